@@ -1,0 +1,116 @@
+# Every target works on a fresh clone with Python 3.11 or newer, make and a package index: the first one that needs it builds a
+# private environment in .venv from the lock files. Nothing outside this folder is touched. Plain make and POSIX shell, so that
+# the old make of macOS runs it too.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+SEED ?= 7
+PLOT ?= lap.png
+ARGS ?=
+PYTHON ?= python3.13 python3.12 python3.11 python3
+# Only `make lock` uses it, and it is not needed to install: every file it names is checked by its hash.
+UV := uv==0.13.8
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+# A user's own packages must not reach the private environment.
+export PYTHONNOUSERSITE := 1
+unexport PYTHONPATH
+unexport PYTHONHOME
+
+PIP := $(BIN)/python -m pip --quiet
+LOCKED := --require-hashes --only-binary=:all:
+CHECKS := ruff format mypy imports
+
+.PHONY: help
+help: ## This list
+	@echo "vehicled: targets of make"
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' Makefile
+	@echo "Options: SEED=$(SEED)  PLOT=$(PLOT)  ARGS='more options of vehicled sim'  PYTHON=/path/to/python3"
+
+.PHONY: sim
+sim: $(VENV)/runtime.stamp ## Drive the 213 m car-park lap in simulation, in seconds
+	@$(BIN)/vehicled sim --profile art --course lot17 --clock lockstep --seed $(SEED) --plot $(PLOT) $(ARGS)
+
+.PHONY: sim-live
+sim-live: $(VENV)/runtime.stamp ## The same lap in wall time, as on the road
+	@$(BIN)/vehicled sim --profile art --course lot17 --clock wall --seed $(SEED) --plot $(PLOT) $(ARGS)
+
+# One failed check does not hide the next: all run, in this order, and the verdict names every one that failed.
+RUN_CHECKS = failed=; for check in $$checks; do \
+	echo "== $$check"; $(MAKE) --no-print-directory --silent check-$$check || failed="$$failed $$check"; done; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed" >&2; exit 1; fi; echo "all checks passed"
+
+.PHONY: test
+test: $(VENV)/dev.stamp ## Every check there is: lint and all tests
+	@checks="$(CHECKS) pytest"; $(RUN_CHECKS)
+
+.PHONY: lint
+lint: $(VENV)/dev.stamp ## ruff, mypy and the import contracts
+	@checks="$(CHECKS)"; $(RUN_CHECKS)
+
+.PHONY: check-ruff check-format check-mypy check-imports check-pytest
+check-ruff: $(VENV)/dev.stamp
+	@$(BIN)/ruff check --quiet
+check-format: $(VENV)/dev.stamp
+	@$(BIN)/ruff format --quiet --check
+check-mypy: $(VENV)/dev.stamp
+	@$(BIN)/mypy --no-error-summary
+check-imports: $(VENV)/dev.stamp
+	@$(BIN)/lint-imports --no-cache
+check-pytest: $(VENV)/dev.stamp
+	@$(BIN)/python -m pytest --quiet
+
+.PHONY: bench
+bench: $(VENV)/dev.stamp ## Measure lateness, lockstep speed, executive and log on this machine
+	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --only-binary :all: pyproject.toml
+
+.PHONY: lock
+lock: $(VENV)/dev.stamp ## Resolve both lock files anew: all platforms, with hashes, without index addresses
+	@echo "resolving"
+	@$(PIP) install "$(UV)"
+	@$(COMPILE) --extra plot --group build -o requirements.lock
+	@$(COMPILE) --all-extras --group dev -c requirements.lock -o requirements-dev.lock
+	@echo "wrote requirements.lock and requirements-dev.lock; now run make test"
+
+.PHONY: clean
+clean: ## Remove the environment, caches and build results; logs stay
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d ! -path './.*' -prune -exec rm -rf {} +
+
+# Built with the first Python of the list that is new enough and can make environments.
+$(VENV)/bin/python:
+	@chosen=; old=; bare=; \
+	for python in $(PYTHON); do \
+	  "$$python" -c 'import sys' >/dev/null 2>&1 || continue; \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { old="$$old $$python"; continue; }; \
+	  "$$python" -c 'import ensurepip, venv' >/dev/null 2>&1 || { bare="$$bare $$python"; continue; }; \
+	  chosen=$$python; break; \
+	done; \
+	if [ -z "$$chosen" ]; then \
+	  echo "vehicled needs Python 3.11 or newer with the modules venv and ensurepip. Looked for: $(PYTHON)." >&2; \
+	  [ -z "$$old" ] || echo "Too old:$$old" >&2; \
+	  [ -z "$$bare" ] || echo "Without venv or ensurepip:$$bare" >&2; \
+	  echo "Debian, Ubuntu: apt install python3 python3-venv. Or name one: make PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
+	fi; \
+	echo "private environment in $(VENV) with $$("$$chosen" --version)"; \
+	rm -rf $(VENV) && "$$chosen" -m venv $(VENV)
+
+# Without build isolation: the build tools come from the lock file like everything else.
+$(VENV)/runtime.stamp: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing the locked packages (half a minute or so, once)"
+	@$(PIP) install $(LOCKED) -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements-dev.lock $(VENV)/runtime.stamp
+	@echo "installing the locked tools of development (half a minute or so, once)"
+	@$(PIP) install $(LOCKED) -r requirements-dev.lock
+	@touch $@

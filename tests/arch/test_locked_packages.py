@@ -1,0 +1,57 @@
+"""What is locked, and that a vehicle's aarch64 board can install it without a compiler."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
+NO_NETWORK = re.compile(r"Retrying|NewConnectionError|ConnectTimeout|ProxyError|Name or service|Network is unreachable")
+
+
+def _names(lock: Path) -> set[str]:
+    return {match[1] for match in re.finditer(r"^([a-z0-9][a-z0-9.-]*)==", lock.read_text(), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_holds_names_versions_and_hashes_only(project_root: Path, name: str) -> None:
+    """No address of an index, no option, no unpinned package: any mirror must do, and give the same files."""
+    pinned = re.compile(r"[a-z0-9][a-z0-9.-]*==[\w.]+( ; [\w.<>=!'\"() ]+)? \\")
+    hashed = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+    lines = (project_root / name).read_text().splitlines()
+    assert [line for line in lines if not pinned.fullmatch(line) and not hashed.fullmatch(line)] == []
+
+
+def test_the_locks_agree_and_cover_the_project(project_root: Path) -> None:
+    def pins(name: str) -> set[str]:
+        return set(re.findall(r"^[a-z0-9.-]+==[\w.]+", (project_root / name).read_text(), re.MULTILINE))
+
+    runtime, everything = (pins(name) for name in LOCKS)
+    assert runtime <= everything
+    project = tomllib.loads((project_root / "pyproject.toml").read_text())
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["build"]]
+    declared = {re.split(r"[^A-Za-z0-9.-]", each, maxsplit=1)[0] for each in wanted}
+    assert declared <= _names(project_root / LOCKS[0])
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_every_package_of_the_runtime_has_a_binary_aarch64_wheel(project_root: Path, tmp_path: Path, python: str) -> None:
+    lock, report = project_root / LOCKS[0], tmp_path / "report.json"
+    options = [option for platform in PLATFORMS for option in ("--platform", platform)]
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-input", "--disable-pip-version-check"]
+    command += ["--retries", "1", "--timeout", "20", "--require-hashes", "--no-deps", "--ignore-installed", "--only-binary=:all:"]
+    command += [*options, "--implementation", "cp", "--python-version", python]
+    command += ["--target", str(tmp_path / "target"), "--report", str(report), "--requirement", str(lock)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0 and NO_NETWORK.search(run.stderr):
+        pytest.skip("no package index can be reached")
+    assert run.returncode == 0, run.stderr
+    wheels = [item["download_info"]["url"].rsplit("/", 1)[-1] for item in json.loads(report.read_text())["install"]]
+    assert {wheel.split("-")[0].lower().replace("_", "-") for wheel in wheels} == _names(lock)
+    assert [wheel for wheel in wheels if not wheel.endswith(("aarch64.whl", "-any.whl"))] == []

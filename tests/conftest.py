@@ -1,0 +1,95 @@
+"""What every test gets: both async backends, repeatable hypothesis, and a guard against what a test leaves behind."""
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from vehicled.runtime.loop import new_event_loop
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Two profiles: the checks of a change must repeat exactly; HYPOTHESIS_PROFILE=search looks for new examples as long as it likes.
+# No deadline in either: it would measure the machine, not the code.
+_COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("repeat", derandomize=True, database=None, max_examples=60, **_COMMON)
+hypothesis.settings.register_profile("search", max_examples=2_000, **_COMMON)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+
+_BACKENDS = [
+    pytest.param(("asyncio", {"loop_factory": new_event_loop}), id="asyncio"),
+    pytest.param(("trio", {}), id="trio"),
+]
+
+
+@pytest.fixture(params=_BACKENDS)
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Backend of a test marked ``anyio``: asyncio on the precise loop of the runtime, and trio."""
+    backend: tuple[str, dict[str, Any]] = request.param
+    return backend
+
+
+@pytest.fixture(scope="session")
+def project_root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of reference recordings and courses that stands beside the checkout where it is available."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"needs the reference data in {folder}")
+    return folder
+
+
+def _descriptors() -> dict[str, str]:
+    """Open descriptors of this process by number, with what they refer to; empty where there is no /proc."""
+    found: dict[str, str] = {}
+    try:
+        names = os.listdir("/proc/self/fd")
+    except OSError:
+        return found
+    for name in names:
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue  # the descriptor that listed the folder
+    return found
+
+
+def _children() -> set[str]:
+    """Process ids of living or unreaped children; empty where the kernel does not tell."""
+    found: set[str] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        try:
+            found.update(task.read_text().split())
+        except OSError:
+            continue  # the thread ended meanwhile
+    return found
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind() -> Iterator[None]:
+    """Fail a test that leaves a thread, a child process or an open descriptor: on a vehicle that is a port nobody can reopen."""
+    threads, children, descriptors = set(threading.enumerate()), _children(), _descriptors()
+    yield
+    left = []
+    for thread in set(threading.enumerate()) - threads:
+        # Daemon threads are caches of the async libraries; they hold nothing and end by themselves.
+        if not thread.daemon:
+            thread.join(timeout=5.0)
+            if thread.is_alive():
+                left.append(f"thread {thread.name}")
+    left += [f"child process {pid}" for pid in _children() - children]
+    if set(_descriptors()) - set(descriptors):
+        gc.collect()  # what only a reference cycle kept open is not a leak
+        after = _descriptors()
+        left += [f"descriptor {number} ({after[number]})" for number in set(after) - set(descriptors)]
+    assert not left, f"the test left behind: {', '.join(sorted(left))}"
