@@ -1,0 +1,120 @@
+"""Pure codec of the simulator link: one ordered stream that carries bytes and time, so that time cannot overtake bytes.
+
+Frame: ``length u32 | kind u8 | port u8 | t_ns i64 | payload``, little-endian; ``length`` counts what follows it.
+
+=======  =====================  ======================================================================================
+kind     from                   meaning
+=======  =====================  ======================================================================================
+HELLO    both, first            payload is :class:`Hello` as JSON; a version that differs ends the link
+DATA     both                   bytes of port number ``port``: received at ``t_ns``, or handed to the port at ``t_ns``
+GRANT    simulator              lockstep: every DATA up to ``t_ns`` has been sent, run up to ``t_ns``; wall: heartbeat
+DONE     daemon                 lockstep: all is done up to the grant, wake me at ``t_ns``; wall: heartbeat
+SYNC     simulator, echoed      wall: ``t_ns`` is the sender's clock; the answer's payload is the ``t_ns`` it answers
+BYE      both, last             orderly end; payload is the reason as UTF-8
+=======  =====================  ======================================================================================
+
+Lockstep. The simulator grants the instant at which the daemon asked to be woken, after all DATA that arrives until then, each
+with its own stamp. The daemon answers with its DATA, stamped not before the grant, and one DONE. Wall time. Both run on their own
+clocks; the simulator stamps in the daemon's clock, found by SYNC (smallest round trip wins; zero offset on the same boot).
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+
+import msgspec
+
+VERSION = 1
+MAX_FRAME_BYTES = 1 << 20
+
+_HEAD = struct.Struct("<IBBq")
+_HEAD_AFTER_LENGTH = _HEAD.size - 4
+
+
+class LinkError(Exception):
+    """The peer does not keep to the protocol, or speaks another version of it."""
+
+
+class Kind(IntEnum):
+    """Kind of a frame."""
+
+    HELLO = 1
+    DATA = 2
+    GRANT = 3
+    DONE = 4
+    SYNC = 5
+    BYE = 6
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """First frame of each side. The simulator speaks first; the daemon answers with the same ``ports``."""
+
+    version: int = VERSION
+    role: str
+    """``simulator`` or ``daemon``."""
+    clock: str
+    """``lockstep`` or ``wall``; the daemon's word counts."""
+    ports: list[str]
+    """Names by port number."""
+    start_ns: int = 0
+    """Lockstep: time at which the run begins."""
+    boot_id: str = ""
+    """Machine and boot; equal ones share their monotonic clock."""
+    identity: str = ""
+    """What the simulator is: name, version, course, seed."""
+
+
+Frame = tuple[Kind, int, int, bytes]
+"""kind, port, t_ns, payload."""
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+def encode(kind: Kind, port: int, t_ns: int, payload: bytes = b"") -> bytes:
+    """One frame as bytes."""
+    return _HEAD.pack(_HEAD_AFTER_LENGTH + len(payload), kind, port, t_ns) + payload
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """The opening frame."""
+    return encode(Kind.HELLO, 0, hello.start_ns, msgspec.json.encode(hello))
+
+
+def decode_hello(payload: bytes) -> Hello:
+    """The peer's opening frame. Raises :class:`LinkError` for another version or a malformed body."""
+    try:
+        hello = msgspec.json.decode(payload, type=Hello)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LinkError(f"the peer's greeting cannot be read: {error}") from error
+    if hello.version != VERSION:
+        raise LinkError(
+            f"the peer speaks version {hello.version} of the simulator link, this side version {VERSION}: update the older one"
+        )
+    return hello
+
+
+class Decoder:
+    """Incremental decoder: feed bytes cut anywhere, iterate the whole frames they complete."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Frames completed by ``data``. Raises :class:`LinkError` on an impossible length or kind: the stream is then lost."""
+        if self._rest:
+            data = self._rest + data
+        at, end = 0, len(data)
+        while end - at >= _HEAD.size:
+            length, kind, port, t_ns = _HEAD.unpack_from(data, at)
+            if not _HEAD_AFTER_LENGTH <= length <= MAX_FRAME_BYTES or kind not in _KINDS:
+                self._rest = b""
+                raise LinkError(f"not a frame of the simulator link: length {length}, kind {kind}")
+            stop = at + 4 + length
+            if stop > end:
+                break
+            payload = data[at + _HEAD.size : stop]
+            at = stop
+            # The rest is kept before yielding, so that a consumer that stops early loses nothing.
+            self._rest = data[at:] if at < end else b""
+            yield _KINDS[kind], port, t_ns, payload
+        self._rest = data[at:] if at else data

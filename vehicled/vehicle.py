@@ -1,0 +1,97 @@
+"""Parameters of a vehicle, as the daemon believes them to be. The simulator has a set of its own: the truth of the twin."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Positive = Annotated[float, Meta(gt=0.0)]
+NonNegative = Annotated[float, Meta(ge=0.0)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5)]
+Delay = Annotated[float, Meta(ge=0.0, le=2.0)]
+
+
+class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Steering actuator: normalised command -1..1 (left positive) to the angle of the virtual front wheel.
+
+    ``wheel_angle = offset_rad + gain_rad * command(t - delay_s)``, slewed at ``rate_radps`` and cut at ``max_wheel_rad``.
+    """
+
+    gain_rad: Positive
+    """Wheel angle per unit command."""
+    offset_rad: Annotated[float, Meta(ge=-0.5, le=0.5)] = 0.0
+    max_wheel_rad: SteeringAngle
+    rate_radps: Positive
+    delay_s: Delay
+
+
+class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Longitudinal map of the 4-DOF model: DC motor, gear, losses.
+
+    ``dv/dt = (r gear / I) (f1 - f0)`` with ``f1 = stall_torque throttle - stall_torque v / (no_load r gear)`` and
+    ``f0 = viscous v / (r gear) + friction``. Unjhawala et al. 2023; tau0, omega0, c1, c0, gamma, r, I there.
+    """
+
+    stall_torque_nm: Positive
+    no_load_speed_radps: Positive
+    friction_nm: NonNegative
+    viscous_nms: NonNegative
+    gear_ratio: Positive
+    wheel_radius_m: Positive
+    inertia_kgm2: Positive
+    delay_s: Delay
+    brake_deceleration_mps2: NonNegative = 0.0
+    """Deceleration of the full brake; 0 for a vehicle that can only coast."""
+
+    def acceleration_mps2(self, throttle: float, speed_mps: float) -> float:
+        """Acceleration at a throttle 0..1 and a forward speed; rolling friction included, so negative at rest without drive."""
+        reduced = self.wheel_radius_m * self.gear_ratio
+        motor_speed = speed_mps / reduced
+        drive = self.stall_torque_nm * (throttle - motor_speed / self.no_load_speed_radps)
+        return (drive - self.viscous_nms * motor_speed - self.friction_nm) * reduced / self.inertia_kgm2
+
+    @property
+    def top_speed_mps(self) -> float:
+        """Steady speed at full throttle."""
+        slope = self.stall_torque_nm / self.no_load_speed_radps + self.viscous_nms
+        return (self.stall_torque_nm - self.friction_nm) * self.wheel_radius_m * self.gear_ratio / slope
+
+    def steady_throttle(self, speed_mps: float) -> float:
+        """Throttle that holds a speed; may exceed 1 when the vehicle cannot reach it."""
+        motor_speed = speed_mps / (self.wheel_radius_m * self.gear_ratio)
+        loss = self.viscous_nms * motor_speed + self.friction_nm
+        return loss / self.stall_torque_nm + motor_speed / self.no_load_speed_radps
+
+
+class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle."""
+
+    wheelbase_m: Positive
+    track_m: Positive
+    length_m: Positive
+    width_m: Positive
+    mass_kg: Positive
+    steering: Steering
+    drive: Drive
+
+    @property
+    def min_turn_radius_m(self) -> float:
+        """Radius of the rear axle's path at full lock."""
+        from math import tan
+
+        return self.wheelbase_m / tan(self.steering.max_wheel_rad)
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the vehicle must never exceed, whoever commands it, and how long it may drive on without news."""
+
+    max_speed_mps: Positive
+    max_lateral_acceleration_mps2: Positive
+    corridor_m: Positive
+    """Half width of the corridor round the course; leaving it stops the vehicle."""
+    capped_speed_mps: Positive = 0.5
+    """Speed allowed while a fault caps it (reaction S1)."""
+    gnss_silence_s: Positive = 0.5
+    imu_silence_s: Positive = 0.05
+    estimate_silence_s: Positive = 0.025
+    """Age of the state estimate beyond which the brake is applied."""
