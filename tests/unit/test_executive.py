@@ -1,0 +1,157 @@
+"""The executive on virtual time: releases, skips, accounts and attributions."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vehicled.attribution import NO_HOLDER, Reading, Surroundings
+from vehicled.executive import DeclaredStopwatch, Executive, TaskSpec
+from vehicled.messages import Cause, TaskTick
+
+MS = 1_000_000
+
+
+class Bench:
+    """An executive with recorded ticks and scripted costs."""
+
+    def __init__(self, *tasks: TaskSpec, costs: list[int] | None = None, witness: object = None) -> None:
+        self.ticks: list[TaskTick] = []
+        self.stopwatch = DeclaredStopwatch(costs or [task.declared_ns for task in tasks])
+        self.executive = Executive(tasks, self.stopwatch, self.ticks.append, witness, virtual=True)  # type: ignore[arg-type]
+        self.executive.start(0)
+
+    def run_until(self, end_ns: int) -> None:
+        now = 0
+        while (now := max(self.executive.next_due_ns(), self.executive.busy_until_ns)) < end_ns:
+            self.executive.run(now)
+
+
+def task(name: str = "a", rate_hz: float = 100.0, deadline_ms: float = 10, **kwargs: object) -> TaskSpec:
+    return TaskSpec(name=name, rate_hz=rate_hz, deadline_ns=round(deadline_ms * MS), run=lambda now: None, **kwargs)  # type: ignore[arg-type]
+
+
+def test_releases_of_an_uneven_rate_do_not_drift() -> None:
+    bench = Bench(task(rate_hz=60.0, deadline_ms=16))
+    bench.run_until(10_000 * MS)
+    assert len(bench.ticks) == 600
+    assert [tick.release_ns for tick in bench.ticks] == [k * 10**9 // 60 for k in range(600)]
+
+
+def test_tasks_due_together_run_in_table_order_and_queue() -> None:
+    order: list[str] = []
+    first = TaskSpec(name="first", rate_hz=100, deadline_ns=MS, run=lambda now: order.append(f"first {now}"), declared_ns=2 * MS)
+    second = TaskSpec(name="second", rate_hz=50, deadline_ns=MS, run=lambda now: order.append(f"second {now}"), declared_ns=100)
+    bench = Bench(first, second)
+    bench.executive.run(0)
+    assert order == ["first 0", f"second {2 * MS}"]
+    assert bench.ticks[0].cause is Cause.DECLARED
+    assert bench.ticks[1].missed
+    assert (bench.ticks[1].cause, bench.ticks[1].holder) == (Cause.QUEUED, 0)
+
+
+def test_a_late_task_runs_once_skips_what_has_passed_and_keeps_its_phase() -> None:
+    bench = Bench(task(phase_ns=3 * MS))
+    bench.executive.run(3 * MS)
+    bench.executive.run(47 * MS)
+    late = bench.ticks[1]
+    assert (late.release_ns, late.start_ns, late.skipped, late.missed) == (13 * MS, 47 * MS, 3, True)
+    assert bench.executive.next_due_ns() == 53 * MS
+    stats = bench.executive.stats(0)
+    assert (stats.misses, stats.skips, stats.consecutive_misses) == (1, 3, 1)
+    bench.executive.run(53 * MS)
+    assert stats.consecutive_misses == 0
+    assert stats.longest_miss_run == 1
+
+
+def test_a_catching_up_task_owes_a_bounded_number() -> None:
+    bench = Bench(task(catch_up=True))
+    bench.executive.run(0)
+    bench.executive.run(35 * MS)
+    assert bench.executive.next_due_ns() == 20 * MS
+    bench.executive.run(200 * MS)
+    assert bench.ticks[-1].skipped > 0
+    assert bench.executive.next_due_ns() == 210 * MS
+
+
+def test_response_counts_not_execution() -> None:
+    bench = Bench(task(deadline_ms=5))
+    bench.executive.run(4 * MS)
+    assert not bench.ticks[0].missed
+    bench.executive.run(16 * MS)
+    assert bench.ticks[1].missed, "woken 6 ms late with no execution time at all is a miss"
+
+
+class _Witness:
+    def __init__(self, **around: int) -> None:
+        self.around = Surroundings(**around)
+
+    def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
+        return self.around
+
+
+class _Scripted:
+    """Stopwatch that gives a prepared reading at each end."""
+
+    def __init__(self, begin: Reading, *ends: Reading) -> None:
+        self._begin = begin
+        self._ends = iter(ends)
+
+    def begin(self, now_ns: int) -> Reading:
+        return self._begin
+
+    def end(self, task: int, begin: Reading) -> Reading:
+        return next(self._ends)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "around", "cause"),
+    [
+        ((0, 0, 0, 0, 0), (8 * MS, 8 * MS, 0, 0, 0), {}, Cause.COMPUTE),
+        ((0, 0, 0, 0, 0), (8 * MS, MS, 1, 0, 0), {}, Cause.BLOCKED),
+        ((0, 0, 0, 0, 0), (8 * MS, MS, 0, 1, 0), {}, Cause.PREEMPTED),
+        ((0, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 3), {}, Cause.PAGE_FAULT),
+        ((0, 0, 0, 0, 0), (8 * MS, 8 * MS, 0, 0, 0), {"gc_ns": 7 * MS}, Cause.GARBAGE_COLLECTION),
+        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {"wake_up_ns": 7 * MS}, Cause.WAKE_UP),
+        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {"wake_up_ns": 7 * MS, "stolen_ns": 6 * MS}, Cause.PREEMPTED),
+        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {"held_ns": 6 * MS, "holder": 1}, Cause.LOOP_HELD),
+        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {}, Cause.UNKNOWN),
+        ((0, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {}, Cause.UNKNOWN),
+    ],
+)
+def test_attribution_names_the_largest_part(begin: Reading, end: Reading, around: dict[str, int], cause: Cause) -> None:
+    ticks: list[TaskTick] = []
+    executive = Executive([task(deadline_ms=5)], _Scripted(begin, end), ticks.append, _Witness(**around))
+    executive.start(0)
+    executive.run(begin[0])
+    assert ticks[0].missed
+    assert ticks[0].cause is cause
+    assert ticks[0].holder == (1 if cause is Cause.LOOP_HELD else NO_HOLDER)
+
+
+def test_a_task_behind_a_blocked_one_names_the_block_and_its_holder() -> None:
+    ticks: list[TaskTick] = []
+    stopwatch = _Scripted((0, 0, 0, 0, 0), (8 * MS, MS, 2, 0, 0), (9 * MS, 2 * MS, 2, 0, 0))
+    executive = Executive([task("slow", deadline_ms=20), task("behind", deadline_ms=5)], stopwatch, ticks.append)
+    executive.start(0)
+    executive.run(0)
+    assert [tick.missed for tick in ticks] == [False, True]
+    assert (ticks[1].cause, ticks[1].holder) == (Cause.BLOCKED, 0)
+
+
+@given(
+    rates=st.lists(st.sampled_from([20.0, 33.3, 60.0, 100.0, 200.0, 400.0]), min_size=1, max_size=4),
+    costs=st.lists(st.integers(0, 12 * MS), min_size=4, max_size=4),
+)
+def test_every_release_is_run_or_skipped_exactly_once(rates: list[float], costs: list[int]) -> None:
+    bench = Bench(*[task(f"t{i}", rate_hz=rate) for i, rate in enumerate(rates)], costs=costs)
+    bench.run_until(500 * MS)
+    for index, rate in enumerate(rates):
+        expected = 0
+        for tick in (t for t in bench.ticks if t.task == index):
+            assert tick.release_ns == expected * 10**12 // round(rate * 1000)
+            assert tick.start_ns >= tick.release_ns
+            expected += 1 + tick.skipped
+        stats = bench.executive.stats(index)
+        assert stats.n + stats.skips == expected
+    for earlier, later in zip(bench.ticks, bench.ticks[1:], strict=False):
+        assert later.start_ns >= earlier.end_ns, "one loop: no two tasks at once"

@@ -1,0 +1,55 @@
+"""Where messages wait between the tasks. No callbacks: a task takes what is there when it runs."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from vehicled.ports import NEVER_NS
+
+T = TypeVar("T")
+
+
+class Latest(Generic[T]):
+    """The newest value of one kind."""
+
+    __slots__ = ("stamp_ns", "value")
+
+    def __init__(self) -> None:
+        self.value: T | None = None
+        self.stamp_ns = 0
+
+    def put(self, value: T, stamp_ns: int) -> None:
+        """Replace the value."""
+        self.value = value
+        self.stamp_ns = stamp_ns
+
+    def age_ns(self, now_ns: int) -> int:
+        """Time since the stamp; ``NEVER_NS`` when nothing ever came."""
+        return NEVER_NS if self.value is None else now_ns - self.stamp_ns
+
+
+class Inbox(Generic[T]):
+    """Bounded queue: when full the oldest value is dropped and counted, because the newest is worth most to a controller."""
+
+    __slots__ = ("_items", "dropped", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self._items: deque[T] = deque()
+        self.limit = limit
+        self.dropped = 0
+
+    def put(self, item: T) -> None:
+        """Append; drops the oldest when full."""
+        if len(self._items) >= self.limit:
+            self._items.popleft()
+            self.dropped += 1
+        self._items.append(item)
+
+    def drain(self) -> Iterator[T]:
+        """Take everything, oldest first."""
+        items = self._items
+        while items:
+            yield items.popleft()
+
+    def __len__(self) -> int:
+        return len(self._items)

@@ -1,0 +1,218 @@
+"""Sans-IO fixed-rate executive: a rate table, deadlines, and an account of every release.
+
+Words, used the same everywhere. *release* planned time t_k; *lateness* start - t_k; *execution* end - start; *response*
+end - t_k; *miss* response > deadline; *skip* a release that was not run; *jitter* spread of start-to-start.
+
+A rate is exact: release k is ``phase + k / rate``, computed afresh each time, so nothing drifts. Tasks due at the same instant run
+in the order of the table. A task that comes too late runs once for the release it owes, skips those that have passed meanwhile and
+keeps its phase; it never catches up in a burst.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from vehicled.attribution import NO_HOLDER, Execution, NoWitness, Reading, Witness, attribute
+from vehicled.histogram import Histogram
+from vehicled.messages import Cause, TaskTick
+from vehicled.ports import NEVER_NS
+
+_MILLIHERTZ_SECOND = 10**12
+CATCH_UP_LIMIT = 5
+"""Releases that a catching-up task may owe before it skips after all."""
+
+
+class TaskSpec(Struct, frozen=True, kw_only=True):
+    """One row of the rate table."""
+
+    name: str
+    rate_hz: float
+    deadline_ns: int
+    run: Callable[[int], None]
+    """Called with the start time."""
+    phase_ns: int = 0
+    catch_up: bool = False
+    declared_ns: int = 0
+
+
+class Stopwatch(Protocol):
+    """Time as the executive sees it: measured on the road, charged in lockstep, read from the journal in a replay."""
+
+    def begin(self, now_ns: int) -> Reading:
+        """Reading at the start of a batch of tasks that was woken at ``now_ns``."""
+        ...
+
+    def end(self, task: int, begin: Reading) -> Reading:
+        """Reading at the end of a task; the next task of the batch begins there."""
+        ...
+
+
+class DeclaredStopwatch:
+    """Virtual time: each task costs what its row declares, plus what is injected for it."""
+
+    virtual = True
+
+    def __init__(self, declared_ns: Sequence[int]) -> None:
+        self.costs_ns = list(declared_ns)
+        """Cost by task number; writing to it injects an overload."""
+
+    def begin(self, now_ns: int) -> Reading:
+        """Starts when woken."""
+        return now_ns, 0, 0, 0, 0
+
+    def end(self, task: int, begin: Reading) -> Reading:
+        """Ends after the cost of the task."""
+        cost = self.costs_ns[task]
+        return begin[0] + cost, begin[1] + cost, 0, 0, 0
+
+
+class TaskStats:
+    """Running account of one task, in constant memory."""
+
+    __slots__ = (
+        "causes",
+        "consecutive_misses",
+        "execution",
+        "last_start_ns",
+        "lateness",
+        "longest_miss_run",
+        "misses",
+        "period",
+        "response",
+        "skips",
+    )
+
+    def __init__(self) -> None:
+        self.lateness = Histogram()
+        self.execution = Histogram()
+        self.response = Histogram()
+        self.period = Histogram()
+        self.misses = 0
+        self.skips = 0
+        self.consecutive_misses = 0
+        """Late runs in a row, up to now. Skips are counted apart: one stall skips many releases of a fast task, and is one event."""
+        self.longest_miss_run = 0
+        self.causes: dict[Cause, int] = {}
+        self.last_start_ns = 0
+
+    @property
+    def n(self) -> int:
+        """Releases that were run."""
+        return self.execution.n
+
+
+class _Row:
+    __slots__ = ("catch_up", "deadline_ns", "index", "k", "origin_ns", "rate_mhz", "release_ns", "run", "stats")
+
+    def __init__(self, index: int, spec: TaskSpec) -> None:
+        self.index = index
+        self.run = spec.run
+        self.deadline_ns = spec.deadline_ns
+        self.catch_up = spec.catch_up
+        self.rate_mhz = round(spec.rate_hz * 1000)
+        self.origin_ns = 0
+        self.k = 0
+        self.release_ns = NEVER_NS
+        self.stats = TaskStats()
+
+    def at(self, k: int) -> int:
+        return self.origin_ns + k * _MILLIHERTZ_SECOND // self.rate_mhz
+
+
+class Executive:
+    """Runs what is due and accounts for it. Never reads a clock: times come from the caller and the stopwatch."""
+
+    def __init__(
+        self,
+        table: Sequence[TaskSpec],
+        stopwatch: Stopwatch,
+        on_tick: Callable[[TaskTick], None],
+        witness: Witness | None = None,
+        *,
+        virtual: bool = False,
+    ) -> None:
+        """``table`` in pipeline order. ``on_tick`` is called after each run, with its account. ``witness`` explains misses."""
+        self.table = tuple(table)
+        self._rows = [_Row(i, spec) for i, spec in enumerate(table)]
+        self._stopwatch = stopwatch
+        self._on_tick = on_tick
+        self._witness = witness or NoWitness()
+        self._virtual = virtual
+        # Enough to find whoever held the loop since the release of the slowest task of a batch.
+        self._recent: deque[Execution] = deque(maxlen=4 * len(self._rows))
+        self.busy_until_ns = 0
+        """End of the last task run."""
+
+    def start(self, now_ns: int) -> None:
+        """Set the first releases: each task's phase after ``now_ns``."""
+        for row, spec in zip(self._rows, self.table, strict=True):
+            row.origin_ns = now_ns + spec.phase_ns
+            row.k = 0
+            row.release_ns = row.origin_ns
+
+    def stats(self, index: int) -> TaskStats:
+        """Account of the task with that number."""
+        return self._rows[index].stats
+
+    def next_due_ns(self) -> int:
+        """Next planned release of any task."""
+        return min([row.release_ns for row in self._rows])
+
+    def run(self, now_ns: int) -> None:
+        """Run every task whose release has come, in pipeline order."""
+        begin: Reading | None = None
+        at_ns = now_ns
+        for row in self._rows:
+            if row.release_ns > at_ns:
+                continue
+            if begin is None:
+                begin = self._stopwatch.begin(now_ns)
+            row.run(begin[0])
+            end = self._stopwatch.end(row.index, begin)
+            self._account(row, begin, end)
+            begin = end
+            at_ns = end[0]
+
+    def _account(self, row: _Row, begin: Reading, end: Reading) -> None:
+        release, start, stop = row.release_ns, begin[0], end[0]
+        stats = row.stats
+        k = row.k + 1
+        following = row.at(k)
+        skipped = 0
+        if following <= start and not (row.catch_up and start < row.at(k + CATCH_UP_LIMIT)):
+            # The first release after the start: phase is kept, and what has passed is not made up for.
+            last = k
+            k = (start - row.origin_ns) * row.rate_mhz // _MILLIHERTZ_SECOND
+            while (following := row.at(k)) <= start:
+                k += 1
+            skipped = k - last
+        row.k = k
+        row.release_ns = following
+
+        response = stop - release
+        missed = response > row.deadline_ns
+        cause, holder = Cause.NONE, NO_HOLDER
+        execution = Execution(row.index, begin, end)
+        self._recent.append(execution)
+        if missed:
+            around = self._witness.surroundings(release, start, stop)
+            overlapping = [run for run in self._recent if run.end[0] > release]
+            cause, holder = attribute(row.index, release, overlapping, around, virtual=self._virtual)
+            stats.misses += 1
+            stats.causes[cause] = stats.causes.get(cause, 0) + 1
+            stats.consecutive_misses += 1
+            if stats.consecutive_misses > stats.longest_miss_run:
+                stats.longest_miss_run = stats.consecutive_misses
+        else:
+            stats.consecutive_misses = 0
+        stats.skips += skipped
+        stats.lateness.add(start - release)
+        stats.execution.add(stop - start)
+        stats.response.add(response)
+        if stats.last_start_ns:
+            stats.period.add(start - stats.last_start_ns)
+        stats.last_start_ns = start
+        self.busy_until_ns = stop
+        self._on_tick(TaskTick(release, start, stop, end[1] - begin[1], row.deadline_ns, skipped, row.index, missed, cause, holder))
