@@ -1,0 +1,245 @@
+"""What the log also publishes as standard ROS 2 types, so that Foxglove, PlotJuggler and ROS tools show a run without our messages.
+
+A projection maps one message to one record and keeps no state. It returns None where the message has nothing to show there (a
+release that met its deadline, an estimator that has no state yet) and raises CdrError, so that it can be counted, for a value
+that the standard type cannot hold. Several projections may share a topic; they then share its schema.
+
+Stamps are wall time: ``offset_ns``, wall minus monotonic clock at the start of the log, is added to the monotonic stamp.
+Frames (REP-105): ``map`` -> ``base_link`` at the rear axle; ``gnss_link`` at the antenna, ``imu_link`` at the IMU, both turned to
+the body axes. A ROS covariance of zeros means "unknown" where the project would write NaN.
+"""
+
+from collections.abc import Callable
+from math import cos, degrees, inf, isfinite, nan, sin
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+
+from vehicled.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    Cause,
+    ControlCommand,
+    EstimatorStatus,
+    Fault,
+    FixType,
+    GnssFix,
+    ImuSample,
+    Message,
+    Path,
+    Reaction,
+    StateEstimate,
+    TaskTick,
+)  # fmt: skip
+from vehicled.ros.cdr import CdrError
+from vehicled.ros.standard import Template, encode, standard_definition
+
+M = TypeVar("M", bound=Message)
+
+MAP = "map"
+BASE_LINK = "base_link"
+GNSS_LINK = "gnss_link"
+IMU_LINK = "imu_link"
+DIAGNOSTIC_NAME = "vehicled"
+
+_NAV_SAT_FIX = Template("sensor_msgs/NavSatFix", {"header.frame_id": GNSS_LINK})
+_IMU = Template("sensor_msgs/Imu", {"header.frame_id": IMU_LINK})
+_ODOMETRY = Template("nav_msgs/Odometry", {"header.frame_id": MAP, "child_frame_id": BASE_LINK})
+_TRANSFORM = Template(
+    "tf2_msgs/TFMessage", {"transforms.header.frame_id": MAP, "transforms.child_frame_id": BASE_LINK}, {"transforms": 1}
+)
+_DRIVE = Template("ackermann_msgs/AckermannDriveStamped", {"header.frame_id": BASE_LINK})
+
+_ZEROS9 = (0.0,) * 9
+_NO_ORIENTATION = (0.0, 0.0, 0.0, 1.0, -1.0, *(0.0,) * 8)
+"""Identity and a covariance that starts with -1: sensor_msgs/Imu without an orientation estimate."""
+
+_SERVICE_UNKNOWN = 0
+_STATUS_NO_FIX, _STATUS_FIX, _STATUS_SBAS_FIX, _STATUS_GBAS_FIX = -1, 0, 1, 2
+_COVARIANCE_UNKNOWN, _COVARIANCE_DIAGONAL_KNOWN, _COVARIANCE_KNOWN = 0, 2, 3
+_OK, _WARN, _ERROR = 0, 1, 2
+
+
+class Projection(Struct, frozen=True):
+    """One row of the table: messages of ``source`` also appear on ``topic`` as ``schema_name``."""
+
+    source: type[Message]
+    topic: str
+    schema_name: str
+    schema_text: str
+    project: Callable[[Message, int], bytes | None]
+    """(message, offset_ns) -> CDR record, or None for a message that has nothing to show there. Raises CdrError only."""
+    max_rate_hz: float = inf
+    """Upper limit that the caller keeps, infinite for none; None results do not count against it."""
+
+
+def _stamp(t_ns: int, offset_ns: int) -> tuple[int, int]:
+    """(sec, nanosec) of wall time; what Time cannot hold is refused by the encoder."""
+    return divmod(t_ns + offset_ns, 1_000_000_000)
+
+
+def _nav_sat_fix(fix: GnssFix, offset_ns: int) -> bytes:
+    """Degrees and ellipsoidal height. Status as nmea_navsat_driver does: RTK float and fixed are GBAS, other corrections SBAS."""
+    status = _STATUS_NO_FIX
+    if fix.fix_type >= FixType.FIX_2D:
+        status = _STATUS_SBAS_FIX if fix.differential else _STATUS_FIX
+        if fix.carrier != CarrierSolution.NONE:
+            status = _STATUS_GBAS_FIX
+    covariance, kind = _position_covariance(fix.position_covariance_m2)
+    return _NAV_SAT_FIX.encode(
+        *_stamp(fix.t_ns, offset_ns),
+        status,
+        _SERVICE_UNKNOWN,
+        degrees(fix.latitude_rad),
+        degrees(fix.longitude_rad),
+        fix.height_m,
+        *covariance,
+        kind,
+    )
+
+
+def _position_covariance(covariance: tuple[float, ...]) -> tuple[tuple[float, ...], int]:
+    """(covariance, type of covariance): a receiver often gives the diagonal only, as zeros or NaN beside it."""
+    if not all(map(isfinite, covariance[::4])):
+        return _ZEROS9, _COVARIANCE_UNKNOWN
+    if all(map(isfinite, covariance)) and any(value != 0.0 for index, value in enumerate(covariance) if index % 4):
+        return covariance, _COVARIANCE_KNOWN
+    return tuple(0.0 if index % 4 else value for index, value in enumerate(covariance)), _COVARIANCE_DIAGONAL_KNOWN
+
+
+def _imu(sample: ImuSample, offset_ns: int) -> bytes:
+    """Rates and specific force, gravity included (REP-145); no orientation, covariances unknown."""
+    return _IMU.encode(
+        *_stamp(sample.t_ns, offset_ns),
+        *_NO_ORIENTATION,
+        *sample.angular_rate_radps,
+        *_ZEROS9,
+        *sample.specific_force_mps2,
+        *_ZEROS9,
+    )
+
+
+def _has_pose(estimate: StateEstimate) -> bool:
+    """TF refuses NaN, and a pose before initialisation would draw a jump."""
+    pose = (estimate.x_m, estimate.y_m, estimate.yaw_rad)
+    return estimate.status != EstimatorStatus.UNINITIALISED and all(map(isfinite, pose))
+
+
+def _odometry(estimate: StateEstimate, offset_ns: int) -> bytes | None:
+    """Planar pose in ``map``, twist in ``base_link``. The 6x6 are over (x, y, z, roll, pitch, yaw) and hold what the 4x4 over
+    (x, y, yaw, speed) says; the estimator has no variance of the yaw rate."""
+    if not _has_pose(estimate):
+        return None
+    p = estimate.covariance
+    pose_covariance = [0.0] * 36
+    pose_covariance[0], pose_covariance[1], pose_covariance[5] = p[0], p[1], p[2]
+    pose_covariance[6], pose_covariance[7], pose_covariance[11] = p[4], p[5], p[6]
+    pose_covariance[30], pose_covariance[31], pose_covariance[35] = p[8], p[9], p[10]
+    half_yaw = 0.5 * estimate.yaw_rad
+    return _ODOMETRY.encode(
+        *_stamp(estimate.t_ns, offset_ns),
+        *(estimate.x_m, estimate.y_m, 0.0),
+        *(0.0, 0.0, sin(half_yaw), cos(half_yaw)),
+        *pose_covariance,
+        *(estimate.speed_mps, 0.0, 0.0),
+        *(0.0, 0.0, estimate.yaw_rate_radps),
+        *(p[15], *(0.0,) * 35),
+    )
+
+
+def _transform(estimate: StateEstimate, offset_ns: int) -> bytes | None:
+    if not _has_pose(estimate):
+        return None
+    half_yaw = 0.5 * estimate.yaw_rad
+    return _TRANSFORM.encode(
+        *_stamp(estimate.t_ns, offset_ns),
+        *(estimate.x_m, estimate.y_m, 0.0),
+        *(0.0, 0.0, sin(half_yaw), cos(half_yaw)),
+    )
+
+
+def _course(path: Path, offset_ns: int) -> bytes | None:
+    """Poses along the course, all with the stamp of the message. None when its arrays differ in length."""
+    if not len(path.x_m) == len(path.y_m) == len(path.yaw_rad):
+        return None
+    header = (_stamp(path.t_ns, offset_ns), MAP)
+    poses = [
+        (header, ((x, y, 0.0), (0.0, 0.0, sin(0.5 * yaw), cos(0.5 * yaw))))
+        for x, y, yaw in zip(path.x_m, path.y_m, path.yaw_rad, strict=True)
+    ]
+    return encode("nav_msgs/Path", (header, poses))
+
+
+def _drive_wanted(command: ControlCommand, offset_ns: int) -> bytes:
+    """What the controller asks for. Zero rates and acceleration mean "as fast as possible" in AckermannDrive."""
+    return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, command.target_speed_mps, 0.0, 0.0)
+
+
+def _drive_applied(command: ActuatorCommand, offset_ns: int) -> bytes:
+    """What the actuators got. They are given a throttle, which is no speed: NaN."""
+    return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, nan, 0.0, 0.0)
+
+
+def _miss(tick: TaskTick, offset_ns: int) -> bytes | None:
+    """A release that missed its deadline; None for all others."""
+    if not tick.missed:
+        return None
+    response_ns = tick.end_ns - tick.release_ns
+    message = (
+        f"missed its deadline: response {response_ns / 1e6:.3f} ms, allowed {tick.deadline_ns / 1e6:.3f} ms, {tick.cause.name}"
+    )
+    values = {
+        "cause": tick.cause.name,
+        "lateness_ns": tick.start_ns - tick.release_ns,
+        "execution_ns": tick.end_ns - tick.start_ns,
+        "response_ns": response_ns,
+        "deadline_ns": tick.deadline_ns,
+        "cpu_ns": tick.cpu_ns,
+        "skipped": tick.skipped,
+    }
+    if tick.cause in (Cause.QUEUED, Cause.LOOP_HELD):
+        values["holder"] = tick.holder
+    return _diagnostic(_stamp(tick.end_ns, offset_ns), _WARN, f"task {tick.task}", message, "", values)
+
+
+def _fault(fault: Fault, offset_ns: int) -> bytes:
+    """Start or end of a fault episode: ERROR when the vehicle is stopped for it, WARN below that, OK once it is over."""
+    level = _OK
+    if fault.active:
+        level = _ERROR if fault.reaction >= Reaction.CONTROLLED_STOP else _WARN
+    values = {"reaction": fault.reaction.name, "active": str(fault.active).lower()}
+    return _diagnostic(_stamp(fault.t_ns, offset_ns), level, fault.code, fault.reason, fault.origin, values)
+
+
+def _diagnostic(stamp: tuple[int, int], level: int, name: str, message: str, hardware: str, values: dict[str, Any]) -> bytes:
+    """DiagnosticArray of one status. Viewers group by the text before the colon."""
+    pairs = [(key, str(value)) for key, value in values.items()]
+    status = (level, f"{DIAGNOSTIC_NAME}: {name}", message, hardware, pairs)
+    return encode("diagnostic_msgs/DiagnosticArray", ((stamp, ""), [status]))
+
+
+def _row(
+    source: type[M], topic: str, type_name: str, project: Callable[[M, int], bytes | None], max_rate_hz: float = inf
+) -> Projection:
+    def guarded(message: Message, offset_ns: int) -> bytes | None:
+        try:
+            return project(cast(M, message), offset_ns)
+        except ValueError as failure:  # beyond the range of Time or float32; the sine of an infinite yaw
+            raise failure if isinstance(failure, CdrError) else CdrError(type_name, str(failure)) from None
+
+    defined = standard_definition(type_name)
+    return Projection(source, topic, defined.name, defined.text, guarded, max_rate_hz)
+
+
+PROJECTIONS: tuple[Projection, ...] = (
+    _row(GnssFix, "/gnss/fix", "sensor_msgs/NavSatFix", _nav_sat_fix),
+    _row(ImuSample, "/imu/data", "sensor_msgs/Imu", _imu),
+    _row(StateEstimate, "/odometry", "nav_msgs/Odometry", _odometry, max_rate_hz=50.0),
+    _row(StateEstimate, "/tf", "tf2_msgs/TFMessage", _transform, max_rate_hz=50.0),
+    _row(Path, "/course", "nav_msgs/Path", _course),
+    _row(ControlCommand, "/drive", "ackermann_msgs/AckermannDriveStamped", _drive_wanted),
+    _row(ActuatorCommand, "/drive_applied", "ackermann_msgs/AckermannDriveStamped", _drive_applied),
+    _row(TaskTick, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _miss, max_rate_hz=10.0),
+    _row(Fault, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _fault),
+)
+"""Every projection. The log writer publishes each, at most at its rate, beside the message itself."""
