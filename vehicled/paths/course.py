@@ -1,0 +1,311 @@
+"""A course: the line to drive, evenly sampled, with heading, curvature and target speed along it.
+
+Published waypoint files are uneven, doubled here and there, and their headings are up to 0.25 rad off the line they describe,
+so everything but position and speed is computed from the geometry. Between waypoints the line is a cubic through them;
+where it turns too sharply for that it keeps its corner.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import hypot, remainder, tau
+
+import numpy as np
+import numpy.typing as npt
+
+from vehicled.paths import smoothing
+from vehicled.paths.datum import LOT_17, Datum
+from vehicled.paths.errors import CourseError
+from vehicled.paths.smoothing import Array
+
+Rows = npt.NDArray[np.int64]
+"""For each point left, the index of the waypoint it was."""
+
+SPACING_M = 0.1
+MAX_SAMPLES = 200_000
+MAX_WAYPOINTS = 200_000
+MAX_LENGTH_M = 100_000.0
+MIN_LENGTH_M = 0.5
+MAX_SPEED_MPS = 100.0
+MAX_COORDINATE_M = 200_000.0
+# A spike is a waypoint from which the line turns back at once; one shorter than this is a slip of the drawing and is dropped,
+# a longer one cannot be driven and is refused.
+SPIKE_LENGTH_M = 0.5
+SPIKE_TURN_RAD = 2.4
+REVERSAL_RAD = 3.0
+# Ends further apart than this are never joined by themselves, however wide the spacing.
+MAX_JOIN_M = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """A line in the ENU plane of ``datum``. Arrays (n,) float64, read-only, in driving order.
+
+    A closed course does not repeat its first sample: the last leg, from sample n-1 to sample 0, ends at ``length_m``. A run
+    starts at s = 0 on either kind; ``yaw_rad[0]`` is the direction of departure even where a lap ends in a corner.
+    """
+
+    name: str
+    x_m: Array
+    y_m: Array
+    yaw_rad: Array
+    """Tangent, counter-clockwise from east, unwrapped (continuous, may leave -pi..pi). At a corner the mean of both legs."""
+    curvature_per_m: Array
+    """Positive to the left. At a corner the turn is spread over the neighbouring samples, so its integral is the turn."""
+    s_m: Array
+    """Arc length from the start, strictly increasing from 0, samples about ``SPACING_M`` apart."""
+    speed_mps: Array
+    closed: bool
+    datum: Datum
+    length_m: float
+    """Of the whole line; of one lap when closed."""
+
+    def renamed(self, name: str) -> "Course":
+        """The same course under another name."""
+        return replace(self, name=name)
+
+    def repeated(self, laps: int) -> "Course":
+        """So many laps as one course. Raises CourseError for an open course, no lap, or more samples than a course may have."""
+        if laps == 1:
+            return self
+        if not self.closed:
+            raise CourseError(f"{self.name}: an open course has no laps; leave the number of laps out")
+        n = len(self.x_m)
+        if laps < 1 or laps * n > MAX_SAMPLES:
+            raise CourseError(f"{self.name}: {laps} laps; between 1 and {MAX_SAMPLES // n} can be driven as one course")
+        turn = self.yaw_rad[-1] + remainder(self.yaw_rad[0] - self.yaw_rad[-1], tau) - self.yaw_rad[0]
+        lap = np.repeat(np.arange(laps), n)
+        course = replace(
+            self,
+            x_m=np.tile(self.x_m, laps),
+            y_m=np.tile(self.y_m, laps),
+            yaw_rad=np.tile(self.yaw_rad, laps) + lap * turn,
+            curvature_per_m=np.tile(self.curvature_per_m, laps),
+            s_m=np.tile(self.s_m, laps) + lap * self.length_m,
+            speed_mps=np.tile(self.speed_mps, laps),
+            length_m=laps * self.length_m,
+        )
+        for array in (course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.s_m, course.speed_mps):
+            array.flags.writeable = False
+        return course
+
+
+def course_from_waypoints(
+    name: str,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    yaw: npt.ArrayLike | None = None,
+    speed: npt.ArrayLike | None = None,
+    default_speed_mps: float = 1.0,
+    closed: bool | None = None,
+    datum: Datum = LOT_17,
+    speed_holds: bool = False,
+    places: Sequence[str] | None = None,
+) -> Course:
+    """A course through waypoints ``x``, ``y`` (m, ENU), at least two.
+
+    yaw: headings of the file, rad. Only used to refuse a file whose headings run against the order of its points.
+    speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each value holds until the next waypoint.
+    closed: None joins ends that meet within the spacing of the waypoints.
+    places: what to call each waypoint in an error, such as "line 12".
+
+    Raises CourseError, its message starting with ``name`` and the place.
+    """
+    points, rows = _checked_points(name, x, y, places)
+    at = _Places(name, places)
+    speeds = _checked_speeds(at, speed, default_speed_mps, len(points))
+    points, rows = _without_spikes(at, *_without_duplicates(points, rows))
+    if len(points) < 2:
+        raise CourseError(f"{name}: all waypoints lie on one spot; a course needs at least two places {_unit_hint(points)}")
+    points, rows, closed = _joined(at, points, rows, closed)
+    legs = np.hypot(*np.diff(_with_join(points, closed), axis=0).T)
+    _check_legs(at, legs, rows)
+    if yaw is not None:
+        _check_headings(name, points, np.asarray(yaw, dtype=float)[rows])
+    return _sampled(name, points, legs, speeds[rows], closed, datum, speed_holds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """How to name a waypoint to the user."""
+
+    name: str
+    places: Sequence[str] | None
+
+    def __call__(self, row: int) -> str:
+        place = self.places[row] if self.places is not None else f"waypoint {row + 1}"
+        return f"{self.name}, {place}"
+
+
+def _unit_hint(points: Array) -> str:
+    if len(points) and float(np.abs(points).max()) <= 180.0:
+        return "(if these are degrees, name the columns lat and lon)"
+    return "(are the units metres?)"
+
+
+def _checked_points(name: str, x: npt.ArrayLike, y: npt.ArrayLike, places: Sequence[str] | None) -> tuple[Array, Rows]:
+    xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if xs.ndim != 1 or xs.shape != ys.shape:
+        raise CourseError(f"{name}: x and y must be two lists of one length, not {xs.shape} and {ys.shape}")
+    if len(xs) < 2:
+        raise CourseError(f"{name}: {len(xs)} waypoint(s); a course needs at least 2")
+    if len(xs) > MAX_WAYPOINTS:
+        raise CourseError(f"{name}: {len(xs)} waypoints; at most {MAX_WAYPOINTS} are read, thin the file out")
+    at = _Places(name, places)
+    for axis, values in (("x", xs), ("y", ys)):
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            raise CourseError(f"{at(int(bad[0]))}: {axis} is {values[bad[0]]}; every coordinate must be a finite number of metres")
+        far = np.flatnonzero(np.abs(values) > MAX_COORDINATE_M)
+        if len(far):
+            raise CourseError(
+                f"{at(int(far[0]))}: {axis} = {values[far[0]]:g} m is further than {MAX_COORDINATE_M / 1000:g} km from the datum; "
+                "if these are map coordinates such as UTM, subtract the first point and give its datum"
+            )
+    return np.column_stack((xs, ys)), np.arange(len(xs))
+
+
+def _checked_speeds(at: _Places, speed: npt.ArrayLike | None, default_mps: float, n: int) -> Array:
+    speeds = np.full(n, default_mps, dtype=float) if speed is None else np.asarray(speed, dtype=float)
+    if speeds.shape != (n,):
+        raise CourseError(f"{at.name}: {speeds.size} speeds for {n} waypoints; give one each")
+    bad = np.flatnonzero(~((speeds > 0.0) & (speeds <= MAX_SPEED_MPS)))
+    if len(bad):
+        value = speeds[bad[0]]
+        raise CourseError(
+            f"{at(int(bad[0]))}: speed is {value:g} m/s; a target speed lies above 0 and at most at {MAX_SPEED_MPS:g} m/s "
+            "(a course ends by its last waypoint, not by speed 0)"
+        )
+    return speeds
+
+
+def _without_duplicates(points: Array, rows: Rows) -> tuple[Array, Rows]:
+    """Leave out waypoints within 2 % of the usual spacing of their predecessor: their direction is rounding noise."""
+    legs = np.hypot(*np.diff(points, axis=0).T)
+    real = legs[legs > 1e-3]
+    if not len(real):
+        return points[:1], rows[:1]
+    tolerance = max(1e-3, 0.02 * float(np.median(real)))
+    if float(legs.min()) > tolerance:
+        return points, rows
+    keep = [0]
+    last_x, last_y = points[0]
+    for i, (px, py) in enumerate(points.tolist()):
+        if hypot(px - last_x, py - last_y) > tolerance:
+            keep.append(i)
+            last_x, last_y = px, py
+    return points[keep], rows[keep]
+
+
+def _without_spikes(at: _Places, points: Array, rows: Rows) -> tuple[Array, Rows]:
+    """Leave out short spikes, refuse a line that runs back on itself."""
+    if len(points) < 3:
+        return points, rows
+    suspects = np.flatnonzero(np.abs(smoothing.turns(points)) > SPIKE_TURN_RAD)
+    if not len(suspects):
+        return points, rows
+    keep: list[int] = []
+    for i in range(len(points)):
+        keep.append(i)
+        while len(keep) >= 3:
+            trio = points[keep[-3:]]
+            turn = abs(float(smoothing.turns(trio)[0]))
+            if turn <= SPIKE_TURN_RAD:
+                break
+            shortest = min(hypot(*(trio[1] - trio[0])), hypot(*(trio[2] - trio[1])))
+            if shortest < SPIKE_LENGTH_M:
+                del keep[-2]
+                if hypot(*(trio[2] - trio[0])) < 1e-3:
+                    del keep[-1]
+                continue
+            if turn > REVERSAL_RAD:
+                x, y = trio[1]
+                raise CourseError(
+                    f"{at(int(rows[keep[-2]]))}: the line doubles back on itself at ({x:g}, {y:g}) m; a vehicle cannot turn on the "
+                    "spot: correct the point, or draw the turn"
+                )
+            break
+    return points[keep], rows[keep]
+
+
+def _joined(at: _Places, points: Array, rows: Rows, closed: bool | None) -> tuple[Array, Rows, bool]:
+    """Decide whether the course is a lap; a lap loses a last waypoint that repeats the first."""
+    legs = np.hypot(*np.diff(points, axis=0).T)
+    spacing, length = float(np.median(legs)), float(legs.sum())
+    gap = hypot(*(points[-1] - points[0]))
+    repeated = len(points) > 3 and gap <= max(1e-3, 0.02 * spacing)
+    ring = points[:-1] if repeated else points
+    join_turn, at_join = 0.0, np.zeros(1)
+    if len(ring) >= 3:
+        ends = np.vstack((ring[-2:], ring[:2]))
+        # Where the ends only come near each other, the gap is a leg of its own and its two turns count as one.
+        at_join = smoothing.turns(ends)
+        join_turn = float(np.abs(at_join).max() if repeated else max(np.abs(at_join).max(), abs(at_join.sum())))
+    if closed is None:
+        near = gap <= min(1.6 * spacing, MAX_JOIN_M) or repeated
+        closed = len(ring) >= 3 and near and gap < 0.1 * length and join_turn <= SPIKE_TURN_RAD
+    elif closed and (len(ring) < 3 or float(np.abs(at_join).max()) > REVERSAL_RAD):
+        raise CourseError(f"{at(int(rows[-1]))}: the lap cannot close, it would turn back on itself at its start; draw the turn")
+    if closed and repeated:
+        return points[:-1], rows[:-1], True
+    return points, rows, closed
+
+
+def _with_join(points: Array, closed: bool) -> Array:
+    return np.vstack((points, points[:1])) if closed else points
+
+
+def _check_legs(at: _Places, legs: Array, rows: Rows) -> None:
+    length, widest, usual = float(legs.sum()), int(legs.argmax()), float(np.median(legs))
+    if length < MIN_LENGTH_M:
+        raise CourseError(
+            f"{at.name}: the whole course is only {length:.3g} m long (at least {MIN_LENGTH_M} m); if the file holds degrees, name "
+            "its columns lat and lon"
+        )
+    if length > MAX_LENGTH_M:
+        raise CourseError(
+            f"{at.name}: the course is {length / 1000:.4g} km long (at most {MAX_LENGTH_M / 1000:g} km); are the units metres?"
+        )
+    leg = float(legs[widest])
+    if leg > 2000.0 or (leg > 100.0 and leg > 200.0 * usual):
+        raise CourseError(
+            f"{at(int(rows[(widest + 1) % len(rows)]))}: {leg:.4g} m from the waypoint before, while {usual:.3g} m is usual here; "
+            "correct the point, or add waypoints in between"
+        )
+
+
+def _check_headings(name: str, points: Array, yaw: Array) -> None:
+    along = np.diff(points, axis=0)
+    agrees = np.cos(yaw[: len(along)]) * along[:, 0] + np.sin(yaw[: len(along)]) * along[:, 1] > 0.0
+    if len(agrees) and np.isfinite(yaw).all() and float(agrees.mean()) < 0.25:
+        raise CourseError(
+            f"{name}: the headings point against the order of the waypoints; reverse the rows, or leave the heading column out "
+            "(headings are radians, counter-clockwise from east)"
+        )
+
+
+def _sampled(name: str, points: Array, legs: Array, speeds: Array, closed: bool, datum: Datum, speed_holds: bool) -> Course:
+    length = float(legs.sum())
+    spacing = max(min(SPACING_M, length / 16.0), length / MAX_SAMPLES)
+    samples, knots = smoothing.resample(points, closed, spacing)
+    ring = _with_join(samples, closed)
+    steps = np.hypot(*np.diff(ring, axis=0).T)
+    s = np.concatenate(([0.0], np.cumsum(steps)))
+    yaw = smoothing.headings(ring, closed)
+    curvature = smoothing.curvatures(yaw, s, closed)
+    n = len(samples)
+    marks, values = np.arange(len(points)), speeds
+    if closed:
+        marks, values = np.append(marks, len(points)), np.append(speeds, speeds[0])
+    if speed_holds:
+        # A hair's breadth, so that a sample on the waypoint itself belongs to the leg after it.
+        held = np.minimum((knots + 1e-9).astype(int), len(speeds) - 1)
+        target = speeds[held]
+    else:
+        target = np.interp(knots, marks, values)
+    arrays = (samples[:, 0].copy(), samples[:, 1].copy(), yaw[:n].copy(), curvature[:n].copy(), s[:n].copy(), target)
+    for array in arrays:
+        if not np.isfinite(array).all():
+            raise CourseError(f"{name}: the line cannot be sampled; look for waypoints that lie extremely close together")
+        array.flags.writeable = False
+    return Course(name, *arrays, closed, datum, float(s[-1]))

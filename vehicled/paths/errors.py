@@ -1,0 +1,5 @@
+"""The one error of this package."""
+
+
+class CourseError(ValueError):
+    """A course cannot be used. The message names the file, the line or element, what is wrong and what to do about it."""

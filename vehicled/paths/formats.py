@@ -1,0 +1,43 @@
+"""From the bytes of a course file to a course. The ending of the name chooses the format; where it serves two, the content does.
+
+Pure: the caller has read the file. Whatever the bytes are, the outcome is a Course or a CourseError naming file, place and cure.
+"""
+
+from collections.abc import Callable
+from pathlib import PurePath
+
+from vehicled.paths import format_csv, format_geojson, format_gpx, format_mission
+from vehicled.paths.course import Course
+from vehicled.paths.drawing import Drawing
+from vehicled.paths.errors import CourseError
+
+MAX_BYTES = 50_000_000
+
+_READERS: dict[str, Callable[[bytes, str], Drawing]] = {
+    ".csv": format_csv.read,
+    ".geojson": format_geojson.read,
+    ".json": format_geojson.read,
+    ".gpx": format_gpx.read,
+    ".plan": format_mission.read_plan,
+    ".waypoints": format_mission.read_text,
+    ".txt": format_csv.read,
+}
+ENDINGS = tuple(_READERS)
+
+
+def course_from_bytes(data: bytes, file_name: str) -> Course:
+    """The course in a file. ``file_name`` chooses the format and stands in messages. Raises CourseError, nothing else."""
+    label = PurePath(file_name).name or file_name
+    reader = _READERS.get(PurePath(file_name).suffix.lower())
+    if reader is None:
+        raise CourseError(f"{label}: unknown kind of course file; its name must end in one of {', '.join(ENDINGS)}")
+    if len(data) > MAX_BYTES:
+        raise CourseError(f"{label}: {len(data) / 1e6:.0f} MB; a course file has at most {MAX_BYTES / 1e6:.0f} MB: thin it out")
+    head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if reader is format_csv.read and head.startswith(b"QGC WPL"):
+        reader = format_mission.read_text
+    elif reader is format_geojson.read and b'"fileType"' in data[:2000] and b'"Plan"' in data[:2000]:
+        reader = format_mission.read_plan
+    drawing = reader(data, label)
+    course = drawing.to_course()
+    return course if drawing.name else course.renamed(PurePath(file_name).stem)

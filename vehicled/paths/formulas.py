@@ -1,0 +1,131 @@
+"""Courses drawn by formula. All start at the origin unless said; m, m/s; angles counter-clockwise from east.
+
+Each raises CourseError when a length, a radius or a speed is not a positive number.
+"""
+
+from math import atan, isfinite, pi
+from typing import Literal
+
+import numpy as np
+
+from vehicled.paths.course import Course, course_from_waypoints
+from vehicled.paths.datum import LOT_17, Datum
+from vehicled.paths.errors import CourseError
+from vehicled.paths.smoothing import Array
+
+# Dense enough for the cubic between waypoints to be exact to micrometres on every course below.
+_STEP_M = 0.05
+
+
+def _positive(name: str, **values: float) -> None:
+    for key, value in values.items():
+        if not (isfinite(value) and value > 0.0):
+            raise CourseError(f"{name}: {key} is {value:g}; it must be a positive number")
+
+
+def _steps(length_m: float) -> int:
+    return max(64, round(length_m / _STEP_M))
+
+
+def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "straight") -> Course:
+    """A line due east."""
+    _positive(name, length_m=length_m)
+    return course_from_waypoints(name, [0.0, length_m], [0.0, 0.0], default_speed_mps=speed_mps, closed=False, datum=datum)
+
+
+def circle(
+    radius_m: float = 5.0,
+    direction: Literal["ccw", "cw"] = "ccw",
+    laps: int = 1,
+    *,
+    speed_mps: float = 1.0,
+    datum: Datum = LOT_17,
+    name: str = "circle",
+) -> Course:
+    """A circle leaving the origin eastwards. One lap is a closed course; several are one open line wound up."""
+    _positive(name, radius_m=radius_m, laps=laps)
+    if direction not in ("ccw", "cw"):
+        raise CourseError(f'{name}: direction is "{direction}"; it is "ccw" or "cw"')
+    n = _steps(2.0 * pi * radius_m) * laps
+    angle = np.linspace(0.0, 2.0 * pi * laps, n, endpoint=laps > 1)
+    side = 1.0 if direction == "ccw" else -1.0
+    x, y = radius_m * np.sin(angle), side * radius_m * (1.0 - np.cos(angle))
+    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=laps == 1, datum=datum)
+
+
+def sine(
+    amplitude_m: float = 2.0,
+    wave_number_per_m: float = 0.3,
+    length_m: float = 30.0,
+    *,
+    speed_mps: float = 1.0,
+    datum: Datum = LOT_17,
+    name: str = "sine",
+) -> Course:
+    """y = amplitude sin(wave number x) for x in 0..length. Tightest radius 1 / (amplitude wave_number^2)."""
+    _positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, length_m=length_m)
+    x = np.linspace(0.0, length_m, _steps(length_m) + 1)
+    y = amplitude_m * np.sin(wave_number_per_m * x)
+    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+
+
+def square(
+    size_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "square"
+) -> Course:
+    """A square with rounded corners, driven counter-clockwise from the middle of its south side."""
+    _positive(name, size_m=size_m, corner_radius_m=corner_radius_m)
+    if 2.0 * corner_radius_m >= size_m:
+        raise CourseError(f"{name}: corner_radius_m is {corner_radius_m:g}; it must be below half of size_m = {size_m:g}")
+    half, radius = size_m / 2.0, corner_radius_m
+    side = np.linspace(-(half - radius), half - radius, _steps(size_m - 2.0 * radius), endpoint=False)
+    angle = np.linspace(-pi / 2.0, 0.0, _steps(radius * pi / 2.0), endpoint=False)
+    east = np.concatenate((side, half - radius + radius * np.cos(angle)))
+    north = np.concatenate((np.full(len(side), -half), -half + radius + radius * np.sin(angle)))
+    quarter = np.column_stack((east, north))
+    corners = [quarter @ _turned(k * pi / 2.0) for k in range(4)]
+    ring = np.vstack(corners)
+    start = len(side) // 2
+    ring = np.roll(ring, -start, axis=0)
+    ring = ring - ring[0]
+    return course_from_waypoints(name, ring[:, 0], ring[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
+
+
+def double_lane_change(
+    vehicle_width_m: float = 1.8, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "double_lane_change"
+) -> Course:
+    """Centre line of the ISO 3888-1 double lane change, 125 m.
+
+    Lanes: A 0-15 m, 1.1 w + 0.25 wide; B 45-70 m, 1.2 w + 0.25 wide; C 95-110 m, 1.3 w + 0.25 wide; 15 m run-out. The 3.5 m
+    offset is taken between the right edges of A and B, as the standard draws it, so the centre of B lies at
+    3.5 + (width_B - width_A) / 2. Between lanes the quintic 10 u^3 - 15 u^4 + 6 u^5: no step in heading or curvature.
+    """
+    _positive(name, vehicle_width_m=vehicle_width_m)
+    width_a, width_b, width_c = (factor * vehicle_width_m + 0.25 for factor in (1.1, 1.2, 1.3))
+    centre_b, centre_c = 3.5 + (width_b - width_a) / 2.0, (width_c - width_a) / 2.0
+    x = np.linspace(0.0, 125.0, 2501)
+    y = centre_b * _ramp((x - 15.0) / 30.0) + (centre_c - centre_b) * _ramp((x - 70.0) / 25.0)
+    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+
+
+def figure_eight(
+    half_width_m: float = 10.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "figure_eight"
+) -> Course:
+    """Bernoulli's lemniscate, closed, leaving its crossing eastwards; tightest radius a third of the half width."""
+    _positive(name, half_width_m=half_width_m)
+    t = np.linspace(0.0, 2.0 * pi, _steps(5.3 * half_width_m), endpoint=False) - pi / 2.0
+    denominator = 1.0 + np.sin(t) ** 2
+    lobes = half_width_m * np.column_stack((np.cos(t) / denominator, np.sin(t) * np.cos(t) / denominator))
+    # At the crossing the branch leaves at -45 degrees.
+    lobes = lobes @ _turned(atan(1.0))
+    return course_from_waypoints(name, lobes[:, 0], lobes[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
+
+
+def _turned(angle_rad: float) -> Array:
+    """Matrix that turns row vectors counter-clockwise."""
+    cos, sin = np.cos(angle_rad), np.sin(angle_rad)
+    return np.array([[cos, sin], [-sin, cos]])
+
+
+def _ramp(u: Array) -> Array:
+    u = np.clip(u, 0.0, 1.0)
+    return u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
