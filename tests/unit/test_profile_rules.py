@@ -1,0 +1,109 @@
+"""Contradictions between keys, and the remarks of ``vehicled check``."""
+
+import pytest
+
+from vehicled.profile import Note, ProfileError, check, load, load_profile
+
+CONTRADICTIONS = [
+    (["tasks.control.deadline_ms=101"], "tasks.control.deadline_ms", "more than 10 periods of 10 ms"),
+    (["tasks.fusion.phase_ms=5"], "tasks.fusion.phase_ms", "not less than the period of 5 ms"),
+    (
+        ["tasks.control.declared_us=9000", "tasks.actuation.declared_us=500", "tasks.ingestion.declared_us=100"],
+        "tasks",
+        "101% of a core (ingestion 4%, fusion 2%, control 90%, actuation 5%)",
+    ),
+    (["devices.gnss.messages=['GnssFix', 'GnssFix']"], "devices.gnss.messages", "named twice: GnssFix"),
+    (["devices.gnss.capabilities.brake=true"], "devices.drive", 'a second actuator beside "gnss"'),
+    (["devices.gnss.capabilities.brake=true"], "devices.gnss.messages", "must carry"),
+    (["devices.second={driver='msglink', messages=['ActuatorCommand']}"], "devices.second", 'a second actuator beside "drive"'),
+    (["devices.drive={driver='msglink', messages=['ActuatorCommand']}"], "devices.drive.capabilities", "missing table"),
+    (["devices.drive={driver='msglink', messages=['MotorStatus']}"], "devices", "no device is the actuator"),
+    (["devices.truth={driver='msglink'}"], "devices.truth", "is a port of the simulator link"),
+    (["limits.estimate_silence_s=0.005"], "limits.estimate_silence_s", "one period of tasks.fusion (0.005 s at 200 Hz)"),
+    (["limits.gnss_silence_s=0.1"], "limits.gnss_silence_s", "one period of devices.gnss (0.1 s at 10 Hz)"),
+    (["devices.imu.rate_hz=20"], "limits.imu_silence_s", "one period of devices.imu"),
+    (["tasks.actuation.rate_hz=5"], "sim.command_timeout_s", "one period of tasks.actuation"),
+    (["vehicle.length_m=0.4"], "vehicle.wheelbase_m", "more than length_m = 0.4"),
+    (["vehicle.track_m=0.5"], "vehicle.track_m", "more than width_m = 0.4"),
+    (["vehicle.drive.friction_nm=0.09"], "vehicle.drive.friction_nm", "could never move"),
+    (["sim.drive.stall_torque_nm=0.01"], "sim.drive.friction_nm", "could never move"),
+    (["sim.steering.offset_rad=-0.4"], "sim.steering.offset_rad", "gain_rad = 0.335; the vehicle could turn one way only"),
+    (["sim.battery.full_v=7"], "sim.battery.full_v", "less than nominal_v = 7.4"),
+    (["log.quota_mb=100"], "log.rotate_mb", "more than quota_mb = 100"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "path", "part"), CONTRADICTIONS)
+def test_contradiction(overrides: list[str], path: str, part: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        load("art", overrides)
+    found = {problem.path: problem.message for problem in caught.value.problems}
+    assert path in found, found
+    assert part in found[path]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["tasks.control.deadline_ms=100"],
+        ["tasks.control.rate_hz=60"],
+        ["tasks.control.rate_hz=400"],
+        ["tasks.fusion.rate_hz=50"],
+        ["tasks.control.declared_us=9000"],
+        ["limits.gnss_silence_s=0.11"],
+        ["devices.drive.capabilities={}"],
+        ["devices.drive.messages=[]"],
+    ],
+)
+def test_what_is_unusual_and_possible_is_accepted(overrides: list[str]) -> None:
+    assert load_profile("art", overrides).name == "art"
+
+
+def test_a_wrong_key_beside_them_does_not_hide_a_contradiction() -> None:
+    with pytest.raises(ProfileError) as caught:
+        load("art", ["limits.corridor_m=-1", "limits.gnss_silence_s=0.1", "tasks.control.policy=wait", "tasks.control.phase_ms=99"])
+    assert {problem.path for problem in caught.value.problems} == {
+        "limits.corridor_m", "limits.gnss_silence_s", "tasks.control.policy", "tasks.control.phase_ms",
+    }  # fmt: skip
+
+
+def test_a_wrong_value_is_not_replaced_by_its_default_when_judging() -> None:
+    with pytest.raises(ProfileError) as caught:
+        load("art", ["sim.battery.nominal_v=12", "sim.battery.full_v=high"])
+    assert [problem.path for problem in caught.value.problems] == ["sim.battery.full_v"]
+
+
+def notes(*overrides: str) -> dict[str, Note]:
+    return {note.path: note for note in check(load_profile("art", ["course=circle_r5_ccw", *overrides]))}
+
+
+def test_nothing_to_remark_on_art() -> None:
+    assert notes() == {}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "part"),
+    [
+        (["limits.max_speed_mps=3.5"], "limits.max_speed_mps", "tops out at 3.00 m/s"),
+        (["limits.max_speed_mps=0.4"], "limits.capped_speed_mps", "never acts"),
+        (["vehicle.steering.max_wheel_rad=0.4"], "vehicle.steering.max_wheel_rad", "turns the wheel by 0.353 rad at most"),
+        (["devices.drive.capabilities.brake=true"], "devices.drive.capabilities.brake", "has a brake"),
+        (["vehicle.drive.brake_deceleration_mps2=3"], "devices.drive.capabilities.brake", "has no brake"),
+        (["tasks.control.declared_us=7000"], "tasks.control.declared_us", "every release misses"),
+        (["sim.steering.gain_rad=0.2"], "sim.steering.gain_rad", "the twin has 0.2 where [vehicle] believes 0.335"),
+        (["sim.wheelbase_m=0.46"], "sim.wheelbase_m", "the twin has 0.46"),
+        (["sim.gnss.rate_hz=5"], "devices.gnss.rate_hz", "10 Hz, but the twin sends at sim.gnss.rate_hz = 5"),
+        (["devices.drive.messages=['ActuatorCommand', 'MotorStatus']"], "devices.drive", "there is no [sim.motor_status]"),
+    ],
+)
+def test_note(overrides: list[str], path: str, part: str) -> None:
+    found = notes(*overrides)
+    assert path in found, found
+    assert part in found[path].message
+    assert not found[path].serious
+
+
+def test_a_course_that_is_not_there_is_serious() -> None:
+    note = notes("course=no_such_course")["course"]
+    assert note.serious
+    assert "no_such_course" in note.message

@@ -1,0 +1,341 @@
+"""Validated structs from plain values, with every mistake reported instead of the first one.
+
+msgspec validates while it builds and stops at the first error, which is right for messages and wrong for people. This walk goes by
+the same type information (``msgspec.inspect``) and by the same rules, with four more for files written by hand: numbers are
+finite, whole numbers fit 64 bits, unknown keys are mistakes in every table, and names are looked up in the registry.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec.inspect as mi
+from msgspec import NODEFAULT, Struct
+
+from vehicled import registry
+from vehicled.profile.problems import ANY_KEY, KeyPath, Problem, choices, dotted, found, nearest, printable
+from vehicled.profile.schema import Choice
+from vehicled.profile.wording import cure, describe, missing
+
+INVALID: Any = object()
+"""Stands for a value that could not be built; the reason is among the problems."""
+MAX_PROBLEMS = 300
+"""No honest file has more; the limit keeps hostile ones cheap."""
+
+
+class View:
+    """One table as a rule sees it: what is valid by itself, so that one wrong key does not hide a contradiction of two others."""
+
+    def __init__(self, written: Mapping[str, Any], valid: Mapping[KeyPath, Any], path: KeyPath) -> None:
+        self.written = written
+        """Plain values as in the file, valid or not."""
+        self._valid = valid
+        self._path = path
+
+    def get(self, *keys: str) -> Any:
+        """Value or list at a key path inside the table, defaults included; None where it is missing or not valid."""
+        return self._valid.get((*self._path, *keys))
+
+    def names(self, table: str) -> list[str]:
+        """Keys written in a table inside this one."""
+        written = self.written.get(table)
+        return list(written) if isinstance(written, dict) else []
+
+
+Rule = Callable[[View], Iterator[tuple[KeyPath, str]]]
+"""Checks between the keys of one table: (key path inside the table, message) of every contradiction."""
+
+
+class _TooManyError(Exception):
+    """MAX_PROBLEMS reached."""
+
+
+@cache
+def type_of(struct: type[Struct]) -> mi.StructType:
+    """Type information of a struct."""
+    info = mi.type_info(struct)
+    assert isinstance(info, mi.StructType)
+    return info
+
+
+class Collector:
+    """One walk over one file. ``place`` tells where a key path was written, ``rules`` are applied per struct type."""
+
+    def __init__(self, place: Callable[[KeyPath], str], rules: Mapping[type, Rule]) -> None:
+        self.problems: list[Problem] = []
+        self._place = place
+        self._rules = rules
+        self._valid: dict[KeyPath, Any] = {}
+        self._root: mi.StructType | None = None
+        self._chosen: dict[str, dict[str, type[Struct]]] = {}
+
+    def build(self, struct: type[Struct], data: Any) -> Any:
+        """The struct, or INVALID with at least one entry in ``problems``. Never raises on data."""
+        self._root = type_of(struct)
+        try:
+            return self._value(self._root, data, ())
+        except _TooManyError:
+            return INVALID
+
+    def _report(self, path: KeyPath, message: str) -> Any:
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise _TooManyError
+        self.problems.append(Problem(dotted(path), message, self._place(path)))
+        return INVALID
+
+    def _value(self, kind: mi.Type, raw: Any, path: KeyPath) -> Any:
+        extra: dict[str, Any] = {}
+        hint: Any = None
+        while isinstance(kind, mi.Metadata):
+            extra |= kind.extra or {}
+            hint = (kind.extra_json_schema or {}).get("description")
+            kind = kind.type
+        match kind:
+            case mi.StructType(cls=cls) if cls is Choice:
+                return self._choice(raw, path, extra["registered"])
+            case mi.StructType():
+                return self._struct(kind, raw, path)
+            case mi.DictType():
+                return self._dict(kind, raw, path)
+            case mi.ListType() | mi.VarTupleType() | mi.SetType() | mi.FrozenSetType() | mi.TupleType():
+                return self._keep(path, self._list(kind, raw, path))
+            case mi.UnionType():
+                return self._union(kind, raw, path)
+            case mi.AnyType():
+                return raw
+            case mi.EnumType(cls=enum):
+                members = {member.value: member for member in enum}
+                allowed = isinstance(raw, (str, int)) and not isinstance(raw, bool) and raw in members
+                return members[raw] if allowed else self._refuse(kind, raw, path, hint)
+        value = _scalar(kind, raw)
+        if value is INVALID:
+            return self._refuse(kind, raw, path, hint)
+        if "registered" in extra and value not in registry.names(extra["registered"]):
+            return self._report(path, str(registry.UnknownNameError(extra["registered"], value)))
+        return self._keep(path, value)
+
+    def _keep(self, path: KeyPath, value: Any) -> Any:
+        if value is not INVALID:
+            self._valid[path] = value
+        return value
+
+    def _refuse(self, kind: mi.Type, raw: Any, path: KeyPath, hint: str | None = None) -> Any:
+        wanted = hint if hint and isinstance(raw, str) else describe(kind)
+        return self._report(path, f"must be {wanted}, found {found(raw)}{cure(kind, raw)}")
+
+    def _struct(self, kind: mi.StructType, raw: Any, path: KeyPath) -> Any:
+        if not isinstance(raw, dict):
+            return self._refuse(kind, raw, path)
+        before = len(self.problems)
+        fields = {field.encode_name: field for field in kind.fields}
+        meant = {self._unknown_key(key, fields, raw, path) for key in raw if key not in fields}
+        built: dict[str, Any] = {}
+        for key, field in fields.items():
+            if key in raw:
+                value = self._value(field.type, raw[key], (*path, key))
+                if value is not INVALID:
+                    built[field.name] = value
+            elif field.required and key not in meant:
+                self._report((*path, key), missing(field.type))
+            elif field.default is not NODEFAULT:
+                self._valid[(*path, key)] = field.default
+        if rule := self._rules.get(kind.cls):
+            for inside, message in rule(View(raw, self._valid, path)):
+                self._report((*path, *inside), message)
+        return self._finish(kind.cls, built, path) if len(self.problems) == before else INVALID
+
+    def _finish(self, cls: type, built: Mapping[str, Any], path: KeyPath) -> Any:
+        try:
+            return cls(**built)
+        except ValueError as error:  # a check of the struct's own, in __post_init__
+            return self._report(path, str(error))
+
+    def _unknown_key(self, key: str, fields: Mapping[str, mi.Field], raw: Mapping[str, Any], path: KeyPath) -> str | None:
+        """Report a key nobody reads. Returns the missing key it was probably meant to be, which is then not reported as well."""
+        close = nearest(key, [name for name in fields if name not in raw])
+        elsewhere = [] if close and fields[close].required else [place for place in self._places_of(key) if place[:-1] != path]
+        if close:
+            text = f'unknown key; did you mean "{close}"?'
+        elif twin := nearest(key, fields):
+            text = f'unknown key; did you mean "{twin}", which is also set here?'
+        elif elsewhere:
+            text = "unknown key here"
+        elif far := nearest(key, {str(place[-1]) for place in self._places()}, cutoff=0.75):
+            text = f"unknown key; did you mean {_or([dotted(place) for place in self._places_of(far)])}?"
+        else:
+            text = f"unknown key; known here: {', '.join(fields)}"
+        if elsewhere:
+            text += f" (a key of that name belongs in {_or([dotted(place[:-1]) or 'the top' for place in elsewhere])})"
+        self._report((*path, key), text)
+        return close
+
+    def _dict(self, kind: mi.DictType, raw: Any, path: KeyPath) -> Any:
+        if not isinstance(raw, dict):
+            return self._refuse(kind, raw, path)
+        before = len(self.problems)
+        built = {}
+        for key, value in raw.items():
+            # A wrong name is reported at its own place, which is the key itself.
+            name = self._value(kind.key_type, key, (*path, key))
+            built[name] = self._value(kind.value_type, value, (*path, key))
+        if not _length_fits(kind, len(raw)):
+            self._refuse(kind, raw, path)
+        return built if len(self.problems) == before else INVALID
+
+    def _list(self, kind: Any, raw: Any, path: KeyPath) -> Any:
+        if not isinstance(raw, list):
+            return self._refuse(kind, raw, path)
+        before = len(self.problems)
+        if isinstance(kind, mi.TupleType):
+            kinds = kind.item_types
+            fits = len(raw) == len(kinds)
+        else:
+            kinds = (kind.item_type,) * len(raw)
+            fits = _length_fits(kind, len(raw))
+        if not fits:
+            return self._refuse(kind, raw, path)
+        built = [self._value(kinds[i], item, (*path, i)) for i, item in enumerate(raw)]
+        if len(self.problems) > before:
+            return INVALID
+        match kind:
+            case mi.ListType():
+                return built
+            case mi.SetType():
+                return set(built)
+            case mi.FrozenSetType():
+                return frozenset(built)
+        return tuple(built)
+
+    def _union(self, kind: mi.UnionType, raw: Any, path: KeyPath) -> Any:
+        options = [option for option in kind.types if not isinstance(option, mi.NoneType)]  # TOML has no null
+        if len(options) == 1:
+            return self._value(options[0], raw, path)
+        for option in options:
+            trial = Collector(self._place, self._rules)
+            trial._root = self._root
+            value = trial._value(option, raw, path)
+            if not trial.problems:
+                return value
+        return self._refuse(kind, raw, path)
+
+    def _choice(self, raw: Any, path: KeyPath, kind: registry.Kind) -> Any:
+        """``name`` chooses; every other key is the table of one registered implementation, validated by its ``Params``."""
+        if not isinstance(raw, dict):
+            return self._report(path, f"must be a table with a name and tables of parameters, found {found(raw)}")
+        before = len(self.problems)
+        known = registry.names(kind)
+        name = raw.get("name")
+        if "name" not in raw:
+            self._report((*path, "name"), f"missing; one of {choices(known)}")
+        elif not isinstance(name, str):
+            self._report((*path, "name"), f"must be one of {choices(known)}, found {found(name)}")
+        elif name not in known:
+            self._report((*path, "name"), str(registry.UnknownNameError(kind, name)))
+        mentioned = [key for key in raw if key != "name"]
+        types = {key: self._params_type(kind, key, (*path, key)) for key in mentioned if key in known}
+        if name in known and name not in types:
+            types[name] = self._params_type(kind, name, (*path, "name"))
+        self._chosen[str(path[-1])] = {key: params for key, params in types.items() if params is not INVALID}
+        for key in mentioned:
+            if key not in known:
+                self._unknown_table(key, known, path, kind)
+        built = {
+            key: self._value(type_of(params), raw.get(key, {}), (*path, key))
+            for key, params in types.items()
+            if params is not INVALID
+        }
+        return Choice(name=str(name), params=built) if len(self.problems) == before else INVALID
+
+    def _params_type(self, kind: registry.Kind, name: str, path: KeyPath) -> Any:
+        try:
+            return registry.resolve(kind, name).Params
+        except ImportError as error:
+            return self._report(path, f'the {kind} "{name}" cannot be loaded: {printable(str(error), 200)}')
+
+    def _unknown_table(self, key: str, known: tuple[str, ...], path: KeyPath, kind: registry.Kind) -> None:
+        if close := nearest(key, known):
+            self._report((*path, key), f'unknown {kind}; did you mean "{close}"?')
+            return
+        inside = [place for place in self._places_of(key) if place[: len(path)] == path]
+        where = f"; it belongs in {_or([dotted(place[:-1]) for place in inside])}" if inside else ""
+        self._report((*path, key), f"unknown key{where} (known here: name and the tables {', '.join(known)})")
+
+    def _places(self) -> Iterator[KeyPath]:
+        """Every key path of the file's type, with ANY_KEY for keys that are free."""
+        if self._root is not None:
+            yield from self._paths_in(self._root, ())
+
+    def _places_of(self, key: str) -> list[KeyPath]:
+        return [place for place in self._places() if place[-1] == key]
+
+    def _paths_in(self, kind: mi.Type, path: KeyPath) -> Iterator[KeyPath]:
+        match kind:
+            case mi.Metadata():
+                yield from self._paths_in(kind.type, path)
+            case mi.UnionType():
+                for option in kind.types:
+                    yield from self._paths_in(option, path)
+            case mi.DictType():
+                yield from self._paths_in(kind.value_type, (*path, ANY_KEY))
+            case mi.StructType(cls=cls) if cls is Choice:
+                yield (*path, "name")
+                for name, params in self._chosen.get(str(path[-1]), {}).items():
+                    yield from self._paths_in(type_of(params), (*path, name))
+            case mi.StructType():
+                for field in kind.fields:
+                    here = (*path, field.encode_name)
+                    yield here
+                    yield from self._paths_in(field.type, here)
+
+
+def _or(places: list[str]) -> str:
+    more = [f"{len(places) - 6} others"] if len(places) > 6 else []
+    return " or ".join(places[:6] + more)
+
+
+def _scalar(kind: mi.Type, raw: Any) -> Any:
+    """The value, converted only from whole number to float; INVALID when it does not fit."""
+    match kind:
+        case mi.BoolType():
+            return raw if isinstance(raw, bool) else INVALID
+        case mi.FloatType() if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+            try:
+                number = float(raw)
+            except OverflowError:
+                return INVALID
+            return number if math.isfinite(number) and _in_range(kind, number) else INVALID
+        case mi.IntType() if isinstance(raw, int) and not isinstance(raw, bool):
+            return raw if raw.bit_length() < 64 and _in_range(kind, raw) else INVALID
+        case mi.StrType() if isinstance(raw, str):
+            return raw if "\0" not in raw and _length_fits(kind, len(raw)) and _matches(kind.pattern, raw) else INVALID
+        case mi.LiteralType(values=values):
+            return raw if any(raw == value and type(raw) is type(value) for value in values) else INVALID
+        case mi.FloatType() | mi.IntType() | mi.StrType():
+            return INVALID
+        case mi.NoneType():
+            return INVALID
+    raise TypeError(f"a profile cannot hold {kind}: TOML has no such value")
+
+
+def _matches(pattern: str | None, text: str) -> bool:
+    if pattern is None:
+        return True
+    # fullmatch, because "$" also matches before a line end, which no name may have
+    anchored = pattern.startswith("^") and pattern.endswith("$")
+    return (re.fullmatch if anchored else re.search)(pattern, text) is not None
+
+
+def _in_range(kind: Any, number: float) -> bool:
+    return (
+        (kind.gt is None or number > kind.gt)
+        and (kind.ge is None or number >= kind.ge)
+        and (kind.lt is None or number < kind.lt)
+        and (kind.le is None or number <= kind.le)
+        and (kind.multiple_of is None or number % kind.multiple_of == 0)
+    )
+
+
+def _length_fits(kind: Any, length: int) -> bool:
+    return (kind.min_length is None or length >= kind.min_length) and (kind.max_length is None or length <= kind.max_length)

@@ -1,0 +1,161 @@
+"""Mistakes between keys: values that are each in range and cannot be true together.
+
+Only what can never work is refused here; what is merely unwise is a note (:mod:`vehicled.profile.notes`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from vehicled.profile.collect import Rule, View
+from vehicled.profile.problems import KeyPath
+from vehicled.profile.schema import Battery, Device, Log, Profile, Task, Tasks, TwinSteering
+from vehicled.vehicle import Drive, Steering, Vehicle
+
+Found = Iterator[tuple[KeyPath, str]]
+
+MAX_DEADLINE_PERIODS = 10
+RESERVED_PORTS = ("truth",)
+"""Ports of the simulator link that are no devices."""
+
+
+def _task(task: View) -> Found:
+    rate_hz, deadline_ms, phase_ms = task.get("rate_hz"), task.get("deadline_ms"), task.get("phase_ms")
+    if rate_hz is None:
+        return
+    period_ms = 1000.0 / rate_hz
+    if deadline_ms is not None and deadline_ms > MAX_DEADLINE_PERIODS * period_ms:
+        yield (
+            ("deadline_ms",),
+            (
+                f"{deadline_ms:g} ms is more than {MAX_DEADLINE_PERIODS} periods of {period_ms:g} ms (rate_hz = {rate_hz:g}); "
+                f"write at most {MAX_DEADLINE_PERIODS * period_ms:g}, or lower the rate"
+            ),
+        )
+    if phase_ms is not None and phase_ms >= period_ms:
+        yield ("phase_ms",), f"{phase_ms:g} ms is not less than the period of {period_ms:g} ms (rate_hz = {rate_hz:g})"
+
+
+def _tasks(tasks: View) -> Found:
+    shares = {}
+    for name in tasks.written:
+        rate_hz, declared_us = tasks.get(name, "rate_hz"), tasks.get(name, "declared_us")
+        if rate_hz is not None and declared_us is not None:
+            shares[name] = declared_us * rate_hz / 1e6
+    total = sum(shares.values())
+    if total >= 1.0:
+        parts = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        yield (), f"declared_us times rate_hz add up to {total:.0%} of a core ({parts}); lockstep could not keep up"
+
+
+def _device(device: View) -> Found:
+    messages = device.get("messages") or []
+    if len(set(messages)) < len(messages):
+        yield ("messages",), f"named twice: {', '.join(sorted({name for name in messages if messages.count(name) > 1}))}"
+    if "capabilities" in device.written and messages and "ActuatorCommand" not in messages:
+        yield (
+            ("messages",),
+            'a device with capabilities is the actuator and must carry "ActuatorCommand"; else remove its capabilities',
+        )
+
+
+def _profile(profile: View) -> Found:
+    yield from _ports(profile)
+    yield from _silence(profile)
+
+
+def _ports(profile: View) -> Found:
+    # As written, so that a mistake in one device does not hide that it is the only actuator.
+    devices: Any = profile.written.get("devices")
+    if not isinstance(devices, dict):
+        return
+    tables = {name: device for name, device in devices.items() if isinstance(device, dict)}
+    able = {name for name, device in tables.items() if "capabilities" in device}
+    actuators = [name for name, device in tables.items() if name in able or "ActuatorCommand" in _listed(device)]
+    if not actuators:
+        yield ("devices",), "no device is the actuator: give the one that drives and steers a table of capabilities"
+    for name in actuators[:1]:
+        if name not in able:
+            yield (
+                ("devices", name, "capabilities"),
+                "missing table: the device carries ActuatorCommand, so say what it can do (the table may be empty)",
+            )
+    for name in actuators[1:]:
+        yield ("devices", name), f'a second actuator beside "{actuators[0]}": commands go to exactly one device'
+    for name in RESERVED_PORTS:
+        if name in devices:
+            yield ("devices", name), f'"{name}" is a port of the simulator link; choose another name'
+
+
+def _listed(device: dict[str, Any]) -> list[Any]:
+    messages = device.get("messages", [])
+    return messages if isinstance(messages, list) else []
+
+
+def _silence(profile: View) -> Found:
+    """A limit of silence that is shorter than the period of its source would stop the vehicle between any two messages."""
+    sources = [(("limits", "estimate_silence_s"), ("tasks", "fusion")), (("sim", "command_timeout_s"), ("tasks", "actuation"))]
+    for message, limit in (("GnssFix", "gnss_silence_s"), ("ImuSample", "imu_silence_s")):
+        sources += [
+            (("limits", limit), ("devices", name))
+            for name in profile.names("devices")
+            if message in (profile.get("devices", name, "messages") or ())
+        ]
+    for limit_path, source in sources:
+        silence_s, rate_hz = profile.get(*limit_path), profile.get(*source, "rate_hz")
+        if silence_s is not None and rate_hz is not None and silence_s * rate_hz <= 1.0:
+            yield (
+                limit_path,
+                (
+                    f"{silence_s:g} s is not longer than one period of {'.'.join(source)} ({1 / rate_hz:g} s at {rate_hz:g} Hz): "
+                    "the vehicle would stop between any two of its messages"
+                ),
+            )
+
+
+def _vehicle(vehicle: View) -> Found:
+    for inner, outer in (("wheelbase_m", "length_m"), ("track_m", "width_m")):
+        inside, outside = vehicle.get(inner), vehicle.get(outer)
+        if inside is not None and outside is not None and inside > outside:
+            yield (inner,), f"{inside:g} is more than {outer} = {outside:g}; the wheels stand inside the outline"
+
+
+def _drive(drive: View) -> Found:
+    friction, stall = drive.get("friction_nm"), drive.get("stall_torque_nm")
+    if friction is not None and stall is not None and friction >= stall:
+        yield ("friction_nm",), f"{friction:g} is not less than stall_torque_nm = {stall:g}; the vehicle could never move"
+
+
+def _steering(steering: View) -> Found:
+    offset = abs(steering.get("offset_rad") or 0.0)
+    for key in ("gain_rad", "max_wheel_rad"):
+        size = steering.get(key)
+        if size is not None and offset >= size:
+            yield ("offset_rad",), f"its size {offset:g} is not less than {key} = {size:g}; the vehicle could turn one way only"
+            return
+
+
+def _battery(battery: View) -> Found:
+    full_v, nominal_v = battery.get("full_v"), battery.get("nominal_v")
+    if full_v is not None and nominal_v is not None and full_v < nominal_v:
+        yield ("full_v",), f"{full_v:g} V is less than nominal_v = {nominal_v:g}"
+
+
+def _log(log: View) -> Found:
+    rotate_mb, quota_mb = log.get("rotate_mb"), log.get("quota_mb")
+    if rotate_mb is not None and quota_mb is not None and rotate_mb > quota_mb:
+        yield ("rotate_mb",), f"{rotate_mb} is more than quota_mb = {quota_mb}; one part of a run would already exceed the quota"
+
+
+RULES: dict[type, Rule] = {
+    Task: _task,
+    Tasks: _tasks,
+    Device: _device,
+    Profile: _profile,
+    Vehicle: _vehicle,
+    Drive: _drive,
+    Steering: _steering,
+    TwinSteering: _steering,
+    Battery: _battery,
+    Log: _log,
+}
+"""Rules by the struct they belong to."""

@@ -1,0 +1,91 @@
+"""JSON Schema of a profile, for editors that complete and check while one types."""
+
+import ast
+import inspect
+import sys
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from vehicled import registry
+from vehicled.profile.schema import Choice, Profile
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a profile, with the parameters of every registered estimator and controller.
+
+    It cannot say what ties keys together (:mod:`vehicled.profile.contradictions`), so that a file it accepts may still be refused.
+    """
+    kinds: tuple[tuple[str, registry.Kind], ...] = (("estimator", "estimator"), ("controller", "controller"))
+    params = [(key, name, registry.resolve(kind, name).Params) for key, kind in kinds for name in registry.names(kind)]
+    structs = [Profile, *(struct for _, _, struct in params)]
+    (root, *references), definitions = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
+    for struct in _structs_of(structs):
+        _describe_fields(definitions, struct)
+    profile = definitions[Profile.__name__]
+    for key, kind in kinds:
+        tables = {name: reference for (where, name, _), reference in zip(params, references, strict=True) if where == key}
+        profile["properties"][key] = {
+            "type": "object",
+            "description": f"The {kind} and the parameters of any of them.",
+            "properties": {"name": {"enum": list(registry.names(kind)), "description": "The one that is used."}} | tables,
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+    definitions["Device"]["properties"]["driver"]["enum"] = list(registry.names("driver"))
+    definitions.pop(Choice.__name__, None)
+    return {"$schema": DIALECT, "title": "vehicled profile", **root, "$defs": definitions}
+
+
+def _structs_of(roots: list[type[Struct]]) -> list[type[Struct]]:
+    """Every struct type reachable from the roots."""
+    seen: dict[type[Struct], None] = {}
+
+    def visit(kind: Any) -> None:
+        match kind:
+            case msgspec.inspect.StructType(cls=cls, fields=fields):
+                if cls not in seen:
+                    seen[cls] = None
+                    for field in fields:
+                        visit(field.type)
+            case msgspec.inspect.Metadata(type=inner):
+                visit(inner)
+            case msgspec.inspect.UnionType(types=types):
+                for option in types:
+                    visit(option)
+            case msgspec.inspect.DictType(value_type=inner) | msgspec.inspect.ListType(item_type=inner):
+                visit(inner)
+            case msgspec.inspect.VarTupleType(item_type=inner):
+                visit(inner)
+
+    for root in roots:
+        visit(msgspec.inspect.type_info(root))
+    return list(seen)
+
+
+def _describe_fields(definitions: dict[str, Any], struct: type[Struct]) -> None:
+    # msgspec writes the full name where two structs share the short one.
+    definition = definitions.get(f"{struct.__module__}.{struct.__qualname__}") or definitions[struct.__name__]
+    for field, text in _field_texts(struct).items():
+        if field in definition["properties"]:
+            definition["properties"][field].setdefault("description", text)
+
+
+def _field_texts(struct: type[Struct]) -> dict[str, str]:
+    """Texts that stand under the fields in the source: Python keeps them nowhere else. Empty without sources."""
+    try:
+        body: list[ast.stmt] = ast.parse(inspect.getsource(sys.modules[struct.__module__])).body
+    except (OSError, KeyError):
+        return {}
+    for name in struct.__qualname__.split("."):
+        body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == name), [])
+    texts: dict[str, str] = {}
+    for field, after in pairwise(body):
+        match field, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                texts[name] = inspect.cleandoc(text)
+    return texts

@@ -1,0 +1,188 @@
+"""From a name or a file to a validated profile, with the text it came from."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from vehicled import shipped
+from vehicled.profile import toml_text
+from vehicled.profile.collect import MAX_PROBLEMS, Collector
+from vehicled.profile.contradictions import RULES
+from vehicled.profile.problems import Problem, ProfileError, choices, nearest, printable
+from vehicled.profile.schema import Profile
+
+MAX_BYTES = 256 * 1024
+"""A profile is a page or two of text; something larger is another file."""
+
+
+class Loaded(Struct, frozen=True):
+    """A profile with its origin. ``source`` alone gives the same profile again (:func:`parse`), which is what a log keeps."""
+
+    profile: Profile
+    source: str
+    """The file's text as it is; with overrides, the text with them applied, which has no comments."""
+    digest: str
+    """SHA-256 of ``source`` in UTF-8, hex: the same as ``sha256sum`` of the file when nothing was overridden."""
+    path: str
+    """File it was read from; empty for text."""
+
+
+class Summary(Struct, frozen=True):
+    """A line of ``vehicled profiles``. ``problem`` is empty when the file can be used."""
+
+    name: str
+    description: str
+    path: str
+    problem: str = ""
+
+
+def load_profile(name_or_file: str, overrides: Sequence[str] = ()) -> Profile:
+    """The profile of that name, or of a file when it has a slash or ends in ``.toml``. Overrides are "dotted.key=value".
+
+    A name is looked for in ``~/.config/vehicled/profiles``, then among the shipped ones. Raises ProfileError with every mistake.
+    """
+    return load(name_or_file, overrides).profile
+
+
+def load(name_or_file: str, overrides: Sequence[str] = ()) -> Loaded:
+    """As :func:`load_profile`, with the source text and its digest."""
+    path = find(name_or_file)
+    return _build(_read(path), str(path), overrides)
+
+
+def parse(text: str, origin: str = "profile", overrides: Sequence[str] = ()) -> Loaded:
+    """A profile from text, as a log holds it. ``origin`` names the text in errors."""
+    return _build(text, origin, overrides, path="")
+
+
+def folders() -> tuple[Path, ...]:
+    """Where profiles are looked for by name, the user's own first."""
+    shipped_folder = shipped.folder("profiles")
+    try:
+        return (Path.home() / ".config" / "vehicled" / "profiles", shipped_folder)
+    except RuntimeError:  # an account without a home, as a service may have
+        return (shipped_folder,)
+
+
+def names() -> list[str]:
+    """Names that :func:`load_profile` knows, sorted."""
+    return sorted(_files())
+
+
+def describe() -> list[Summary]:
+    """Every profile with its description; broken ones with their problem instead of an exception."""
+    summaries = []
+    for name, path in sorted(_files().items()):
+        try:
+            profile = load(str(path)).profile
+            summaries.append(Summary(name, profile.description, str(path)))
+        except ProfileError as error:
+            count = len(error.problems)
+            summaries.append(
+                Summary(name, "", str(path), f"{count} problem{'s' if count != 1 else ''}, see: vehicled check {name}")
+            )
+    return summaries
+
+
+def find(name_or_file: str) -> Path:
+    """File of a profile. Raises ProfileError for an unknown name, with the nearest one."""
+    if "\0" in name_or_file or not name_or_file.strip():
+        raise ProfileError([Problem("", "a profile needs a name or a file")])
+    if "/" in name_or_file or name_or_file.endswith(".toml"):
+        try:
+            return Path(name_or_file).expanduser()
+        except RuntimeError as error:
+            raise ProfileError([Problem("", str(error))], printable(name_or_file)) from None
+    files = _files()
+    if name_or_file in files:
+        return files[name_or_file]
+    close = nearest(name_or_file, files, cutoff=0.5)
+    hint = f'did you mean "{close}"? ' if close else ""
+    message = (
+        f"no profile of that name; {hint}There are {choices(sorted(files)) or 'none'}. A file is given with its path: ./my.toml"
+    )
+    raise ProfileError([Problem("", message)], f'profile "{printable(name_or_file)}"')
+
+
+def _files() -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for folder in reversed(folders()):
+        try:
+            files |= {path.stem: path for path in folder.glob("*.toml")}
+        except OSError:  # an unreadable folder of the user must not hide the shipped profiles
+            continue
+    return files
+
+
+def _read(path: Path) -> str:
+    def refuse(message: str) -> ProfileError:
+        return ProfileError([Problem("", message)], printable(str(path), 300))
+
+    try:
+        # Not to wait for ever on a pipe that nobody writes.
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise refuse("is a folder; name the .toml file inside it")
+        if not stat.S_ISREG(mode):
+            raise refuse("is not a regular file")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        near = nearest(path.name, _siblings(path))
+        raise refuse(f"no such file{f'; did you mean {near}?' if near else ''}") from None
+    except PermissionError:
+        raise refuse(f"may not be read by this user; try: chmod a+r {printable(path.name)}") from None
+    except OSError as error:
+        raise refuse(f"cannot be read: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise refuse(f"is larger than {MAX_BYTES // 1024} KiB; this is not a profile")
+    try:
+        return data.decode("utf-8-sig")  # some editors begin the file with a byte order mark
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        kind = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "not UTF-8"
+        raise refuse(f"is {kind} text (line {line}); save it as UTF-8") from None
+
+
+def _siblings(path: Path) -> list[str]:
+    try:
+        return os.listdir(path.parent)
+    except OSError:
+        return []
+
+
+def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = None) -> Loaded:
+    origin = printable(origin, 300)
+    data = toml_text.parse(text, origin)
+    parsed = [toml_text.parse_override(override) for override in overrides]
+    good = [override for override in parsed if isinstance(override, toml_text.Override)]
+    problems = [problem for problem in parsed if isinstance(problem, Problem)]
+    problems += toml_text.apply(data, good)
+    places: toml_text.Places | None = None
+
+    def place(key: Any) -> str:
+        nonlocal places
+        places = places or toml_text.Places(text, good)
+        return places.of(key)
+
+    collector = Collector(place, RULES)
+    profile = collector.build(Profile, data)
+    problems += sorted(collector.problems, key=_order)
+    if problems:
+        if len(problems) >= MAX_PROBLEMS:
+            problems.append(Problem("", "... and more; this is hardly a profile"))
+        raise ProfileError(problems, origin)
+    source = f"# {Path(origin).name} with {', '.join(f'--set {o.text}' for o in good)}\n{toml_text.write(data)}" if good else text
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    return Loaded(profile, source, digest, origin if path is None else path)
+
+
+def _order(problem: Problem) -> float:
+    """In the order of the file; what has no line comes last."""
+    word, _, number = problem.place.partition(" ")
+    return int(number) if word == "line" else float("inf")

@@ -1,0 +1,97 @@
+"""What ``vehicled check`` says of a profile that is valid: things that may be meant so, and things that cannot work here."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import structs
+
+from vehicled.profile.problems import Problem
+from vehicled.profile.schema import Profile
+
+_REACHABLE = 1.05
+"""A speed limit a little above the top speed is no mistake, it only never acts."""
+
+
+class Note(Problem, frozen=True):
+    """A remark on one key. ``serious``: the vehicle would not drive with it."""
+
+    serious: bool = False
+
+
+def check(profile: Profile) -> list[Note]:
+    """Every remark on a valid profile; reads the course it names."""
+    return [*_vehicle(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
+
+
+def _vehicle(profile: Profile) -> Iterator[Note]:
+    vehicle, limits = profile.vehicle, profile.limits
+    top = vehicle.drive.top_speed_mps
+    if limits.max_speed_mps > _REACHABLE * top:
+        yield Note(
+            "limits.max_speed_mps", f"{limits.max_speed_mps:g} m/s is never reached: [vehicle.drive] tops out at {top:.2f} m/s"
+        )
+    if limits.capped_speed_mps > limits.max_speed_mps:
+        yield Note("limits.capped_speed_mps", f"never acts: it is above max_speed_mps = {limits.max_speed_mps:g}")
+    steering = vehicle.steering
+    reach = steering.gain_rad + abs(steering.offset_rad)
+    if reach < steering.max_wheel_rad:
+        yield Note(
+            "vehicle.steering.max_wheel_rad",
+            f"{steering.max_wheel_rad:g} rad is never reached: full command turns the wheel by {reach:.3f} rad at most",
+        )
+    brakes = vehicle.drive.brake_deceleration_mps2 > 0.0
+    for name, device in profile.devices.items():
+        if device.capabilities is not None and device.capabilities.brake != brakes:
+            says = "has a brake" if device.capabilities.brake else "has no brake"
+            yield Note(
+                f"devices.{name}.capabilities.brake",
+                f"the device {says}, but vehicle.drive.brake_deceleration_mps2 = {vehicle.drive.brake_deceleration_mps2:g}",
+            )
+
+
+def _tasks(profile: Profile) -> Iterator[Note]:
+    for name, task in structs.asdict(profile.tasks).items():
+        if task.declared_us > 1000.0 * task.deadline_ms:
+            yield Note(
+                f"tasks.{name}.declared_us",
+                f"{task.declared_us:g} us is more than the deadline of {task.deadline_ms:g} ms: in lockstep every release misses",
+            )
+
+
+def _twin(profile: Profile) -> Iterator[Note]:
+    vehicle, sim = profile.vehicle, profile.sim
+    yield from _differences("wheelbase_m", vehicle.wheelbase_m, sim.wheelbase_m)
+    for table in ("steering", "drive"):
+        believed = structs.asdict(getattr(vehicle, table))
+        true = structs.asdict(getattr(sim, table))
+        for key, value in believed.items():
+            yield from _differences(f"{table}.{key}", value, true[key])
+    models: dict[str, Any] = {
+        "GnssFix": ("gnss", sim.gnss), "ImuSample": ("imu", sim.imu), "Heading": ("heading", sim.heading),
+        "MotorStatus": ("motor_status", sim.motor_status),
+    }  # fmt: skip
+    for name, device in profile.devices.items():
+        for message in device.messages:
+            table, model = models.get(message, ("", device))
+            if model is None:
+                yield Note(f"devices.{name}", f"silent in simulation: there is no [sim.{table}] to make its {message}")
+            elif device.rate_hz is not None and model.rate_hz != device.rate_hz:
+                yield Note(
+                    f"devices.{name}.rate_hz",
+                    f"{device.rate_hz:g} Hz, but the twin sends at sim.{table}.rate_hz = {model.rate_hz:g}",
+                )
+
+
+def _differences(key: str, believed: float, true: float) -> Iterator[Note]:
+    if believed != true:
+        yield Note(f"sim.{key}", f"the twin has {true:g} where [vehicle] believes {believed:g}")
+
+
+def _course(profile: Profile) -> Iterator[Note]:
+    from vehicled.paths import CourseError
+    from vehicled.paths.catalog import load_course
+
+    try:
+        load_course(profile.course)
+    except CourseError as error:
+        yield Note("course", str(error), serious=True)

@@ -1,0 +1,104 @@
+"""What can be wrong with a profile, and how it is said: the place, what was found, what is allowed, what was probably meant."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import date, time
+from difflib import get_close_matches
+from typing import Any
+
+from msgspec import Struct
+
+KeyPath = tuple[str | int, ...]
+"""Keys from the top of the file down; a number is an index into a list."""
+ANY_KEY = "<name>"
+"""Stands for a key that the user chooses."""
+_SHOWN = 60
+_LISTED = 100
+
+
+class Problem(Struct, frozen=True):
+    """One mistake. ``path`` is the dotted key, empty for the file as a whole."""
+
+    path: str
+    message: str
+    place: str = ""
+    """Where the user wrote it: "line 12", "--set tasks.control.rate_hz=x", or empty."""
+
+    def __str__(self) -> str:
+        where = f"{self.path or self.place} ({self.place})" if self.path and self.place else self.path or self.place
+        return f"{where}: {self.message}" if where else self.message
+
+
+class ProfileError(Exception):
+    """The profile cannot be used. ``problems`` holds every mistake found, in the order of the file; ``str()`` lists them."""
+
+    def __init__(self, problems: Sequence[Problem], origin: str = "profile") -> None:
+        self.problems = list(problems)
+        self.origin = origin
+        super().__init__(origin, self.problems)
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        lines = [f"{self.origin}: {count} problem{'s' if count != 1 else ''}"]
+        lines += [f"  {str(problem).replace(chr(10), chr(10) + '    ')}" for problem in self.problems[:_LISTED]]
+        if count > _LISTED:
+            lines.append(f"  ... and {count - _LISTED} more")
+        return "\n".join(lines)
+
+
+def printable(text: str, limit: int = _SHOWN) -> str:
+    """Text safe for a terminal: control characters escaped, cut to ``limit``."""
+    cut = text if len(text) <= limit else text[: limit - 3] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+
+
+def dotted(path: KeyPath) -> str:
+    """Key path as one would write it in TOML, keys quoted where needed."""
+    return "".join(map(_step, path)).removeprefix(".")
+
+
+def _step(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if part == ANY_KEY or is_bare(part) else f'."{printable(part)}"'
+
+
+def is_bare(key: str) -> bool:
+    """Whether TOML allows the key without quotes."""
+    return key != "" and key.isascii() and key.replace("_", "a").replace("-", "a").isalnum()
+
+
+def found(value: Any) -> str:
+    """A value of the file in TOML's own words."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"the text {printable(json.dumps(value, ensure_ascii=False))}"
+        case int() if value.bit_length() > 128:
+            return "a number beyond all bounds"
+        case int() | float():
+            return repr(value)
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return "a table"
+        case date() | time():
+            return f"the date or time {value.isoformat()}"
+        case _:
+            return type(value).__name__
+
+
+def choices(names: Iterable[str]) -> str:
+    """Allowed names as a list in quotes."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The candidate that was probably meant, or None."""
+    names = list(candidates)
+    close = get_close_matches(name[:64], names, n=1, cutoff=cutoff)
+    if close:
+        return close[0]
+    begun = [candidate for candidate in names if len(name) > 2 and candidate.lower().startswith(name.lower())]
+    return begun[0] if len(begun) == 1 else None

@@ -1,0 +1,52 @@
+"""Names that a profile may use, and where their implementations live.
+
+Each table maps a name to ``"module:attribute"``. Modules are imported when a name is resolved and not before, so that a vehicle
+that drives by pure pursuit never loads a solver. Adding an implementation is one line here.
+
+The simulator's plants have a registry of their own in ``sim_backend``: the daemon must not know what truth it is driven on.
+"""
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Literal
+
+Kind = Literal["estimator", "controller", "driver"]
+
+ESTIMATORS: dict[str, str] = {
+    "ekf4": "vehicled.estimation.ekf4:Ekf4",
+}
+CONTROLLERS: dict[str, str] = {
+    "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
+}
+DRIVERS: dict[str, str] = {
+    "msglink": "drivers.msglink.device:MsgLinkDevice",
+}
+_TABLES: dict[Kind, dict[str, str]] = {"estimator": ESTIMATORS, "controller": CONTROLLERS, "driver": DRIVERS}
+
+
+class UnknownNameError(LookupError):
+    """No implementation of that name is registered. ``suggestion`` is the nearest name, or None."""
+
+    def __init__(self, kind: Kind, name: str) -> None:
+        self.kind: Kind = kind
+        self.name = name
+        self.choices = names(kind)
+        close = get_close_matches(name[:64], self.choices, n=1, cutoff=0.5)
+        self.suggestion: str | None = close[0] if close else None
+        hint = f'; did you mean "{self.suggestion}"?' if self.suggestion else ""
+        super().__init__(f'unknown {kind} "{name[:64]}"{hint} (registered: {", ".join(self.choices)})')
+
+
+def names(kind: Kind) -> tuple[str, ...]:
+    """Registered names of one kind, sorted."""
+    return tuple(sorted(_TABLES[kind]))
+
+
+def resolve(kind: Kind, name: str) -> Any:
+    """Import and return the implementation ``name``. Raises UnknownNameError; an import that fails raises as it would anywhere."""
+    try:
+        target = _TABLES[kind][name]
+    except KeyError:
+        raise UnknownNameError(kind, name) from None
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
