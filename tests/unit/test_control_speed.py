@@ -1,0 +1,154 @@
+"""Speed profile and PID."""
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vehicled.control.speed import (
+    PidState,
+    SpeedParams,
+    SpeedProfile,
+    Target,
+    drive_authority_mps2,
+    planned_deceleration_mps2,
+    speed_step,
+)
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import course_from_waypoints
+from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+
+DRIVE = Drive(
+    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
+    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.0,
+)  # fmt: skip
+BRAKED = msgspec.structs.replace(DRIVE, brake_deceleration_mps2=4.0)
+VEHICLE = Vehicle(
+    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0, drive=DRIVE,
+    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
+)  # fmt: skip
+PARAMS = SpeedParams()
+
+
+def _profile(name: str, a_lat: float = 3.0, top: float = 10.0, params: SpeedParams = PARAMS) -> SpeedProfile:
+    limits = Limits(max_speed_mps=top, max_lateral_acceleration_mps2=a_lat, corridor_m=1.0)
+    return SpeedProfile(params, VEHICLE, limits, load_course(name))
+
+
+def test_defaults_are_those_of_the_study() -> None:
+    assert (PARAMS.p, PARAMS.i, PARAMS.d) == (6.0, 0.25, 0.0)
+
+
+def test_profile_is_the_least_of_course_vehicle_and_lateral_acceleration() -> None:
+    assert _profile("circle_r25_ccw").at(50.0).speed_mps == pytest.approx(1.0)
+    assert _profile("circle_r25_ccw", top=0.7).at(50.0).speed_mps == pytest.approx(0.7)
+    assert _profile("circle_r2_ccw", a_lat=0.18).at(5.0).speed_mps == pytest.approx(math.sqrt(0.18 * 2.0), rel=0.01)
+    fast = course_from_waypoints("fast", [0.0, 40.0], [0.0, 0.0], speed=[50.0, 50.0])
+    limits = Limits(max_speed_mps=50.0, max_lateral_acceleration_mps2=3.0, corridor_m=1.0)
+    assert SpeedProfile(SpeedParams(deceleration_mps2=9.0), VEHICLE, limits, fast).at(0.0).speed_mps <= DRIVE.top_speed_mps
+
+
+def test_a_corner_in_the_line_counts_as_the_tightest_arc_the_vehicle_can_turn() -> None:
+    wanted = math.sqrt(0.5 * VEHICLE.min_turn_radius_m)
+    lot = load_course("lot17")
+    corner_m = float(lot.s_m[np.argmax(np.abs(lot.curvature_per_m[: len(lot.s_m) // 2]))])
+    assert _profile("lot17", a_lat=0.5).at(corner_m).speed_mps == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["straight_20m", "lot17", "lot17_two_speed", "circle_r5_cw"])
+def test_profile_ends_in_a_stop_and_never_asks_for_more_than_the_planned_deceleration(name: str) -> None:
+    profile, length = _profile(name), load_course(name).length_m
+    planned = planned_deceleration_mps2(PARAMS, DRIVE)
+    assert planned <= PARAMS.deceleration_mps2
+    s = np.linspace(0.0, length, 4001)
+    v2 = np.array([profile.at(float(each)).speed_mps ** 2 for each in s])
+    assert v2[-1] == pytest.approx(0.0, abs=1e-9)
+    assert np.diff(v2).min() >= -2.0 * planned * (s[1] - s[0]) - 1e-9
+    for beyond in (-5.0, length + 5.0, 1e9):
+        assert math.isfinite(profile.at(beyond).speed_mps)
+    assert profile.at(length + 5.0).speed_mps == pytest.approx(0.0, abs=1e-9)
+
+
+def test_profile_tells_the_deceleration_it_implies() -> None:
+    profile = _profile("straight_20m")
+    braking = profile.at(19.5)
+    assert braking.speed_mps == pytest.approx(math.sqrt(2.0 * planned_deceleration_mps2(PARAMS, DRIVE) * 0.5))
+    assert braking.acceleration_mps2 == pytest.approx(-planned_deceleration_mps2(PARAMS, DRIVE))
+    assert profile.at(5.0).acceleration_mps2 == 0.0
+
+
+def test_plan_counts_on_no_more_than_coasting_gives() -> None:
+    slippery = msgspec.structs.replace(DRIVE, friction_nm=0.001)
+    coast = -slippery.acceleration_mps2(0.0, 0.0)
+    assert planned_deceleration_mps2(PARAMS, slippery) == pytest.approx(0.8 * coast)
+    assert planned_deceleration_mps2(PARAMS, msgspec.structs.replace(BRAKED, friction_nm=0.001)) == 0.5
+
+
+def _settle(params: SpeedParams, believed: Drive, truth: Drive, target: float, seconds: float = 20.0) -> list[float]:
+    state, v, speeds = PidState(), 0.0, []
+    for _ in range(int(seconds * 100)):
+        state, demand = speed_step(params, believed, state, v, Target(target, 0.0), 0.01)
+        v = max(0.0, v + 0.01 * (truth.acceleration_mps2(demand.throttle, v) - demand.brake * truth.brake_deceleration_mps2))
+        speeds.append(v)
+    return speeds
+
+
+def test_reaches_the_target_at_the_acceleration_limit_without_overshoot() -> None:
+    speeds = _settle(PARAMS, DRIVE, DRIVE, 1.5)
+    assert speeds[-1] == pytest.approx(1.5, abs=0.005)
+    assert max(speeds) < 1.52
+    assert np.diff(speeds).max() < 1.3 * PARAMS.acceleration_mps2 * 0.01
+    assert speeds[250] > 1.4
+
+
+def test_the_integral_removes_what_the_drive_model_does_not_know() -> None:
+    weak = msgspec.structs.replace(DRIVE, stall_torque_nm=0.07)
+    without = _settle(SpeedParams(p=1.0, i=0.0), DRIVE, weak, 1.0)[-1]
+    with_integral = _settle(SpeedParams(p=1.0, i=0.5), DRIVE, weak, 1.0, 60.0)[-1]
+    assert abs(without - 1.0) > 0.03
+    assert with_integral == pytest.approx(1.0, abs=0.005)
+
+
+def test_the_integral_does_not_wind_up_against_a_limit() -> None:
+    """Ten seconds against a wall at full throttle must not be paid back afterwards."""
+    params = SpeedParams(i=2.0, integral_limit=1.0, acceleration_mps2=100.0)
+    state = PidState()
+    for _ in range(1000):
+        state, demand = speed_step(params, DRIVE, state, 0.0, Target(3.0, 0.0), 0.01)
+        assert demand.throttle == 1.0
+    assert abs(state.integral) < 0.01
+
+
+def test_derivative_opposes_acceleration() -> None:
+    state = PidState(reference_mps=1.0, last_speed_mps=0.99)
+    _, without = speed_step(SpeedParams(), DRIVE, state, 1.0, Target(1.0, 0.0), 0.01)
+    _, damped = speed_step(SpeedParams(d=0.05), DRIVE, state, 1.0, Target(1.0, 0.0), 0.01)
+    assert without.throttle - damped.throttle == pytest.approx(0.05 * 1.0)
+
+
+def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
+    fast = PidState(reference_mps=1.0)
+    assert speed_step(PARAMS, DRIVE, fast, 2.0, Target(1.0, 0.0), 0.01)[1] == (0.0, 0.0)
+    demand = speed_step(PARAMS, BRAKED, fast, 2.0, Target(1.0, 0.0), 0.01)[1]
+    assert demand.throttle == 0.0
+    asked = DRIVE.steady_throttle(1.0) - 6.0
+    assert demand.brake == pytest.approx(min(1.0, -asked * drive_authority_mps2(BRAKED) / 4.0))
+    steady = DRIVE.steady_throttle(1.0)
+    inside = 1.0 + (steady + 0.05) / PARAMS.p
+    assert speed_step(PARAMS, BRAKED, fast, inside, Target(1.0, 0.0), 0.01)[1] == (0.0, 0.0)
+
+
+@given(st.floats(-10.0, 200.0), st.floats(0.0, 100.0), st.floats(-9.0, 9.0), st.floats(1e-4, 1.0), st.booleans(), st.floats(-1, 1))
+def test_demand_is_always_inside_its_limits(speed: float, target: float, a: float, dt: float, brake: bool, integral: float) -> None:
+    drive = BRAKED if brake else DRIVE
+    state = PidState(1.0, integral, 0.5)
+    for _ in range(3):
+        state, demand = speed_step(PARAMS, drive, state, speed, Target(target, a), dt)
+        assert 0.0 <= demand.throttle <= 1.0
+        assert 0.0 <= demand.brake <= 1.0
+        assert demand.throttle == 0.0 or demand.brake == 0.0
+        assert brake or demand.brake == 0.0
+        assert abs(state.integral) <= max(PARAMS.integral_limit, abs(integral))

@@ -1,0 +1,118 @@
+"""Commands and poses of the recent past."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vehicled.estimation.gyro import Gyro
+from vehicled.estimation.history import CommandHistory, Pose, PoseHistory
+from vehicled.messages import ImuSample
+
+MS = 1_000_000
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers()), max_size=60), st.integers(-10, 510))
+def test_a_command_holds_until_the_next(entries: list[tuple[int, int]], asked: int) -> None:
+    history: CommandHistory[int] = CommandHistory(-1, 1000)
+    kept: list[tuple[int, int]] = []
+    for t, value in entries:
+        history.append(t, value)
+        if kept and t == kept[-1][0]:
+            kept[-1] = (t, value)
+        elif not kept or t > kept[-1][0]:
+            kept.append((t, value))
+    expected = [value for t, value in kept if t <= asked]
+    assert history.at(asked) == (expected[-1] if expected else -1)
+
+
+def test_memory_is_bounded_and_the_window_is_kept() -> None:
+    history: CommandHistory[int] = CommandHistory(0, keep_ns=400 * MS, capacity=1024)
+    for k in range(10_000):
+        history.append(k * MS, k)
+        assert history.at((k - 400) * MS) == max(k - 400, 0)
+    assert len(history._times_ns) <= 1024
+    for k in range(5_000):
+        history.append(10_000 * MS + k, k)  # far more often than the window expects
+    assert len(history._times_ns) <= 1024
+    history.clear(7)
+    assert history.at(10**18) == 7
+
+
+def test_pose_between_two_entries() -> None:
+    poses = PoseHistory(500 * MS)
+    poses.append(0, Pose(0.0, 0.0, 3.1, 1.0, 0.0))
+    poses.append(10 * MS, Pose(1.0, 2.0, -3.1, 2.0, 0.4))
+    pose = poses.at(5 * MS)
+    assert pose is not None
+    assert (pose.x_m, pose.y_m, pose.speed_mps, pose.yaw_rate_radps) == pytest.approx((0.5, 1.0, 1.5, 0.4))
+    assert math.cos(pose.yaw_rad) == pytest.approx(-1.0)  # the short way round
+    assert poses.at(-1) is None
+    assert poses.at(10**12) == Pose(1.0, 2.0, -3.1, 2.0, 0.4)
+
+
+def test_a_correction_reaches_the_past_but_only_what_came_before_it() -> None:
+    poses = PoseHistory(500 * MS)
+    poses.append(0, Pose(0.0, 0.0, 0.0, 1.0, 0.0))
+    before = Pose(1.0, 0.0, 0.0, 1.0, 0.0)
+    poses.append(100 * MS, before)
+    poses.correct(before, Pose(1.2, -0.1, 0.05, 0.9, 0.0))
+    poses.append(200 * MS, Pose(2.0, 0.0, 0.05, 0.9, 0.0))
+    assert poses.at(0) == pytest.approx(Pose(0.2, -0.1, 0.05, 0.9, 0.0))
+    assert poses.at(200 * MS) == pytest.approx(Pose(2.0, 0.0, 0.05, 0.9, 0.0))
+
+
+def test_poses_are_forgotten_after_their_time() -> None:
+    poses = PoseHistory(100 * MS)
+    for k in range(1000):
+        poses.append(k * MS, Pose(k, 0.0, 0.0, 0.0, 0.0))
+    assert poses.at(899 * MS) is not None
+    assert poses.at(890 * MS) is None
+
+
+def _sample(t_ns: int, rate: float, saturated: bool = False) -> ImuSample:
+    return ImuSample(t_ns, t_ns, (0.0, 0.0, 9.81), (0.0, 0.0, rate), saturated=saturated)
+
+
+def test_gyro_means_over_the_interval_and_goes_stale() -> None:
+    gyro = Gyro(fresh_s=0.05, rest_s=1.0)
+    assert math.isnan(gyro.rate_radps(0))
+    for k, rate in enumerate((0.1, 0.2, 0.6)):
+        gyro.observe(_sample(k * MS, rate))
+    assert gyro.take(3 * MS, standing=False) == 2 * MS
+    assert gyro.rate_radps(5 * MS) == pytest.approx(0.3)
+    assert gyro.take(6 * MS, standing=False) is None
+    assert gyro.rate_radps(52 * MS) == pytest.approx(0.3)
+    assert math.isnan(gyro.rate_radps(53 * MS))
+
+
+def test_gyro_learns_its_bias_only_at_rest() -> None:
+    gyro = Gyro(fresh_s=0.05, rest_s=1.0)
+
+    def run(start_ms: int, rate: float, standing: bool) -> None:
+        for t in range(start_ms, start_ms + 3000, 5):
+            gyro.observe(_sample(t * MS, rate))
+            gyro.take(t * MS, standing)
+
+    run(0, 0.02, standing=False)
+    assert gyro.bias_radps == 0.0
+    run(3000, 0.3, standing=True)  # turned by hand
+    assert gyro.bias_radps == 0.0
+    run(6000, 0.02, standing=True)
+    assert gyro.bias_radps == pytest.approx(0.02)
+    assert gyro.rate_radps(8995 * MS) == pytest.approx(0.0)
+
+
+def test_gyro_refuses_what_cannot_be_and_recovers_from_a_stamp_of_the_future() -> None:
+    gyro = Gyro(fresh_s=0.05, rest_s=1.0)
+    for bad in (_sample(0, math.nan), _sample(0, 1e9), _sample(0, 0.1, saturated=True)):
+        gyro.observe(bad)
+    assert gyro.ignored == 3
+    gyro.observe(_sample(10**15, 0.5))
+    assert gyro.take(5 * MS, standing=False) is None
+    gyro.observe(_sample(6 * MS, 0.1))
+    gyro.observe(_sample(6 * MS, 0.9))
+    assert gyro.take(7 * MS, standing=False) == 6 * MS
+    assert gyro.rate_radps(7 * MS) == pytest.approx(0.1)
+    assert gyro.late == 2

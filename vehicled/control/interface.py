@@ -1,0 +1,35 @@
+"""What a controller is to the rest of the daemon."""
+
+from typing import Any, ClassVar, Protocol
+
+from vehicled.messages import ControlCommand, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.vehicle import Limits, Vehicle
+
+
+class Controller(Protocol):
+    """Drives one course. Time is an argument; nothing here reads a clock, waits or raises.
+
+    Whatever comes in, ``throttle``, ``brake`` and ``wheel_angle_rad`` go out finite and within their limits; an estimate that is
+    not finite is answered by the brake.
+    """
+
+    Params: ClassVar[type[Any]]
+    """Frozen msgspec Struct with a default for every field; the table ``[controller.<name>]`` of the profile."""
+
+    def __init__(self, params: Any, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+        """``period_s`` is the nominal time between two steps."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end of the course has been reached; the vehicle is being held from then on, until ``reset``."""
+        ...
+
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Command for the state, to take effect after the delays of the vehicle."""
+        ...
+
+    def reset(self) -> None:
+        """Begin the course anew, with nothing remembered."""
+        ...

@@ -1,0 +1,67 @@
+"""Where the vehicle will be when a command given now begins to act."""
+
+from math import cos, sin, tan
+from typing import NamedTuple
+
+from vehicled.control.speed import Demand
+from vehicled.estimation.four_dof import slew
+from vehicled.estimation.history import CommandHistory
+from vehicled.vehicle import Drive, Vehicle
+
+MAX_STEPS = 8
+"""Steps of the prediction: 50 ms each at a delay of 0.4 s."""
+
+MIN_STEP_NS = 5_000_000
+SPEED_STEP_NS = 50_000_000
+
+
+class Preview(NamedTuple):
+    """Predicted rear axle, and the wheel angle it will have then."""
+
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+    wheel_rad: float
+
+
+def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Preview, t_ns: int, horizon_ns: int) -> Preview:
+    """Pose ``horizon_ns`` after ``t_ns``, along the single-track model and the wheel angles already commanded.
+
+    ``start`` is the pose at ``t_ns`` with the angle the wheel has then; each command acts after the steering delay, slewed.
+    Constant speed, midpoint rule. All inputs finite.
+    """
+    if horizon_ns <= 0:
+        return start
+    steering, wheelbase_m = vehicle.steering, vehicle.wheelbase_m
+    rate, lock, at = steering.rate_radps, steering.max_wheel_rad, commands.at
+    step_ns = max(horizon_ns // MAX_STEPS + 1, MIN_STEP_NS)
+    x, y, yaw, v, wheel = start
+    acting_ns = t_ns - int(steering.delay_s * 1e9)
+    left_ns = horizon_ns
+    while left_ns > 0:
+        dt_ns = min(step_ns, left_ns)
+        dt = dt_ns * 1e-9
+        after = slew(wheel, at(acting_ns + dt_ns // 2), rate * dt, lock)
+        way = v * dt
+        half_turn = 0.5 * way * tan(0.5 * (wheel + after)) / wheelbase_m
+        x += way * cos(yaw + half_turn)
+        y += way * sin(yaw + half_turn)
+        yaw += 2.0 * half_turn
+        wheel = after
+        acting_ns += dt_ns
+        left_ns -= dt_ns
+    return Preview(x, y, yaw, v, wheel)
+
+
+def predict_speed(drive: Drive, demands: CommandHistory[Demand], speed_mps: float, t_ns: int, horizon_ns: int) -> float:
+    """Speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting after the delay of the drive. Euler, >= 0."""
+    delay_ns = int(drive.delay_s * 1e9)
+    v, done_ns = speed_mps, 0
+    while done_ns < horizon_ns:
+        dt_ns = min(SPEED_STEP_NS, horizon_ns - done_ns)
+        demand = demands.at(t_ns + done_ns + dt_ns // 2 - delay_ns)
+        acceleration = drive.acceleration_mps2(demand.throttle, v) - demand.brake * drive.brake_deceleration_mps2
+        v = max(0.0, v + acceleration * dt_ns * 1e-9)
+        done_ns += dt_ns
+    return v

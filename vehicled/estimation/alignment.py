@@ -1,0 +1,58 @@
+"""The first state of the filter, from one fix and what is known of the yaw."""
+
+from math import atan2, hypot, isfinite, remainder, sqrt, tau
+
+from vehicled.estimation import measurements
+from vehicled.estimation.ekf4_params import Ekf4Params
+from vehicled.estimation.four_dof import State
+from vehicled.estimation.history import Pose
+from vehicled.messages import GnssFix, Heading
+
+MAX_SPEED_MPS = 100.0
+UNKNOWN_SPEED_SIGMA_MPS = 1.0
+
+
+def heading_sigma_rad(params: Ekf4Params, heading: Heading) -> float:
+    """Sigma to trust a heading with: what it says, not below the floor, or the assumed one where it says nothing."""
+    sigma = heading.sigma_rad if isfinite(heading.sigma_rad) else params.heading_sigma_unknown_rad
+    return min(max(sigma, params.heading_sigma_floor_rad), measurements.MAX_SIGMA)
+
+
+def initial_state(
+    params: Ekf4Params,
+    fix: GnssFix,
+    enu_m: tuple[float, float, float],
+    heading: Heading | None,
+    lever_arm_m: tuple[float, float, float],
+) -> State | None:
+    """State at the fix, whose antenna is at ``enu_m``: yaw from the heading, else from the course over ground when it moves fast
+    enough for one; None when there is neither. The wheel is taken as straight. Covariance diagonal but for the fix's own (E, N).
+    """
+    ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
+    speed = hypot(ve, vn)
+    known = speed <= MAX_SPEED_MPS
+    moves = known and speed >= params.course_min_speed_mps
+    R_velocity = measurements.horizontal_covariance(
+        fix.velocity_covariance_m2ps2, params.gnss_velocity_sigma_floor_mps, measurements.UNKNOWN_SIGMA_MPS
+    )
+    sigma_speed = sqrt(float(R_velocity[0, 0] + R_velocity[1, 1]))
+    if heading is not None:
+        yaw, sigma_yaw = heading.yaw_rad, heading_sigma_rad(params, heading)
+    elif moves:
+        yaw, sigma_yaw = atan2(vn, ve), sigma_speed / speed
+    else:
+        return None
+    R = measurements.horizontal_covariance(
+        fix.position_covariance_m2, params.gnss_sigma_floor_m, measurements.UNKNOWN_SIGMA_M[fix.carrier]
+    )
+    east, north, _ = enu_m
+    # The residual of the antenna against itself is minus the lever arm turned into the map.
+    arm = measurements.position(Pose(east, north, yaw, 0.0, 0.0), east, north, R, lever_arm_m).residual
+    variance_speed = sigma_speed * sigma_speed if known else UNKNOWN_SPEED_SIGMA_MPS * UNKNOWN_SPEED_SIGMA_MPS
+    covariance = (
+        float(R[0, 0]), float(R[0, 1]), 0.0, 0.0,
+        float(R[1, 0]), float(R[1, 1]), 0.0, 0.0,
+        0.0, 0.0, sigma_yaw * sigma_yaw, 0.0,
+        0.0, 0.0, 0.0, variance_speed,
+    )  # fmt: skip
+    return State(east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), speed if moves else 0.0, 0.0, covariance)

@@ -1,0 +1,47 @@
+"""Tuning of the 4-DOF filter."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from vehicled.vehicle import Positive
+
+
+class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Tuning. Densities are per root second; sigmas are floors under what the devices report."""
+
+    position_density_m: Positive = 0.02
+    yaw_density_rad: Positive = 0.01
+    """Covers gyro noise, scale and bias drift."""
+    wheel_density_rad: Positive = 0.06
+    """Error of the wheel angle as white noise (rad per root Hz); counts only while no gyro is fresh."""
+    speed_density_mps: Positive = 0.3
+    """What throttle, slope and battery do to the speed that the drive model does not know."""
+    gnss_sigma_floor_m: Positive = 0.02
+    gnss_velocity_sigma_floor_mps: Positive = 0.05
+    use_gnss_velocity: bool = True
+    course_min_speed_mps: Positive = 0.5
+    """GNSS course counts from this speed on."""
+    heading_sigma_floor_rad: Positive = 0.02
+    heading_sigma_unknown_rad: Positive = 0.1
+    """For a heading that comes without sigma."""
+    wheel_speed_sigma_floor_mps: Positive = 0.03
+    use_motor_speed: bool = True
+    motor_speed_sigma_mps: Positive = 0.1
+    gyro_fresh_s: Positive = 0.05
+    """The gyro drives the yaw while its newest sample is younger than this; then the single-track model does."""
+    rest_s: Positive = 1.0
+    history_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
+    """Oldest measurement that is still fused."""
+    gate: bool = True
+    gate_probability: Annotated[float, Meta(ge=0.5, le=0.999999)] = 0.999
+    """Share of good measurements that the chi-square gate lets pass."""
+    gate_patience: Annotated[int, Meta(ge=1)] = 5
+    """Consecutive rejections of one kind after which the state is doubted instead: its covariance is inflated by the residual and
+    the measurement accepted, else one wrong belief would lock out the truth for ever."""
+    align_fixes: Annotated[int, Meta(ge=1)] = 5
+    """Accepted fixes from the start, or from an acceptance against the gate, to RUNNING."""
+    max_position_sigma_m: Positive = 2.0
+    """DIVERGED beyond this, as beyond the next two."""
+    max_yaw_sigma_rad: Positive = 0.6
+    max_speed_sigma_mps: Positive = 1.0

@@ -1,0 +1,178 @@
+"""Prediction of the 4-DOF model: single-track kinematics of the rear axle and a DC motor with gear and losses.
+
+State q = (x, y, theta, v) of the rear axle and input u = (throttle alpha, wheel angle delta):
+
+    dx/dt = v cos(theta)    dy/dt = v sin(theta)    dtheta/dt = v tan(delta) / l    dv/dt = (r gamma / I) (f1 - f0) - b
+
+with f1, f0 as in :class:`vehicled.vehicle.Drive` and b the deceleration of the brake. Unjhawala et al. 2023, with two mends: the
+Jacobian is that of the step taken, F = I + dt df/dq to first order, and v never falls below 0 (the model has no reverse).
+"""
+
+from math import cos, exp, expm1, isfinite, remainder, sin, tan, tau
+
+from msgspec import Struct
+
+from vehicled.vehicle import Drive, Vehicle
+
+NAN = float("nan")
+
+Covariance = tuple[float, ...]
+"""(16,) row-major 4 x 4 over (x, y, yaw, speed); symmetric."""
+
+
+class State(Struct, frozen=True, gc=False):
+    """Mean and covariance of (x, y, yaw, speed), and the angle the wheel has slewed to, which is taken as known."""
+
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+    wheel_rad: float
+    covariance: Covariance
+
+
+class Input(Struct, frozen=True, gc=False):
+    """Input in force during one step, delays already taken off."""
+
+    throttle: float
+    brake: float
+    wheel_command_rad: float
+    """Angle the wheel is slewing to."""
+    yaw_rate_radps: float = NAN
+    """Measured rate, bias removed; NaN to take the rate of the single-track model."""
+
+
+class Densities(Struct, frozen=True, gc=False):
+    """Process noise as continuous-time densities (unit per root second): the variance added depends on time, not on the rate."""
+
+    position_m: float
+    yaw_rad: float
+    wheel_rad: float
+    """Of the wheel angle (rad per root Hz); enters yaw as v/l times this where no gyro is used."""
+    speed_mps: float
+
+
+class Step(Struct, frozen=True, gc=False):
+    """Result of one transition: the new mean and the entries of its Jacobian that are neither 0 nor 1."""
+
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+    wheel_rad: float
+    yaw_rate_radps: float
+    dx_dyaw: float
+    dx_dv: float
+    dy_dyaw: float
+    dy_dv: float
+    dyaw_dv: float
+    dv_dv: float
+
+
+def slew(wheel_rad: float, target_rad: float, max_step_rad: float, limit_rad: float) -> float:
+    """Wheel angle after moving towards the target by at most ``max_step_rad``, cut at ``limit_rad``."""
+    # Comparisons instead of min and max: this runs a dozen times in every step of a controller, where calls show.
+    move = target_rad - wheel_rad
+    if move > max_step_rad:
+        move = max_step_rad
+    elif move < -max_step_rad:
+        move = -max_step_rad
+    wheel_rad += move
+    if wheel_rad > limit_rad:
+        return limit_rad
+    return wheel_rad if wheel_rad > -limit_rad else -limit_rad
+
+
+def drive_rate(drive: Drive) -> float:
+    """Rate (1/s) at which the speed settles: -d(dv/dt)/dv, a constant of the linear motor."""
+    return (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
+
+
+def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float) -> Step:
+    """Mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed).
+
+    Speed is integrated exactly (the drive is linear in it, so a stiff motor is stable at any step), the pose by the midpoint rule.
+    Where the clamp v >= 0 acts, the Jacobian is that without it: its own derivative 0 would make the filter certain of standing.
+    """
+    drive, steering, wheelbase_m = vehicle.drive, vehicle.steering, vehicle.wheelbase_m
+    rate = drive_rate(drive)
+    acceleration = drive.acceleration_mps2(command.throttle, state.speed_mps) - command.brake * drive.brake_deceleration_mps2
+    v = max(0.0, state.speed_mps - acceleration * expm1(-rate * dt_s) / rate)
+    v_mid = 0.5 * (state.speed_mps + v)
+    dv_dv = exp(-rate * dt_s)
+    dmid_dv = 0.5 * (1.0 + dv_dv)
+
+    wheel = slew(state.wheel_rad, command.wheel_command_rad, steering.rate_radps * dt_s, steering.max_wheel_rad)
+    if isfinite(command.yaw_rate_radps):
+        yaw_rate = command.yaw_rate_radps
+        dyaw_dv = 0.0
+    else:
+        curvature = tan(0.5 * (state.wheel_rad + wheel)) / wheelbase_m
+        yaw_rate = v_mid * curvature
+        dyaw_dv = dt_s * curvature * dmid_dv
+    yaw_mid = state.yaw_rad + 0.5 * dt_s * yaw_rate
+    way_x = dt_s * cos(yaw_mid)
+    way_y = dt_s * sin(yaw_mid)
+    return Step(
+        state.x_m + v_mid * way_x,
+        state.y_m + v_mid * way_y,
+        remainder(state.yaw_rad + dt_s * yaw_rate, tau),
+        v,
+        wheel,
+        yaw_rate,
+        -v_mid * way_y,
+        way_x * dmid_dv - 0.5 * v_mid * way_y * dyaw_dv,
+        v_mid * way_x,
+        way_y * dmid_dv + 0.5 * v_mid * way_x * dyaw_dv,
+        dyaw_dv,
+        dv_dv,
+    )
+
+
+def propagate(p: Covariance, s: Step) -> Covariance:
+    """F P F' for F = [[1, 0, dx_dyaw, dx_dv], [0, 1, dy_dyaw, dy_dv], [0, 0, 1, dyaw_dv], [0, 0, 0, dv_dv]].
+
+    Written out in plain floats, which at this size is faster than numpy: it runs at every step.
+    """
+    _, p01, p02, p03, _, p11, p12, p13, _, _, p22, p23, _, _, _, p33 = p
+    a, b, c, d, e, f = s.dx_dyaw, s.dx_dv, s.dy_dyaw, s.dy_dv, s.dyaw_dv, s.dv_dv
+    # M = F P, the columns that are needed.
+    m02 = p02 + a * p22 + b * p23
+    m03 = p03 + a * p23 + b * p33
+    m11 = p11 + c * p12 + d * p13
+    m12 = p12 + c * p22 + d * p23
+    m13 = p13 + c * p23 + d * p33
+    m22 = p22 + e * p23
+    m23 = p23 + e * p33
+    # P+ = M F', upper triangle.
+    n00 = p[0] + a * p02 + b * p03 + a * m02 + b * m03
+    n01 = p01 + a * p12 + b * p13 + c * m02 + d * m03
+    n02 = m02 + e * m03
+    n03 = f * m03
+    n11 = m11 + c * m12 + d * m13
+    n12 = m12 + e * m13
+    n13 = f * m13
+    n22 = m22 + e * m23
+    n23 = f * m23
+    return (n00, n01, n02, n03, n01, n11, n12, n13, n02, n12, n22, n23, n03, n13, n23, f * f * p33)
+
+
+def predict(noise: Densities, vehicle: Vehicle, state: State, command: Input, dt_s: float) -> tuple[State, float]:
+    """State ``dt_s`` later and the yaw rate (rad/s) used. ``dt_s`` > 0, short against the turn (20 ms).
+
+    P+ = F P F' + Q dt with Q diagonal. EKF prediction, Sarkka 2013, Alg. 5.4.
+    """
+    s = transition(vehicle, state, command, dt_s)
+    p = propagate(state.covariance, s)
+    q_position = noise.position_m * noise.position_m * dt_s
+    q_yaw = noise.yaw_rad * noise.yaw_rad
+    if not isfinite(command.yaw_rate_radps):
+        slip = noise.wheel_rad * state.speed_mps / vehicle.wheelbase_m
+        q_yaw += slip * slip
+    covariance = (
+        p[0] + q_position, p[1], p[2], p[3],
+        p[4], p[5] + q_position, p[6], p[7],
+        p[8], p[9], p[10] + q_yaw * dt_s, p[11],
+        p[12], p[13], p[14], p[15] + noise.speed_mps * noise.speed_mps * dt_s,
+    )  # fmt: skip
+    return State(s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance), s.yaw_rate_radps

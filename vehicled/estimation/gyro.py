@@ -1,0 +1,80 @@
+"""Yaw rate between two steps, and its bias, from inertial samples."""
+
+from math import isfinite
+
+from vehicled.messages import ImuSample
+
+NAN = float("nan")
+MAX_RATE_RADPS = 35.0
+REST_RATE_RADPS = 0.05
+"""More than a bias can be: the vehicle is being turned by hand."""
+REST_TAKES = 2000
+"""Length of the bias mean in takes; older rates fade."""
+FUTURE_TOLERANCE_NS = 10_000_000
+"""A stamp this far ahead of now is an error of the device clock's mapping and is taken as now; beyond it the sample is refused."""
+
+
+class Gyro:
+    """Mean yaw rate of the samples since the last take, less the bias learnt while the vehicle stood.
+
+    ``ignored`` counts samples that were saturated, not finite or not possible; ``late`` those out of order or from the future.
+    """
+
+    def __init__(self, fresh_s: float, rest_s: float) -> None:
+        self._fresh_ns = int(fresh_s * 1e9)
+        self._rest_ns = int(rest_s * 1e9)
+        self._newest_ns: int | None = None
+        self._sum = 0.0
+        self._count = 0
+        self._mean_radps = NAN
+        self._rest_since_ns: int | None = None
+        self._takes = 0
+        self.bias_radps = 0.0
+        self.ignored = 0
+        self.late = 0
+
+    def observe(self, sample: ImuSample) -> None:
+        """A sample, to count in the next take."""
+        rate = sample.angular_rate_radps[2]
+        if sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
+            self.ignored += 1
+        elif self._newest_ns is not None and sample.t_ns <= self._newest_ns:
+            self.late += 1
+        else:
+            self._newest_ns = sample.t_ns
+            self._sum += rate
+            self._count += 1
+
+    def take(self, now_ns: int, standing: bool) -> int | None:
+        """Close the interval that ends now; learn the bias if the vehicle stands. Returns the newest stamp that entered, if any."""
+        newest_ns, count = self._newest_ns, self._count
+        if newest_ns is None:
+            return None
+        entered: int | None = None
+        if newest_ns > now_ns + FUTURE_TOLERANCE_NS:
+            # One stamp from the future must not lock out the samples that follow.
+            self._newest_ns = None
+            self._mean_radps = NAN
+            self.late += count
+        elif count:
+            self._mean_radps = self._sum / count
+            entered = min(newest_ns, now_ns)
+            self._learn(now_ns, standing)
+        self._sum = 0.0
+        self._count = 0
+        return entered
+
+    def rate_radps(self, t_ns: int) -> float:
+        """Yaw rate without bias at a time; NaN when the newest sample is too old for it."""
+        if self._newest_ns is None or t_ns - self._newest_ns > self._fresh_ns:
+            return NAN
+        return self._mean_radps - self.bias_radps
+
+    def _learn(self, now_ns: int, standing: bool) -> None:
+        if not standing or abs(self._mean_radps) > REST_RATE_RADPS:
+            self._rest_since_ns = None
+        elif self._rest_since_ns is None:
+            self._rest_since_ns = now_ns
+        elif now_ns - self._rest_since_ns >= self._rest_ns and isfinite(self._mean_radps):
+            self._takes = min(self._takes + 1, REST_TAKES)
+            self.bias_radps += (self._mean_radps - self.bias_radps) / self._takes

@@ -1,0 +1,87 @@
+"""Measurement models of the 4-DOF state: expected value, derivative and noise of each kind of measurement.
+
+All are pure functions of the believed pose at the time of validity and return a :class:`~vehicled.estimation.gaussian.Measurement`.
+Receivers understate their errors, which are correlated in time, so every covariance has a floor.
+"""
+
+from math import cos, hypot, isfinite, remainder, sin, tau
+
+import numpy as np
+
+from vehicled.estimation.gaussian import Array, Measurement
+from vehicled.estimation.history import Pose
+from vehicled.messages import CarrierSolution
+
+_H_YAW = np.array(((0.0, 0.0, 1.0, 0.0),))
+_H_SPEED = np.array(((0.0, 0.0, 0.0, 1.0),))
+
+UNKNOWN_SIGMA_M = {CarrierSolution.NONE: 2.0, CarrierSolution.FLOAT: 0.4, CarrierSolution.FIXED: 0.03}
+"""Assumed horizontal position sigma per axis where the receiver gives none: usual figures for each kind of solution."""
+UNKNOWN_SIGMA_MPS = 0.2
+"""Assumed velocity sigma per axis where the receiver gives none."""
+MAX_SIGMA = 1e3
+"""Larger sigmas say the same: nothing was measured."""
+
+
+def horizontal_covariance(covariance: tuple[float, ...], floor: float, unknown: float) -> Array:
+    """East-north block (2, 2) of a row-major (9,) ENU covariance, made positive definite.
+
+    Sigmas are held between ``floor`` and MAX_SIGMA and the correlation within +-0.95; where the variances are not finite or not
+    positive, ``unknown`` (sigma) stands in.
+    """
+    ee, en, nn = covariance[0], covariance[1], covariance[4]
+    if not (isfinite(ee) and isfinite(nn) and ee > 0.0 and nn > 0.0):
+        variance = max(unknown, floor) ** 2
+        return np.array(((variance, 0.0), (0.0, variance)))
+    ee = min(max(ee, floor * floor), MAX_SIGMA * MAX_SIGMA)
+    nn = min(max(nn, floor * floor), MAX_SIGMA * MAX_SIGMA)
+    bound = 0.95 * (ee * nn) ** 0.5
+    en = min(max(en, -bound), bound) if isfinite(en) else 0.0
+    return np.array(((ee, en), (en, nn)))
+
+
+def position(at: Pose, east_m: float, north_m: float, R: Array, lever_arm_m: tuple[float, float, float]) -> Measurement:
+    """GNSS position of the antenna: expected p + R(yaw) lever. residual (2,) in m, ENU; the vehicle is taken as level."""
+    c, s = cos(at.yaw_rad), sin(at.yaw_rad)
+    forward, left = lever_arm_m[0], lever_arm_m[1]
+    arm_x = c * forward - s * left
+    arm_y = s * forward + c * left
+    dx = east_m - at.x_m - arm_x
+    dy = north_m - at.y_m - arm_y
+    H = np.array(((1.0, 0.0, -arm_y, 0.0), (0.0, 1.0, arm_x, 0.0)))
+    return Measurement(np.array((dx, dy)), H, R, (dx * dx, dy * dy, 0.0, 0.0))
+
+
+def velocity(
+    at: Pose, east_mps: float, north_mps: float, R: Array, lever_arm_m: tuple[float, float, float], course_min_mps: float
+) -> Measurement:
+    """GNSS velocity of the antenna: expected v (cos, sin) + yaw rate x lever. residual in m/s.
+
+    Above ``course_min_mps`` (believed and measured) both components are used, which is speed and course over ground with the right
+    weights. Below, the course is noise and its linearisation poor, so that only the speed along the believed yaw is used.
+    """
+    c, s = cos(at.yaw_rad), sin(at.yaw_rad)
+    forward, left = lever_arm_m[0], lever_arm_m[1]
+    ve = east_mps + at.yaw_rate_radps * (s * forward + c * left)
+    vn = north_mps - at.yaw_rate_radps * (c * forward - s * left)
+    v = at.speed_mps
+    if v >= course_min_mps and hypot(ve, vn) >= course_min_mps:
+        de, dn = ve - v * c, vn - v * s
+        H = np.array(((0.0, 0.0, -v * s, c), (0.0, 0.0, v * c, s)))
+        error2 = de * de + dn * dn
+        return Measurement(np.array((de, dn)), H, R, (0.0, 0.0, error2 / (v * v), error2))
+    along = ve * c + vn * s - v
+    variance = c * c * R[0, 0] + 2.0 * c * s * R[0, 1] + s * s * R[1, 1]
+    return Measurement(np.array((along,)), _H_SPEED, np.array(((variance,),)), (0.0, 0.0, 0.0, along * along))
+
+
+def heading(at: Pose, yaw_rad: float, sigma_rad: float) -> Measurement:
+    """Measured yaw; residual wrapped to +-pi."""
+    residual = remainder(yaw_rad - at.yaw_rad, tau)
+    return Measurement(np.array((residual,)), _H_YAW, np.array(((sigma_rad * sigma_rad,),)), (0.0, 0.0, residual * residual, 0.0))
+
+
+def speed(at: Pose, speed_mps: float, sigma_mps: float) -> Measurement:
+    """Measured speed of the rear axle."""
+    residual = speed_mps - at.speed_mps
+    return Measurement(np.array((residual,)), _H_SPEED, np.array(((sigma_mps * sigma_mps,),)), (0.0, 0.0, 0.0, residual * residual))
