@@ -1,0 +1,100 @@
+"""The command gate: whatever goes in, what comes out is finite and inside the limits."""
+
+from math import atan, isfinite, tan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vehicled.messages import ControlCommand, Mode, Reaction
+from vehicled.safety.gate import CLIPPED_BRAKE, CLIPPED_STEERING, CLIPPED_THROTTLE, NOT_FINITE, Gate
+from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+
+VEHICLE = Vehicle(
+    wheelbase_m=0.5,
+    track_m=0.33,
+    length_m=0.7,
+    width_m=0.4,
+    mass_kg=7.0,
+    steering=Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
+    drive=Drive(
+        stall_torque_nm=0.09,
+        no_load_speed_radps=161.0,
+        friction_nm=0.02,
+        viscous_nms=1e-4,
+        gear_ratio=1 / 3,
+        wheel_radius_m=0.0845,
+        inertia_kgm2=1e-3,
+        delay_s=0.1,
+    ),
+)
+LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, capped_speed_mps=0.5)
+any_float = st.floats(allow_nan=True, allow_infinity=True)
+
+
+def command(wheel: float = 0.0, throttle: float = 0.0, brake: float = 0.0) -> ControlCommand:
+    return ControlCommand(0, 0, wheel, throttle, brake)
+
+
+@given(any_float, any_float, any_float, any_float, st.sampled_from(Mode), st.sampled_from(Reaction))
+def test_anything_in_is_finite_and_inside_limits_out(
+    wheel: float, throttle: float, brake: float, speed: float, mode: Mode, reaction: Reaction
+) -> None:
+    gate = Gate(VEHICLE, LIMITS)
+    for _ in range(2):
+        out = gate.apply(command(wheel, throttle, brake), speed, mode, reaction, 5, 4)
+        assert 0.0 <= out.throttle <= 1.0
+        assert 0.0 <= out.brake <= 1.0
+        assert -1.0 <= out.steering <= 1.0
+        assert isfinite(out.wheel_angle_rad)
+        if reaction >= Reaction.BRAKE or mode not in (Mode.AUTO, Mode.TELEOP, Mode.STOPPING):
+            assert (out.throttle, out.brake) == (0.0, 1.0)
+        if not speed <= LIMITS.max_speed_mps:
+            assert out.throttle == 0.0
+
+
+@given(st.floats(0.2, 3.0), st.floats(-1.0, 1.0))
+def test_lateral_acceleration_stays_within_its_limit(speed: float, wheel: float) -> None:
+    out = Gate(VEHICLE, LIMITS).apply(command(wheel, 0.3), speed, Mode.AUTO, Reaction.NONE, 0, 0)
+    gain, offset = VEHICLE.steering.gain_rad, VEHICLE.steering.offset_rad
+    believed = offset + gain * out.steering
+    assert abs(speed * speed * tan(believed) / VEHICLE.wheelbase_m) <= LIMITS.max_lateral_acceleration_mps2 * (1 + 1e-9)
+
+
+def test_what_was_cut_is_named() -> None:
+    gate = Gate(VEHICLE, LIMITS)
+    out = gate.apply(command(1.0, 2.0, -1.0), 1.0, Mode.AUTO, Reaction.NONE, 0, 0)
+    assert out.clipped == CLIPPED_STEERING | CLIPPED_THROTTLE | CLIPPED_BRAKE
+    assert gate.clipped_total == 1
+
+
+def test_not_a_number_brakes_and_holds_the_wheel() -> None:
+    gate = Gate(VEHICLE, LIMITS)
+    gate.apply(command(0.2, 0.5), 1.0, Mode.AUTO, Reaction.NONE, 0, 0)
+    out = gate.apply(command(float("nan"), 0.5), 1.0, Mode.AUTO, Reaction.NONE, 0, 0)
+    assert out.clipped & NOT_FINITE
+    assert (out.throttle, out.brake) == (0.0, 1.0)
+    assert out.wheel_angle_rad == pytest.approx(0.2)
+
+
+def test_offset_and_gain_are_undone() -> None:
+    out = Gate(VEHICLE, LIMITS).apply(command(0.1, 0.2), 1.0, Mode.AUTO, Reaction.NONE, 0, 0)
+    assert out.steering == pytest.approx((0.1 - 0.018) / 0.335)
+    assert out.wheel_angle_rad == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("speed", "throttle"), [(0.2, 0.4), (0.8, 0.0), (float("nan"), 0.0)])
+def test_a_capped_speed_cuts_the_throttle_above_the_cap(speed: float, throttle: float) -> None:
+    assert Gate(VEHICLE, LIMITS).apply(command(0.0, 0.4), speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0).throttle == throttle
+
+
+def test_a_controlled_stop_keeps_steering() -> None:
+    out = Gate(VEHICLE, LIMITS).apply(command(0.15, 0.4), 1.0, Mode.AUTO, Reaction.CONTROLLED_STOP, 0, 0)
+    assert (out.throttle, out.wheel_angle_rad) == (0.0, pytest.approx(0.15))
+    assert out.brake > 0.0
+
+
+def test_the_mechanical_stop_limits_at_standstill() -> None:
+    out = Gate(VEHICLE, LIMITS).apply(command(2.0), 0.0, Mode.AUTO, Reaction.NONE, 0, 0)
+    assert out.wheel_angle_rad <= VEHICLE.steering.max_wheel_rad
+    assert atan(VEHICLE.wheelbase_m / VEHICLE.min_turn_radius_m) == pytest.approx(VEHICLE.steering.max_wheel_rad)

@@ -1,0 +1,1 @@
+"""What must hold whoever commands the vehicle: modes, arming, reactions, and the gate before the actuators. Pure."""
