@@ -1,0 +1,1 @@
+"""Device drivers: per device a pure codec, a sans-IO host side and the notes it was written from."""

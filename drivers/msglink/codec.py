@@ -1,0 +1,98 @@
+"""Pure codec of the message device: :mod:`vehicled.messages` on a byte stream. NOTES.md beside this file is the specification.
+
+Frame: ``"VL" | version u8 | length u16 | payload | crc u16``, little-endian. ``length`` counts the payload: one message in
+msgpack, as an array whose first element is the message's name. ``crc`` is CRC-16/IBM-3740 over version, length and payload.
+"""
+
+import struct
+from binascii import crc_hqx
+from functools import reduce
+from operator import or_
+
+from msgspec import MsgspecError, msgpack
+
+from vehicled.messages import ALL, Message
+
+SYNC = b"VL"
+VERSION = 1
+MAX_PAYLOAD_BYTES = 16_384
+"""Longest payload sent or believed. Bounds the decoder's memory and how long a damaged length can hold back what follows."""
+
+CRC_START = 0xFFFF
+_HEAD = struct.Struct("<2sBH")
+_CRC = struct.Struct("<H")
+_HEAD_BYTES = _HEAD.size
+OVERHEAD_BYTES = _HEAD.size + _CRC.size
+_VERSION_AND_LENGTH = struct.Struct("<BH")
+
+_to_msgpack = msgpack.Encoder().encode
+_from_msgpack = msgpack.Decoder(reduce(or_, ALL)).decode
+
+
+def encode(message: Message) -> bytes:
+    """One message as a frame. Raises ValueError beyond ``MAX_PAYLOAD_BYTES``: such a message has no business on a device port."""
+    payload = _to_msgpack(message)
+    length = len(payload)
+    if length > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"{type(message).__name__} of {length} bytes is longer than a frame can be ({MAX_PAYLOAD_BYTES} bytes)")
+    covered = _VERSION_AND_LENGTH.pack(VERSION, length) + payload
+    return SYNC + covered + _CRC.pack(crc_hqx(covered, CRC_START))
+
+
+class Decoder:
+    """Incremental decoder: feed bytes cut anywhere. Never raises on wire input, keeps at most one frame of it.
+
+    After a frame that fails its checksum the search goes on one byte behind its sync, so that damage costs the damaged frames
+    only. A frame that is sound but not ours to understand (other version, unknown or unfitting message) is skipped as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.dropped_bytes = 0
+        """Bytes that belonged to no sound frame."""
+        self.bad_frames = 0
+        """Syncs whose length or checksum did not hold; false syncs inside damaged frames count too."""
+        self.unknown_frames = 0
+        """Sound frames of another version, or with a message that this side does not know."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes kept for a frame that is not complete yet; below ``MAX_PAYLOAD_BYTES + OVERHEAD_BYTES``."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Messages completed by ``data``, in order. ``t_rx_ns`` is what the sender wrote, by convention 0: the receiver stamps."""
+        if self._rest:
+            data = self._rest + data
+        messages: list[Message] = []
+        at, end = 0, len(data)
+        while end - at >= _HEAD_BYTES:
+            sync, version, length = _HEAD.unpack_from(data, at)
+            if sync != SYNC:
+                found = data.find(SYNC, at)
+                if found < 0:
+                    # The last byte may be the first half of the next sync.
+                    found = end - 1 if data[end - 1] == SYNC[0] else end
+                self.dropped_bytes += found - at
+                at = found
+                continue
+            stop = at + OVERHEAD_BYTES + length
+            if length <= MAX_PAYLOAD_BYTES:
+                if stop > end:
+                    break
+                covered = data[at + 2 : stop - 2]
+                if crc_hqx(covered, CRC_START) == data[stop - 2] | data[stop - 1] << 8:
+                    at = stop
+                    if version != VERSION:
+                        self.unknown_frames += 1
+                        continue
+                    try:
+                        messages.append(_from_msgpack(memoryview(covered)[3:]))
+                    except (MsgspecError, ValueError, RecursionError):
+                        self.unknown_frames += 1
+                    continue
+            self.bad_frames += 1
+            self.dropped_bytes += 1
+            at += 1
+        self._rest = data[at:]
+        return messages

@@ -1,0 +1,277 @@
+"""The machine without any operating system: two pure sides joined in the test, as the simulator link would join them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.device import MsgLinkDevice
+from vehicled.app import COMMAND_LIFETIME_NS
+from vehicled.executive import DeclaredStopwatch
+from vehicled.machine import PIPELINE, Machine, RateRow, Source
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    Direction,
+    EstimatorStatus,
+    GnssFix,
+    GroundTruth,
+    ImuSample,
+    Message,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    PortState,
+    Reaction,
+    StateEstimate,
+    TaskTick,
+    WireChunk,
+)
+from vehicled.safety.gate import Gate
+from vehicled.safety.supervisor import Supervisor
+from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+
+MS = 1_000_000
+START = 1_000 * MS
+COST = 100_000
+VEHICLE = Vehicle(
+    wheelbase_m=0.5,
+    track_m=0.33,
+    length_m=0.7,
+    width_m=0.4,
+    mass_kg=7.0,
+    steering=Steering(gain_rad=0.3, max_wheel_rad=0.3, rate_radps=1.0, delay_s=0.1),
+    drive=Drive(
+        stall_torque_nm=0.09,
+        no_load_speed_radps=161.0,
+        friction_nm=0.02,
+        viscous_nms=1e-4,
+        gear_ratio=1 / 3,
+        wheel_radius_m=0.0845,
+        inertia_kgm2=1e-3,
+        delay_s=0.1,
+    ),
+)
+LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0)
+
+
+class Recorder:
+    """A log in memory."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, Message]] = []
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        self.records.append((log_time_ns, message))
+
+    def of(self, kind: type[Message]) -> list[Message]:
+        return [message for _, message in self.records if type(message) is kind]
+
+
+class Estimator:
+    """Believes it stands at the origin, and remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.seen: list[Message] = []
+        self.commands: list[ActuatorCommand] = []
+        self.speed_mps = 1.0
+
+    def observe(self, message: Message) -> None:
+        self.seen.append(message)
+
+    def command(self, command: ActuatorCommand) -> None:
+        self.commands.append(command)
+
+    def step(self, now_ns: int) -> StateEstimate:
+        newest = max((m.t_ns for m in self.seen), default=0)  # type: ignore[attr-defined]
+        return StateEstimate(now_ns, newest, 0.0, 0.0, 0.0, self.speed_mps, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+
+
+class Controller:
+    """Steers a little to the left."""
+
+    finished = False
+    resets = 0
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        return ControlCommand(now_ns, estimate.newest_input_ns, 0.06, 0.4, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)
+
+
+class Rig:
+    """A machine with its log, driven by hand."""
+
+    def __init__(self) -> None:
+        self.log = Recorder()
+        self.estimator, self.controller = Estimator(), Controller()
+        accepts: dict[str, Sequence[type[Message]]] = {
+            "gnss": [GnssFix],
+            "imu": [ImuSample],
+            "drive": [ActuatorCommand],
+            "operator": [OperatorCommand],
+            "truth": [GroundTruth],
+        }
+        self.machine = Machine(
+            devices={port: MsgLinkDevice(types, COMMAND_LIFETIME_NS) for port, types in accepts.items()},
+            actuator="drive",
+            sources=[
+                Source(name="imu", message=ImuSample, silence_ns=50 * MS),
+                Source(name="gnss", message=GnssFix, silence_ns=500 * MS),
+            ],
+            rates={
+                name: RateRow(rate_hz=rate, deadline_ns=10 * MS)
+                for name, rate in zip(PIPELINE, (400.0, 200.0, 100.0, 100.0), strict=True)
+            },
+            estimator=self.estimator,  # type: ignore[arg-type]
+            controller=self.controller,  # type: ignore[arg-type]
+            supervisor=Supervisor(LIMITS),
+            gate=Gate(VEHICLE, LIMITS),
+            limits=LIMITS,
+            stopwatch=DeclaredStopwatch([COST] * 4),
+            sink=self.log,
+            virtual=True,
+        )
+        self.machine.start(START)
+        for port in accepts:
+            self.machine.on_port(port, PortState.OPENED, "test", START)
+        self.frames: list[tuple[int, str, bytes]] = []
+
+    def run(self, from_ns: int, to_ns: int, *, imu: bool = True, gnss: bool = True) -> None:
+        """Run the machine over a stretch of time, with sensors that speak."""
+        machine, now = self.machine, from_ns
+        while (now := max(machine.next_due_ns(), machine.executive.busy_until_ns)) < to_ns:
+            if imu:
+                machine.on_rx("imu", encode(ImuSample(now - MS, 0, (0.0, 0.0, 9.8), (0.0, 0.0, 0.0))), now)
+            if gnss and now % (100 * MS) == 0:
+                machine.on_rx("gnss", encode(GnssFix(now - 60 * MS, 0, 0.7, -1.5, 260.0)), now)
+            machine.on_time(now)
+            self.frames += [(f.t_ns, f.port, f.data) for f in machine.take_tx()]
+
+    def drive(self) -> None:
+        """Arm and drive, as an operator would by a port."""
+        self.run(START, START + 50 * MS)
+        for action in (OperatorAction.ARM, OperatorAction.DRIVE):
+            self.machine.on_rx("operator", encode(OperatorCommand(0, 0, action, "test")), START + 50 * MS)
+        self.run(START + 50 * MS, START + 100 * MS)
+        assert self.machine.mode is Mode.AUTO
+
+
+def commands(frames: list[tuple[int, str, bytes]]) -> list[ActuatorCommand]:
+    decoder = Decoder()
+    return [m for _, _, data in frames for m in decoder.feed(data) if isinstance(m, ActuatorCommand)]
+
+
+def test_one_sample_crosses_the_pipeline_within_one_tick() -> None:
+    rig = Rig()
+    rig.drive()
+    rig.frames.clear()
+    sample = ImuSample(START + 99 * MS, 0, (0.0, 0.0, 9.8), (0.0, 0.0, 0.1))
+    rig.machine.on_rx("imu", encode(sample), START + 99 * MS + 7)
+    rig.machine.on_time(START + 100 * MS)
+    assert rig.estimator.seen[-1].t_rx_ns == START + 99 * MS + 7  # type: ignore[attr-defined]
+    (frame,) = rig.machine.take_tx()
+    (command,) = commands([(frame.t_ns, frame.port, frame.data)])
+    assert command.newest_input_ns == sample.t_ns
+    assert command.throttle == pytest.approx(0.4)
+    assert frame.t_ns == START + 100 * MS + 4 * COST, "leaves with the end of the task that made it"
+    assert frame.deadline_ns == START + 100 * MS + 3 * COST + COMMAND_LIFETIME_NS
+
+
+def test_a_stop_frame_is_sent_every_tick_even_disarmed() -> None:
+    rig = Rig()
+    rig.run(START, START + 200 * MS, imu=False, gnss=False)
+    sent = commands(rig.frames)
+    assert len(sent) == 20
+    assert all((c.throttle, c.brake, c.mode) == (0.0, 1.0, Mode.STANDBY) for c in sent)
+
+
+def test_values_that_are_not_finite_never_reach_the_estimator() -> None:
+    rig = Rig()
+    rig.run(START, START + 20 * MS)
+    nan = float("nan")
+    rig.machine.on_rx("imu", encode(ImuSample(START, 0, (nan, 0.0, 0.0), (0.0, 0.0, 0.0))), START + 21 * MS)
+    rig.machine.on_rx("gnss", encode(GnssFix(START, 0, float("inf"), 0.0, 0.0)), START + 21 * MS)
+    rig.machine.on_time(START + 22_500_000)
+    assert rig.estimator.seen
+    assert all(m.t_rx_ns != START + 21 * MS for m in rig.estimator.seen)  # type: ignore[attr-defined]
+    assert rig.machine.not_finite == 2
+
+
+def test_truth_is_logged_and_given_to_no_task() -> None:
+    rig = Rig()
+    rig.machine.on_rx("truth", encode(GroundTruth(START, 0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0)), START)
+    rig.run(START, START + 20 * MS)
+    assert rig.log.of(GroundTruth)
+    assert not any(isinstance(m, GroundTruth) for m in rig.estimator.seen)
+
+
+def test_a_message_on_the_wrong_port_is_refused() -> None:
+    rig = Rig()
+    rig.machine.on_rx("gnss", encode(OperatorCommand(0, 0, OperatorAction.ARM, "intruder")), START)
+    rig.run(START, START + 50 * MS)
+    assert rig.machine.mode is Mode.STANDBY
+    assert "armed" in rig.machine.why
+    assert not rig.log.of(OperatorCommand)
+
+
+def test_bytes_of_an_unknown_port_are_kept_in_the_log() -> None:
+    rig = Rig()
+    rig.machine.on_rx("lidar", b"\x00\xff", START)
+    assert WireChunk(START, "lidar", Direction.RX, b"\x00\xff") in rig.log.of(WireChunk)
+
+
+def test_the_journal_holds_every_byte_in_order_and_every_tick() -> None:
+    rig = Rig()
+    rig.drive()
+    sent = [m for m in rig.log.of(WireChunk) if isinstance(m, WireChunk) and m.direction is Direction.TX]
+    assert [(m.t_ns, m.port, m.data) for m in sent] == rig.frames
+    assert len(rig.log.of(TaskTick)) == sum(rig.machine.executive.stats(i).n for i in range(4))
+    assert rig.machine.digest.frames == len(rig.frames)
+
+
+def test_imu_silence_stops_the_vehicle_and_it_does_not_resume() -> None:
+    rig = Rig()
+    rig.drive()
+    rig.run(START + 100 * MS, START + 400 * MS, imu=False)
+    assert rig.machine.mode is Mode.STOPPING
+    assert "IMU" in rig.machine.why
+    rig.run(START + 400 * MS, START + 800 * MS)
+    assert rig.machine.mode is Mode.STOPPING
+    assert commands(rig.frames)[-1].throttle == 0.0
+
+
+def test_a_lost_actuator_brakes_and_the_run_says_why() -> None:
+    rig = Rig()
+    rig.drive()
+    rig.machine.on_port("drive", PortState.LOST, "unplugged", START + 100 * MS)
+    rig.run(START + 100 * MS, START + 150 * MS)
+    assert rig.machine.mode is Mode.STOPPING
+    assert "unplugged" in rig.machine.why
+
+
+def test_brake_now_needs_no_task() -> None:
+    rig = Rig()
+    rig.drive()
+    (frame,) = rig.machine.brake_now(START + 101 * MS)
+    (command,) = commands([(frame.t_ns, frame.port, frame.data)])
+    assert (command.throttle, command.brake, command.reaction) == (0.0, 1.0, Reaction.BRAKE)
+
+
+def test_the_run_ends_when_the_vehicle_stands_or_patience_is_over() -> None:
+    rig = Rig()
+    rig.drive()
+    now = START + 100 * MS
+    rig.machine.on_operator(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
+    rig.run(now, now + 100 * MS)
+    assert not rig.machine.at_rest(now + 100 * MS)
+    rig.estimator.speed_mps = 0.0
+    rig.run(now + 100 * MS, now + 200 * MS)
+    assert rig.machine.at_rest(now + 200 * MS)
+
+
+def test_the_controller_starts_afresh_with_every_drive() -> None:
+    rig = Rig()
+    rig.drive()
+    assert rig.controller.resets == 1

@@ -1,0 +1,143 @@
+"""Composition root: a profile and a course become a machine. The only place that knows which parts there are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from vehicled import messages
+from vehicled.attribution import Witness
+from vehicled.executive import DeclaredStopwatch, Stopwatch
+from vehicled.journal import Sink
+from vehicled.machine import PIPELINE, Machine, RateRow, Source
+from vehicled.messages import GnssFix, GroundTruth, Message, Path
+from vehicled.paths.course import Course
+from vehicled.ports import Device
+from vehicled.profile.schema import Device as DeviceTable
+from vehicled.profile.schema import Profile, Task
+from vehicled.registry import resolve
+from vehicled.safety.gate import Gate
+from vehicled.safety.supervisor import Supervisor
+
+COMMAND_LIFETIME_NS = 50_000_000
+"""An actuator command that has not left within this time is dropped: the next one is already due."""
+
+TRUTH_PORT = "truth"
+"""Port on which a simulator sends the true state; it is logged and judged by, never given to a task."""
+
+
+class SetupError(Exception):
+    """The profile is valid but cannot be run as asked; the text names the cure."""
+
+
+class Wiring(Struct, frozen=True, kw_only=True):
+    """What the composition decided, for the runtime and the log's header."""
+
+    ports: list[str]
+    actuator: str
+    rates: dict[str, RateRow]
+
+
+def rate_row(task: Task) -> RateRow:
+    """Row of the rate table from its profile table."""
+    return RateRow(
+        rate_hz=task.rate_hz,
+        deadline_ns=round(task.deadline_ms * 1e6),
+        phase_ns=round(task.phase_ms * 1e6),
+        catch_up=task.policy == "catch_up",
+        declared_ns=round(task.declared_us * 1e3),
+    )
+
+
+def wire(profile: Profile, link: str) -> Wiring:
+    """Ports and rates of a profile. ``link`` is ``messages`` or ``wires``; raises :class:`SetupError` for what is not possible."""
+    if link == "wires":
+        lacking = [name for name, device in profile.devices.items() if device.driver == "msglink"]
+        if lacking:
+            raise SetupError(
+                f'profile {profile.name!r} names no wire driver for {", ".join(lacking)} (driver = "msglink"), '
+                "so it cannot run with --link wires: use --link messages"
+            )
+    actuators = [name for name, device in profile.devices.items() if device.capabilities is not None]
+    if len(actuators) != 1:
+        raise SetupError(
+            f"profile {profile.name!r} has {len(actuators)} devices with [capabilities]: exactly one must be the actuator"
+        )
+    ports = list(profile.devices)
+    if link == "messages":
+        ports.append(TRUTH_PORT)
+    tasks = profile.tasks
+    rows = {"ingestion": tasks.ingestion, "fusion": tasks.fusion, "control": tasks.control, "actuation": tasks.actuation}
+    return Wiring(ports=ports, actuator=actuators[0], rates={name: rate_row(rows[name]) for name in PIPELINE})
+
+
+def declared_stopwatch(wiring: Wiring) -> DeclaredStopwatch:
+    """Virtual time that charges each task what the profile declares."""
+    return DeclaredStopwatch([wiring.rates[name].declared_ns for name in PIPELINE])
+
+
+def build(
+    profile: Profile,
+    course: Course,
+    wiring: Wiring,
+    stopwatch: Stopwatch,
+    sink: Sink,
+    witness: Witness | None = None,
+    *,
+    virtual: bool,
+) -> Machine:
+    """The machine of a vehicle, ready to be started."""
+    estimator_class = resolve("estimator", profile.estimator.name)
+    controller_class = resolve("controller", profile.controller.name)
+    antenna = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
+    estimator = estimator_class(profile.estimator.selected, profile.vehicle, course.datum, tuple(antenna))
+    controller = controller_class(
+        profile.controller.selected, profile.vehicle, profile.limits, course, 1.0 / profile.tasks.control.rate_hz
+    )
+    return Machine(
+        devices={port: _device(port, profile.devices) for port in wiring.ports},
+        actuator=wiring.actuator,
+        sources=sources(profile),
+        rates=wiring.rates,
+        estimator=estimator,
+        controller=controller,
+        supervisor=Supervisor(profile.limits),
+        gate=Gate(profile.vehicle, profile.limits),
+        limits=profile.limits,
+        stopwatch=stopwatch,
+        sink=sink,
+        witness=witness,
+        virtual=virtual,
+    )
+
+
+def sources(profile: Profile) -> list[Source]:
+    """Sensor streams that the profile promises, each with its silence limit: the profile's for GNSS and IMU, else ten periods."""
+    explicit = {messages.GnssFix: profile.limits.gnss_silence_s, messages.ImuSample: profile.limits.imu_silence_s}
+    found = []
+    for name, device in profile.devices.items():
+        if device.capabilities is not None or device.rate_hz is None:
+            continue
+        for message in _types(device):
+            silence_s = explicit.get(message, 10.0 / device.rate_hz)
+            found.append(Source(name=name, message=message, silence_ns=round(silence_s * 1e9)))
+    return found
+
+
+def course_message(course: Course, now_ns: int) -> Path:
+    """The course as it goes into the log."""
+    columns: dict[str, Any] = {
+        name: tuple(getattr(course, name).tolist()) for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "speed_mps")
+    }
+    return Path(now_ns, course.name, course.closed, **columns)
+
+
+def _device(port: str, tables: Mapping[str, DeviceTable]) -> Device:
+    accepts = [GroundTruth] if port == TRUTH_PORT else _types(tables[port])
+    driver = "msglink" if port == TRUTH_PORT else tables[port].driver
+    device: Device = resolve("driver", driver)(accepts, COMMAND_LIFETIME_NS)
+    return device
+
+
+def _types(table: DeviceTable) -> list[type[Message]]:
+    return [getattr(messages, name) for name in table.messages]

@@ -1,0 +1,148 @@
+"""How well a simulated run went, judged by the truth that no task sees."""
+
+from collections import deque
+from math import hypot, inf, isfinite, pi, remainder, sqrt
+
+from msgspec import Struct
+
+from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.paths.tracking import PathTracker
+
+TAPS: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand)
+"""Messages that the judge listens to."""
+
+_RING = 256
+
+
+class Errors:
+    """Mean, RMS and largest magnitude of an error, in constant memory. NaN where nothing was counted."""
+
+    __slots__ = ("_sum", "_sum_squares", "max", "n")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.max = 0.0
+        self._sum = 0.0
+        self._sum_squares = 0.0
+
+    def add(self, error: float) -> None:
+        """Count one error; only its magnitude matters."""
+        magnitude = abs(error)
+        self.n += 1
+        self._sum += magnitude
+        self._sum_squares += magnitude * magnitude
+        # Written so that a NaN sticks: a run with one has no maximum worth printing.
+        if not magnitude <= self.max:
+            self.max = magnitude
+
+    @property
+    def mean(self) -> float:
+        """Mean magnitude."""
+        return self._sum / self.n if self.n else float("nan")
+
+    @property
+    def rms(self) -> float:
+        """Root mean square."""
+        return sqrt(self._sum_squares / self.n) if self.n else float("nan")
+
+
+class TracePoint(Struct, frozen=True, gc=False):
+    """One instant of a run, for plots. SI."""
+
+    t_s: float
+    x_m: float
+    y_m: float
+    speed_mps: float
+    target_speed_mps: float
+    cross_track_m: float
+    estimate_x_m: float
+    estimate_y_m: float
+
+
+class Judge:
+    """Follows the truth along the course while the vehicle drives by itself (mode AUTO)."""
+
+    def __init__(self, course: Course, *, keep_trace: bool = False) -> None:
+        """``keep_trace`` keeps every judged instant for plotting; memory then grows with the run."""
+        self._tracker = PathTracker(course)
+        self._course = course
+        self._estimates: deque[StateEstimate] = deque(maxlen=_RING)
+        self._target_speed_mps = float("nan")
+        self._driving = False
+        self._first_ns = 0
+        self._last_ns = 0
+        self.trace: list[TracePoint] | None = [] if keep_trace else None
+        self.cross_track_m = Errors()
+        self.heading_rad = Errors()
+        self.speed_mps = Errors()
+        self.estimate_position_m = Errors()
+        self.estimate_yaw_rad = Errors()
+        self.estimate_speed_mps = Errors()
+
+    @property
+    def finished(self) -> bool:
+        """The true vehicle reached the end of the course."""
+        return self._tracker.finished or self.driven_m >= self._course.length_m - 1.0
+
+    @property
+    def driven_m(self) -> float:
+        """Arc length of the course that the true vehicle has put behind it."""
+        return self._tracker.progress_m
+
+    @property
+    def driving_s(self) -> float:
+        """Time under way by itself."""
+        return (self._last_ns - self._first_ns) * 1e-9
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """Take one message."""
+        match message:
+            case StateEstimate():
+                self._estimates.append(message)
+            case GroundTruth():
+                if self._driving:
+                    self._compare(message)
+            case ControlCommand():
+                self._target_speed_mps = message.target_speed_mps
+            case ActuatorCommand():
+                self._driving = message.mode is Mode.AUTO
+            case _:
+                pass
+
+    def _compare(self, truth: GroundTruth) -> None:
+        self._first_ns = self._first_ns or truth.t_ns
+        self._last_ns = truth.t_ns
+        point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad)
+        self.cross_track_m.add(point.cross_track_m)
+        self.heading_rad.add(point.heading_error_rad)
+        if isfinite(self._target_speed_mps):
+            self.speed_mps.add(truth.speed_mps - self._target_speed_mps)
+        x, y, yaw, speed = self._estimate_at(truth.t_ns)
+        self.estimate_position_m.add(hypot(x - truth.x_m, y - truth.y_m))
+        self.estimate_yaw_rad.add(remainder(yaw - truth.yaw_rad, 2 * pi))
+        self.estimate_speed_mps.add(speed - truth.speed_mps)
+        if self.trace is not None:
+            t_s = truth.t_ns * 1e-9
+            self.trace.append(
+                TracePoint(t_s, truth.x_m, truth.y_m, truth.speed_mps, self._target_speed_mps, point.cross_track_m, x, y)
+            )
+
+    def _estimate_at(self, t_ns: int) -> tuple[float, float, float, float]:
+        """Estimate that was valid at a time, between the two nearest; yaw from the nearer one."""
+        before, after = None, None
+        for estimate in reversed(self._estimates):
+            if estimate.t_ns <= t_ns:
+                before = estimate
+                break
+            after = estimate
+        if before is None or after is None:
+            near = before or after
+            return (near.x_m, near.y_m, near.yaw_rad, near.speed_mps) if near else (inf, inf, inf, inf)
+        share = (t_ns - before.t_ns) / (after.t_ns - before.t_ns)
+        return (
+            before.x_m + share * (after.x_m - before.x_m),
+            before.y_m + share * (after.y_m - before.y_m),
+            after.yaw_rad if share > 0.5 else before.yaw_rad,
+            before.speed_mps + share * (after.speed_mps - before.speed_mps),
+        )

@@ -1,0 +1,359 @@
+"""The machine: bytes and a time in, bytes and the next time out. It never reads a clock, never waits, never touches a file.
+
+Two pumps drive it, the wall clock's and lockstep's; nothing else differs between road and simulation. Its verbs are the verbs of
+the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`, :meth:`Machine.on_operator`, :meth:`Machine.on_time`.
+
+One sample's way through it: ``on_rx`` hands the bytes to the port's device; the messages that come out wait in the inbox until
+*ingestion* checks them and passes them on; *fusion* steps the estimator; *control* steps the controller; *actuation* asks the
+supervisor for mode and reaction, passes the command through the gate and hands it to the actuator's device, whose bytes leave
+stamped with the end of the task. ``docs/flow_of_a_fix.md`` follows one fix through these functions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+
+from msgspec import Struct
+
+from vehicled.attribution import Witness
+from vehicled.bus import Inbox, Latest
+from vehicled.control.interface import Controller
+from vehicled.estimation.interface import Estimator
+from vehicled.executive import Executive, Stopwatch, TaskSpec
+from vehicled.journal import Digest, Sink
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    Direction,
+    Fault,
+    GnssFix,
+    GroundTruth,
+    ImuSample,
+    Message,
+    Mode,
+    OperatorCommand,
+    PortEvent,
+    PortState,
+    Reaction,
+    StateEstimate,
+    TaskTick,
+    WireChunk,
+)
+from vehicled.ports import NEVER_NS, Device, Send
+from vehicled.safety.gate import Gate
+from vehicled.safety.supervisor import Situation, Supervisor
+from vehicled.vehicle import Limits
+
+INBOX_LIMIT = 4096
+STOP_PATIENCE_NS = 8 * 10**9
+"""A vehicle that has not come to rest this long after a stop is given up waiting for: the brake stays applied, the run ends."""
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A stream of messages that must keep coming, and how long it may be silent."""
+
+    name: str
+    message: type[Message]
+    silence_ns: int
+
+
+class Frame(Struct, frozen=True, gc=False):
+    """Bytes to be written to a port, handed over at ``t_ns``; worthless after ``deadline_ns``."""
+
+    t_ns: int
+    port: str
+    data: bytes
+    deadline_ns: int
+
+
+class RateRow(Struct, frozen=True, kw_only=True):
+    """Timing of one pipeline task: a row of the rate table without its function."""
+
+    rate_hz: float
+    deadline_ns: int
+    phase_ns: int = 0
+    catch_up: bool = False
+    declared_ns: int = 0
+
+
+PIPELINE = ("ingestion", "fusion", "control", "actuation")
+"""Tasks in the order in which they run when due at the same instant."""
+
+
+class Machine:
+    """A vehicle's daemon without its operating system."""
+
+    def __init__(
+        self,
+        *,
+        devices: Mapping[str, Device],
+        actuator: str,
+        sources: Sequence[Source],
+        rates: Mapping[str, RateRow],
+        estimator: Estimator,
+        controller: Controller,
+        supervisor: Supervisor,
+        gate: Gate,
+        limits: Limits,
+        stopwatch: Stopwatch,
+        sink: Sink,
+        witness: Witness | None = None,
+        virtual: bool = False,
+    ) -> None:
+        """``devices`` by port name; ``actuator`` is the port that takes the commands; ``rates`` by task name of ``PIPELINE``."""
+        self._devices = dict(devices)
+        self._actuator = actuator
+        self._sources = {source.message: source for source in sources}
+        self._heard_ns: dict[type[Message], int] = {}
+        self._estimator = estimator
+        self._controller = controller
+        self._supervisor = supervisor
+        self._gate = gate
+        self._limits = limits
+        self._sink = sink
+        self._inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
+        self._accepted: Inbox[Message] = Inbox(INBOX_LIMIT)
+        self._estimate: Latest[StateEstimate] = Latest()
+        self._control: Latest[ControlCommand] = Latest()
+        self._actuator_lost = "its port is not open yet"
+        self._stopping_since_ns = NEVER_NS
+        self._pending: list[str] = []
+        self._frames: list[Frame] = []
+        self._device_due_ns = NEVER_NS
+        self.not_finite = 0
+        """Sensor messages refused for NaN or infinite values."""
+        self.digest = Digest()
+        """Of all frames handed over."""
+        runs: Mapping[str, Callable[[int], None]] = {
+            "ingestion": self._ingest,
+            "fusion": self._fuse,
+            "control": self._steer,
+            "actuation": self._actuate,
+        }
+        table = [
+            TaskSpec(
+                name=name,
+                rate_hz=rates[name].rate_hz,
+                deadline_ns=rates[name].deadline_ns,
+                phase_ns=rates[name].phase_ns,
+                catch_up=rates[name].catch_up,
+                declared_ns=rates[name].declared_ns,
+                run=runs[name],
+            )
+            for name in PIPELINE
+        ]
+        self.executive = Executive(table, stopwatch, self._on_tick, witness, virtual=virtual)
+
+    # ---------------------------------------------------------------- verbs
+
+    def start(self, now_ns: int) -> None:
+        """Begin the rate table at ``now_ns``."""
+        self.executive.start(now_ns)
+
+    def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
+        """A port opened, was lost, or failed."""
+        self._sink.record(PortEvent(now_ns, port, state, detail), now_ns)
+        if port == self._actuator:
+            self._actuator_lost = "" if state is PortState.OPENED else detail
+        device = self._devices.get(port)
+        if device is not None:
+            self._take(device.on_port(state, detail, now_ns), now_ns)
+            self._after_device(port, device)
+
+    def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
+        """Bytes arrived on a port at ``t_rx_ns``. Bytes of an unknown port are kept in the log only."""
+        self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data), t_rx_ns)
+        device = self._devices.get(port)
+        if device is not None:
+            self._take(device.on_rx(data, t_rx_ns), t_rx_ns)
+            self._after_device(port, device)
+
+    def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
+        """A request that came by no port: a signal, the console."""
+        self._sink.record(command, now_ns)
+        self._supervisor.on_operator(command, now_ns)
+
+    def on_time(self, now_ns: int) -> None:
+        """Run what is due: duties of devices, then tasks."""
+        if self._device_due_ns <= now_ns:
+            for port, device in self._devices.items():
+                if device.next_due_ns() <= now_ns:
+                    self._take(device.on_time(now_ns), now_ns)
+                    self._pending.append(port)
+            self._collect(now_ns)
+            self._device_due_ns = min(device.next_due_ns() for device in self._devices.values())
+        self.executive.run(now_ns)
+
+    def next_due_ns(self) -> int:
+        """When :meth:`on_time` wants to be called."""
+        due = self.executive.next_due_ns()
+        return due if due < self._device_due_ns else self._device_due_ns
+
+    def take_tx(self) -> Sequence[Frame]:
+        """Frames since the last call, in the order of the digest."""
+        if not self._frames:
+            return ()
+        frames, self._frames = self._frames, []
+        return frames
+
+    def brake_now(self, now_ns: int) -> Sequence[Frame]:
+        """The safe frame, without waiting for any task: for crashes and the loss of the runtime's own footing."""
+        command = self._gate.apply(None, float("nan"), self.mode, Reaction.BRAKE, now_ns, 0)
+        self._send(command, now_ns)
+        self._collect(now_ns)
+        return self.take_tx()
+
+    # ---------------------------------------------------------------- what the pumps and the console may ask
+
+    @property
+    def mode(self) -> Mode:
+        """Present mode."""
+        return self._supervisor.mode
+
+    @property
+    def why(self) -> str:
+        """Reason of the present mode, in words."""
+        return self._supervisor.why
+
+    @property
+    def course_driven(self) -> bool:
+        """The end of the course was reached."""
+        return self._supervisor.course_driven
+
+    @property
+    def estimate(self) -> StateEstimate | None:
+        """Newest state estimate."""
+        return self._estimate.value
+
+    @property
+    def control(self) -> ControlCommand | None:
+        """Newest control command."""
+        return self._control.value
+
+    def at_rest(self, now_ns: int) -> bool:
+        """A drive has ended and the vehicle stands, or will not be waited for any longer."""
+        return self._supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
+
+    # ---------------------------------------------------------------- tasks
+
+    def _ingest(self, now_ns: int) -> None:
+        heard, sources = self._heard_ns, self._sources
+        for message in self._inbox.drain():
+            kind = type(message)
+            if kind in sources:
+                if not _is_finite(message):
+                    self.not_finite += 1
+                    continue
+                heard[kind] = message.t_rx_ns  # type: ignore[attr-defined]
+                self._accepted.put(message)
+            elif kind is OperatorCommand:
+                self._supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
+
+    def _fuse(self, now_ns: int) -> None:
+        estimator = self._estimator
+        for message in self._accepted.drain():
+            estimator.observe(message)
+        estimate = estimator.step(now_ns)
+        self._estimate.put(estimate, now_ns)
+        self._sink.record(estimate, now_ns)
+
+    def _steer(self, now_ns: int) -> None:
+        estimate = self._estimate.value
+        if estimate is None:
+            return
+        command = self._controller.step(estimate, now_ns)
+        self._control.put(command, now_ns)
+        self._sink.record(command, now_ns)
+
+    def _actuate(self, now_ns: int) -> None:
+        supervisor = self._supervisor
+        before = supervisor.mode
+        supervisor.step(self._situation(now_ns))
+        if supervisor.mode is not before:
+            self._on_mode(before, now_ns)
+        if supervisor.faults:
+            for fault in supervisor.take_faults():
+                self._sink.record(fault, now_ns)
+        control, estimate = self._control.value, self._estimate.value
+        moving = supervisor.mode in (Mode.AUTO, Mode.STOPPING)
+        command = self._gate.apply(
+            control if moving else None,
+            estimate.speed_mps if estimate is not None else float("nan"),
+            supervisor.mode,
+            supervisor.reaction,
+            now_ns,
+            control.newest_input_ns if control is not None else 0,
+        )
+        self._send(command, now_ns)
+
+    def _on_mode(self, before: Mode, now_ns: int) -> None:
+        mode = self._supervisor.mode
+        if mode is Mode.AUTO:
+            self._controller.reset()
+        self._stopping_since_ns = now_ns if mode is Mode.STOPPING else NEVER_NS
+        reason = f"{before.name} -> {mode.name}: {self._supervisor.why}"
+        self._sink.record(Fault(now_ns, "mode", "supervisor", self._supervisor.reaction, True, reason), now_ns)
+
+    def _situation(self, now_ns: int) -> Situation:
+        heard = self._heard_ns
+        silent = [s.name for kind, s in self._sources.items() if now_ns - heard.get(kind, -NEVER_NS) > s.silence_ns]
+        control = self._control.value
+        executive = self.executive
+        return Situation(
+            now_ns,
+            self._estimate.value,
+            silent,
+            now_ns - heard.get(GnssFix, 0) > self._limits.gnss_silence_s * 1e9,
+            now_ns - heard.get(ImuSample, 0) > self._limits.imu_silence_s * 1e9,
+            self._estimate.age_ns(now_ns),
+            self._actuator_lost,
+            control.cross_track_m if control is not None else float("nan"),
+            control.heading_error_rad if control is not None else float("nan"),
+            self._controller.finished,
+            max(executive.stats(i).consecutive_misses for i in range(len(PIPELINE))),
+        )
+
+    # ---------------------------------------------------------------- plumbing
+
+    def _take(self, messages: Sequence[Message], t_ns: int) -> None:
+        for message in messages:
+            self._sink.record(message, t_ns)
+            if type(message) is not GroundTruth:
+                self._inbox.put(message)
+
+    def _send(self, command: ActuatorCommand, now_ns: int) -> None:
+        self._sink.record(command, now_ns)
+        self._estimator.command(command)
+        self._devices[self._actuator].on_command(command, now_ns)
+        self._pending.append(self._actuator)
+
+    def _after_device(self, port: str, device: Device) -> None:
+        due = device.next_due_ns()
+        if due < self._device_due_ns:
+            self._device_due_ns = due
+        if port not in self._pending:
+            self._pending.append(port)
+
+    def _on_tick(self, tick: TaskTick) -> None:
+        self._sink.record(tick, tick.end_ns)
+        if self._pending:
+            self._collect(tick.end_ns)
+
+    def _collect(self, t_ns: int) -> None:
+        """Take the devices' bytes; they leave at ``t_ns``, the end of whatever produced them."""
+        for port in self._pending:
+            for action in self._devices[port].take_tx():
+                if isinstance(action, Send):
+                    self.digest.add(t_ns, port, action.data)
+                    self._sink.record(WireChunk(t_ns, port, Direction.TX, action.data), t_ns)
+                    self._frames.append(Frame(t_ns, port, action.data, action.deadline_ns))
+        self._pending.clear()
+
+
+def _is_finite(message: Message) -> bool:
+    """Whether the values a filter would use are finite. Optional values may be NaN: their users check them."""
+    if isinstance(message, ImuSample):
+        f, w = message.specific_force_mps2, message.angular_rate_radps
+        return isfinite(f[0] + f[1] + f[2] + w[0] + w[1] + w[2])
+    if isinstance(message, GnssFix):
+        return isfinite(message.latitude_rad + message.longitude_rad + message.height_m)
+    return True
