@@ -1,0 +1,113 @@
+"""``python -m sim_backend``: the simulator as a process.
+
+Ends with the daemon: exit status 0 after its goodbye, 1 with one line of reason when the link ends otherwise, 2 for arguments that
+cannot be used, 143 when terminated.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+TERMINATED = 128 + signal.SIGTERM
+
+
+class Terminated(BaseException):
+    """SIGTERM, or Ctrl-C on a simulator that somebody started by hand."""
+
+    def __str__(self) -> str:
+        return "terminated"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        _say(f"{message}; see python -m sim_backend --help")
+        raise SystemExit(2)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the simulator; returns the exit status."""
+    # A child shares its terminal with the daemon, and there Ctrl-C is the daemon's to handle: it wants to stop the vehicle first.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _main(arguments)
+    except Terminated as terminated:
+        _say(str(terminated))
+        return TERMINATED
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    options = _parse(arguments)
+    # Loaded only now, so that Ctrl-C and --help do not wait for the numerics.
+    from sim_backend.connection import Listener, ListenError
+    from sim_backend.plant.registry import UnknownPlantError, plant_class
+    from sim_backend.server import serve
+    from vehicled.link import LinkError
+    from vehicled.paths import CourseError
+    from vehicled.paths.catalog import load_course
+    from vehicled.profile import ProfileError, load_profile
+
+    try:
+        profile = load_profile(options.profile, options.overrides)
+        course = load_course(options.course or profile.course)
+        plant_class(profile.sim.plant)
+        listener = Listener(options.listen)
+    except (ProfileError, CourseError, UnknownPlantError, ListenError) as error:
+        _say(str(error))
+        return 2
+    with listener:
+        if not listener.inherited:
+            signal.signal(signal.SIGINT, _terminate)
+            sys.stdout.write(f"listening on {listener.address}\n")
+            sys.stdout.flush()
+        try:
+            serve(listener, profile, course, options.seed)
+        except LinkError as error:
+            _say(str(error))
+            return 1
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(
+        prog="python -m sim_backend", description="Plays vehicle, sensors and operator for one daemon.", allow_abbrev=False
+    )
+    parser.add_argument(
+        "--profile", required=True, metavar="P", help="name of a shipped profile, or a file; its [sim] is the truth"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE", help="override a value of the profile"
+    )
+    parser.add_argument(
+        "--course", metavar="C", help="name of a course, or a file (default: the profile's); the run starts on its first point"
+    )
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of all noise (default 0)")
+    parser.add_argument(
+        "--listen", required=True, metavar="ADDRESS", help="unix:PATH, tcp:HOST:PORT, or fd:N for a socket handed down"
+    )
+    return parser.parse_args(arguments)
+
+
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and text.isascii() and len(text) <= 20):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a seed: use a whole number from 0 on")
+    return int(text)
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(f"simulator: {text}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # The terminal went away together with the daemon.
+
+
+if __name__ == "__main__":
+    sys.exit(main())

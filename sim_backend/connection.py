@@ -1,0 +1,201 @@
+"""The simulator's end of the link: addresses, one connection, greeting. Blocking, before anything runs in real time.
+
+A run serves one daemon. Errors: :class:`ListenError` (the address cannot be used) and :class:`vehicled.link.LinkError` (the peer
+broke the protocol or vanished).
+"""
+
+import errno
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello
+
+START_NS = 1_000_000_000
+"""Time at which a lockstep run begins. Not 0, so that a stamp that nobody set stands out."""
+_RECEIVE_BYTES = 1 << 18
+
+
+class ListenError(Exception):
+    """The address to listen on is malformed, taken, or not ours to use; the message names it and the cure."""
+
+
+class Listener:
+    """Accepts one daemon at ``fd:N`` (a connected socket that was handed down), ``unix:PATH`` or ``tcp:HOST:PORT``.
+
+    A context manager: leaving it closes the socket and removes the path. Raises :class:`ListenError`.
+    """
+
+    def __init__(self, address: str) -> None:
+        scheme, _, rest = address.partition(":")
+        self._path: Path | None = None
+        self.inherited = scheme == "fd"
+        """Started by a daemon, as its child."""
+        try:
+            if scheme == "fd" and rest.isdecimal():
+                self._socket = socket.socket(fileno=int(rest))
+                self.address = address
+            elif scheme == "unix" and rest:
+                self._socket = _unix_server(rest)
+                self._path = Path(rest)
+                self.address = address
+            elif scheme == "tcp" and _is_host_and_port(rest):
+                host, _, port = rest.rpartition(":")
+                host = host.strip("[]")
+                family = socket.AF_INET6 if ":" in host else socket.AF_INET
+                self._socket = socket.create_server((host, int(port)), family=family, backlog=1)
+                self.address = f"tcp:{rest.rpartition(':')[0]}:{self._socket.getsockname()[1]}"
+            else:
+                raise ListenError(f"cannot listen on {address!r}: use unix:PATH, tcp:HOST:PORT or fd:N")
+        except (OSError, OverflowError) as error:
+            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            raise ListenError(f"cannot listen on {address!r}: {reason}") from error
+
+    def accept(self) -> socket.socket:
+        """The connection to the daemon; waits for it. The address is given up at once: one run, one daemon."""
+        if self.inherited:
+            return self._socket
+        connection, _ = self._socket.accept()
+        self.close()
+        if connection.family in (socket.AF_INET, socket.AF_INET6):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _notice_a_dead_host(connection)
+        return connection
+
+    def close(self) -> None:
+        """Close the listening socket and remove its path. Safe to repeat."""
+        self._socket.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _is_host_and_port(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal() and len(port) <= 5 and int(port) <= 65535
+
+
+def _unix_server(path: str) -> socket.socket:
+    """Listening socket at ``path``. A socket that a killed simulator left behind is replaced; anything else there is left alone."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise ListenError(f"cannot listen on 'unix:{path}': there is a file of that name, choose another")
+        # Asked with the wrong type of socket, a living listener refuses the type and keeps its one connection for its daemon.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+            if probe.connect_ex(path) != errno.ECONNREFUSED:
+                raise ListenError(f"cannot listen on 'unix:{path}': another process listens there, end it or choose another path")
+        os.unlink(path)
+    server = socket.socket(socket.AF_UNIX)
+    try:
+        server.bind(path)
+        server.listen(1)
+    except OSError:
+        server.close()
+        raise
+    return server
+
+
+def _notice_a_dead_host(connection: socket.socket) -> None:
+    """Have the kernel end a TCP connection whose other host lost power or network: there is no end of stream then."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000)):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def boot_id() -> str:
+    """Identity of this machine's boot; processes that share it share the monotonic clock. Empty where the system has none."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+class Peer:
+    """The daemon at the other end of the stream."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(True)
+        self.socket = connection
+        self._decoder = Decoder()
+        self._backlog: list[Frame] = []
+
+    def greet(self, ports: list[str], identity: str) -> Hello:
+        """Exchange greetings and return the daemon's. Raises :class:`vehicled.link.LinkError`."""
+        hello = Hello(role="simulator", clock="lockstep", ports=ports, start_ns=START_NS, boot_id=boot_id(), identity=identity)
+        self.send(encode_hello(hello))
+        while not self._backlog:
+            self._backlog = self._read()
+        kind, _, _, payload = self._backlog.pop(0)
+        if kind is Kind.BYE:
+            raise LinkError(f"the daemon refused: {payload.decode(errors='replace')}")
+        if kind is not Kind.HELLO:
+            raise LinkError(f"the daemon began with {kind.name} instead of its greeting")
+        answer = decode_hello(payload)
+        if answer.ports != ports:
+            raise LinkError(f"the daemon answered with ports {', '.join(answer.ports)} instead of {', '.join(ports)}")
+        if answer.clock not in ("lockstep", "wall"):
+            raise LinkError(f'the daemon wants the clock "{answer.clock}"; there is lockstep and wall')
+        return answer
+
+    def receive(self) -> list[Frame]:
+        """Frames of one read, at least one byte of which had to arrive; may be empty. Raises LinkError at the end of the stream."""
+        if self._backlog:
+            frames, self._backlog = self._backlog, []
+            return frames
+        return self._read()
+
+    @property
+    def has_backlog(self) -> bool:
+        """Frames were read that ``receive`` has not returned yet: the socket will not turn readable for them."""
+        return bool(self._backlog)
+
+    def send(self, data: bytes) -> None:
+        """Send all of it; waits while the daemon does not read. Raises LinkError when it is gone."""
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            # A daemon that says goodbye and closes can do so while we send: its last word is still there to be read.
+            while True:
+                for kind, _, _, payload in self._read_last(error):
+                    if kind is Kind.BYE:
+                        raise Goodbye(payload.decode(errors="replace")) from None
+
+    def goodbye(self, reason: str) -> None:
+        """Tell the daemon why this is the end, if it still listens. Never raises, never waits."""
+        with suppress(OSError):
+            self.socket.setblocking(False)
+            self.socket.send(encode(Kind.BYE, 0, 0, reason.encode()))
+
+    def _read(self) -> list[Frame]:
+        try:
+            data = self.socket.recv(_RECEIVE_BYTES)
+        except OSError as error:
+            raise LinkError(f"the link to the daemon broke: {error.strerror}") from error
+        if not data:
+            raise LinkError("the daemon closed the link without a goodbye")
+        return list(self._decoder.feed(data))
+
+    def _read_last(self, error: OSError) -> list[Frame]:
+        if self._backlog:
+            frames, self._backlog = self._backlog, []
+            return frames
+        try:
+            self.socket.setblocking(False)
+            data = self.socket.recv(_RECEIVE_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            raise LinkError(f"the link to the daemon broke: {error.strerror}") from error
+        return list(self._decoder.feed(data))
+
+
+class Goodbye(Exception):  # noqa: N818 - not an error: the orderly end of a run, raised from wherever it is read
+    """The daemon said BYE. The argument is its reason."""

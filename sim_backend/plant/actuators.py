@@ -1,0 +1,182 @@
+"""The actuators as they really are: command board, steering servo and linkage, drive with its supply, brake.
+
+A command passes the board (which goes to neutral when commands stay away), then one dead time for the steering and one for drive
+and brake, then acts from the first grid point at or after. Queues are ordered and hold at most one entry per grid point.
+"""
+
+from collections import deque
+from math import isfinite
+
+from vehicled.profile.schema import Battery, Sim
+
+HORIZON_NS = 1_000_000_000
+"""Commands stamped further ahead than this are refused: no runtime sends so, and the queues stay bounded."""
+_NEVER_NS = 2**63 - 1
+
+
+class Supply:
+    """Battery with sag, and the motor current it feeds.
+
+    Open-circuit voltage falls linearly with charge: full at the start, nominal at half. Motor current is proportional to torque;
+    the controller draws its duty share of it from the battery. Duty and back-EMF give the torque share
+    ``duty V / nominal - speed / no_load_speed``; with ``V = open - R duty I(V)`` that is one linear equation, solved exactly.
+    """
+
+    def __init__(self, battery: Battery, no_load_speed_radps: float, step_s: float) -> None:
+        self._nominal_v = battery.nominal_v
+        self._full_v = battery.full_v
+        self._volts_per_coulomb = 2.0 * (battery.full_v - battery.nominal_v) / (3600.0 * battery.capacity_ah)
+        self._resistance_ohm = battery.internal_resistance_ohm
+        self._full_drive_a = battery.full_drive_current_a
+        self._no_load_radps = no_load_speed_radps
+        self._step_s = step_s
+        self._drawn_c = 0.0
+        self.voltage_v = battery.full_v
+        self.motor_current_a = 0.0
+        self.input_current_a = 0.0
+
+    def step(self, duty: float, motor_speed_radps: float) -> float:
+        """Supply the motor for one grid step. Returns the throttle at nominal voltage that has the same torque."""
+        open_v = self._full_v - self._volts_per_coulomb * self._drawn_c
+        if open_v < 0.0:
+            open_v = 0.0
+        if duty <= 0.0:
+            self.voltage_v = open_v
+            self.motor_current_a = self.input_current_a = 0.0
+            return 0.0
+        back_emf_share = motor_speed_radps / self._no_load_radps
+        ohm_a = self._resistance_ohm * duty * self._full_drive_a
+        voltage_v = (open_v + ohm_a * back_emf_share) / (1.0 + ohm_a * duty / self._nominal_v)
+        torque_share = duty * voltage_v / self._nominal_v - back_emf_share
+        if torque_share < 0.0:
+            # Pushed faster than the duty asks for: the controller does not feed back into the battery.
+            torque_share, voltage_v = 0.0, open_v
+        self.voltage_v = voltage_v
+        self.motor_current_a = self._full_drive_a * torque_share
+        self.input_current_a = duty * self.motor_current_a
+        self._drawn_c += self.input_current_a * self._step_s
+        return duty * voltage_v / self._nominal_v
+
+
+class Actuators:
+    """From the command on the wire to what the plant feels: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
+
+    def __init__(self, sim: Sim, start_ns: int, step_ns: int) -> None:
+        steering = sim.steering
+        self._start_ns = start_ns
+        self._step_ns = step_ns
+        self._gain_rad = steering.gain_rad
+        self._offset_rad = steering.offset_rad
+        self._max_wheel_rad = steering.max_wheel_rad
+        self._slew_rad = steering.rate_radps * step_ns * 1e-9
+        self._half_slack_rad = 0.5 * steering.slack_rad
+        self._dead_zone = steering.dead_zone
+        self._steering_delay_ns = round(steering.delay_s * 1e9)
+        self._drive_delay_ns = round(sim.drive.delay_s * 1e9)
+        self._timeout_ns = round(sim.command_timeout_s * 1e9)
+        self._steering_queue: deque[tuple[int, float]] = deque()
+        self._drive_queue: deque[tuple[int, float, float]] = deque()
+        self._expiry_ns = _NEVER_NS
+        self._newest_ns = start_ns
+        self._now_ns = start_ns
+        self._next_event_ns = _NEVER_NS
+        self._target_rad = self._servo_rad = self._target(0.0)
+        self._supply = Supply(sim.battery, sim.drive.no_load_speed_radps, step_ns * 1e-9)
+        self.duty = 0.0
+        """Throttle as commanded, after the dead time."""
+        self.throttle = 0.0
+        """The same at nominal voltage, for the plant."""
+        self.brake = 0.0
+        self.wheel_angle_rad = self._servo_rad
+        self.ignored_commands = 0
+        """Not finite, or stamped beyond ``HORIZON_NS``."""
+        self.timeouts = 0
+        """Times the board went to neutral."""
+
+    @property
+    def supply(self) -> Supply:
+        """Battery and motor current, for the telemetry."""
+        return self._supply
+
+    def command(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
+        """A command reached the board at ``t_ns``: throttle and brake 0..1, steering -1..1 left positive; clipped, as a pulse width
+        is. Anything not finite is ignored, counted, and does not keep the board awake. Never raises."""
+        if not (isfinite(throttle) and isfinite(brake) and isfinite(steering)) or t_ns > self._now_ns + HORIZON_NS:
+            self.ignored_commands += 1
+            return
+        # A wire keeps its order, whatever the stamps say.
+        t_ns = self._newest_ns = max(t_ns, self._newest_ns)
+        if t_ns > self._expiry_ns:
+            self._go_neutral()
+        self._expiry_ns = t_ns + self._timeout_ns
+        self._enqueue(t_ns, min(max(throttle, 0.0), 1.0), min(max(brake, 0.0), 1.0), min(max(steering, -1.0), 1.0))
+
+    def step(self, now_ns: int, motor_speed_radps: float) -> None:
+        """Move the actuators over the grid step that begins at ``now_ns``."""
+        if now_ns >= self._next_event_ns:
+            self._act(now_ns)
+        self._now_ns = now_ns
+        target, servo = self._target_rad, self._servo_rad
+        if target != servo:
+            slew = self._slew_rad
+            gap = target - servo
+            if gap > slew:
+                servo += slew
+            elif gap < -slew:
+                servo -= slew
+            else:
+                servo = target
+            self._servo_rad = servo
+            half = self._half_slack_rad
+            if self.wheel_angle_rad > servo + half:
+                self.wheel_angle_rad = servo + half
+            elif self.wheel_angle_rad < servo - half:
+                self.wheel_angle_rad = servo - half
+        self.throttle = self._supply.step(self.duty, motor_speed_radps)
+
+    def _act(self, now_ns: int) -> None:
+        """Take over everything that is due at this grid point."""
+        if now_ns >= self._expiry_ns:
+            self._go_neutral()
+        steering, drive = self._steering_queue, self._drive_queue
+        while steering and steering[0][0] <= now_ns:
+            self._target_rad = self._target(steering.popleft()[1])
+        while drive and drive[0][0] <= now_ns:
+            _, self.duty, self.brake = drive.popleft()
+        self._find_next_event()
+
+    def _go_neutral(self) -> None:
+        at_ns, self._expiry_ns = self._expiry_ns, _NEVER_NS
+        self.timeouts += 1
+        self._enqueue(at_ns, 0.0, 0.0, 0.0)
+
+    def _enqueue(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
+        steering_ns = self._grid_point(t_ns + self._steering_delay_ns)
+        if self._steering_queue and self._steering_queue[-1][0] == steering_ns:
+            self._steering_queue.pop()
+        self._steering_queue.append((steering_ns, steering))
+        drive_ns = self._grid_point(t_ns + self._drive_delay_ns)
+        if self._drive_queue and self._drive_queue[-1][0] == drive_ns:
+            self._drive_queue.pop()
+        self._drive_queue.append((drive_ns, throttle, brake))
+        self._find_next_event()
+
+    def _find_next_event(self) -> None:
+        next_ns = self._expiry_ns
+        if self._steering_queue:
+            next_ns = min(next_ns, self._steering_queue[0][0])
+        if self._drive_queue:
+            next_ns = min(next_ns, self._drive_queue[0][0])
+        self._next_event_ns = next_ns
+
+    def _grid_point(self, t_ns: int) -> int:
+        """First grid point at or after ``t_ns``."""
+        return self._start_ns + -((self._start_ns - t_ns) // self._step_ns) * self._step_ns
+
+    def _target(self, steering: float) -> float:
+        """Angle the servo goes to for a command -1..1."""
+        size = abs(steering)
+        if self._dead_zone > 0.0:
+            size = (size - self._dead_zone) / (1.0 - self._dead_zone) if size > self._dead_zone else 0.0
+        angle_rad = self._offset_rad + (self._gain_rad * size if steering >= 0.0 else -self._gain_rad * size)
+        return min(max(angle_rad, -self._max_wheel_rad), self._max_wheel_rad)

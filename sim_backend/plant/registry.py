@@ -1,0 +1,30 @@
+"""The simulator's plants by name. Kept apart from the daemon's registry: the daemon must not know what truth it is driven on."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from sim_backend.plant.interface import Plant, Pose
+from vehicled.profile.schema import Sim
+
+PLANTS: dict[str, str] = {
+    "four_dof": "sim_backend.plant.four_dof:FourDof",
+}
+
+
+class UnknownPlantError(LookupError):
+    """No plant of that name. ``name`` and ``known``."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'sim.plant "{name}" is not known; there is {", ".join(sorted(PLANTS))}')
+        self.name = name
+        self.known = sorted(PLANTS)
+
+
+def plant_class(name: str) -> Callable[[Sim, Pose, float], Plant]:
+    """The plant registered as ``name``; its module is imported now. Raises :class:`UnknownPlantError`."""
+    try:
+        module, _, attribute = PLANTS[name].partition(":")
+    except KeyError:
+        raise UnknownPlantError(name) from None
+    found: Callable[[Sim, Pose, float], Plant] = getattr(import_module(module), attribute)
+    return found

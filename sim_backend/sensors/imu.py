@@ -1,0 +1,80 @@
+"""Inertial unit: specific force and angular rate at its mounting, with switch-on bias, bias walk, white noise and vibration."""
+
+from math import pi, sin, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from sim_backend.plant.interface import Motion
+from sim_backend.sensors.noise import BLOCK, stream
+from vehicled.messages import ImuSample
+from vehicled.profile.schema import ImuModel
+
+STANDARD_GRAVITY_MPS2 = 9.80665
+
+
+class Imu:
+    """Inertial unit of the twin. Body axes; the ground is level, so gravity is all on the up axis.
+
+    Rigid body at lever arm l with rate r about the up axis: ``f = a + rdot x l + r x (r x l) - g``. White noise of density d
+    sampled at rate f has standard deviation d sqrt(f). Vibration is a line at ``vibration_hz`` with its amplitude
+    proportional to speed, whole on the up axis and half on the other two, in fixed random phases.
+    """
+
+    def __init__(self, model: ImuModel, lever_arm_m: tuple[float, float, float], seed: int, entity: str) -> None:
+        """Noise comes from the stream ``entity``."""
+        self.rate_hz = model.rate_hz
+        self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
+        self._forward_m, self._left_m, _ = lever_arm_m
+        self._generator = stream(seed, entity)
+        bias = np.array([model.accelerometer_bias_mps2] * 3 + [model.gyro_bias_radps] * 3)
+        self._bias: npt.NDArray[np.float64] = bias * self._generator.standard_normal(6)
+        self._phase_x, self._phase_y, self._phase_z = self._generator.uniform(0.0, 2.0 * pi, 3).tolist()
+        self._white = np.array([model.accelerometer_density] * 3 + [model.gyro_density] * 3) * sqrt(model.rate_hz)
+        self._walk = np.array([model.accelerometer_bias_walk] * 3 + [model.gyro_bias_walk] * 3) / sqrt(model.rate_hz)
+        self._vibration_mps2 = model.vibration_mps2
+        self._vibration_radps_ns = 2.0 * pi * model.vibration_hz * 1e-9
+        self._range_mps2 = model.range_mps2
+        self._range_radps = model.range_radps
+        self._errors: list[list[float]] = []
+
+    def sample(self, t_ns: int, motion: Motion) -> tuple[int, ImuSample]:
+        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        if not self._errors:
+            self._draw()
+        force_x, force_y, force_z, rate_x, rate_y, rate_z = self._errors.pop()
+        yaw_rate_radps = motion.yaw_rate_radps
+        square = yaw_rate_radps * yaw_rate_radps
+        turning = motion.yaw_acceleration_radps2
+        force_x += motion.acceleration_mps2 - turning * self._left_m - square * self._forward_m
+        force_y += motion.lateral_acceleration_mps2 + turning * self._forward_m - square * self._left_m
+        force_z += STANDARD_GRAVITY_MPS2
+        rate_z += yaw_rate_radps
+        amplitude = self._vibration_mps2 * motion.speed_mps
+        if amplitude != 0.0:
+            phase = self._vibration_radps_ns * t_ns
+            half = 0.5 * amplitude
+            force_x += half * sin(phase + self._phase_x)
+            force_y += half * sin(phase + self._phase_y)
+            force_z += amplitude * sin(phase + self._phase_z)
+        force, rate = (force_x, force_y, force_z), (rate_x, rate_y, rate_z)
+        saturated = False
+        most_mps2, most_radps = self._range_mps2, self._range_radps
+        if max(force) > most_mps2 or min(force) < -most_mps2 or max(rate) > most_radps or min(rate) < -most_radps:
+            saturated = True
+            force = (_cut(force_x, most_mps2), _cut(force_y, most_mps2), _cut(force_z, most_mps2))
+            rate = (_cut(rate_x, most_radps), _cut(rate_y, most_radps), _cut(rate_z, most_radps))
+        # The unit reports no temperature: the twin has no model of it.
+        return t_ns + self._latency_ns, ImuSample(t_ns, 0, force, rate, saturated=saturated)
+
+    def _draw(self) -> None:
+        """Errors of the next ``BLOCK`` samples: bias walked on from where it was, plus white noise."""
+        normals = self._generator.standard_normal((BLOCK, 12))
+        # Summed from the bias itself, so that cutting the stream into blocks changes no rounding.
+        bias = np.cumsum(np.vstack((self._bias, self._walk * normals[:, 6:])), axis=0)[1:]
+        self._bias = bias[-1]
+        self._errors = (bias + self._white * normals[:, :6])[::-1].tolist()
+
+
+def _cut(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)

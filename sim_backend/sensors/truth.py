@@ -1,0 +1,32 @@
+"""The truth itself, for the log and for judging a run; it has no noise and no latency."""
+
+from math import pi, remainder
+
+from sim_backend.plant.actuators import Actuators
+from sim_backend.plant.interface import Motion
+from vehicled.messages import GroundTruth
+
+RATE_HZ = 100.0
+
+
+class Truth:
+    """True state at ``RATE_HZ``. Position, heading and speed are those at the sample's instant; the actuators are held per step."""
+
+    def __init__(self, actuators: Actuators) -> None:
+        self.rate_hz = RATE_HZ
+        self.least_latency_ns = 0
+        self._actuators = actuators
+
+    def sample(self, t_ns: int, motion: Motion) -> tuple[int, GroundTruth]:
+        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        return t_ns, GroundTruth(
+            t_ns,
+            0,
+            motion.x_m,
+            motion.y_m,
+            remainder(motion.yaw_rad, 2.0 * pi),
+            motion.speed_mps,
+            motion.yaw_rate_radps,
+            self._actuators.wheel_angle_rad,
+            self._actuators.supply.voltage_v,
+        )

@@ -1,0 +1,55 @@
+"""One run: wait for the daemon, greet it, run the world on the clock that it wants, and end when it ends."""
+
+import gc
+import time
+
+from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
+from sim_backend.lockstep import run_lockstep
+from sim_backend.world import SIMULATED_UTC_NS, World, port_names
+from vehicled import __version__
+from vehicled.link import LinkError
+from vehicled.paths.course import Course
+from vehicled.profile.schema import Profile
+
+
+def serve(listener: Listener, profile: Profile, course: Course, seed: int) -> str:
+    """Serve one daemon; returns its reason for ending. Raises :class:`vehicled.link.LinkError` for a disorderly end."""
+    connection = listener.accept()
+    with connection:
+        peer = Peer(connection)
+        try:
+            return _run(peer, profile, course, seed)
+        except Goodbye as goodbye:
+            return str(goodbye)
+        except LinkError as error:
+            peer.goodbye(str(error))
+            raise
+        # The daemon is told before this process ends, whatever the cause; it would otherwise only see the stream end.
+        except Exception as error:
+            peer.goodbye(f"the simulator failed: {type(error).__name__}: {error}")
+            raise
+        except BaseException as ending:
+            peer.goodbye(f"the simulator ends: {str(ending) or type(ending).__name__}")
+            raise
+
+
+def _run(peer: Peer, profile: Profile, course: Course, seed: int) -> str:
+    twin = f"profile {profile.name}, plant {profile.sim.plant}, course {course.name}, seed {seed}"
+    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}, {twin}")
+    if hello.clock == "lockstep":
+        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS)
+        _settle()
+        return run_lockstep(peer, world, START_NS)
+    # Loads the event loop's selector, which lockstep has no use for.
+    from sim_backend.wall import run_wall, synchronise
+
+    clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
+    world = World(profile, course, seed, clock.now_ns(), time.time_ns())
+    _settle()
+    return run_wall(peer, world, clock)
+
+
+def _settle() -> None:
+    """Take what lives until the end out of the garbage collector's sight: a full collection would stall the run."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,110 @@
+"""The wall pump: the world runs on the daemon's monotonic clock, and bytes leave at the time at which they arrive."""
+
+import selectors
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+
+from sim_backend.connection import Goodbye, Peer
+from sim_backend.world import World
+from vehicled.link import Frame, Kind, LinkError, encode
+from vehicled.runtime.loop import PreciseSelector
+
+HEARTBEAT_NS = 50_000_000
+SLICE_NS = 20_000_000
+"""Most that the world is advanced between two looks at the socket: a simulator that is late catches up in slices, hears the
+daemon's commands in between, and never passes the clock."""
+SYNC_PERIOD_NS = 1_000_000_000
+_SYNC_AT_START = 8
+_SYNC_WINDOW = 16
+_ECHO = struct.Struct("<q")
+
+
+class DaemonClock:
+    """The daemon's monotonic clock as seen from here: own clock plus an offset found by SYNC round trips.
+
+    The smallest round trip of the last ones wins, since it bounds the error by half its length. On the same boot both clocks are
+    one and the offset is exactly 0.
+    """
+
+    def __init__(self, same_boot: bool, own_clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self.same_boot = same_boot
+        self.offset_ns = 0
+        self._own_clock = own_clock
+        self._trips: deque[tuple[int, int]] = deque(maxlen=_SYNC_WINDOW)
+
+    def now_ns(self) -> int:
+        """The daemon's time."""
+        return self._own_clock() + self.offset_ns
+
+    def question(self) -> bytes:
+        """A SYNC frame to be sent at once."""
+        return encode(Kind.SYNC, 0, self._own_clock())
+
+    def answer(self, t_ns: int, payload: bytes) -> None:
+        """The daemon's answer: its time ``t_ns``, and in ``payload`` our time of asking. Raises LinkError when malformed."""
+        if len(payload) != _ECHO.size:
+            raise LinkError(f"the daemon's SYNC carries {len(payload)} bytes instead of the 8 of our stamp")
+        now_ns = self._own_clock()
+        asked_ns = _ECHO.unpack(payload)[0]
+        self._trips.append((now_ns - asked_ns, t_ns - (asked_ns + now_ns) // 2))
+        if not self.same_boot:
+            self.offset_ns = min(self._trips)[1]
+
+
+def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
+    """Find the daemon's clock before the world begins. Raises LinkError; :class:`sim_backend.connection.Goodbye` passes."""
+    clock = DaemonClock(same_boot)
+    if same_boot:
+        return clock
+    for _ in range(_SYNC_AT_START):
+        peer.send(clock.question())
+        answered = False
+        while not answered:
+            for kind, _, t_ns, payload in peer.receive():
+                if kind is Kind.SYNC:
+                    clock.answer(t_ns, payload)
+                    answered = True
+                elif kind is Kind.BYE:
+                    raise Goodbye(payload.decode(errors="replace"))
+    return clock
+
+
+def run_wall(peer: Peer, world: World, clock: DaemonClock) -> str:
+    """Run in real time until the daemon says goodbye; returns its reason. Raises :class:`vehicled.link.LinkError`."""
+    with PreciseSelector() as selector:
+        selector.register(peer.socket, selectors.EVENT_READ)
+        reached_ns = beat_ns = clock.now_ns()
+        sync_ns = reached_ns + SYNC_PERIOD_NS
+        try:
+            while True:
+                now_ns = clock.now_ns()
+                reached_ns = min(now_ns, reached_ns + SLICE_NS)
+                frames = [encode(Kind.DATA, port, t_rx_ns, payload) for t_rx_ns, port, payload in world.advance(reached_ns)]
+                if now_ns >= beat_ns:
+                    frames.append(encode(Kind.GRANT, 0, now_ns))
+                    beat_ns = now_ns + HEARTBEAT_NS
+                if now_ns >= sync_ns and not clock.same_boot:
+                    frames.append(clock.question())
+                    sync_ns = now_ns + SYNC_PERIOD_NS
+                if frames:
+                    peer.send(b"".join(frames))
+                wake_ns = min(world.next_wake_ns(), beat_ns)
+                wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
+                if selector.select(max(0, wait_ns) * 1e-9) or peer.has_backlog:
+                    _hear(peer.receive(), world, clock)
+        except Goodbye as goodbye:
+            return str(goodbye)
+
+
+def _hear(frames: list[Frame], world: World, clock: DaemonClock) -> None:
+    for kind, port, t_ns, payload in frames:
+        if kind is Kind.DATA:
+            world.on_frame(port, t_ns, payload)
+        elif kind is Kind.SYNC:
+            clock.answer(t_ns, payload)
+        elif kind is Kind.BYE:
+            raise Goodbye(payload.decode(errors="replace"))
+        elif kind is not Kind.DONE:
+            raise LinkError(f"the daemon sent {kind.name} in mid-run")
