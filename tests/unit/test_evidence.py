@@ -1,0 +1,252 @@
+"""Evidence for late releases: each source sees what it is there to see, and nothing else."""
+
+import gc
+import os
+import threading
+import time
+
+import anyio
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from vehicled.attribution import NO_HOLDER, Surroundings, Witness
+from vehicled.executive import Stopwatch
+from vehicled.runtime.evidence import GcWatch, HolderLog, KernelCounters, NeverIdle, WallStopwatch, WallWitness, watch_idle
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def witness():
+    made = WallWitness(("receive", "log"))
+    yield made
+    made.close()
+
+
+class TestStopwatch:
+    def test_tells_work_from_waiting(self):
+        watch: Stopwatch = WallStopwatch()
+        a = watch.begin(0)
+        while time.thread_time_ns() < a[1] + 3 * MS:
+            pass
+        b = watch.end(0, a)
+        time.sleep(0.003)
+        c = watch.end(1, b)
+        assert type(a) is tuple
+        assert b[1] - a[1] >= 3 * MS
+        assert c[0] - b[0] >= 3 * MS
+        assert c[1] - b[1] < c[0] - b[0]
+        assert c[2] > b[2], "a sleep is a voluntary switch"
+        assert all(later >= earlier for earlier, later in zip((*a, *b), (*b, *c), strict=True))
+
+    def test_knows_only_its_own_thread(self):
+        watch = WallStopwatch()
+
+        def burn() -> None:
+            until_ns = time.thread_time_ns() + 20 * MS
+            while time.thread_time_ns() < until_ns:
+                pass
+
+        before = watch.read()
+        other = threading.Thread(target=burn)
+        other.start()
+        other.join()
+        after = watch.read()
+        assert after[0] - before[0] >= 20 * MS
+        assert after[1] - before[1] < 20 * MS
+
+
+class TestGcWatch:
+    def test_measures_collections_within_the_window(self):
+        watch = GcWatch()
+        try:
+            before_ns = time.monotonic_ns()
+            gc.collect()
+            after_ns = time.monotonic_ns()
+            assert watch.collections >= 1
+            assert 0 < watch.overlap(before_ns, after_ns) <= after_ns - before_ns
+            assert watch.overlap(before_ns, after_ns) == watch.total_ns
+            assert watch.overlap(0, before_ns) == watch.overlap(after_ns, after_ns + MS) == 0
+            begin_ns = after_ns - watch.total_ns
+            assert 0 <= watch.overlap(before_ns, (before_ns + after_ns) // 2) <= watch.total_ns, begin_ns
+        finally:
+            watch.close()
+
+    def test_close_leaves_no_callback(self):
+        before = list(gc.callbacks)
+        watch = GcWatch()
+        assert len(gc.callbacks) == len(before) + 1
+        watch.close()
+        watch.close()
+        assert gc.callbacks == before
+
+    def test_memory_is_bounded(self):
+        watch = GcWatch(capacity=4)
+        try:
+            for _ in range(20):
+                gc.collect(0)
+            assert watch.overlap(0, time.monotonic_ns()) < watch.total_ns
+        finally:
+            watch.close()
+
+
+class TestHolderLog:
+    def test_names_whoever_held_the_loop_longest(self):
+        log = HolderLog(("receive", "log"))
+        log.add(0, 100, 200)
+        log.add(1, 250, 280)
+        log.add(0, 300, 310)
+        assert log.overlap(0, 400) == (140, 0)
+        assert log.overlap(190, 400) == (50, 1)
+        assert log.overlap(260, 270) == (10, 1)
+        assert log.overlap(200, 250) == (0, NO_HOLDER)
+        assert log.overlap(310, 999) == (0, NO_HOLDER)
+
+    def test_of_nested_callbacks_the_outer_one_counts_once(self):
+        log = HolderLog(("outer", "inner"))
+        log.add(1, 110, 190)
+        log.add(0, 100, 200)
+        assert log.overlap(0, 300) == (100, 0)
+
+    def test_a_block_is_noted_even_when_it_raises(self):
+        log = HolderLog(("receive", "log"))
+        hold = log.hold(1)
+        before_ns = time.monotonic_ns()
+        for _ in range(2):
+            with pytest.raises(KeyError), hold:
+                raise KeyError
+        held_ns, code = log.overlap(before_ns, time.monotonic_ns())
+        assert held_ns > 0
+        assert log.names[code] == "log"
+
+    def test_more_names_than_numbers_are_refused(self):
+        with pytest.raises(ValueError, match="256 callbacks"):
+            HolderLog([str(k) for k in range(256)])
+
+    @given(
+        edges=st.lists(st.integers(0, 1000), min_size=2, max_size=40, unique=True).map(sorted),
+        window=st.tuples(st.integers(0, 1000), st.integers(0, 1000)).map(sorted),
+    )
+    def test_total_is_the_measure_of_the_union(self, edges, window):
+        log = HolderLog([str(k) for k in range(20)])
+        held: set[int] = set()
+        for code, (begin, end) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
+            log.add(code, begin, end)
+            held.update(range(begin, end))
+        assert log.overlap(*window)[0] == len(held & set(range(*window)))
+
+
+class TestKernelCounters:
+    def test_grow_and_never_shrink(self):
+        kernel = KernelCounters()
+        try:
+            first = kernel.run_delay_ns(), kernel.steal_ns()
+            time.sleep(0.001)
+            assert kernel.run_delay_ns() >= first[0]
+            assert kernel.steal_ns() >= first[1]
+        finally:
+            kernel.close()
+
+    def test_reads_the_second_and_the_eighth_field(self, tmp_path):
+        (tmp_path / "schedstat").write_text("5000 1234 17\n")
+        (tmp_path / "stat").write_text("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 0 0 0 0 0 0 0 99 0 0\n")
+        kernel = KernelCounters(str(tmp_path / "schedstat"), str(tmp_path / "stat"))
+        try:
+            assert kernel.run_delay_ns() == 1234
+            assert kernel.steal_ns() == 8 * 10**9 // os.sysconf("SC_CLK_TCK")
+            assert kernel.reasons == []
+            for text in ("", "rubbish", "1 x 3\n"):
+                (tmp_path / "schedstat").write_text(text)
+                assert kernel.run_delay_ns() == 1234, "an unreadable account leaves the last value"
+        finally:
+            kernel.close()
+        kernel.close()
+        assert kernel.run_delay_ns() == 1234
+
+    def test_missing_sources_read_as_nothing_and_have_a_reason(self, tmp_path):
+        kernel = KernelCounters(str(tmp_path / "none"), str(tmp_path / "neither"))
+        assert kernel.run_delay_ns() == kernel.steal_ns() == 0
+        assert len(kernel.reasons) == 2
+        assert "preemption" in kernel.reasons[0]
+
+
+class TestWitness:
+    def test_is_what_the_executive_asks_for(self, witness):
+        asked: Witness = witness
+        now_ns = time.monotonic_ns()
+        assert asked.surroundings(now_ns, now_ns, now_ns) == Surroundings(holder=NO_HOLDER)
+
+    def test_blames_the_callback_that_ran_over_the_release(self, witness):
+        release_ns = time.monotonic_ns() + MS
+        with witness.holders.hold(1):
+            while time.monotonic_ns() < release_ns + 2 * MS:
+                pass
+        start_ns = time.monotonic_ns()
+        around = witness.surroundings(release_ns, start_ns, start_ns)
+        assert around.holder == 1
+        assert 2 * MS <= around.held_ns <= start_ns - release_ns
+
+    def test_sees_the_collector_inside_a_task(self, witness):
+        start_ns = time.monotonic_ns()
+        gc.collect()
+        end_ns = time.monotonic_ns()
+        assert 0 < witness.surroundings(start_ns, start_ns, end_ns).gc_ns <= end_ns - start_ns
+
+    def test_what_was_stolen_before_the_mark_is_not_counted(self, tmp_path):
+        schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
+        schedstat.write_text("0 100000 0")
+        stat.write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
+        witness = WallWitness((), KernelCounters(str(schedstat), str(stat)))
+        now_ns = time.monotonic_ns()
+        witness.mark(now_ns)
+        schedstat.write_text("0 107000 0")
+        assert witness.surroundings(now_ns, now_ns, now_ns + 50_000).stolen_ns == 7000
+        assert witness.surroundings(now_ns, now_ns, now_ns + 5_000).stolen_ns == 5000, "never more than the window"
+        witness.mark(now_ns + 60_000)
+        assert witness.surroundings(now_ns, now_ns, now_ns + 50_000).stolen_ns == 0
+        witness.close()
+
+    def test_the_hypervisor_is_blamed_in_proportion(self, tmp_path):
+        schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
+        schedstat.write_text("0 0 0")
+        stat.write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
+        witness = WallWitness((), KernelCounters(str(schedstat), str(stat)))
+        base_ns = time.monotonic_ns() + 2 * witness.STEAL_REFRESH_NS
+        witness.mark(base_ns)
+        stat.write_text("cpu 0 0 0 0 0 0 0 10 0 0\n")
+        lost_ns = 10 * 10**9 // os.sysconf("SC_CLK_TCK")
+        window_ns = 20 * MS
+        around = witness.surroundings(base_ns + 980 * MS, base_ns + 980 * MS, base_ns + 1000 * MS)
+        assert around.stolen_ns == lost_ns * window_ns // (1000 * MS)
+        witness.close()
+
+    @pytest.mark.anyio
+    async def test_sees_a_late_wake_up(self, witness):
+        witness.watch_loop()
+        asleep_ns = time.monotonic_ns()
+        await anyio.sleep(0.005)
+        start_ns = time.monotonic_ns()
+        # As if the release had been in the middle of that sleep.
+        release_ns = (asleep_ns + start_ns) // 2
+        around = witness.surroundings(release_ns, start_ns, start_ns)
+        assert 0 < around.wake_up_ns <= start_ns - release_ns
+        assert witness.surroundings(start_ns, start_ns, start_ns + MS).wake_up_ns == 0
+
+    @pytest.mark.anyio
+    async def test_idle_covers_a_sleep_and_not_the_work_after_it(self):
+        idle = watch_idle()
+        before_ns = time.monotonic_ns()
+        await anyio.sleep(0.003)
+        after_ns = time.monotonic_ns()
+        assert before_ns <= idle.idle_from_ns < idle.woke_ns <= after_ns
+
+    def test_a_loop_without_an_account_has_no_late_wake_ups(self, witness):
+        async def main() -> None:
+            witness.watch_loop()
+            await anyio.sleep(0.001)
+            assert isinstance(watch_idle(), NeverIdle)
+            now_ns = time.monotonic_ns()
+            assert witness.surroundings(now_ns - MS, now_ns, now_ns).wake_up_ns == 0
+
+        anyio.run(main, backend="asyncio")

@@ -1,0 +1,1 @@
+"""The only async and operating-system code: event loop, pumps, link, real-time set-up."""

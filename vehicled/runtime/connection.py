@@ -1,0 +1,108 @@
+"""Opening of the simulator link: addresses, sockets, greeting. Blocking, before anything runs in real time."""
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello
+
+RECEIVE_BYTES = 1 << 18
+_CONNECT_TIMEOUT_S = 10.0
+
+
+class LinkClosedError(LinkError):
+    """The simulator is gone or silent."""
+
+
+def boot_id() -> str:
+    """Identity of this machine's boot; processes that share it share the monotonic clock. Empty where the system has none."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def connect(address: str) -> socket.socket:
+    """Connect to ``fd:N``, ``unix:PATH`` or ``tcp:HOST:PORT``. Raises :class:`LinkError` naming the address and the cure."""
+    scheme, _, rest = address.partition(":")
+    try:
+        if scheme == "fd" and rest.isdigit():
+            return socket.socket(fileno=int(rest))
+        if scheme == "unix" and rest:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            sock.settimeout(_CONNECT_TIMEOUT_S)
+            sock.connect(rest)
+            return sock
+        host, _, port = rest.rpartition(":")
+        if scheme == "tcp" and host and port.isdigit():
+            sock = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+    except (OSError, OverflowError) as error:
+        raise LinkError(
+            f"no simulator answers at {address!r} ({error}): start it with 'vehicled simulator --listen {address}'"
+        ) from error
+    raise LinkError(f"{address!r} is not an address of a simulator: use unix:PATH or tcp:HOST:PORT")
+
+
+class Link:
+    """A greeted connection: the simulator's ports and the frames that follow."""
+
+    def __init__(self, sock: socket.socket, clock: str, wanted: list[str], timeout_s: float) -> None:
+        """Greet the peer. Raises :class:`LinkError` when it is silent, of another version, or lacks a port of the profile."""
+        self.sock = sock
+        self._decoder = Decoder()
+        self._backlog: list[Frame] = []
+        sock.settimeout(timeout_s)
+        kind, _, _, payload = self._first_frame()
+        if kind is Kind.BYE:
+            raise LinkError(f"the simulator refuses: {payload.decode(errors='replace')}")
+        if kind is not Kind.HELLO:
+            raise LinkError(f"the peer greets with {kind.name}, not HELLO: is it a simulator?")
+        self.hello = decode_hello(payload)
+        self.ports = self.hello.ports
+        missing = [port for port in wanted if port not in self.ports]
+        if missing:
+            raise LinkError(f"the simulator has no port for {', '.join(missing)}: start it with the same profile")
+        self.number = {port: i for i, port in enumerate(self.ports)}
+        self.send(
+            encode_hello(Hello(role="daemon", clock=clock, ports=self.ports, start_ns=self.hello.start_ns, boot_id=boot_id()))
+        )
+
+    def _first_frame(self) -> Frame:
+        while True:
+            frames = self.receive()
+            if frames:
+                self._backlog = frames[1:]
+                return frames[0]
+
+    def receive(self) -> list[Frame]:
+        """Frames of one read. Raises :class:`LinkClosedError` at the end of the stream or after the time-out."""
+        if self._backlog:
+            frames, self._backlog = self._backlog, []
+            return frames
+        try:
+            data = self.sock.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            raise LinkClosedError(f"the simulator has been silent for {self.sock.gettimeout():.1f} s") from None
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
+        if not data:
+            raise LinkClosedError("the simulator is gone (end of stream)")
+        return list(self._decoder.feed(data))
+
+    def send(self, data: bytes) -> None:
+        """Write everything. Raises :class:`LinkClosedError` when the peer cannot take it."""
+        try:
+            self.sock.sendall(data)
+        except OSError as error:
+            raise LinkClosedError(f"the simulator does not take commands ({error})") from None
+
+    def close(self, reason: str) -> None:
+        """Say goodbye and close; never raises."""
+        with suppress(OSError, LinkError):
+            self.sock.setblocking(False)
+            self.sock.send(encode(Kind.BYE, 0, 0, reason.encode()))
+        self.sock.close()

@@ -1,0 +1,47 @@
+"""The lockstep pump: a synchronous loop on the link. Time is what the simulator grants; nothing here waits for a clock."""
+
+from vehicled.link import Kind, LinkError, encode
+from vehicled.machine import Machine
+from vehicled.runtime.connection import Link
+from vehicled.runtime.run import Ending, Outcome, Run
+
+
+def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
+    """Drive the machine by grants until the run ends or the simulator does. Never raises for what the simulator does."""
+    now_ns = link.hello.start_ns
+    machine.start(now_ns)
+    run.opened(link.ports, now_ns)
+    try:
+        while True:
+            for kind, port, t_ns, payload in link.receive():
+                if kind is Kind.DATA:
+                    machine.on_rx(link.ports[port], payload, t_ns)
+                elif kind is Kind.GRANT:
+                    now_ns = t_ns
+                    ending = _grant(machine, link, run, now_ns)
+                    if ending is not None:
+                        return ending
+                elif kind is Kind.BYE:
+                    return run.lost(f"the simulator ended the run: {payload.decode(errors='replace')}", now_ns)
+    except (LinkError, IndexError) as error:
+        why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it does not have"
+        run.closed(link.ports, why, now_ns)
+        return run.lost(why, now_ns)
+    except KeyboardInterrupt:
+        run.lost("interrupted twice", now_ns)
+        return Ending(Outcome.INTERRUPTED, "interrupted twice: the brake was commanded, nothing was waited for", now_ns)
+
+
+def _grant(machine: Machine, link: Link, run: Run, now_ns: int) -> Ending | None:
+    machine.on_time(now_ns)
+    number = link.number
+    out = [encode(Kind.DATA, number[frame.port], frame.t_ns, frame.data) for frame in machine.take_tx()]
+    ending = run.turn(now_ns)
+    if ending is not None:
+        link.send(b"".join(out))
+        return ending
+    # Costs may have carried the machine past its next release; it cannot be woken before it is free.
+    wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, now_ns + 1)
+    out.append(encode(Kind.DONE, 0, wake_ns))
+    link.send(b"".join(out))
+    return None

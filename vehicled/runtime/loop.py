@@ -1,0 +1,161 @@
+"""An asyncio event loop that wakes at the nanosecond it was asked for, not at the next whole millisecond.
+
+``epoll_wait`` counts its time-out in milliseconds and asyncio rounds up, so a stock 5 ms task starts 0.5 to 1 ms late. Here the
+selector arms a timerfd for the time-out and lets ``epoll_wait`` sleep without one. Every ``sleep``, ``call_at`` and anyio deadline
+becomes precise with no change elsewhere. A timerfd is also exempt from the timer slack (50 us) that the kernel adds to the
+time-outs of ordinary threads, which is why ``epoll_pwait2`` would not do as well.
+"""
+
+import asyncio
+import ctypes
+import errno
+import os
+import select
+import selectors
+import sys
+import time
+
+from vehicled.ports import NEVER_NS
+
+_TFD_TIMER_ABSTIME = 1
+
+
+class TimerFd:
+    """One-shot timer on CLOCK_MONOTONIC as a file descriptor that turns readable once the time has come.
+
+    Arming again forgets an expiry that was not seen. The constructor raises ``OSError`` where there is no such timer.
+    """
+
+    if sys.version_info >= (3, 13):
+
+        def __init__(self) -> None:
+            self._fd = -1
+            if not hasattr(os, "timerfd_create"):
+                raise OSError(errno.ENOSYS, f"no timerfd in this Python on {sys.platform}")
+            self._fd = os.timerfd_create(time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC)
+
+        def _set(self, t_ns: int) -> None:
+            os.timerfd_settime_ns(self._fd, flags=os.TFD_TIMER_ABSTIME, initial=t_ns)
+
+    else:
+
+        def __init__(self) -> None:
+            self._fd = -1
+            try:
+                # PyDLL keeps the GIL: the calls never block, and a GIL given away may take a whole switch interval to come back.
+                libc = ctypes.PyDLL(None, use_errno=True)
+                create, self._settime = libc.timerfd_create, libc.timerfd_settime
+            except (OSError, AttributeError):
+                raise OSError(errno.ENOSYS, f"no timerfd in the C library on {sys.platform}") from None
+            # struct itimerspec: interval (s, ns), value (s, ns).
+            self._spec = (ctypes.c_long * 4)()
+            self._spec_address = ctypes.byref(self._spec)
+            self._fd = create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+            if self._fd < 0:
+                raise _last_error("timerfd_create")
+
+        def _set(self, t_ns: int) -> None:
+            spec = self._spec
+            spec[2], spec[3] = divmod(t_ns, 1_000_000_000)
+            if self._settime(self._fd, _TFD_TIMER_ABSTIME, self._spec_address, None):
+                raise _last_error("timerfd_settime")
+
+    def arm(self, t_ns: int) -> None:
+        """Expire at ``t_ns`` of the monotonic clock, at once if that has passed."""
+        # Zero would disarm.
+        self._set(t_ns if t_ns > 0 else 1)
+
+    def disarm(self) -> None:
+        """Do not expire, and forget an expiry that was not seen."""
+        self._set(0)
+
+    def fileno(self) -> int:
+        """The descriptor; -1 once closed."""
+        return self._fd
+
+    def close(self) -> None:
+        """Give the descriptor back. Safe to repeat."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _last_error(call: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, f"{call}: {os.strerror(code)}")
+
+
+class PreciseSelector(selectors.DefaultSelector):
+    """The default selector with time-outs exact to the clock.
+
+    ``precise`` is False where there is no epoll or no timerfd; then this is the plain default selector and ``reason`` says why.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.precise = False
+        self.reason = ""
+        self.idle_from_ns = 0
+        """When the last sleep began. Polls that do not sleep leave this and the next two alone."""
+        self.idle_until_ns = 0
+        """When that sleep was planned to end; ``NEVER_NS`` for one that waited for input only."""
+        self.woke_ns = 0
+        """When that sleep ended. Less than ``idle_from_ns`` while it lasts."""
+        self._timer: TimerFd | None = None
+        self._armed = False
+        if not hasattr(select, "epoll"):
+            self.reason = f"{sys.platform} has neither epoll nor timerfd; its own selector is used"
+            return
+        try:
+            self._timer = TimerFd()
+        except OSError as error:
+            self.reason = f"{error.strerror}; time-outs are rounded up to whole milliseconds"
+            return
+        # Registered behind the back of the key map, so that it never shows. A second handle on the same epoll instance does
+        # that with public means; the registration outlives it. Edge-triggered: an expiry wakes one sleep and needs no read.
+        with select.epoll.fromfd(os.dup(self.fileno())) as epoll:
+            epoll.register(self._timer.fileno(), select.EPOLLIN | select.EPOLLET)
+        self.precise = True
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Ready keys and their events, as of ``selectors``; returns not before ``timeout`` (s) unless something is ready."""
+        if timeout is not None and timeout <= 0:
+            return super().select(0)
+        timer = self._timer
+        self.idle_from_ns = now_ns = time.monotonic_ns()
+        if timeout is None:
+            self.idle_until_ns = NEVER_NS
+            if timer is not None and self._armed:
+                timer.disarm()
+                self._armed = False
+        else:
+            self.idle_until_ns = until_ns = min(now_ns + int(timeout * 1e9) + 1, NEVER_NS)
+            if timer is not None:
+                timer.arm(until_ns)
+                self._armed = True
+                timeout = None
+        ready = super().select(timeout)
+        self.woke_ns = time.monotonic_ns()
+        return ready
+
+    def close(self) -> None:
+        """Close the selector and its timer. Safe to repeat."""
+        if self._timer is not None:
+            self._timer.close()
+        super().close()
+
+
+class PreciseEventLoop(asyncio.SelectorEventLoop):
+    """A plain asyncio loop on a :class:`PreciseSelector`, which ``selector`` gives access to."""
+
+    def __init__(self) -> None:
+        self.selector = PreciseSelector()
+        super().__init__(self.selector)
+
+
+def new_event_loop() -> PreciseEventLoop:
+    """A new loop, for ``anyio.run(main, backend="asyncio", backend_options={"loop_factory": new_event_loop})``."""
+    return PreciseEventLoop()

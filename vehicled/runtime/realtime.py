@@ -1,0 +1,304 @@
+"""Real-time set-up of the process: asks for everything, applies what it may, and reports each point with what to do about it.
+
+Never raises: a laptop gets none of the privileges of a vehicle and must run all the same, but it must not be silent about it.
+Nothing is half-applied silently: what cannot be had in full is left alone, and its row says so.
+"""
+
+import ctypes
+import gc
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
+_CAP_IPC_LOCK = 14
+AS_IT_IS = "as it is"
+RUN_ON_LINUX = "run on Linux"
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class RealtimeRequest(Struct, frozen=True, kw_only=True):
+    """What to ask for. None, or False, leaves a point as it is and only reports it."""
+
+    lock_memory: bool = True
+    fifo_priority: int | None = 50
+    """1 to 99. Kernel threads that serve interrupts run at 50; above that, serial and CAN data may wait for us."""
+    timer_slack_ns: int | None = 1
+    freeze_gc: bool = True
+    switch_interval_s: float | None = 5e-4
+    cpus: tuple[int, ...] | None = None
+    """Processors to run on."""
+
+
+class Row(Struct, frozen=True):
+    """One point of the report; ``cure`` is empty where what was wanted is so."""
+
+    what: str
+    wanted: str
+    got: str
+    cure: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """It is as wanted."""
+        return not self.cure
+
+
+class RealtimeReport(Struct, frozen=True):
+    """What real-time set-up got and what it did not."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Everything is as wanted."""
+        return all(row.ok for row in self.rows)
+
+    def as_dict(self) -> dict[str, str]:
+        """What was got, by point; for the header of a log."""
+        return {row.what: row.got if row.ok else f"{row.got} (wanted: {row.wanted})" for row in self.rows}
+
+    def to_text(self) -> str:
+        """A table for people, the cure below each point that is not as wanted."""
+        what, wanted = (max([len(getattr(row, name)) for row in self.rows], default=0) for name in ("what", "wanted"))
+        lines = []
+        for row in self.rows:
+            lines.append(f"{'ok' if row.ok else 'NO':<3}{row.what:<{what}}  {row.wanted:<{wanted}}  {row.got}".rstrip())
+            if row.cure:
+                lines.append(f"   {'':<{what}}  -> {row.cure}")
+        return "\n".join(lines)
+
+
+def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
+    """Set the process up and report.
+
+    To be called on the thread of the loop, once everything is built and before the first tick: what exists then is what the
+    garbage collector will be spared.
+    """
+    request = request or RealtimeRequest()
+    points: tuple[tuple[str, Callable[[], Row]], ...] = (
+        ("memory", lambda: _memory(request)),
+        ("scheduling", lambda: _scheduling(request)),
+        ("timer slack", lambda: _timer_slack(request)),
+        ("garbage collector", lambda: _garbage_collector(request)),
+        ("switch interval", lambda: _switch_interval(request)),
+        ("processors", lambda: _affinity(request)),
+        ("BLAS threads", _blas),
+        ("CPU governor", _governor),
+        ("preemption", _preemption),
+        ("clock source", _clock_source),
+    )
+    rows = []
+    for what, check in points:
+        try:
+            rows.append(check())
+        except Exception as error:  # noqa: BLE001 - a point that cannot be had is a row of the report, whatever the reason
+            rows.append(Row(what, "-", f"{type(error).__name__}: {error}", "not possible on this system"))
+    return RealtimeReport(tuple(rows))
+
+
+def limit_blas_threads() -> Row:
+    """Ask for one BLAS thread. Only counts before the first import of numpy; the row says whether this was in time."""
+    for name in BLAS_VARIABLES:
+        os.environ.setdefault(name, "1")
+    return _blas()
+
+
+def _memory(request: RealtimeRequest) -> Row:
+    what = "memory"
+    if not request.lock_memory:
+        return Row(what, AS_IT_IS, f"{_status_kb('VmLck')} kB locked")
+    wanted = "locked as touched"
+    libc = _libc("mlockall")
+    if libc is None:
+        return Row(what, wanted, f"not locked: no mlockall on {sys.platform}", RUN_ON_LINUX)
+    limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if limit != resource.RLIM_INFINITY and not _capable(_CAP_IPC_LOCK):
+        # Under a limit the call may well succeed; then some later allocation fails, in the middle of a drive.
+        cure = "LimitMEMLOCK=infinity in the systemd unit, or 'memlock unlimited' in /etc/security/limits.conf"
+        return Row(what, wanted, f"not locked: the limit is {limit // 1024} kB", cure)
+    # Without ONFAULT every mapping is made resident in full, stacks and arenas of the BLAS included: hundreds of megabytes.
+    if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT):
+        return Row(what, wanted, f"not locked: {os.strerror(ctypes.get_errno())}", "needs Linux 4.4 and CAP_IPC_LOCK")
+    return Row(what, wanted, f"locked as touched, {_status_kb('VmRSS')} kB resident")
+
+
+def _scheduling(request: RealtimeRequest) -> Row:
+    what, priority = "scheduling", request.fifo_priority
+    wanted = AS_IT_IS if priority is None else f"fifo {priority}"
+    if not hasattr(os, "sched_setscheduler"):
+        return Row(what, wanted, f"no real-time classes on {sys.platform}", "" if priority is None else RUN_ON_LINUX)
+    if priority is None:
+        return Row(what, wanted, _policy())
+    try:
+        # Reset on fork: helper threads and the log writer are not to compete with the loop.
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+    except OSError as error:
+        cure = f"LimitRTPRIO={priority} in the systemd unit, or 'rtprio {priority}' in /etc/security/limits.conf"
+        return Row(what, wanted, f"{_policy()}: {error.strerror}", cure)
+    throttle = _read("/proc/sys/kernel/sched_rt_runtime_us")
+    return Row(what, wanted, _policy() + (", never throttled: a runaway loop freezes its processor" if throttle == "-1" else ""))
+
+
+def _timer_slack(request: RealtimeRequest) -> Row:
+    what, slack_ns = "timer slack", request.timer_slack_ns
+    wanted = AS_IT_IS if slack_ns is None else f"{slack_ns} ns"
+    libc = _libc("prctl") if sys.platform == "linux" else None
+    if libc is None:
+        return Row(what, wanted, f"not settable on {sys.platform}", "" if slack_ns is None else RUN_ON_LINUX)
+    if slack_ns is not None:
+        libc.prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(slack_ns), 0, 0, 0)
+    got_ns = libc.prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
+    if got_ns == 0:
+        return Row(what, wanted, "0 ns: a real-time thread has none")
+    return Row(what, wanted, f"{got_ns} ns", "the kernel refused: see prctl(2)" if slack_ns not in (None, got_ns) else "")
+
+
+def _garbage_collector(request: RealtimeRequest) -> Row:
+    if request.freeze_gc:
+        gc.collect()
+        gc.freeze()
+        # The collector puts a full collection off until a quarter of the objects that survived the last one are new. This one,
+        # on an empty heap, makes that figure small: later full collections come a little more often and stay short.
+        gc.collect()
+    got = f"{gc.get_freeze_count()} objects frozen, collector {'on' if gc.isenabled() else 'off'}"
+    return Row("garbage collector", "set-up frozen" if request.freeze_gc else AS_IT_IS, got)
+
+
+def _switch_interval(request: RealtimeRequest) -> Row:
+    interval_s = request.switch_interval_s
+    if interval_s is not None:
+        sys.setswitchinterval(interval_s)
+    wanted = AS_IT_IS if interval_s is None else f"{interval_s * 1e3:g} ms"
+    return Row("switch interval", wanted, f"{sys.getswitchinterval() * 1e3:g} ms")
+
+
+def _affinity(request: RealtimeRequest) -> Row:
+    what, cpus = "processors", request.cpus
+    wanted = "any" if cpus is None else _numbers(cpus)
+    if not hasattr(os, "sched_setaffinity"):
+        return Row(what, wanted, f"no affinity on {sys.platform}", "" if cpus is None else RUN_ON_LINUX)
+    if cpus is None:
+        isolated = _read("/sys/devices/system/cpu/isolated")
+        return Row(what, wanted, _numbers(os.sched_getaffinity(0)) + (f"; isolated: {isolated}" if isolated else ""))
+    before = os.sched_getaffinity(0)
+    cure = "name processors that are online and allowed to this process (AllowedCPUs= of the unit)"
+    try:
+        os.sched_setaffinity(0, cpus)
+    except (OSError, ValueError, OverflowError) as error:
+        return Row(what, wanted, f"{_numbers(before)}: {error}", cure)
+    got = os.sched_getaffinity(0)
+    if got == set(cpus):
+        return Row(what, wanted, _numbers(got))
+    # The kernel silently leaves out those that are not there; a part of what was asked for is not what was asked for.
+    os.sched_setaffinity(0, before)
+    return Row(what, wanted, f"{_numbers(before)}: only {_numbers(got)} of these can be had", cure)
+
+
+def _blas() -> Row:
+    what, wanted = "BLAS threads", "1"
+    if "numpy" not in sys.modules:
+        unset = [name for name in BLAS_VARIABLES if os.environ.get(name) != "1"]
+        if not unset:
+            return Row(what, wanted, "1 asked for, numpy not loaded yet")
+        return Row(what, wanted, f"numpy not loaded yet, {unset[0]} is not 1", "call limit_blas_threads() before importing numpy")
+    # What was asked for at import cannot be known any more; the pool itself can be counted. It is made at import and stays.
+    cure = "set OPENBLAS_NUM_THREADS=1 in the unit, or import nothing that imports numpy before limit_blas_threads()"
+    native = _native_threads()
+    if native is None:
+        asked = os.environ.get("OPENBLAS_NUM_THREADS", "default")
+        return Row(what, wanted, f"{asked} asked for; threads cannot be counted", "" if asked == "1" else cure)
+    return Row(what, wanted, f"1 and {native} that Python did not start" if native else "1", cure if native else "")
+
+
+def _governor() -> Row:
+    what, wanted = "CPU governor", "performance"
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    found = {_read(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {""}
+    if not found:
+        return Row(what, wanted, "none: the clock is not governed by this system")
+    cure = "" if found == {wanted} else "cpupower frequency-set -g performance (on a Jetson: jetson_clocks)"
+    return Row(what, wanted, ", ".join(sorted(found)), cure)
+
+
+def _preemption() -> Row:
+    what, wanted = "preemption", "full or PREEMPT_RT"
+    version = os.uname().version
+    if _read("/sys/kernel/realtime") == "1" or "PREEMPT_RT" in version.replace("PREEMPT RT", "PREEMPT_RT"):
+        return Row(what, wanted, "PREEMPT_RT")
+    # The file marks the mode in force: "none voluntary (full)". Readable by root only.
+    modes = _read("/sys/kernel/debug/sched/preempt")
+    current = modes[modes.find("(") + 1 : modes.find(")")] if "(" in modes else ""
+    if "PREEMPT_DYNAMIC" in version:
+        if not current:
+            return Row(what, wanted, "dynamic, mode not readable")
+        return Row(what, wanted, f"dynamic, {current}", "" if current in ("full", "lazy") else "boot with preempt=full")
+    if "PREEMPT_VOLUNTARY" not in version and "PREEMPT" in version:
+        return Row(what, wanted, "full")
+    got = "voluntary or none" if sys.platform == "linux" else f"unknown on {sys.platform}"
+    return Row(what, wanted, got, "use a kernel with CONFIG_PREEMPT, best PREEMPT_RT")
+
+
+def _clock_source() -> Row:
+    got = _read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    # These are read through a system call and, on PCs, through slow hardware: 1 us and more for each look at the clock.
+    slow = got in ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
+    return Row("clock source", "fast", got or "unknown", "boot with tsc=reliable if the processor's TSC is sound" if slow else "")
+
+
+def _libc(function: str) -> ctypes.CDLL | None:
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+    except OSError:
+        return None
+    return libc if hasattr(libc, function) else None
+
+
+def _policy() -> str:
+    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    names = {os.SCHED_OTHER: "other", os.SCHED_FIFO: "fifo", os.SCHED_RR: "rr", os.SCHED_BATCH: "batch", os.SCHED_IDLE: "idle"}
+    name = names.get(policy, f"policy {policy}")
+    return f"{name} {os.sched_getparam(0).sched_priority}" if policy in (os.SCHED_FIFO, os.SCHED_RR) else name
+
+
+def _capable(capability: int) -> bool:
+    effective = _status("CapEff")
+    return bool(effective) and bool(int(effective, 16) >> capability & 1)
+
+
+def _status_kb(name: str) -> int:
+    value = _status(name)
+    return int(value.split()[0]) if value else 0
+
+
+def _status(name: str) -> str:
+    for line in _read("/proc/self/status").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return value.strip()
+    return ""
+
+
+def _native_threads() -> int | None:
+    """Threads of this process that Python did not start; None where they cannot be counted."""
+    try:
+        return max(0, len(os.listdir("/proc/self/task")) - threading.active_count())
+    except OSError:
+        return None
+
+
+def _numbers(cpus: "set[int] | tuple[int, ...]") -> str:
+    return ",".join(str(cpu) for cpu in sorted(cpus))
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

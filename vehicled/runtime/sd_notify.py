@@ -1,0 +1,78 @@
+"""Tells systemd how the daemon is doing, by the protocol of sd_notify(3). Does nothing outside systemd.
+
+Never blocks and never raises: the service manager is told, not waited for. A watchdog message that does not get through is one
+that systemd misses, which is the truth about the system at that moment.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+
+
+class Notifier:
+    """Connection to the service manager named by the environment; ``reason`` says why there is none."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self.reason = ""
+        self._socket: socket.socket | None = None
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        if not self._address:
+            self.reason = "not started by systemd (NOTIFY_SOCKET is not set)"
+            return
+        if self._address[0] not in "/@":
+            self.reason = f"NOTIFY_SOCKET={self._address}: only paths and abstract names (@) are supported"
+            return
+        if self._address[0] == "@":
+            self._address = "\0" + self._address[1:]
+        try:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | getattr(socket, "SOCK_CLOEXEC", 0))
+            self._socket.setblocking(False)
+        except OSError as error:
+            self.reason = f"no Unix socket: {error.strerror}"
+
+    def ready(self, status: str = "") -> bool:
+        """Start-up is complete. True if the manager's socket took the message, here and below."""
+        return self._send("READY=1" + (f"\nSTATUS={_one_line(status)}" if status else ""))
+
+    def status(self, text: str) -> bool:
+        """One line for ``systemctl status``."""
+        return self._send(f"STATUS={_one_line(text)}")
+
+    def watchdog(self) -> bool:
+        """The daemon is alive."""
+        return self._send("WATCHDOG=1")
+
+    def stopping(self, status: str = "") -> bool:
+        """An orderly end has begun."""
+        return self._send("STOPPING=1" + (f"\nSTATUS={_one_line(status)}" if status else ""))
+
+    def close(self) -> None:
+        """Give the socket back. Safe to repeat."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            self.reason = "closed"
+
+    def _send(self, text: str) -> bool:
+        if self._socket is None:
+            return False
+        try:
+            self._socket.sendto(text.encode("utf-8", "replace"), self._address)
+        except (OSError, ValueError):
+            return False
+        return True
+
+
+def _one_line(text: str) -> str:
+    # A line break would start another assignment.
+    return " ".join(text.splitlines())
+
+
+def watchdog_interval_ns(environ: Mapping[str, str] = os.environ) -> int:
+    """Silence (ns) after which systemd kills this process, to be undercut by half; 0 if it keeps no watchdog on us."""
+    try:
+        interval_us = int(environ.get("WATCHDOG_USEC", ""))
+        pid = int(environ.get("WATCHDOG_PID", str(os.getpid())))
+    except ValueError:
+        return 0
+    return interval_us * 1000 if interval_us > 0 and pid == os.getpid() else 0
