@@ -1,0 +1,287 @@
+"""The real writer process: killed daemons, stopped writers, full disks, rotation and quota."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from vehicled.log.errors import LogError
+from vehicled.log.info import info
+from vehicled.log.pipe import WriterProcess
+from vehicled.log.quota import enforce, is_being_written
+from vehicled.log.reader import LogReader, run_parts
+from vehicled.log.recover import recover
+from vehicled.log.schema import Attachment, RunHeader, TaskRow, part_name
+from vehicled.log.timing import timing
+from vehicled.messages import Cause, Direction, Event, ImuSample, StateEstimate, TaskTick, WireChunk
+
+
+def header(**changes):
+    values: dict[str, Any] = {
+        "run_id": "0123456789abcdef", "start_wall_ns": 1_790_000_000_000_000_000, "start_monotonic_ns": 0, "profile": "art",
+        "course": "lot17", "tasks": [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)], "clock": "wall",
+    }  # fmt: skip
+    return RunHeader(**(values | changes))
+
+
+def tick(n):
+    return TaskTick(n, n + 1, n + 2, 1, 10, 0, 0, False, Cause.NONE, 255)
+
+
+def fill(writer, count, *, step_ns=10_000_000, data=b""):
+    t_ns = 0
+    for n in range(count):
+        t_ns = n * step_ns
+        writer.sink.record(tick(t_ns), t_ns)
+        writer.sink.record(WireChunk(t_ns, "gnss", Direction.RX, data), t_ns)
+        writer.pump(t_ns)
+    return t_ns
+
+
+def test_file_is_complete_when_the_run_ends(tmp_path):
+    profile = b'name = "art"\npassword = "hunter2"\n'
+    attachments = [Attachment("profile.toml", "application/toml", profile)]
+    writer = WriterProcess.start(header(), folder=str(tmp_path / "deep" / "er"), blocking=True, attachments=attachments)
+    end_ns = fill(writer, 500)
+    assert is_being_written(writer.path)
+    result = writer.close({"reason": "course driven", "digest": "ab"}, end_ns)
+    assert (result.finished, result.failure, result.messages) == (True, "", 1000)
+    assert result.path == str(tmp_path / "deep" / "er" / "art_lot17_20260921T141320Z_012345.mcap")
+    assert result.bytes == os.path.getsize(result.path)
+    assert writer.close({}, end_ns) == result
+    assert not is_being_written(result.path)
+    with LogReader(result.path) as log:
+        assert log.layout.complete
+        assert log.end["digest"] == "ab"
+        assert log.header == header()
+        assert log.attachment("profile.toml").startswith(b'name = "art"')
+        assert b"hunter2" not in log.attachment("profile.toml")
+        with pytest.raises(LogError, match=r"no attachment x; there are: profile\.toml"):
+            log.attachment("x")
+
+
+DAEMON = """
+import sys, time
+from vehicled.log.pipe import WriterProcess
+from vehicled.log.schema import RunHeader, TaskRow
+from vehicled.messages import Cause, TaskTick
+now = time.monotonic_ns()
+tasks = [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)]
+header = RunHeader(run_id="aaaaaa", start_wall_ns=time.time_ns(), start_monotonic_ns=now, profile="a", course="b", tasks=tasks)
+writer = WriterProcess.start(header, folder=sys.argv[1])
+print(writer.path, writer.pid, flush=True)
+while True:
+    now = time.monotonic_ns()
+    writer.sink.record(TaskTick(now, now, now, 0, 1, 0, 0, False, Cause.NONE, 255), now)
+    writer.pump(now)
+    time.sleep(0.005)
+"""
+
+
+def test_killed_daemon_loses_at_most_the_last_second(tmp_path):
+    daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert daemon.stdout is not None
+    path, pid = daemon.stdout.readline().split()
+    time.sleep(1.3)
+    # Ctrl-C in the terminal and systemd's stop reach the writer as well; it must not care.
+    os.kill(int(pid), signal.SIGINT)
+    os.kill(int(pid), signal.SIGTERM)
+    time.sleep(0.1)
+    daemon.kill()
+    killed_ns = time.monotonic_ns()
+    daemon.wait()
+    daemon.stdout.close()
+    deadline = time.monotonic() + 10
+    while is_being_written(path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with LogReader(path) as log:
+        assert log.layout.complete
+        assert log.end == {}
+        last = max(record.message.end_ns for record in log.messages(TaskTick))
+    assert 0 <= killed_ns - last < 1_000_000_000
+    assert "killed" in info(path).ended
+
+
+def test_stopped_writer_never_blocks_the_loop_and_the_gaps_are_marked(tmp_path):
+    writer = WriterProcess.start(header(), folder=str(tmp_path), journal_limit_bytes=1 << 20, derived_limit_bytes=1 << 18)
+    os.kill(writer.pid, signal.SIGSTOP)
+    estimate = StateEstimate(1, 1, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0,) * 16)
+    count, data = 20_000, os.urandom(300)
+    try:
+        for n in range(1, count + 1):
+            t_ns = n * 1_000_000
+            writer.sink.record(estimate, t_ns)
+            writer.sink.record(WireChunk(t_ns, "imu", Direction.RX, data), t_ns)
+            writer.pump(t_ns)
+            # Limits plus one chunk of each stream, and the markers.
+            assert writer.sink.outbox.waiting_bytes < (1 << 20) + (1 << 18) + 3 * 70_000
+    finally:
+        os.kill(writer.pid, signal.SIGCONT)
+    while writer.sink.outbox.waiting_bytes:
+        writer.pump(count * 1_000_000)
+        time.sleep(0.002)
+    result = writer.close({"reason": "test"}, (count + 1) * 1_000_000)
+    assert result.finished
+    assert result.dropped_derived > 0
+    assert result.dropped_journal > 0
+    with LogReader(result.path) as log:
+        records = list(log.messages(StateEstimate, WireChunk, Event))
+        assert log.end["not_replayable_after_ns"] == str(result.not_replayable_after_ns)
+    kinds = [type(record.message) for record in records]
+    assert kinds.count(StateEstimate) == count - result.dropped_derived
+    assert kinds.count(WireChunk) == count - result.dropped_journal
+    events = {record.message.name: json.loads(record.message.fields) for record in records if isinstance(record.message, Event)}
+    assert {"log_dropping", "log_dropped", "not_replayable_after", "journal_dropped"} <= set(events)
+    gap = events["not_replayable_after"]["complete_to_ns"]
+    assert gap == result.not_replayable_after_ns
+    chunks = [record.t_ns for record in records if isinstance(record.message, WireChunk)]
+    assert [t for t in chunks if t <= gap] == [n * 1_000_000 for n in range(1, gap // 1_000_000 + 1)]
+
+
+def test_killed_writer_is_noticed_once_and_the_run_goes_on(tmp_path):
+    writer = WriterProcess.start(header(), folder=str(tmp_path))
+    fill(writer, 200)
+    os.kill(writer.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while writer.alive and time.monotonic() < deadline:
+        fill(writer, 200)
+    assert "gone" in writer.take_failure()
+    assert writer.take_failure() == ""
+    fill(writer, 5000)
+    assert writer.sink.outbox.waiting_bytes == 0
+    result = writer.close({}, 0)
+    assert not result.finished
+    assert "gone" in result.failure
+
+
+def test_full_disk_is_reported_and_what_was_written_is_kept(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+    try:
+        writer = WriterProcess.start(header(), folder=str(tmp_path), blocking=True, compression="none")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    count = 0
+    while writer.alive and count < 100_000:
+        writer.sink.record(tick(count), count)
+        writer.pump(count)
+        count += 1
+    assert "may not grow" in writer.take_failure()
+    result = writer.close({"reason": "test"}, count)
+    assert not result.finished
+    assert "may not grow" in result.failure
+    assert "incomplete" in info(result.path).state
+    report = recover(result.path)
+    assert report.lost_bytes == 0
+    with LogReader(report.path) as log:
+        found = [record.message.release_ns for record in log.messages(TaskTick)]
+    assert found == list(range(len(found)))
+    assert len(found) > 1000
+
+
+def test_folder_that_cannot_be_written_is_an_error_at_the_start(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LogError, match="cannot be written"):
+        WriterProcess.start(header(), folder=str(tmp_path / "file" / "logs"))
+    with pytest.raises(LogError, match='unknown compression "zip"'):
+        WriterProcess.start(header(), folder=str(tmp_path), compression="zip")
+    assert not list(tmp_path.glob("*.mcap"))
+    # /proc takes no files, not even from root: a read-only folder wherever the tests run.
+    with pytest.raises(LogError, match="/proc"):
+        WriterProcess.start(header(), folder="/proc/logs")
+
+
+def test_same_run_twice_does_not_overwrite(tmp_path):
+    first = WriterProcess.start(header(), folder=str(tmp_path))
+    with pytest.raises(LogError, match="already"):
+        WriterProcess.start(header(), folder=str(tmp_path))
+    assert first.close({}, 0).finished
+
+
+@pytest.mark.parametrize("compression", ["lz4", "none"])
+def test_other_compressions_read_back(tmp_path, compression):
+    if compression == "lz4":
+        pytest.importorskip("lz4.frame", reason="lz4 is optional")
+    writer = WriterProcess.start(header(), folder=str(tmp_path), blocking=True, compression=compression)
+    end_ns = fill(writer, 300, data=b"abc" * 20)
+    result = writer.close({}, end_ns)
+    with LogReader(result.path) as log:
+        assert [record.message.data for record in log.messages(WireChunk)] == [b"abc" * 20] * 300
+
+
+def test_rotation_makes_parts_that_stand_alone_and_timing_reads_them_all(tmp_path):
+    attachments = [Attachment("course.json", "application/json", b"{}")]
+    writer = WriterProcess.start(
+        header(), folder=str(tmp_path), blocking=True, compression="none", rotate_mb=0.2, attachments=attachments
+    )
+    end_ns = fill(writer, 2000, data=bytes(200))
+    result = writer.close({"reason": "done"}, end_ns)
+    assert len(result.files) > 2
+    assert result.files == run_parts(result.path)
+    releases = []
+    for number, file in enumerate(result.files, start=1):
+        with LogReader(file) as log:
+            assert log.layout.complete
+            assert log.header.part == number
+            assert log.attachment("course.json") == b"{}"
+            assert bool(log.end) == (file == result.files[-1])
+            releases += [record.message.release_ns for record in log.messages(TaskTick)]
+    assert releases == [n * 10_000_000 for n in range(2000)]
+    assert timing(result.path).tasks[0].n == 2000
+    assert timing(result.files[1]).tasks[0].n < 2000
+
+
+def test_quota_removes_the_oldest_of_ours_only(tmp_path):
+    names = [part_name(f"art_lot17_2026010{day}T000000Z_aaaaaa", 1) for day in range(1, 6)]
+    for name in [*names, "holiday.mcap", names[0].replace(".mcap", "_recovered.mcap")]:
+        (tmp_path / name).write_bytes(bytes(1000))
+    (tmp_path / part_name("art_lot17_20250101T000000Z_aaaaaa", 1)).symlink_to(tmp_path / "holiday.mcap")
+    with open(tmp_path / names[1], "rb") as held:
+        import fcntl
+
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert enforce(str(tmp_path), 3000, keep=names[0]) == [names[2], names[3]]
+    left = {path.name for path in tmp_path.iterdir()}
+    assert {names[0], names[1], names[4], "holiday.mcap", names[0].replace(".mcap", "_recovered.mcap")} <= left
+    assert enforce(str(tmp_path / "missing"), 0, keep="") == []
+
+
+def test_quota_holds_while_a_run_goes_on(tmp_path):
+    old = [tmp_path / part_name(f"art_lot17_2020010{day}T000000Z_aaaaaa", 1) for day in range(1, 4)]
+    for path in old:
+        path.write_bytes(bytes(1_500_000))
+    writer = WriterProcess.start(header(), folder=str(tmp_path), blocking=True, compression="none", quota_mb=4)
+    assert not old[0].exists()
+    end_ns = fill(writer, 2500, data=bytes(2000))
+    result = writer.close({}, end_ns)
+    assert result.finished
+    assert writer.take_removed()[0] == old[0].name
+    assert not any(path.exists() for path in old)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 5_500_000
+
+
+def test_writer_starts_without_numpy():
+    code = "import sys, vehicled.log.writer; print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_garbled_pipe_ends_the_writer_with_a_word(tmp_path):
+    child = subprocess.run([sys.executable, "-m", "vehicled.log.writer"], input=b"\xff" * 100, capture_output=True, check=False)
+    assert child.returncode == 5
+    assert json.loads(child.stdout)["state"] == "failed"
+    assert child.stderr == b""
+
+
+def test_imu_samples_are_projected_beside_themselves(tmp_path):
+    writer = WriterProcess.start(header(), folder=str(tmp_path), blocking=True)
+    for n in range(100):
+        writer.sink.record(ImuSample(n, n, (0.0, 0.0, 9.8), (0.0, 0.0, 0.0)), n)
+    result = writer.close({}, 1_000)
+    topics = {topic.topic: topic.messages for topic in info(result.path).topics}
+    assert topics == {"/vehicled/imu_sample": 100, "/imu/data": 100}

@@ -1,0 +1,31 @@
+"""The one error of the log."""
+
+import errno
+import os
+
+
+class LogError(Exception):
+    """A log cannot be read or written. The message names the file, what is wrong with it and, where there is one, the cure."""
+
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota of this user is used up",
+    errno.EFBIG: "the file may not grow any further (limit of the process or of the file system)",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EIO: "the medium reports an input/output error",
+    errno.ENOENT: "there is no such file or folder",
+    errno.ENOTDIR: "a part of this path is a file, not a folder",
+    errno.EISDIR: "this is a folder, not a log",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EEXIST: "there is such a file already",
+}
+
+
+def why(error: OSError) -> str:
+    """What an error of the operating system means, in words, with the file it is about."""
+    number = error.errno if error.errno is not None else 0
+    reason = _REASONS.get(number) or os.strerror(number)
+    return f"{error.filename}: {reason}" if error.filename else reason

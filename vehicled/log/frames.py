@@ -1,0 +1,91 @@
+"""What passes through the pipe from the daemon to the writer: frames of ``length u32 | kind u8 | payload``. Pure."""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.log.schema import Attachment, RunHeader
+
+HEAD = struct.Struct("<IB")
+"""Length of the payload, kind."""
+MAX_FRAME_BYTES = 1 << 30
+
+
+class Kind(IntEnum):
+    """Kind of a frame."""
+
+    OPENING = 1
+    """First: :class:`Opening` as MessagePack."""
+    RECORDS = 2
+    """MCAP message records, as they go into one chunk."""
+    END = 3
+    """Last, of an orderly end: a map of strings as MessagePack, kept as metadata."""
+
+
+class Opening(Struct, frozen=True, kw_only=True):
+    """All that the writer needs to know."""
+
+    folder: str
+    stem: str
+    header: RunHeader
+    attachments: list[Attachment]
+    compression: str
+    """``zstd``, ``lz4`` or ``none``."""
+    rotate_bytes: int
+    quota_bytes: int
+    sync_period_s: float
+    """A machine that loses power loses no more than this, plus what the daemon had not handed over yet."""
+    projections: bool = True
+
+
+class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the writer says of itself, one JSON object per line."""
+
+    state: str
+    """``open``, ``rotated``, ``removed``, ``failed`` or ``done``."""
+    path: str = ""
+    detail: str = ""
+    files: list[str] = msgspec.field(default_factory=list)
+    messages: int = 0
+    chunks: int = 0
+    bytes: int = 0
+    """Size of the files."""
+    record_bytes: int = 0
+    """Size of the records before compression."""
+    cpu_s: float = 0.0
+
+
+def frame(kind: Kind, payload: bytes) -> bytes:
+    """One frame."""
+    return HEAD.pack(len(payload), kind) + payload
+
+
+class Decoder:
+    """Incremental decoder of frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+        """Whole frames so far. Raises ``ValueError`` for what cannot be a frame: the stream is then lost."""
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        while len(buffer) - at >= HEAD.size:
+            length, kind = HEAD.unpack_from(buffer, at)
+            if length > MAX_FRAME_BYTES:
+                raise ValueError(f"a frame of {length} bytes")
+            stop = at + HEAD.size + length
+            if stop > len(buffer):
+                break
+            yield Kind(kind), bytes(memoryview(buffer)[at + HEAD.size : stop])
+            at = stop
+        del buffer[:at]
+
+    @property
+    def rest(self) -> int:
+        """Bytes of a frame that has not ended."""
+        return len(self._buffer)

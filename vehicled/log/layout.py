@@ -1,0 +1,242 @@
+"""Where things are in an MCAP file: its summary, or, when that is missing or damaged, a walk over the heads of its records.
+
+Nothing is unpacked here. Chunks are kept in one flat array, so that a file of many gigabytes costs a few megabytes.
+"""
+
+import io
+import os
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.records import AttachmentIndex, Channel, Header, Metadata, MetadataIndex, Schema, Statistics
+from msgspec import Struct, field
+
+from vehicled.log.errors import LogError, why
+from vehicled.log.mcapfile import MAGIC
+
+CHUNK_DTYPE = np.dtype([(name, "<u8") for name in ("offset", "length", "start_ns", "end_ns", "index_length", "channels")])
+"""A chunk record and the message indexes that follow it; ``channels`` has bit n set when messages of channel n may be inside."""
+ALL_CHANNELS = 2**64 - 1
+
+_HEAD = struct.Struct("<BQ")
+_CHUNK_TIMES = struct.Struct("<QQ")
+_CHUNK_INDEX = struct.Struct("<QQQQI")
+_CHANNEL_OFFSET = struct.Struct("<HQ")
+_U64 = struct.Struct("<Q")
+_FOOTER_BYTES = 9 + 20 + 8
+_SMALL_LIMIT = 1 << 30
+_FAULTS = (McapError, struct.error, UnicodeDecodeError, EOFError, ValueError, IndexError)
+
+
+class Layout(Struct):
+    """What a file has, and whether it is whole."""
+
+    size: int
+    mcap_profile: str = ""
+    library: str = ""
+    problem: str = ""
+    """Empty for a complete file."""
+    whole_bytes: int = 0
+    """Up to here there are whole records."""
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    channels: dict[int, Channel] = field(default_factory=dict)
+    metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    attachments: list[AttachmentIndex] = field(default_factory=list)
+    statistics: Statistics | None = None
+    chunks: np.ndarray = field(default_factory=lambda: np.empty(0, CHUNK_DTYPE))
+
+    @property
+    def complete(self) -> bool:
+        """Ended orderly, with an intact summary."""
+        return not self.problem
+
+
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a log for reading. Raises :class:`LogError` for what cannot be one."""
+    if os.path.isdir(path):
+        raise LogError(f"{path}: this is a folder, not a log; give one of its .mcap files")
+    try:
+        stream = open(path, "rb")  # noqa: SIM115 - handed to the caller
+    except OSError as error:
+        raise LogError(why(error)) from error
+    magic = stream.read(len(MAGIC))
+    if magic == MAGIC:
+        return stream
+    stream.close()
+    if not magic:
+        raise LogError(f"{path}: the file is empty")
+    if magic[:5] == MAGIC[:5] and len(magic) == len(MAGIC):
+        raise LogError(f"{path}: MCAP of major version {magic[5:6]!r}, which this vehicled does not know: update it")
+    if MAGIC.startswith(magic):
+        raise LogError(f"{path}: cut off within its first {len(MAGIC)} bytes, there is nothing to recover")
+    kind = next((name for start, name in _KNOWN_MAGIC if magic.startswith(start)), "")
+    raise LogError(f"{path}: not an MCAP file" + (f", it looks like {kind}" if kind else ""))
+
+
+_KNOWN_MAGIC = (
+    (b"\x89PNG", "a PNG image"),
+    (b"SQLite f", "a SQLite database (perhaps a rosbag2 .db3)"),
+    (b"#ROSBAG", "a ROS 1 bag"),
+    (b"PK", "a ZIP archive"),
+    (b"\x1f\x8b", "gzip data: decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "zstd data: decompress it first"),
+    (b"ULog", "a PX4 ULog"),
+    (b"\xa3\x95", "an ArduPilot DataFlash log"),
+)
+
+
+def read_layout(stream: BinaryIO) -> Layout:
+    """Layout of an open file, from its summary if it has a sound one, else from a walk over its records."""
+    size = stream.seek(0, os.SEEK_END)
+    try:
+        layout = _from_summary(stream, size)
+        problem = ""
+    except _FAULTS as error:
+        layout, problem = None, str(error)
+    return layout if layout is not None else _from_walk(stream, size, problem)
+
+
+def records_between(stream: BinaryIO, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """(opcode, offset of the body, length) of the records in a range, up to the first that is not whole or impossible."""
+    at = start
+    while at + _HEAD.size <= stop:
+        stream.seek(at)
+        head = stream.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return
+        opcode, length = _HEAD.unpack(head)
+        # Opcodes from 0x80 on are private to applications and skipped; zero is what a file system leaves of unwritten blocks.
+        if opcode == 0 or Opcode.DATA_END < opcode < 0x80 or at + _HEAD.size + length > stop:
+            return
+        yield opcode, at + _HEAD.size, length
+        at += _HEAD.size + length
+
+
+def _from_summary(stream: BinaryIO, size: int) -> Layout:
+    if size < 2 * len(MAGIC) + _FOOTER_BYTES:
+        raise ValueError("cut off")
+    stream.seek(size - _FOOTER_BYTES)
+    footer = stream.read(_FOOTER_BYTES)
+    opcode, length, summary_start, _, _ = struct.unpack_from("<BQQQI", footer)
+    if footer[-len(MAGIC) :] != MAGIC or opcode != Opcode.FOOTER or length != 20:
+        raise ValueError("it has no footer: the writer or the machine was stopped, or the file was cut off")
+    stop = size - _FOOTER_BYTES
+    if not len(MAGIC) < summary_start < stop:
+        raise ValueError("it has no summary")
+    layout = Layout(size=size, whole_bytes=size)
+    _read_header(stream, layout)
+    chunks = array("Q")
+    at = summary_start
+    for opcode, offset, length in records_between(stream, summary_start, stop):
+        at = offset + length
+        if opcode == Opcode.CHUNK_INDEX:
+            chunks.extend(_chunk_index(stream, offset, length, summary_start))
+        elif opcode == Opcode.METADATA_INDEX:
+            pointer = MetadataIndex.read(_body(stream, offset, length))
+            record = Metadata.read(_body(stream, pointer.offset + _HEAD.size, pointer.length - _HEAD.size))
+            layout.metadata[record.name] = record.metadata
+        elif opcode == Opcode.ATTACHMENT_INDEX:
+            layout.attachments.append(AttachmentIndex.read(_body(stream, offset, length)))
+        elif opcode == Opcode.STATISTICS:
+            layout.statistics = Statistics.read(_body(stream, offset, length))
+        else:
+            _read_definition(stream, layout, opcode, offset, length)
+    if at != stop:
+        raise ValueError("its summary is damaged")
+    layout.chunks = np.frombuffer(chunks, CHUNK_DTYPE) if chunks else layout.chunks
+    if layout.statistics is None or layout.statistics.chunk_count != len(layout.chunks):
+        raise ValueError("its summary does not list every chunk")
+    return layout
+
+
+def _from_walk(stream: BinaryIO, size: int, problem: str) -> Layout:
+    layout = Layout(size=size, problem=problem, whole_bytes=len(MAGIC))
+    chunks = array("Q")
+    for opcode, offset, length in records_between(stream, len(MAGIC), size):
+        if opcode == Opcode.DATA_END:
+            # What follows is made of what came before.
+            layout.whole_bytes = size
+            break
+        try:
+            if opcode == Opcode.CHUNK:
+                stream.seek(offset)
+                start_ns, end_ns = _CHUNK_TIMES.unpack(stream.read(_CHUNK_TIMES.size))
+                chunks.extend((offset - _HEAD.size, length + _HEAD.size, start_ns, end_ns, 0, ALL_CHANNELS))
+            elif opcode == Opcode.MESSAGE_INDEX and chunks:
+                chunks[-2] += length + _HEAD.size
+            elif opcode == Opcode.HEADER:
+                _read_header(stream, layout)
+            elif opcode == Opcode.METADATA:
+                record = Metadata.read(_body(stream, offset, length))
+                layout.metadata[record.name] = record.metadata
+            elif opcode == Opcode.ATTACHMENT:
+                layout.attachments.append(_attachment(stream, offset, length))
+            else:
+                _read_definition(stream, layout, opcode, offset, length)
+        except _FAULTS:
+            break
+        layout.whole_bytes = offset + length
+    layout.chunks = np.frombuffer(chunks, CHUNK_DTYPE) if chunks else layout.chunks
+    return layout
+
+
+def _read_header(stream: BinaryIO, layout: Layout) -> None:
+    stream.seek(len(MAGIC))
+    opcode, length = _HEAD.unpack(stream.read(_HEAD.size))
+    if opcode != Opcode.HEADER:
+        raise ValueError("it does not begin with a header")
+    header = Header.read(_body(stream, len(MAGIC) + _HEAD.size, length))
+    layout.mcap_profile, layout.library = header.profile, header.library
+
+
+def _read_definition(stream: BinaryIO, layout: Layout, opcode: int, offset: int, length: int) -> None:
+    if opcode == Opcode.SCHEMA:
+        schema = Schema.read(_body(stream, offset, length))
+        layout.schemas[schema.id] = schema
+    elif opcode == Opcode.CHANNEL:
+        channel = Channel.read(_body(stream, offset, length))
+        layout.channels[channel.id] = channel
+
+
+def _attachment(stream: BinaryIO, offset: int, length: int) -> AttachmentIndex:
+    """The index entry of an attachment, without reading its data."""
+    body = _body(stream, offset, min(length, 65536))
+    log_time, create_time = body.read8(), body.read8()
+    name, media_type = body.read_prefixed_string(), body.read_prefixed_string()
+    return AttachmentIndex(offset - _HEAD.size, length + _HEAD.size, log_time, create_time, body.read8(), name, media_type)
+
+
+def _body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
+    if not 0 <= length <= _SMALL_LIMIT:
+        raise ValueError("a record of impossible length")
+    stream.seek(offset)
+    data = stream.read(length)
+    if len(data) < length:
+        raise ValueError("a record is cut off")
+    return ReadDataStream(io.BytesIO(data))
+
+
+def _chunk_index(stream: BinaryIO, offset: int, length: int, summary_start: int) -> tuple[int, ...]:
+    """A row of ``CHUNK_DTYPE``. By hand: there is one for every half second of every stream."""
+    stream.seek(offset)
+    body = stream.read(length)
+    start_ns, end_ns, chunk_start, chunk_length, map_bytes = _CHUNK_INDEX.unpack_from(body)
+    after = _CHUNK_INDEX.size + map_bytes
+    (index_length,) = _U64.unpack_from(body, after)
+    if chunk_start + chunk_length + index_length > summary_start:
+        raise ValueError("its chunk index points outside of the data")
+    mask = 0
+    for channel, _ in _CHANNEL_OFFSET.iter_unpack(body[_CHUNK_INDEX.size : after]):
+        mask |= channel_bit(channel)
+    return chunk_start, chunk_length, start_ns, end_ns, index_length, mask
+
+
+def channel_bit(channel: int) -> int:
+    """Bit of a channel in ``channels``; the last one stands for all from 63 on."""
+    return 1 << min(channel, 63)

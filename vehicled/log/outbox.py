@@ -1,0 +1,51 @@
+"""The bounded queue between the loop and the pipe. Pure.
+
+First in, first out over all streams, with a bound of its own for what may be dropped and for what may not: a slow disk costs
+derived topics long before it costs the journal.
+"""
+
+from collections import deque
+
+
+class Outbox:
+    """Frames waiting for the pipe. Memory is bounded by the two limits and one frame each."""
+
+    def __init__(self, journal_limit_bytes: int, derived_limit_bytes: int) -> None:
+        self._limits = (derived_limit_bytes, journal_limit_bytes)
+        self._waiting = [0, 0]
+        self._frames: deque[tuple[bytes | bytearray | memoryview, bool]] = deque()
+
+    def offer(self, frame: bytes | bytearray, *, lossless: bool, forced: bool = False) -> bool:
+        """Take a frame if its class has room; an empty class takes any. ``forced`` is for the small markers of a loss."""
+        waiting = self._waiting[lossless]
+        if waiting and waiting + len(frame) > self._limits[lossless] and not forced:
+            return False
+        self._waiting[lossless] = waiting + len(frame)
+        self._frames.append((frame, lossless))
+        return True
+
+    def head(self) -> bytes | bytearray | memoryview | None:
+        """The bytes to write next, or None."""
+        return self._frames[0][0] if self._frames else None
+
+    def advance(self, count: int) -> None:
+        """``count`` bytes of the head have been written."""
+        head, lossless = self._frames[0]
+        self._waiting[lossless] -= count
+        if count == len(head):
+            self._frames.popleft()
+        else:
+            self._frames[0] = (memoryview(head)[count:], lossless)
+
+    def clear(self) -> None:
+        """Forget everything: nobody reads any more."""
+        self._frames.clear()
+        self._waiting = [0, 0]
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes not written yet."""
+        return self._waiting[0] + self._waiting[1]
+
+    def __len__(self) -> int:
+        return len(self._frames)

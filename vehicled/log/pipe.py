@@ -1,0 +1,356 @@
+"""Starts the writer process and feeds it, without ever waiting for it on the loop.
+
+In wall time the pipe is non-blocking: what it does not take stays queued, within the bounds of :mod:`vehicled.log.outbox`. In
+lockstep the pump may wait, so the writer slows the run down rather than losing anything (``blocking=True``).
+"""
+
+import fcntl
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.log.errors import LogError
+from vehicled.log.frames import Kind, Opening, Report, frame
+from vehicled.log.schema import Attachment, RunHeader, log_stem
+from vehicled.log.sink import DERIVED_LIMIT_BYTES, JOURNAL_LIMIT_BYTES, LogSink
+
+PIPE_BYTES = 1 << 20
+PUMP_BYTES = 256 * 1024
+"""Written at most in one call on the loop: the copy costs about 50 us."""
+LISTEN_PERIOD_NS = 5 * 10**9
+_F_SETPIPE_SZ = 1031
+
+
+class LogResult(Struct, frozen=True, kw_only=True):
+    """How the log ended."""
+
+    path: str
+    files: list[str]
+    finished: bool
+    """The writer completed the file and left."""
+    failure: str = ""
+    messages: int = 0
+    chunks: int = 0
+    bytes: int = 0
+    record_bytes: int = 0
+    writer_cpu_s: float = 0.0
+    dropped_derived: int = 0
+    dropped_journal: int = 0
+    not_replayable_after_ns: int | None = None
+
+
+class WriterProcess:
+    """The writer, seen from the daemon. Record into :attr:`sink`; call :meth:`pump` every time round; :meth:`close` at the end."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", sink: LogSink, *, blocking: bool) -> None:
+        """Use :meth:`start`."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._to_child = process.stdin.fileno()
+        self._from_child = process.stdout.fileno()
+        self._blocking = blocking
+        self._listen_due_ns = 0
+        self._heard = b""
+        self._reports: list[Report] = []
+        self._noise: list[str] = []
+        self._failure = ""
+        self._failure_told = False
+        self._closed = False
+        self.sink = sink
+        self.path = ""
+
+    @classmethod
+    def start(
+        cls,
+        header: RunHeader,
+        *,
+        folder: str,
+        attachments: list[Attachment] | None = None,
+        compression: str = "zstd",
+        rotate_mb: float = 4_000,
+        quota_mb: float = 20_000,
+        sync_period_s: float = 0.5,
+        projections: bool = True,
+        blocking: bool = False,
+        journal_limit_bytes: int = JOURNAL_LIMIT_BYTES,
+        derived_limit_bytes: int = DERIVED_LIMIT_BYTES,
+        timeout_s: float = 10.0,
+    ) -> Self:
+        """Start the writer and wait until its file is open (0.2 s or so): call it before the loop runs.
+
+        Raises :class:`LogError` when the folder cannot be written, the compression is not installed, or the process does not start.
+        """
+        opening = Opening(
+            folder=os.path.abspath(os.path.expanduser(folder)),
+            stem=log_stem(header.profile, header.course, header.start_wall_ns, header.run_id),
+            header=msgspec.convert(msgspec.to_builtins(header), RunHeader),
+            attachments=attachments or [],
+            compression=compression,
+            rotate_bytes=round(rotate_mb * 1e6),
+            quota_bytes=round(quota_mb * 1e6),
+            sync_period_s=sync_period_s,
+            projections=projections,
+        )
+        try:
+            process = subprocess.Popen(
+                # -P: a file of the working directory must not shadow a module of the library.
+                [sys.executable, "-P", "-m", "vehicled.log.writer"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=_environment(),
+                # Ctrl-C goes to the terminal's foreground group: the writer must outlive the daemon.
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise LogError(f"the log writer does not start: {error.strerror}") from error
+        sink = LogSink(header.offset_ns, journal_limit_bytes=journal_limit_bytes, derived_limit_bytes=derived_limit_bytes)
+        self = cls(process, sink, blocking=blocking)
+        try:
+            self._greet(opening, timeout_s)
+        except BaseException:
+            self._abandon()
+            raise
+        return self
+
+    # ------------------------------------------------------------------ on the loop
+
+    def pump(self, now_ns: int) -> None:
+        """Close chunks that are due and write what the pipe takes. ``now_ns``: the clock of the messages. Never raises."""
+        sink = self.sink
+        sink.flush(now_ns)
+        outbox = sink.outbox
+        room = PUMP_BYTES
+        while room > 0 and (head := outbox.head()) is not None:
+            try:
+                written = os.write(self._to_child, memoryview(head)[:room])
+            except BlockingIOError:
+                if not self._blocking:
+                    return
+                # Waited for outside of the write, so that a signal cannot come between bytes written and bytes counted.
+                _wait_for(self._to_child, select.POLLOUT, 1.0)
+                continue
+            except OSError:
+                self._lost()
+                return
+            outbox.advance(written)
+            if not self._blocking:
+                room -= written
+        if now_ns >= self._listen_due_ns:
+            # A writer whose reports nobody takes would stop one day.
+            self._listen_due_ns = now_ns + LISTEN_PERIOD_NS
+            self._ended()
+
+    def take_failure(self) -> str:
+        """Why the writer is gone, told once; empty while all is well. The run goes on without a log."""
+        if not self._failure or self._failure_told:
+            return ""
+        self._failure_told = True
+        return self._failure
+
+    def take_removed(self) -> list[str]:
+        """Names of old logs removed for the quota since the last call."""
+        self._ended()
+        removed = [name for report in self._reports if report.state == "removed" for name in report.files]
+        self._reports = [report for report in self._reports if report.state != "removed"]
+        return removed
+
+    @property
+    def pid(self) -> int:
+        """Process number of the writer."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the writer takes records."""
+        return not self._failure and not self._closed
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self, end: Mapping[str, str], now_ns: int, *, timeout_s: float = 10.0) -> LogResult:
+        """Hand over everything, wait for the writer to finish the file, and say what became of it.
+
+        ``end`` becomes the metadata record of an orderly end (reason, digest). A writer that needs longer than the time-out is left
+        to finish by itself. Safe to call twice.
+        """
+        if not self._closed:
+            self._closed = True
+            deadline_s = time.monotonic() + timeout_s
+            if not self._failure:
+                self.sink.finish(now_ns)
+                self._drain(deadline_s)
+            if not self._failure:
+                if not self.sink.outbox.waiting_bytes:
+                    self._send(frame(Kind.END, msgspec.msgpack.encode(self._end_record(end))), deadline_s)
+                self.sink.stop()
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._wait(deadline_s)
+        return self._result()
+
+    def _end_record(self, end: Mapping[str, str]) -> dict[str, str]:
+        sink = self.sink
+        return {
+            **end,
+            "dropped_derived": str(sink.derived_losses.records),
+            "dropped_journal": str(sink.journal_losses.records),
+            "not_replayable_after_ns": "" if sink.not_replayable_after_ns is None else str(sink.not_replayable_after_ns),
+        }
+
+    def _drain(self, deadline_s: float) -> None:
+        outbox = self.sink.outbox
+        while (head := outbox.head()) is not None:
+            written = self._write_once(head, deadline_s)
+            if written < 0:
+                return
+            outbox.advance(written)
+
+    def _send(self, data: bytes, deadline_s: float) -> bool:
+        at = 0
+        while at < len(data):
+            written = self._write_once(memoryview(data)[at:], deadline_s)
+            if written < 0:
+                return False
+            at += written
+        return True
+
+    def _write_once(self, data: bytes | bytearray | memoryview, deadline_s: float) -> int:
+        """Bytes written, or -1 when the time is up or nobody reads."""
+        while True:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return -1
+            try:
+                return os.write(self._to_child, data)
+            except BlockingIOError:
+                _wait_for(self._to_child, select.POLLOUT, left_s)
+            except OSError:
+                self._lost()
+                return -1
+
+    def _wait(self, deadline_s: float) -> None:
+        while not self._ended():
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not _wait_for(self._from_child, select.POLLIN, left_s):
+                return
+        try:
+            self._process.wait(max(deadline_s - time.monotonic(), 1.0))
+        except subprocess.TimeoutExpired:
+            return
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _result(self) -> LogResult:
+        done = next((r for r in self._reports if r.state == "done"), None)
+        sink = self.sink
+        files = done.files if done else self._files()
+        failure = self._failure or self._reported_failure()
+        if not done and not failure:
+            failure = f"the writer is still busy with {files[-1] if files else 'its file'}; it finishes by itself"
+        return LogResult(
+            path=self.path,
+            files=files,
+            finished=done is not None,
+            failure=failure,
+            messages=done.messages if done else 0,
+            chunks=done.chunks if done else 0,
+            bytes=done.bytes if done else 0,
+            record_bytes=done.record_bytes if done else 0,
+            writer_cpu_s=done.cpu_s if done else 0.0,
+            dropped_derived=sink.derived_losses.records,
+            dropped_journal=sink.journal_losses.records,
+            not_replayable_after_ns=sink.not_replayable_after_ns,
+        )
+
+    # ------------------------------------------------------------------ the child
+
+    def _greet(self, opening: Opening, timeout_s: float) -> None:
+        try:
+            fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
+        except OSError:
+            # Beyond the user's limit, or not Linux: the default size works, the queue then does more of the work.
+            pass
+        os.set_blocking(self._to_child, False)
+        os.set_blocking(self._from_child, False)
+        deadline_s = time.monotonic() + timeout_s
+        self._send(frame(Kind.OPENING, msgspec.msgpack.encode(opening)), deadline_s)
+        while True:
+            ended = self._ended()
+            for report in self._reports:
+                if report.state == "open":
+                    self.path = report.path
+                    return
+            if failure := self._reported_failure():
+                raise LogError(f"the log cannot be written: {failure}")
+            left_s = deadline_s - time.monotonic()
+            if ended or left_s <= 0:
+                said = self._noise[-1] if self._noise else "it ended without a word" if ended else "no answer"
+                raise LogError(f"the log writer does not start: {said}")
+            _wait_for(self._from_child, select.POLLIN, left_s)
+
+    def _ended(self) -> bool:
+        """Take in what the child said; whether that was all."""
+        if self._process.stdout is None or self._process.stdout.closed:
+            return True
+        while True:
+            try:
+                data = os.read(self._from_child, 65536)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
+            self._heard += data
+            *lines, self._heard = self._heard.split(b"\n")
+            for line in lines:
+                try:
+                    self._reports.append(msgspec.json.decode(line, type=Report))
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    self._noise.append(line.decode(errors="replace"))
+                    del self._noise[:-20]
+            if not data:
+                return True
+
+    def _reported_failure(self) -> str:
+        return next((report.detail for report in self._reports if report.state == "failed"), "")
+
+    def _files(self) -> list[str]:
+        return [report.path for report in self._reports if report.state in ("open", "rotated")]
+
+    def _lost(self) -> None:
+        """Nobody reads the pipe any more."""
+        # It reports before it closes the pipe, so its last words are here already.
+        self._ended()
+        said = self._reported_failure() or (self._noise[-1] if self._noise else "")
+        self._failure = f"the log writer is gone: {said}" if said else "the log writer is gone without a word (killed?)"
+        self.sink.stop()
+
+    def _abandon(self) -> None:
+        self._closed = True
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def _environment() -> dict[str, str]:
+    """The child must find this very package, however the daemon found it."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def _wait_for(fd: int, event: int, timeout_s: float) -> bool:
+    poller = select.poll()
+    poller.register(fd, event)
+    return bool(poller.poll(max(timeout_s, 0.0) * 1e3))

@@ -1,0 +1,305 @@
+"""Reads logs in constant memory: indexed where the file is complete, by salvage where it is not.
+
+A file that cannot be read at all raises :class:`~vehicled.log.errors.LogError` on opening. A damaged chunk in the middle costs that
+chunk: it is skipped and counted in :attr:`LogReader.damaged_chunks`.
+"""
+
+import heapq
+import io
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from types import TracebackType
+from typing import Any, BinaryIO, Generic, Self, TypeVar, overload
+
+import numpy as np
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.records import Attachment as AttachmentRecord
+from mcap.records import Chunk
+from msgspec import Struct
+
+from vehicled.log.errors import LogError
+from vehicled.log.layout import Layout, channel_bit, open_file, read_layout
+from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
+from vehicled.log.schema import CHANNELS, END_RECORD, HEADER_RECORD, RunHeader, schema_of
+from vehicled.messages import Message, TaskTick
+from vehicled.ros.cdr import CdrError, known_fields, numpy_dtype, unpacker
+
+M = TypeVar("M", bound=Message)
+
+_SLACK_NS = 2_000_000_000
+"""Log times may run behind the order of recording by this much; messages are held back that long to be given in order."""
+_RECORD_HEAD = np.dtype([("opcode", "u1"), ("length", "<u8"), ("channel", "<u2")])
+DAMAGE = (McapError, ValueError, struct.error, UnicodeDecodeError, EOFError)
+"""What reading a damaged record may raise."""
+
+
+class Record(Struct, Generic[M], frozen=True):
+    """A message with its place in the journal."""
+
+    t_ns: int
+    """Log time on the daemon's clock."""
+    sequence: int
+    message: M
+
+
+class LogReader:
+    """One file of a log. Use as a context manager."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens the file and finds its parts. Raises :class:`LogError` when it is not a log or of a newer version."""
+        self.path = os.fspath(path)
+        self._stream: BinaryIO = open_file(path)
+        try:
+            self.layout: Layout = read_layout(self._stream)
+            metadata = self.layout.metadata.get(HEADER_RECORD)
+            try:
+                self._header = RunHeader.from_metadata(metadata) if metadata is not None else None
+            except LogError as error:
+                raise LogError(f"{self.path}: {error}") from error
+        except BaseException:
+            self._stream.close()
+            raise
+        self.damaged_chunks = 0
+        """Chunks that could not be unpacked so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def is_vehicled_log(self) -> bool:
+        """Whether it has our header; other MCAP files have topics but no tasks."""
+        return self._header is not None
+
+    @property
+    def header(self) -> RunHeader:
+        """What the run was. Raises :class:`LogError` for a file that vehicled did not write or that ends before its header."""
+        if self._header is None:
+            reason = "not written by vehicled" if self.layout.complete else "cut off before its header"
+            raise LogError(f"{self.path}: no run header: {reason}")
+        return self._header
+
+    @property
+    def end(self) -> dict[str, str]:
+        """What the daemon said when it ended orderly; empty when it was killed or the run goes on in a next part."""
+        return self.layout.metadata.get(END_RECORD, {})
+
+    @property
+    def offset_ns(self) -> int:
+        """UTC minus the clock of the messages; 0 for other people's files."""
+        return self._header.offset_ns if self._header is not None else 0
+
+    def attachment(self, name: str) -> bytes:
+        """Content of an attachment. Raises :class:`LogError` when there is none of that name or it is damaged."""
+        for entry in self.layout.attachments:
+            if entry.name == name:
+                try:
+                    return bytes(AttachmentRecord.read(self._body(entry.offset, entry.length)).data)
+                except DAMAGE as error:
+                    raise LogError(f"{self.path}: attachment {name} is damaged: {error}") from error
+        names = ", ".join(entry.name for entry in self.layout.attachments) or "none"
+        raise LogError(f"{self.path}: no attachment {name}; there are: {names}")
+
+    # ------------------------------------------------------------------ messages
+
+    @overload
+    def messages(self, *, start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Record[Message]]: ...
+
+    @overload
+    def messages(self, *types: type[M], start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Record[M]]: ...
+
+    def messages(self, *types: Any, start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Any]:
+        """Our messages in the order of the journal, of all types or of some, ``start_ns <= t_ns < stop_ns``."""
+        decoders = self._decoders(types)
+        offset = self.offset_ns
+        low = start_ns + offset if start_ns is not None else -(2**63)
+        high = stop_ns + offset if stop_ns is not None else 2**64
+        wanted = self._mask(decoders)
+        chunks = self.layout.chunks
+        heap: list[tuple[int, int, int, Callable[[bytes], Message], bytes]] = []
+        last, count = 0, 0
+        for number in np.argsort(chunks["start_ns"], kind="stable"):
+            chunk = chunks[number]
+            if not int(chunk["channels"]) & wanted or int(chunk["end_ns"]) < low or int(chunk["start_ns"]) >= high:
+                continue
+            limit = int(chunk["start_ns"]) - _SLACK_NS
+            while heap and heap[0][1] < limit:
+                yield self._decode(heapq.heappop(heap), offset)
+            records = self.records(int(number))
+            for at, length, channel, sequence, log_time in message_heads(records):
+                decode = decoders.get(channel)
+                if decode is None or not low <= log_time < high:
+                    continue
+                # The sequence counts modulo 2**32; neighbours in time are close in it.
+                last += (sequence - last + 2**31) % 2**32 - 2**31
+                count += 1
+                data = at + MESSAGE_HEAD.size
+                heapq.heappush(heap, (last, log_time, count, decode, records[data : data + length]))
+        while heap:
+            yield self._decode(heapq.heappop(heap), offset)
+
+    def arrays(self, *types: type[Message]) -> Iterator[tuple[type[Message], Any]]:
+        """Structured arrays of messages of fixed size, chunk by chunk, in one pass. Their fields are those of the messages.
+
+        Yields (type, array of shape (n,)), in file order, read-only. Raises TypeError for types with text or sequences.
+        """
+        layouts = {channel: (kind, numpy_dtype(kind, fields)) for channel, kind, fields in self._channels(types)}
+        wanted = self._mask(layouts)
+        for number, mask in enumerate(self.layout.chunks["channels"].tolist()):
+            if not mask & wanted:
+                continue
+            records = self.records(number)
+            for channel, (kind, dtype) in layouts.items():
+                if mask & channel_bit(channel):
+                    found = self._column(number, records, channel, dtype)
+                    if len(found):
+                        yield kind, found
+
+    def records(self, number: int) -> bytes:
+        """Message records of a chunk; empty, and counted, where it is damaged."""
+        chunk = self.layout.chunks[number]
+        try:
+            record = Chunk.read(self._body(int(chunk["offset"]), int(chunk["length"])))
+            return unpack_chunk(record)
+        except DAMAGE:
+            self.damaged_chunks += 1
+            return b""
+
+    # ------------------------------------------------------------------ inside
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[type[Message], int]]:
+        """Our type and its number of fields in this file, by channel."""
+        ours = {schema_of(kind)[0]: kind for kind in CHANNELS}
+        topics = {channel.topic for channel in CHANNELS.values()}
+        known: dict[int, tuple[type[Message], int]] = {}
+        for channel in self.layout.channels.values():
+            schema = self.layout.schemas.get(channel.schema_id)
+            kind = ours.get(schema.name) if schema is not None else None
+            if schema is None or kind is None or channel.topic not in topics:
+                continue
+            try:
+                known[channel.id] = kind, known_fields(kind, schema.data.decode(errors="replace"))
+            except CdrError as error:
+                raise LogError(f"{self.path}: {channel.topic} cannot be read by this version: {error}") from error
+        return known
+
+    def _channels(self, types: tuple[type[Message], ...]) -> list[tuple[int, type[Message], int]]:
+        return [(channel, kind, fields) for channel, (kind, fields) in self._known.items() if not types or kind in types]
+
+    def _decoders(self, types: tuple[type[Message], ...]) -> dict[int, Callable[[bytes], Message]]:
+        return {channel: unpacker(kind, fields) for channel, kind, fields in self._channels(types)}
+
+    @staticmethod
+    def _mask(channels: dict[int, Any]) -> int:
+        mask = 0
+        for channel in channels:
+            mask |= channel_bit(channel)
+        return mask
+
+    def _decode(self, entry: tuple[int, int, int, Callable[[bytes], Message], bytes], offset_ns: int) -> Record[Message]:
+        sequence, log_time, _, decode, data = entry
+        try:
+            return Record(log_time - offset_ns, sequence, decode(data))
+        except CdrError as error:
+            raise LogError(f"{self.path}: record {sequence} is damaged: {error}") from error
+
+    def _column(self, number: int, records: bytes, channel: int, dtype: Any) -> Any:
+        if len(records) < MESSAGE_HEAD.size:
+            return np.empty(0, dtype)
+        step = 9 + MESSAGE_HEAD.unpack_from(records)[1]
+        if step >= MESSAGE_HEAD.size + dtype.itemsize and len(records) % step == 0:
+            # A chunk of ticks has nothing else inside: one strided view, no copy.
+            heads: Any = np.ndarray(len(records) // step, _RECORD_HEAD, records, 0, (step,))
+            if bool(np.all((heads["opcode"] == Opcode.MESSAGE) & (heads["length"] == step - 9) & (heads["channel"] == channel))):
+                return np.ndarray(len(heads), dtype, records, MESSAGE_HEAD.size, (step,))
+        offsets = self._offsets(number, records, channel) + np.uint64(MESSAGE_HEAD.size)
+        if not len(offsets) or int(offsets.max()) + dtype.itemsize > len(records):
+            return np.empty(0, dtype)
+        where = offsets.astype(np.int64)[:, None] + np.arange(dtype.itemsize)
+        found = np.frombuffer(records, np.uint8)[where].view(dtype)[:, 0]
+        found.flags.writeable = False
+        return found
+
+    def _offsets(self, number: int, records: bytes, channel: int) -> Any:
+        """Offsets of a channel's records in a chunk: from the message index beside it, else by walking."""
+        chunk = self.layout.chunks[number]
+        self._stream.seek(int(chunk["offset"]) + int(chunk["length"]))
+        index = self._stream.read(int(chunk["index_length"]))
+        at = 0
+        while at + 15 <= len(index):
+            opcode, length, found, size = struct.unpack_from("<BQHI", index, at)
+            if opcode == Opcode.MESSAGE_INDEX and found == channel and at + 15 + size <= len(index):
+                return np.frombuffer(index, "<u8", size // 8, at + 15)[1::2]
+            at += 9 + length
+        try:
+            return np.array([head[0] for head in message_heads(records) if head[2] == channel], np.uint64)
+        except ValueError:
+            return np.empty(0, np.uint64)
+
+    def _body(self, offset: int, length: int) -> ReadDataStream:
+        self._stream.seek(offset + 9)
+        data = self._stream.read(length - 9)
+        if len(data) < length - 9:
+            raise ValueError("cut off")
+        return ReadDataStream(io.BytesIO(data))
+
+
+def unpack_chunk(chunk: Chunk) -> bytes:
+    """Records of a chunk. Raises ``ValueError`` where the checksum or the size is wrong, :class:`LogError` without the codec."""
+    if chunk.uncompressed_size > 1 << 30:
+        raise ValueError("a chunk of impossible size")
+    if chunk.compression == "zstd":
+        import zstandard
+
+        try:
+            data = zstandard.ZstdDecompressor().decompress(chunk.data, max_output_size=chunk.uncompressed_size)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+    elif chunk.compression == "lz4":
+        try:
+            import lz4.frame
+        except ImportError:
+            raise LogError("this log is compressed with lz4, for which the package lz4 must be installed") from None
+        try:
+            data = lz4.frame.decompress(chunk.data)
+        except RuntimeError as error:
+            raise ValueError(str(error)) from error
+    elif chunk.compression:
+        raise LogError(f"chunks are compressed with {chunk.compression}, which is not known here")
+    else:
+        data = chunk.data
+    if len(data) != chunk.uncompressed_size or (chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc):
+        raise ValueError("the checksum does not fit")
+    return bytes(data)
+
+
+def ticks(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Task ticks of a log as structured arrays, chunk by chunk: several million a second, in constant memory."""
+    with LogReader(path) as log:
+        for _, found in log.arrays(TaskTick):
+            yield found
+
+
+def run_parts(path: str | os.PathLike[str]) -> list[str]:
+    """The files of a rotated run that follow a first part, itself included; a later part alone stands for itself."""
+    first = os.fspath(path)
+    files = [first]
+    if first.endswith(".mcap"):
+        stem = first[: -len(".mcap")]
+        while os.path.isfile(following := f"{stem}_part{len(files) + 1}.mcap"):
+            files.append(following)
+    return files

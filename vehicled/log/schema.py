@@ -1,0 +1,245 @@
+"""What is in a log: channels, header, attachments, names of files. Pure.
+
+Every message type of :data:`vehicled.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema encoding
+``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is UTC: the daemon's monotonic clock plus ``offset_ns`` of the header.
+``sequence`` counts the records of a run in the order in which the machine saw or made them, across all channels, modulo 2**32:
+sorted by it the journal replays.
+
+The channels are written as three interleaved streams of chunks, so that a reader of task ticks need not unpack the rest:
+
+=======  ==============================================  ==========================================
+stream   what                                            when the disk is too slow
+=======  ==============================================  ==========================================
+TICKS    TaskTick                                        lossless; overflow ends replayability
+JOURNAL  all other inputs of the machine, faults, events lossless; overflow ends replayability
+DERIVED  what the machine makes of them                  dropped first, with a marker in the journal
+=======  ==============================================  ==========================================
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import IntEnum
+from functools import cache
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct, field
+
+from vehicled import messages
+from vehicled.log.errors import LogError
+from vehicled.messages import Message
+
+LOG_VERSION = 1
+"""Raised when an older reader would misunderstand a newer log. New fields and new channels do not raise it."""
+HEADER_RECORD = "vehicled"
+"""Name of the metadata record that opens every part of a log."""
+END_RECORD = "vehicled_end"
+"""Name of the metadata record that an orderly end writes."""
+MCAP_PROFILE = "ros2"
+MESSAGE_ENCODING = "cdr"
+SCHEMA_ENCODING = "ros2msg"
+PROJECTION_CHANNEL_BASE = 1000
+"""Channel numbers from here on carry the standard ROS types made by the writer."""
+
+
+class Stream(IntEnum):
+    """Chunks are filled per stream."""
+
+    TICKS = 0
+    JOURNAL = 1
+    DERIVED = 2
+
+
+_STREAMS: dict[type[Message], Stream] = {
+    messages.TaskTick: Stream.TICKS,
+    messages.WireChunk: Stream.JOURNAL,
+    messages.OperatorCommand: Stream.JOURNAL,
+    messages.PortEvent: Stream.JOURNAL,
+    messages.Fault: Stream.JOURNAL,
+    messages.Event: Stream.JOURNAL,
+}
+
+
+class Channel(Struct, frozen=True):
+    """Where messages of one type go."""
+
+    id: int
+    topic: str
+    message: type[Message]
+    stream: Stream
+
+
+def topic_of(message: type[Message]) -> str:
+    """Topic of a message type: ``ImuSample`` goes to ``/vehicled/imu_sample``."""
+    return "/vehicled/" + re.sub(r"(?<!^)(?=[A-Z])", "_", message.__name__).lower()
+
+
+CHANNELS: dict[type[Message], Channel] = {
+    message: Channel(number, topic_of(message), message, _STREAMS.get(message, Stream.DERIVED))
+    for number, message in enumerate(messages.ALL, start=1)
+}
+"""Channel by message type. Numbers follow ``messages.ALL``, which is only ever appended to."""
+
+
+@cache
+def schema_of(message: type[Message]) -> tuple[str, str]:
+    """ROS 2 type name and message text of a message type."""
+    from vehicled.ros.definition import definition
+
+    found = definition(message)
+    return found.name, found.text
+
+
+class TaskRow(Struct, frozen=True, kw_only=True):
+    """One row of the rate table. ``TaskTick.task`` counts these from 0."""
+
+    name: str
+    rate_hz: float
+    deadline_ns: int
+    phase_ns: int = 0
+    policy: str = "skip"
+    criticality: str = "critical"
+    declared_ns: int = 0
+    max_miss_share: float = 0.01
+    """Budget: share of releases that may be missed or skipped."""
+
+
+class RunHeader(Struct, frozen=True, kw_only=True):
+    """What a run was: everything that the identity of its digest depends on, and how to read its times and tasks."""
+
+    run_id: str
+    """Hexadecimal, at least 6 digits."""
+    start_wall_ns: int
+    """UTC at the start of the run."""
+    start_monotonic_ns: int
+    """The daemon's clock at the same moment; in lockstep the time at which the run begins."""
+    profile: str
+    course: str
+    tasks: list[TaskRow]
+    log_version: int = LOG_VERSION
+    vehicled_version: str = ""
+    python_version: str = ""
+    numpy_version: str = ""
+    msgspec_version: str = ""
+    fingerprint: str = ""
+    """Numeric fingerprint; digests are comparable only where it is equal."""
+    fingerprint_of: dict[str, str] = field(default_factory=dict)
+    """What the fingerprint depends on."""
+    profile_digest: str = ""
+    seed: int | None = None
+    clock: str = ""
+    """``lockstep`` or ``wall``."""
+    link: str = ""
+    """``messages`` or ``wires``."""
+    estimator: str = ""
+    controller: str = ""
+    argv: list[str] = field(default_factory=list)
+    host: str = ""
+    loop: str = ""
+    """How the event loop keeps time, and why if not precisely."""
+    realtime: dict[str, str] = field(default_factory=dict)
+    """What real-time set-up got and what it did not."""
+    holders: list[str] = field(default_factory=list)
+    """Runtime callbacks by the number that ``TaskTick.holder`` names for ``LOOP_HELD``."""
+    part: int = 1
+    """Counts the files of a rotated log."""
+
+    @property
+    def offset_ns(self) -> int:
+        """UTC minus the daemon's clock."""
+        return self.start_wall_ns - self.start_monotonic_ns
+
+    def to_metadata(self) -> dict[str, str]:
+        """As an MCAP metadata record: strings as they are, the rest as JSON, secrets masked."""
+        masked = msgspec.structs.replace(self, argv=redact_arguments(self.argv))
+        values = {name: getattr(masked, name) for name in self.__struct_fields__}
+        return {name: v if isinstance(v, str) else msgspec.json.encode(v).decode() for name, v in values.items()}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, str]) -> Self:
+        """Reads :meth:`to_metadata`. Unknown keys are ignored. Raises :class:`LogError` for a newer log or a malformed record."""
+        try:
+            version = int(metadata.get("log_version", "0"))
+        except ValueError:
+            version = 0
+        if version > LOG_VERSION:
+            raise LogError(
+                f"written by vehicled {metadata.get('vehicled_version', 'of a later date')} as log version {version}; "
+                f"this one reads versions up to {LOG_VERSION}: update vehicled to read it"
+            )
+        values: dict[str, Any] = {}
+        try:
+            for spec in msgspec.structs.fields(cls):
+                if spec.name in metadata:
+                    text = metadata[spec.name]
+                    values[spec.name] = text if spec.type is str else msgspec.json.decode(text.encode(), type=spec.type)
+            return msgspec.convert(values, cls)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise LogError(f"the header record cannot be read: {error}") from error
+
+
+class Attachment(Struct, frozen=True):
+    """A file carried in the log: the profile's text, the course."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+# ------------------------------------------------------------------ names of files
+
+_NAME = re.compile(r"^[a-z0-9_-]+_\d{8}T\d{6}Z_[0-9a-f]{6}(?:_part(?P<part>\d+))?\.mcap$")
+_STAMP = re.compile(r"_(\d{8}T\d{6}Z_[0-9a-f]{6})(?:_part(\d+))?\.mcap$")
+
+
+def log_stem(profile: str, course: str, start_wall_ns: int, run_id: str) -> str:
+    """``<profile>_<course>_<YYYYmmddTHHMMSSZ>_<6 hex of the run id>``; a course given as a file counts by its name."""
+    stamp = datetime.fromtimestamp(start_wall_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{_slug(profile)}_{_slug(course)}_{stamp}_{run_id[:6].lower()}"
+
+
+def part_name(stem: str, part: int) -> str:
+    """File name of a part; the first has no number."""
+    return f"{stem}.mcap" if part == 1 else f"{stem}_part{part}.mcap"
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file name is one that we give, so that the quota may remove it."""
+    return _NAME.match(name) is not None
+
+
+def age_key(name: str) -> tuple[str, int]:
+    """Sort key of a log name: oldest run first, parts in order."""
+    found = _STAMP.search(name)
+    return (found.group(1), int(found.group(2) or 1)) if found else ("", 0)
+
+
+def _slug(text: str) -> str:
+    base = re.split(r"[/\\]", text)[-1].rsplit(".", 1)[0] if re.search(r"[/\\.]", text) else text
+    return re.sub(r"[^a-z0-9]+", "_", base.lower()).strip("_")[:60] or "unnamed"
+
+
+# ------------------------------------------------------------------ secrets
+
+_KEY = r"[\w.-]*(?:password|passwd|passphrase|secret|token|api_?key)"
+_ASSIGNED = re.compile(rf"(?i)(\b{_KEY}[\"']?[ \t]*[=:][ \t]*)(\"[^\"\n]*\"|'[^'\n]*'|[^\s,}}\]]+)")
+_IN_URL = re.compile(r"(\w+://)[^/@\s\"']+@")
+_FLAG = re.compile(rf"(?i)^--?{_KEY}$")
+_REFERENCE = re.compile(r"^[\"']?(?:file|credential|env):")
+MASK = "***"
+
+
+def redact(text: str) -> str:
+    """Text with values of secret-looking keys and user names in URLs masked. References (``file:``, ``credential:``) stay."""
+    text = _ASSIGNED.sub(lambda m: m.group(0) if _REFERENCE.match(m.group(2)) else f'{m.group(1)}"{MASK}"', text)
+    return _IN_URL.sub(rf"\g<1>{MASK}@", text)
+
+
+def redact_arguments(argv: Sequence[str]) -> list[str]:
+    """Command line with secrets masked, also those that stand alone after their flag."""
+    result: list[str] = []
+    for argument in argv:
+        after_flag = bool(result) and _FLAG.match(result[-1]) is not None
+        result.append(MASK if after_flag else redact(argument))
+    return result

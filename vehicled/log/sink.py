@@ -1,0 +1,204 @@
+"""The loop's side of the log: packs messages into chunks and queues them for the pipe. Pure; never blocks, never raises.
+
+Recording is an append to a buffer. A chunk is closed when it has grown to ``CHUNK_BYTES`` or when :meth:`LogSink.flush` finds it
+``CHUNK_AGE_NS`` old; the closed buffer itself becomes the frame, so that nothing is copied on the loop.
+
+Overload. Derived topics are dropped first, a chunk at a time, between an event ``log_dropping`` and an event ``log_dropped`` with
+the counts. The journal has its own, larger bound; when even that overflows the run cannot be replayed beyond that point:
+``not_replayable_after_ns`` is set and the event ``not_replayable_after`` stands in the log.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.log.frames import HEAD, Kind
+from vehicled.log.outbox import Outbox
+from vehicled.log.schema import CHANNELS, Stream
+from vehicled.messages import Event, Message
+from vehicled.ros.cdr import CdrError, packer
+
+CHUNK_BYTES = 64 * 1024
+CHUNK_AGE_NS = 500_000_000
+JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024
+DERIVED_LIMIT_BYTES = 4 * 1024 * 1024
+
+_RECORD = struct.Struct("<BQHIQQ")
+"""MCAP message record up to its data: opcode, length, channel, sequence, log time, publish time."""
+_OPCODE = 5
+_FIXED = 22
+"""Bytes of a message record that its length counts, besides the data."""
+_WRAP = 0xFFFFFFFF
+
+
+class Losses(Struct):
+    """What of one class of streams was not kept."""
+
+    records: int = 0
+    bytes: int = 0
+    episodes: int = 0
+    since_ns: int | None = None
+    """Start of the present episode."""
+    episode_records: int = 0
+    episode_bytes: int = 0
+
+
+class _Buffer:
+    """The open chunk of one stream. Begins with room for the head of its frame."""
+
+    __slots__ = ("complete_to_ns", "data", "records", "stream")
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.data = bytearray(HEAD.size)
+        self.records = 0
+        self.complete_to_ns = 0
+        """Everything up to here has been handed over."""
+
+
+class LogSink:
+    """Takes messages, gives frames to :attr:`outbox`. Order of calls is the order of the journal."""
+
+    def __init__(
+        self,
+        offset_ns: int,
+        *,
+        journal_limit_bytes: int = JOURNAL_LIMIT_BYTES,
+        derived_limit_bytes: int = DERIVED_LIMIT_BYTES,
+    ) -> None:
+        """``offset_ns``: UTC minus the clock of the messages, see :class:`~vehicled.log.schema.RunHeader`."""
+        self._offset_ns = offset_ns
+        self.outbox = Outbox(journal_limit_bytes, derived_limit_bytes)
+        self._buffers = [_Buffer(stream) for stream in Stream]
+        self._routes: dict[type[Message], tuple[Callable[[Any], bytes], int, _Buffer]] = {
+            kind: (packer(kind), channel.id, self._buffers[channel.stream]) for kind, channel in CHANNELS.items()
+        }
+        self._sequence = 0
+        self._flush_due_ns = 0
+        self._stopped = False
+        self._misfits: set[type[Message]] = set()
+        self.journal_losses = Losses()
+        self.derived_losses = Losses()
+        self.unpackable = 0
+        """Messages whose values did not fit their fields; the first of each type is an event."""
+        self.not_replayable_after_ns: int | None = None
+        """Set once the journal has a gap."""
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """Keep one message, stamped with the daemon's clock."""
+        if self._stopped:
+            return
+        pack, channel, buffer = self._routes[type(message)]
+        try:
+            payload = pack(message)
+            t_ns = log_time_ns + self._offset_ns
+            self._sequence = sequence = (self._sequence + 1) & _WRAP
+            data = buffer.data
+            data += _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, sequence, t_ns, t_ns)
+        except (CdrError, struct.error) as error:
+            self._misfit(message, log_time_ns, error)
+            return
+        data += payload
+        buffer.records += 1
+        if len(data) >= CHUNK_BYTES:
+            self._close(buffer, log_time_ns)
+
+    def flush(self, now_ns: int) -> None:
+        """Close the chunks if the last time is ``CHUNK_AGE_NS`` ago. Cheap when nothing is due: call it every time round."""
+        if now_ns >= self._flush_due_ns:
+            self.close_chunks(now_ns)
+
+    def close_chunks(self, now_ns: int) -> None:
+        """Close all chunks now."""
+        self._flush_due_ns = now_ns + CHUNK_AGE_NS
+        for buffer in self._buffers:
+            if buffer.records:
+                self._close(buffer, now_ns)
+            else:
+                buffer.complete_to_ns = now_ns
+
+    def finish(self, now_ns: int) -> None:
+        """Close all chunks; episodes of loss that still last are accounted for in the log."""
+        for losses, lossless in ((self.derived_losses, False), (self.journal_losses, True)):
+            if losses.since_ns is not None:
+                self._end_episode(losses, lossless, now_ns)
+        self.close_chunks(now_ns)
+
+    def stop(self) -> None:
+        """Keep nothing from now on: the writer is gone."""
+        self._stopped = True
+        self.outbox.clear()
+        for buffer in self._buffers:
+            buffer.data = bytearray(HEAD.size)
+            buffer.records = 0
+
+    # ------------------------------------------------------------------ chunks and losses
+
+    def _close(self, buffer: _Buffer, now_ns: int) -> None:
+        frame, records = buffer.data, buffer.records
+        buffer.data = bytearray(HEAD.size)
+        buffer.records = 0
+        HEAD.pack_into(frame, 0, len(frame) - HEAD.size, Kind.RECORDS)
+        lossless = buffer.stream is not Stream.DERIVED
+        losses = self.journal_losses if lossless else self.derived_losses
+        if self.outbox.offer(frame, lossless=lossless):
+            buffer.complete_to_ns = now_ns
+            if losses.since_ns is not None:
+                self._end_episode(losses, lossless, now_ns)
+            return
+        if losses.since_ns is None:
+            self._begin_episode(losses, lossless, buffer.complete_to_ns, now_ns)
+        losses.records += records
+        losses.bytes += len(frame)
+        losses.episode_records += records
+        losses.episode_bytes += len(frame)
+
+    def _begin_episode(self, losses: Losses, lossless: bool, complete_to_ns: int, now_ns: int) -> None:
+        losses.since_ns = complete_to_ns
+        losses.episodes += 1
+        losses.episode_records = losses.episode_bytes = 0
+        if not lossless:
+            self._event("warning", "log_dropping", now_ns, {"streams": "derived", "complete_to_ns": complete_to_ns})
+            return
+        first = self.not_replayable_after_ns is None
+        if first:
+            self.not_replayable_after_ns = complete_to_ns
+        # Beside the full queue, or there would be no trace of the gap in a log that never recovers.
+        name = "not_replayable_after" if first else "journal_dropping"
+        self._event("error", name, now_ns, {"streams": "journal", "complete_to_ns": complete_to_ns}, forced=True)
+
+    def _end_episode(self, losses: Losses, lossless: bool, now_ns: int) -> None:
+        counts = {
+            "streams": "journal" if lossless else "derived",
+            "records": losses.episode_records,
+            "bytes": losses.episode_bytes,
+            "from_ns": losses.since_ns,
+            "to_ns": now_ns,
+        }
+        losses.since_ns = None
+        self._event("error" if lossless else "warning", "journal_dropped" if lossless else "log_dropped", now_ns, counts)
+
+    def _event(self, level: str, name: str, now_ns: int, fields: dict[str, Any], *, forced: bool = False) -> None:
+        event = Event(now_ns, level, name, msgspec.json.encode(fields).decode())
+        if not forced:
+            self.record(event, now_ns)
+            return
+        # A frame of its own, past the bound.
+        buffer = _Buffer(Stream.JOURNAL)
+        pack, channel, _ = self._routes[Event]
+        payload = pack(event)
+        t_ns = now_ns + self._offset_ns
+        self._sequence = (self._sequence + 1) & _WRAP
+        buffer.data += _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, self._sequence, t_ns, t_ns) + payload
+        HEAD.pack_into(buffer.data, 0, len(buffer.data) - HEAD.size, Kind.RECORDS)
+        self.outbox.offer(buffer.data, lossless=True, forced=True)
+
+    def _misfit(self, message: Message, log_time_ns: int, error: Exception) -> None:
+        self.unpackable += 1
+        kind = type(message)
+        if kind not in self._misfits and 0 <= log_time_ns + self._offset_ns < 2**63:
+            self._misfits.add(kind)
+            self._event("error", "log_unpackable", log_time_ns, {"message": kind.__name__, "reason": str(error)})
