@@ -1,0 +1,79 @@
+"""Runs the command line as users do: as a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Daemon:
+    """A running ``vehicled sim``."""
+
+    def __init__(self, arguments: list[str], folder: Path) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "vehicled", "sim", "--json", "--log", str(folder), *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_until_driving(self, within_s: float = 30.0) -> None:
+        """Until the progress line says so: the scenario has armed the vehicle and it drives."""
+        assert self.process.stderr is not None
+        end = time.monotonic() + within_s
+        while time.monotonic() < end:
+            line = self.process.stderr.readline()
+            if line.rstrip().endswith("auto"):
+                return
+            assert line, f"the daemon ended before it drove: {self.end()}"
+        raise AssertionError("the vehicle does not drive")
+
+    def simulator_pid(self) -> int:
+        """Process id of its simulator."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        for pid in children:
+            if b"sim_backend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return int(pid)
+        raise AssertionError("no simulator process")
+
+    def end(self, within_s: float = 60.0) -> tuple[int, dict[str, Any], str]:
+        """Exit status, result, and what it said."""
+        out, said = self.process.communicate(timeout=within_s)
+        return self.process.returncode, json.loads(out) if out.strip() else {}, said
+
+    def log(self) -> Path:
+        """The newest log."""
+        return max(self.folder.glob("*.mcap"), key=lambda path: path.stat().st_mtime_ns)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+    """Starts daemons; whatever still runs at the end of the test is killed."""
+    daemons: list[Daemon] = []
+
+    def run(*arguments: str) -> Daemon:
+        daemons.append(Daemon(list(arguments), tmp_path))
+        return daemons[-1]
+
+    yield run
+    for daemon in daemons:
+        if daemon.process.poll() is None:
+            os.kill(daemon.process.pid, signal.SIGKILL)
+        daemon.process.communicate()
+
+
+@pytest.fixture
+def drive(start: Callable[..., Daemon]) -> Callable[..., tuple[int, dict[str, Any], str]]:
+    """Runs a drive to its end: exit status, result, and what it said."""
+    return lambda *arguments: start(*arguments).end(120.0)

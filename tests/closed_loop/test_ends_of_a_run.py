@@ -1,0 +1,140 @@
+"""How runs end when something or somebody ends them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.closed_loop.conftest import ROOT, Daemon
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc")
+
+Start = Callable[..., Daemon]
+
+# These tests are about ends of runs; a machine that stalls for a while must not add one of its own.
+PATIENT = ("--clock", "wall", "--set", "limits.imu_silence_s=1", "--set", "limits.estimate_silence_s=1")
+
+
+def gone(pid: int, within_s: float = 5.0) -> bool:
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("clock", ["wall", "lockstep"])
+def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str) -> None:
+    daemon = start(*PATIENT, "--clock", clock)
+    daemon.wait_until_driving()
+    os.kill(daemon.simulator_pid(), signal.SIGKILL)
+    status, result, _ = daemon.end()
+    assert status == 1
+    assert "the simulator is gone" in result["why"]
+    assert "the brake was commanded" in result["why"]
+
+
+def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: Start) -> None:
+    daemon = start(*PATIENT)
+    daemon.wait_until_driving()
+    pid = daemon.simulator_pid()
+    os.kill(pid, signal.SIGSTOP)
+    status, result, _ = daemon.end()
+    assert status == 1
+    assert "silent" in result["why"]
+    assert gone(pid)
+
+
+@pytest.mark.parametrize("clock", ["wall", "lockstep"])
+def test_ctrl_c_stops_the_vehicle_and_leaves_nothing_behind(start: Start, clock: str) -> None:
+    daemon = start(*PATIENT, "--clock", clock)
+    daemon.wait_until_driving()
+    pid = daemon.simulator_pid()
+    os.kill(daemon.process.pid, signal.SIGINT)
+    status, result, _ = daemon.end()
+    assert status == 130
+    assert "Ctrl-C" in result["why"]
+    assert "stands" in result["why"]
+    assert gone(pid)
+
+
+def test_ctrl_c_twice_does_not_wait_for_the_vehicle(start: Start) -> None:
+    daemon = start(*PATIENT)
+    daemon.wait_until_driving()
+    os.kill(daemon.process.pid, signal.SIGINT)
+    time.sleep(0.05)
+    os.kill(daemon.process.pid, signal.SIGINT)
+    status, result, _ = daemon.end()
+    assert status == 130
+    assert "twice" in result["why"]
+
+
+def test_a_killed_daemon_leaves_a_readable_log_and_no_simulator(start: Start) -> None:
+    daemon = start(*PATIENT)
+    daemon.wait_until_driving()
+    pid = daemon.simulator_pid()
+    time.sleep(1.0)
+    killed_ns = time.time_ns()
+    daemon.process.kill()
+    daemon.process.wait()
+    assert gone(pid)
+    time.sleep(1.0)
+    from mcap.reader import make_reader
+
+    with daemon.log().open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    assert summary is not None, "the writer has finished the file by itself"
+    assert summary.statistics is not None
+    assert killed_ns - summary.statistics.message_end_time < 1_000_000_000
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_wall_time_runs_on_either_backend(start: Start, backend: str) -> None:
+    status, result, said = start(*PATIENT, "--async-backend", backend, "--duration", "3").end()
+    assert status == 1, said
+    assert "time limit" in result["why"]
+    assert result["driven_m"] > 0.5
+    assert result["cross_track_m"]["mean"] < 0.1
+
+
+@pytest.mark.parametrize("clock", ["wall", "lockstep"])
+def test_a_simulator_on_another_machine(start: Start, clock: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    simulator = subprocess.Popen(
+        [sys.executable, "-m", "vehicled", "simulator", "--listen", f"tcp:127.0.0.1:{port}", "--course", "circle_r5_ccw"], cwd=ROOT
+    )
+    try:
+        status = 2
+        result: dict[str, Any] = {}
+        end = time.monotonic() + 20
+        # The simulator needs a moment before it listens; until then the daemon says that nobody answers.
+        while status == 2 and time.monotonic() < end:
+            options = (
+                *PATIENT,
+                "--connect",
+                f"tcp:127.0.0.1:{port}",
+                "--course",
+                "circle_r5_ccw",
+                "--clock",
+                clock,
+                "--duration",
+                "3",
+            )
+            status, result, said = start(*options).end()
+            assert "Traceback" not in said
+        assert "time limit" in result["why"]
+        assert result["driven_m"] > 0.5
+        assert simulator.wait(5) == 0
+    finally:
+        simulator.kill()
+        simulator.wait()

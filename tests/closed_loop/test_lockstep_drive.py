@@ -1,0 +1,69 @@
+"""Whole drives in lockstep: daemon and simulator as two processes, as ``make sim`` runs them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Drive = Callable[..., tuple[int, dict[str, Any], str]]
+
+
+def test_the_lap_finishes_within_its_tolerance(drive: Drive) -> None:
+    status, result, _ = drive("--course", "lot17", "--seed", "7", "--quiet")
+    assert status == 0
+    assert result["finished"]
+    assert result["driven_m"] > 205
+    assert result["cross_track_m"]["mean"] < 0.10
+    assert result["estimate_position_m"]["mean"] < 0.05
+    assert all(task["misses"] == task["skips"] == 0 for task in result["tasks"])
+
+
+@pytest.mark.parametrize("course", ["lot17_two_speed", "circle_r5_ccw", "double_lane_change", "square", "figure_eight"])
+def test_other_courses_finish(drive: Drive, course: str) -> None:
+    status, result, said = drive("--course", course, "--quiet", "--no-log")
+    assert status == 0, result["why"] + said
+    assert result["cross_track_m"]["mean"] < 0.15
+
+
+def test_same_seed_same_digest_with_and_without_a_log(drive: Drive) -> None:
+    options = ("--course", "circle_r5_ccw", "--duration", "12", "--quiet")
+    first = drive(*options, "--seed", "3")[1]
+    again = drive(*options, "--seed", "3")[1]
+    unlogged = drive(*options, "--seed", "3", "--no-log")[1]
+    other = drive(*options, "--seed", "4")[1]
+    assert first["frames"] > 1000
+    assert first["digest"] == again["digest"] == unlogged["digest"]
+    assert first["digest"] != other["digest"]
+    assert first["log"]
+    assert not unlogged["log"]
+
+
+def test_a_rate_can_be_overridden(drive: Drive) -> None:
+    _, result, _ = drive("--course", "circle_r5_ccw", "--duration", "10", "--set", "tasks.control.rate_hz=60", "--quiet")
+    releases = {task["name"]: task["releases"] for task in result["tasks"]}
+    assert releases["control"] == pytest.approx(60 * result["run_s"], abs=2)
+    assert releases["actuation"] == pytest.approx(100 * result["run_s"], abs=2)
+
+
+def test_declared_overload_is_seen_and_attributed(drive: Drive) -> None:
+    _, result, said = drive(
+        "--duration", "8", "--set", "tasks.fusion.declared_us=4500", "--set", "tasks.fusion.deadline_ms=4", "--quiet"
+    )
+    fusion = next(task for task in result["tasks"] if task["name"] == "fusion")
+    assert fusion["misses"] > 1000
+    assert set(fusion["causes"]) == {"declared"}
+    assert "deadlines missed in a row" in said, "the vehicle is slowed and says why"
+
+
+def test_a_vehicle_that_cannot_follow_is_stopped_and_says_why(drive: Drive) -> None:
+    # The twin hardly steers, so the first bends carry it out of the corridor.
+    status, result, _ = drive("--set", "sim.steering.gain_rad=0.02", "--set", "limits.corridor_m=0.5", "--quiet")
+    assert status == 1
+    assert not result["finished"]
+    assert "off the course" in result["why"]
+
+
+def test_a_twin_without_gnss_never_arms(drive: Drive) -> None:
+    status, result, _ = drive("--set", "devices.gnss.rate_hz=10", "--set", "sim.gnss.latency_ms=60000", "--quiet", "--no-log")
+    assert status == 1
+    assert "gnss is silent" in result["why"]

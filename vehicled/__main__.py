@@ -1,0 +1,7 @@
+"""``python -m vehicled``."""
+
+import sys
+
+from vehicled.cli import main
+
+sys.exit(main())

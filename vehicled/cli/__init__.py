@@ -1,0 +1,123 @@
+"""The command line: ``vehicled <command>``. Imports are lazy, because starting fast is part of being pleasant."""
+
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+# One BLAS thread, decided before numpy is loaded by anyone: its helper threads would only disturb the loop, and results must
+# not depend on how many cores there are.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+USAGE_STATUS = 2
+"""Exit status for input that cannot be used."""
+
+
+def _parser() -> ArgumentParser:
+    from vehicled import __version__
+
+    parser = ArgumentParser(prog="vehicled", description="Real-time daemon for small autonomous ground vehicles.")
+    parser.add_argument("--version", action="version", version=f"vehicled {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    sim = commands.add_parser(
+        "sim", help="drive a course in simulation", description="Drive a course against the simulator process."
+    )
+    _profile_arguments(sim)
+    sim.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
+    sim.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
+    sim.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    sim.add_argument("--clock", choices=("lockstep", "wall"), default="lockstep", help="who owns time (default lockstep)")
+    sim.add_argument("--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)")
+    sim.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
+    sim.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
+    sim.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
+    sim.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
+    sim.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
+    sim.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 5 lockstep, 0.5 wall)")
+    sim.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
+    sim.add_argument("--json", action="store_true", help="print the result as JSON")
+    sim.add_argument("--quiet", action="store_true", help="no progress, no events below a warning")
+    sim.set_defaults(run="vehicled.cli.sim:run")
+
+    run = commands.add_parser(
+        "run",
+        help="run the daemon",
+        description="Run the daemon on the wall clock until it is stopped; what the systemd unit starts.",
+    )
+    _profile_arguments(run)
+    run.add_argument(
+        "--connect", metavar="URL", required=True, help="where its devices are: unix:PATH or tcp:HOST:PORT of a simulator"
+    )
+    run.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
+    run.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 0.5)")
+    run.set_defaults(run="vehicled.cli.sim:serve")
+
+    simulator = commands.add_parser("simulator", help="run the simulator for a daemon on another machine")
+    _profile_arguments(simulator)
+    simulator.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    simulator.add_argument("--listen", metavar="URL", required=True, help="unix:PATH or tcp:HOST:PORT")
+    simulator.set_defaults(run="vehicled.cli.sim:simulator")
+
+    check = commands.add_parser("check", help="check profiles or course files and name every mistake")
+    check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
+    check.set_defaults(run="vehicled.cli.catalog:check")
+
+    profiles = commands.add_parser("profiles", help="list the profiles")
+    profiles.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
+    profiles.set_defaults(run="vehicled.cli.catalog:profiles")
+
+    courses = commands.add_parser("courses", help="list the courses")
+    courses.set_defaults(run="vehicled.cli.catalog:courses")
+
+    log = commands.add_parser("log", help="look into a log").add_subparsers(dest="log_command", metavar="COMMAND", required=True)
+    info = log.add_parser("info", help="what a log holds")
+    timing = log.add_parser("timing", help="where the time went: lateness, response, misses and their causes, per task")
+    recover = log.add_parser("recover", help="repair the log of a machine that died")
+    for command in (info, timing, recover):
+        command.add_argument("file", metavar="RUN.mcap")
+    for command in (info, timing):
+        command.add_argument("--json", action="store_true", help="print JSON")
+    recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN.recovered.mcap)")
+    info.set_defaults(run="vehicled.cli.log:info")
+    timing.set_defaults(run="vehicled.cli.log:timing")
+    recover.set_defaults(run="vehicled.cli.log:recover")
+    return parser
+
+
+def _profile_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--profile", default="art", metavar="P", help="profile: a name or a .toml file (default art)")
+    parser.add_argument("--course", metavar="C", help="course: a name or a path file (default: the profile's)")
+    parser.add_argument("--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the profile; repeatable")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < 1e6:
+        raise ValueError(text)
+    return value
+
+
+_seconds.__name__ = "number of seconds"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point. Returns the exit status; a mistake in the input is a message, never a traceback."""
+    arguments = _parser().parse_args(argv)
+    from importlib import import_module
+
+    module, _, name = arguments.run.partition(":")
+    from vehicled.cli.errors import expected_errors
+
+    try:
+        status: int = getattr(import_module(module), name)(arguments)
+    except expected_errors() as error:
+        print(f"vehicled: {error}", file=sys.stderr)
+        return USAGE_STATUS
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): not a failure of ours, and nothing to tell it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status

@@ -1,0 +1,13 @@
+"""The errors that are the user's to mend: shown as a message, without a traceback."""
+
+
+def expected_errors() -> tuple[type[Exception], ...]:
+    """Exception types that carry their place and their cure in their text."""
+    from vehicled.app import SetupError
+    from vehicled.link import LinkError
+    from vehicled.log.errors import LogError
+    from vehicled.paths.errors import CourseError
+    from vehicled.profile import ProfileError
+    from vehicled.registry import UnknownNameError
+
+    return (SetupError, LinkError, LogError, CourseError, ProfileError, UnknownNameError)

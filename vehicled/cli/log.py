@@ -1,0 +1,33 @@
+"""``vehicled log info | timing | recover``."""
+
+import sys
+from argparse import Namespace
+
+
+def info(arguments: Namespace) -> int:
+    """What a log holds."""
+    from vehicled.log.info import info
+
+    found = info(arguments.file)
+    print(found.to_json() if arguments.json else found.to_text())
+    return 0
+
+
+def timing(arguments: Namespace) -> int:
+    """Where the time went; status 1 when a budget is exceeded."""
+    from vehicled.log.timing import timing
+
+    found = timing(arguments.file)
+    print(found.to_json() if arguments.json else found.to_text())
+    for line in found.exceeded:
+        print(f"budget exceeded: {line}", file=sys.stderr)
+    return 1 if found.exceeded else 0
+
+
+def recover(arguments: Namespace) -> int:
+    """Repair a log; the original is left as it is."""
+    from vehicled.log.recover import recover
+
+    report = recover(arguments.file, arguments.output)
+    print(report.to_text())
+    return 0

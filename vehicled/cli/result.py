@@ -1,0 +1,146 @@
+"""The table at the end of a run, and the same as JSON."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.cli.show import print_table
+from vehicled.executive import Executive
+from vehicled.judge import Errors, Judge
+from vehicled.runtime.run import Ending, Outcome
+
+
+class Figures(Struct, frozen=True):
+    """Mean, RMS and largest magnitude of one error."""
+
+    mean: float
+    rms: float
+    max: float
+
+    @classmethod
+    def of(cls, errors: Errors) -> "Figures":
+        """Figures of an account; NaN where nothing was counted."""
+        return cls(errors.mean, errors.rms, errors.max if errors.n else float("nan"))
+
+
+class TaskHealth(Struct, frozen=True):
+    """Deadline health of one task."""
+
+    name: str
+    releases: int
+    misses: int
+    skips: int
+    longest_miss_run: int
+    response_p50_ns: int
+    response_p99_ns: int
+    causes: dict[str, int]
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a run came to. Errors are against the simulator's truth, while driving by itself."""
+
+    finished: bool
+    why: str
+    profile: str
+    course: str
+    controller: str
+    estimator: str
+    clock: str
+    link: str
+    seed: int
+    driven_m: float
+    course_m: float
+    driving_s: float
+    cross_track_m: Figures
+    heading_rad: Figures
+    speed_mps: Figures
+    estimate_position_m: Figures
+    estimate_yaw_rad: Figures
+    estimate_speed_mps: Figures
+    tasks: list[TaskHealth]
+    run_s: float
+    """Time of the run on the daemon's clock."""
+    wall_s: float
+    digest: str
+    frames: int
+    log: str
+    """Path of the log; empty when none was written."""
+    log_problem: str
+
+    @property
+    def real_time_factor(self) -> float:
+        """Seconds of the run per second of the wall."""
+        return self.run_s / self.wall_s if self.wall_s > 0 else float("nan")
+
+    def to_json(self) -> str:
+        """As JSON; figures that do not exist are null."""
+        data: dict[str, Any] = msgspec.to_builtins(self) | {"real_time_factor": self.real_time_factor}
+        return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+
+    def show(self) -> None:
+        """Print the table."""
+        verdict = "finished" if self.finished else "NOT finished"
+        rows = [
+            ["result", f"{verdict}: {self.why}"],
+            ["driven", f"{self.driven_m:.1f} of {self.course_m:.1f} m in {self.driving_s:.1f} s"],
+            ["cross-track error", _metres(self.cross_track_m)],
+            ["heading error", _line(self.heading_rad, "rad", 4)],
+            ["speed error", _line(self.speed_mps, "m/s", 3)],
+            ["estimate: position", _metres(self.estimate_position_m)],
+            ["estimate: heading", _line(self.estimate_yaw_rad, "rad", 4)],
+            ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
+            ["deadlines", _health(self.tasks)],
+            ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
+            ["digest", f"{self.digest} ({self.frames} actuator frames)"],
+            ["log", self.log_problem or self.log or "none written"],
+        ]
+        title = f"{self.profile} on {self.course}, {self.controller}, {self.link}, {self.clock}, seed {self.seed}"
+        print_table(title, ["", ""], rows)
+
+
+def figures_of(judge: Judge) -> dict[str, Figures]:
+    """All figures of the judge by their name in :class:`Result`."""
+    names = ("cross_track_m", "heading_rad", "speed_mps", "estimate_position_m", "estimate_yaw_rad", "estimate_speed_mps")
+    return {name: Figures.of(getattr(judge, name)) for name in names}
+
+
+def health_of(executive: Executive) -> list[TaskHealth]:
+    """Deadline health of every task."""
+    rows = []
+    for index, spec in enumerate(executive.table):
+        stats = executive.stats(index)
+        p50, p99 = stats.response.quantiles_ns((0.5, 0.99))
+        causes = {cause.name.lower(): count for cause, count in sorted(stats.causes.items())}
+        rows.append(TaskHealth(spec.name, stats.n, stats.misses, stats.skips, stats.longest_miss_run, p50, p99, causes))
+    return rows
+
+
+def exit_status(ending: Ending, finished: bool) -> int:
+    """0 only for a course driven to its end by the truth as well as by the estimate."""
+    if ending.outcome is Outcome.FINISHED and not finished:
+        return int(Outcome.NOT_FINISHED)
+    return int(ending.outcome)
+
+
+def _line(figures: Figures, unit: str, digits: int) -> str:
+    return f"mean {figures.mean:.{digits}f}  RMS {figures.rms:.{digits}f}  max {figures.max:.{digits}f} {unit}"
+
+
+def _metres(figures: Figures) -> str:
+    return _line(figures, "m", 3)
+
+
+def _health(tasks: list[TaskHealth]) -> str:
+    releases = sum(task.releases for task in tasks)
+    misses, skips = sum(task.misses for task in tasks), sum(task.skips for task in tasks)
+    if not misses and not skips:
+        return f"all met: {releases} releases, no miss, no skip"
+    worst = max(tasks, key=lambda task: task.misses)
+    causes: dict[str, int] = {}
+    for task in tasks:
+        for cause, count in task.causes.items():
+            causes[cause] = causes.get(cause, 0) + count
+    named = ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items(), key=lambda item: -item[1]))
+    most = f"most in {worst.name}: {worst.misses}, {worst.longest_miss_run} in a row"
+    return f"{misses} missed, {skips} skipped of {releases} ({named}); {most}"

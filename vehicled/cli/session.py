@@ -1,0 +1,255 @@
+"""One run of the daemon, put together: profile, course, link, log, machine, pump. Used by every command that drives."""
+
+import gc
+import platform
+import secrets
+import signal
+import socket
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from types import FrameType
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from vehicled import __version__
+from vehicled.app import SetupError, Wiring, build, course_message, declared_stopwatch, wire
+from vehicled.journal import Router
+from vehicled.log.fingerprint import numeric_fingerprint
+from vehicled.log.pipe import LogResult, WriterProcess
+from vehicled.log.schema import Attachment, RunHeader, TaskRow
+from vehicled.machine import PIPELINE, Machine
+from vehicled.messages import Message
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
+from vehicled.ports import NEVER_NS
+from vehicled.profile import Loaded, load
+from vehicled.runtime import realtime
+from vehicled.runtime.connection import Link
+from vehicled.runtime.evidence import WallStopwatch, WallWitness
+from vehicled.runtime.lockstep import run_lockstep
+from vehicled.runtime.loop import new_event_loop
+from vehicled.runtime.run import Ending, Run
+from vehicled.runtime.wall import HOLDERS, WallPump
+
+LINK_TIMEOUT_S = {"lockstep": 5.0, "wall": 0.5}
+_GREETING_TIMEOUT_S = 15.0
+
+LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
+"""Virtual time needs no privileges; the collector is spared what lives as long as the run all the same."""
+
+Tap = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
+"""Message types, and who listens to them besides the log."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What is to be driven, checked: everything that can be wrong with the arguments has been found by now."""
+
+    loaded: Loaded
+    course: Course
+    wiring: Wiring
+    clock: str
+    link: str
+    seed: int
+    overrides: list[str]
+    link_timeout_s: float
+    backend: str
+
+    @classmethod
+    def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
+        """From the command line. Raises the errors of profile, course and set-up."""
+        overrides = list(arguments.set)
+        for table in ("controller", "estimator"):
+            name = getattr(arguments, table, None)
+            if name:
+                overrides.append(f"{table}.name={name}")
+        loaded = load(arguments.profile, overrides)
+        return cls(
+            loaded=loaded,
+            course=load_course(arguments.course or loaded.profile.course).repeated(arguments.laps),
+            wiring=wire(loaded.profile, link),
+            clock=clock,
+            link=link,
+            seed=seed,
+            overrides=overrides,
+            link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
+            backend=backend,
+        )
+
+
+class NoLog:
+    """Stands in for the writer of a run without a log."""
+
+    def pump(self, now_ns: int) -> None:
+        """Nothing waits."""
+
+
+class Drive(Struct, frozen=True):
+    """What a drive came to."""
+
+    ending: Ending
+    machine: Machine
+    started_ns: int
+    wall_s: float
+    log: LogResult | None
+    log_problem: str
+
+
+def drive(
+    plan: Plan,
+    sock: socket.socket,
+    *,
+    until_s: float | None,
+    patience_s: float | None,
+    log_folder: str | None,
+    taps: Sequence[Tap],
+    progress: Callable[[Machine, int], None] | None = None,
+    on_ready: Callable[[], object] | None = None,
+) -> Drive:
+    """Run the daemon on a connected link until it ends. ``log_folder`` None writes no log.
+
+    Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
+    written; from then on everything is an :class:`Ending`.
+    """
+    link = Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S)
+    sock.settimeout(plan.link_timeout_s)
+    lockstep = plan.clock == "lockstep"
+    started_ns = link.hello.start_ns if lockstep else time.monotonic_ns()
+    witness = None if lockstep else WallWitness(HOLDERS)
+    stopwatch = declared_stopwatch(plan.wiring) if lockstep else WallStopwatch()
+    router = Router()
+    machine = build(plan.loaded.profile, plan.course, plan.wiring, stopwatch, router, witness, virtual=lockstep)
+    # After everything long-lived has been made, because set-up freezes it for the garbage collector.
+    report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
+    writer = _open_log(plan, log_folder, started_ns, report) if log_folder is not None else None
+    if writer is not None:
+        router.log_to(writer.sink)
+    for types, record in taps:
+        router.tap(types, record)
+    router.record(course_message(plan.course, started_ns), started_ns)
+    run = Run(
+        machine,
+        writer or NoLog(),
+        until_ns=NEVER_NS if until_s is None else started_ns + round(until_s * 1e9),
+        patience_ns=NEVER_NS if patience_s is None else round(patience_s * 1e9),
+        progress=None if progress is None else lambda now_ns: progress(machine, now_ns),
+    )
+    begin_ns = time.monotonic_ns()
+    try:
+        if on_ready is not None:
+            on_ready()
+        if witness is None:
+            with _interrupts(run):
+                ending = run_lockstep(machine, link, run)
+        else:
+            ending = _run_wall(plan, WallPump(machine, link, run, witness, router, plan.link_timeout_s))
+    except BaseException:
+        # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
+        with suppress(Exception):
+            run.lost("the daemon crashed", time.monotonic_ns() if witness is not None else begin_ns)
+        raise
+    finally:
+        link.close("the run is over")
+        gc.unfreeze()
+        if witness is not None:
+            witness.close()
+    wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
+    end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
+    log = None if writer is None else writer.close(end, ending.now_ns)
+    return Drive(ending, machine, started_ns, wall_s, log, log.failure if log is not None else "")
+
+
+def _run_wall(plan: Plan, pump: WallPump) -> Ending:
+    if plan.backend == "trio":
+        try:
+            import trio  # noqa: F401  (anyio would fail later and in other words)
+        except ImportError:
+            raise SetupError("--async-backend trio needs trio: pip install 'vehicled[trio]'") from None
+        return anyio.run(pump.run, backend="trio")
+    return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
+
+
+@contextmanager
+def _interrupts(run: Run) -> Iterator[None]:
+    """SIGINT and SIGTERM ask the run for a stop; a second one raises KeyboardInterrupt, which ends it at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.default_int_handler)
+        run.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _course_json(course: Course) -> bytes:
+    """The course as it was driven, so that the log needs no other file."""
+    arrays = {name: getattr(course, name).tolist() for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")}
+    datum = course.datum
+    place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
+    rest = {"name": course.name, "closed": course.closed, "length_m": course.length_m, "datum": place}
+    return msgspec.json.encode(rest | arrays)
+
+
+def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.RealtimeReport) -> WriterProcess:
+    profile = plan.loaded.profile
+    rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
+    digest, depends_on = numeric_fingerprint()
+    header = RunHeader(
+        run_id=secrets.token_hex(3),
+        start_wall_ns=time.time_ns(),
+        start_monotonic_ns=started_ns,
+        profile=profile.name,
+        course=plan.course.name,
+        tasks=[
+            TaskRow(
+                name=name,
+                rate_hz=row.rate_hz,
+                deadline_ns=plan.wiring.rates[name].deadline_ns,
+                phase_ns=plan.wiring.rates[name].phase_ns,
+                policy=row.policy,
+                criticality=row.criticality,
+                declared_ns=plan.wiring.rates[name].declared_ns,
+                max_miss_share=row.max_miss_share,
+            )
+            for name, row in rows.items()
+        ],
+        vehicled_version=__version__,
+        python_version=platform.python_version(),
+        numpy_version=version("numpy"),
+        msgspec_version=version("msgspec"),
+        fingerprint=digest,
+        fingerprint_of=depends_on,
+        profile_digest=plan.loaded.digest,
+        seed=plan.seed,
+        clock=plan.clock,
+        link=plan.link,
+        estimator=profile.estimator.name,
+        controller=profile.controller.name,
+        argv=sys.argv,
+        host=platform.node(),
+        loop="granted by the simulator" if plan.clock == "lockstep" else plan.backend,
+        realtime=report.as_dict(),
+        holders=list(HOLDERS),
+    )
+    table = profile.log
+    return WriterProcess.start(
+        header,
+        folder=folder or table.folder,
+        attachments=[
+            Attachment("profile.toml", "application/toml", plan.loaded.source.encode()),
+            Attachment("course.json", "application/json", _course_json(plan.course)),
+        ],
+        compression=table.compression,
+        rotate_mb=table.rotate_mb,
+        quota_mb=table.quota_mb,
+        blocking=plan.clock == "lockstep",
+    )

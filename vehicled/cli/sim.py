@@ -1,0 +1,174 @@
+"""``vehicled sim | run | simulator``."""
+
+import sys
+from argparse import Namespace
+from contextlib import ExitStack
+
+from vehicled.app import SetupError
+from vehicled.cli.result import Result, exit_status, figures_of, health_of
+from vehicled.cli.session import Drive, Plan, Tap, drive
+from vehicled.cli.show import Progress
+from vehicled.judge import TAPS as JUDGE_TAPS
+from vehicled.judge import Judge
+from vehicled.machine import Machine
+from vehicled.messages import ActuatorCommand, Message
+from vehicled.runtime.connection import connect
+from vehicled.runtime.events import TAPS as EVENT_TAPS
+from vehicled.runtime.events import EventLog
+from vehicled.runtime.run import START_PATIENCE_NS
+from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
+from vehicled.runtime.simulator import SimulatorProcess
+
+
+def run(arguments: Namespace) -> int:
+    """Drive a course in simulation and say how it went."""
+    plan = Plan.of(arguments, clock=arguments.clock, link=arguments.link, seed=arguments.seed, backend=arguments.async_backend)
+    if arguments.plot:
+        _require_matplotlib()
+    judge = Judge(plan.course, keep_trace=bool(arguments.plot))
+    taps: list[Tap] = [(JUDGE_TAPS, judge.record), (EVENT_TAPS, EventLog(json=False, quiet=True).record)]
+    progress = Progress()
+    length_m = plan.course.length_m
+    started_ns = 0
+
+    def show(machine: Machine, now_ns: int) -> None:
+        nonlocal started_ns
+        started_ns = started_ns or now_ns
+        if progress.due():
+            estimate = machine.estimate
+            speed = f"{estimate.speed_mps:4.2f} m/s" if estimate is not None else "no estimate yet"
+            share = min(1.0, judge.driven_m / length_m)
+            bar = "#" * round(24 * share)
+            time_s = (now_ns - started_ns) * 1e-9
+            text = (
+                f"[{bar:<24}] {judge.driven_m:6.1f} of {length_m:.1f} m  {speed}  t = {time_s:6.1f} s  {machine.mode.name.lower()}"
+            )
+            progress.show(text)
+
+    with ExitStack() as stack:
+        if arguments.connect:
+            sock = stack.enter_context(connect(arguments.connect))
+        else:
+            simulator = SimulatorProcess(
+                plan.loaded.path, plan.overrides, arguments.course or plan.loaded.profile.course, plan.seed
+            )
+            sock = stack.enter_context(simulator).sock
+        done = drive(
+            plan,
+            sock,
+            until_s=arguments.duration,
+            patience_s=START_PATIENCE_NS * 1e-9,
+            log_folder=None if arguments.no_log else (arguments.log or ""),
+            taps=taps,
+            progress=None if arguments.quiet else show,
+        )
+        progress.close()
+    result = _result(plan, done, judge)
+    if arguments.json:
+        print(result.to_json())
+    else:
+        result.show()
+    if arguments.plot:
+        from vehicled.cli.plot import plot_drive
+
+        plot_drive(plan.course, judge.trace or [], result, arguments.plot)
+        if not arguments.json:
+            print(f"drawn: {arguments.plot}")
+    return exit_status(done.ending, result.finished)
+
+
+def serve(arguments: Namespace) -> int:
+    """Run the daemon until it is stopped; events as JSON lines for the system's journal."""
+    plan = Plan.of(arguments, clock="wall", link="messages", seed=0)
+    notifier = Notifier()
+    feeder = Feeder(notifier)
+    with connect(arguments.connect) as sock:
+        done = drive(
+            plan,
+            sock,
+            until_s=None,
+            patience_s=None,
+            log_folder=arguments.log or "",
+            taps=[(EVENT_TAPS, EventLog().record), ((ActuatorCommand,), feeder.record)],
+            progress=feeder.show,
+            on_ready=lambda: notifier.ready("the machine runs"),
+        )
+    notifier.stopping(done.ending.why)
+    print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
+    return int(done.ending.outcome)
+
+
+class Feeder:
+    """Tells the service manager that actuation runs, and what the vehicle does or waits for."""
+
+    STATUS_NS = 1_000_000_000
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+        # Twice as often as asked for, as sd_watchdog_enabled(3) advises.
+        self._every_ns = watchdog_interval_ns() // 2
+        self._fed_ns = 0
+        self._status_ns = 0
+        self._status = ""
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """A command went to the actuator."""
+        if self._every_ns and log_time_ns - self._fed_ns >= self._every_ns:
+            self._fed_ns = log_time_ns
+            self._notifier.watchdog()
+
+    def show(self, machine: Machine, now_ns: int) -> None:
+        """Pass the reason of the present mode on when it has changed, once a second at most."""
+        if now_ns - self._status_ns >= self.STATUS_NS:
+            self._status_ns = now_ns
+            status = f"{machine.mode.name}: {machine.why}"
+            if status != self._status:
+                self._status = status
+                self._notifier.status(status)
+
+
+def simulator(arguments: Namespace) -> int:
+    """Run the simulator in this process."""
+    from sim_backend.__main__ import main
+
+    overrides = [word for override in arguments.set for word in ("--set", override)]
+    course = ["--course", arguments.course] if arguments.course else []
+    return main(["--profile", arguments.profile, *course, "--seed", str(arguments.seed), "--listen", arguments.listen, *overrides])
+
+
+def _result(plan: Plan, done: Drive, judge: Judge) -> Result:
+    profile = plan.loaded.profile
+    machine = done.machine
+    finished = judge.finished and machine.course_driven
+    why = done.ending.why
+    if machine.course_driven and not judge.finished:
+        why = f"the estimate reached the end of the course, the vehicle itself only {judge.driven_m:.1f} m of it"
+    return Result(
+        finished=finished,
+        why=why,
+        profile=profile.name,
+        course=plan.course.name,
+        controller=profile.controller.name,
+        estimator=profile.estimator.name,
+        clock=plan.clock,
+        link=plan.link,
+        seed=plan.seed,
+        driven_m=judge.driven_m,
+        course_m=plan.course.length_m,
+        driving_s=judge.driving_s,
+        tasks=health_of(machine.executive),
+        run_s=(done.ending.now_ns - done.started_ns) * 1e-9,
+        wall_s=done.wall_s,
+        digest=machine.digest.hexdigest(),
+        frames=machine.digest.frames,
+        log=done.log.path if done.log is not None else "",
+        log_problem=done.log_problem,
+        **figures_of(judge),
+    )
+
+
+def _require_matplotlib() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        raise SetupError("--plot needs matplotlib: pip install 'vehicled[plot]'")
