@@ -60,7 +60,7 @@ check-format: $(VENV)/dev.stamp
 check-mypy: $(VENV)/dev.stamp
 	@$(BIN)/mypy --no-error-summary
 check-imports: $(VENV)/dev.stamp
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 check-pytest: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest --quiet
 

@@ -92,7 +92,7 @@ class TaskStats:
         self.misses = 0
         self.skips = 0
         self.consecutive_misses = 0
-        """Late runs in a row, up to now. Skips are counted apart: one stall skips many releases of a fast task, and is one event."""
+        """Late runs in a row, up to now. Skips count apart: one stall skips many releases of a fast task, and is one event."""
         self.longest_miss_run = 0
         self.causes: dict[Cause, int] = {}
         self.last_start_ns = 0

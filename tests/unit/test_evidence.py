@@ -44,7 +44,7 @@ class TestStopwatch:
         watch = WallStopwatch()
 
         def burn() -> None:
-            until_ns = time.thread_time_ns() + 20 * MS
+            until_ns = time.thread_time_ns() + 100 * MS
             while time.thread_time_ns() < until_ns:
                 pass
 
@@ -53,8 +53,8 @@ class TestStopwatch:
         other.start()
         other.join()
         after = watch.read()
-        assert after[0] - before[0] >= 20 * MS
-        assert after[1] - before[1] < 20 * MS
+        assert after[0] - before[0] >= 100 * MS
+        assert after[1] - before[1] < 50 * MS
 
 
 class TestGcWatch:

@@ -116,6 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except expected_errors() as error:
         print(f"vehicled: {error}", file=sys.stderr)
         return USAGE_STATUS
+    except KeyboardInterrupt:
+        # Before or after the drive: while it lasts, Ctrl-C is a request to the vehicle.
+        print("vehicled: interrupted", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not a failure of ours, and nothing to tell it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

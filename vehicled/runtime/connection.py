@@ -97,6 +97,8 @@ class Link:
         """Write everything. Raises :class:`LinkClosedError` when the peer cannot take it."""
         try:
             self.sock.sendall(data)
+        except ConnectionError as error:
+            raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
         except OSError as error:
             raise LinkClosedError(f"the simulator does not take commands ({error})") from None
 
