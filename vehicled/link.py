@@ -10,6 +10,7 @@ DATA     both                   bytes of port number ``port``: received at ``t_n
 GRANT    simulator              lockstep: every DATA up to ``t_ns`` has been sent, run up to ``t_ns``; wall: heartbeat
 DONE     daemon                 lockstep: all is done up to the grant, wake me at ``t_ns``; wall: heartbeat
 SYNC     simulator, echoed      wall: ``t_ns`` is the sender's clock; the answer's payload is the ``t_ns`` it answers
+LINE     daemon                 line rate of a serial port from ``t_ns`` on (payload u32 baud; 0: the port was reopened)
 BYE      both, last             orderly end; payload is the reason as UTF-8
 =======  =====================  ======================================================================================
 
@@ -28,6 +29,7 @@ VERSION = 1
 MAX_FRAME_BYTES = 1 << 20
 
 _HEAD = struct.Struct("<IBBq")
+_BAUD = struct.Struct("<I")
 _HEAD_AFTER_LENGTH = _HEAD.size - 4
 
 
@@ -44,6 +46,7 @@ class Kind(IntEnum):
     DONE = 4
     SYNC = 5
     BYE = 6
+    LINE = 7
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +76,19 @@ _KINDS = {int(kind): kind for kind in Kind}
 def encode(kind: Kind, port: int, t_ns: int, payload: bytes = b"") -> bytes:
     """One frame as bytes."""
     return _HEAD.pack(_HEAD_AFTER_LENGTH + len(payload), kind, port, t_ns) + payload
+
+
+def encode_line(port: int, t_ns: int, baud: int) -> bytes:
+    """A port's new line rate; 0 for a reopened port."""
+    return encode(Kind.LINE, port, t_ns, _BAUD.pack(baud))
+
+
+def decode_line(payload: bytes) -> int:
+    """Line rate of a LINE frame. Raises :class:`LinkError` for another length."""
+    if len(payload) != _BAUD.size:
+        raise LinkError(f"a LINE frame carries 4 bytes, not {len(payload)}")
+    baud: int = _BAUD.unpack(payload)[0]
+    return baud
 
 
 def encode_hello(hello: Hello) -> bytes:

@@ -38,7 +38,7 @@ from vehicled.messages import (
     TaskTick,
     WireChunk,
 )
-from vehicled.ports import NEVER_NS, Device, Send
+from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.safety.gate import Gate
 from vehicled.safety.supervisor import Situation, Supervisor
 from vehicled.vehicle import Limits
@@ -56,13 +56,12 @@ class Source(Struct, frozen=True, kw_only=True):
     silence_ns: int
 
 
-class Frame(Struct, frozen=True, gc=False):
-    """Bytes to be written to a port, handed over at ``t_ns``; worthless after ``deadline_ns``."""
+class Outgoing(Struct, frozen=True, gc=False):
+    """What the machine wants done on a port, handed over at ``t_ns``."""
 
     t_ns: int
     port: str
-    data: bytes
-    deadline_ns: int
+    action: Action
 
 
 class RateRow(Struct, frozen=True, kw_only=True):
@@ -117,7 +116,7 @@ class Machine:
         self._actuator_lost = "its port is not open yet"
         self._stopping_since_ns = NEVER_NS
         self._pending: list[str] = []
-        self._frames: list[Frame] = []
+        self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
         self.not_finite = 0
         """Sensor messages refused for NaN or infinite values."""
@@ -188,14 +187,14 @@ class Machine:
         due = self.executive.next_due_ns()
         return due if due < self._device_due_ns else self._device_due_ns
 
-    def take_tx(self) -> Sequence[Frame]:
-        """Frames since the last call, in the order of the digest."""
-        if not self._frames:
+    def take_tx(self) -> Sequence[Outgoing]:
+        """What is to be done on the ports since the last call, in the order of the digest."""
+        if not self._outgoing:
             return ()
-        frames, self._frames = self._frames, []
-        return frames
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
 
-    def brake_now(self, now_ns: int) -> Sequence[Frame]:
+    def brake_now(self, now_ns: int) -> Sequence[Outgoing]:
         """The safe frame, without waiting for any task: for crashes and the loss of the runtime's own footing."""
         command = self._gate.apply(None, float("nan"), self.mode, Reaction.BRAKE, now_ns, 0)
         self._send(command, now_ns)
@@ -203,6 +202,11 @@ class Machine:
         return self.take_tx()
 
     # ---------------------------------------------------------------- what the pumps and the console may ask
+
+    @property
+    def ports(self) -> Sequence[str]:
+        """Names of the ports that have a device."""
+        return tuple(self._devices)
 
     @property
     def mode(self) -> Mode:
@@ -345,7 +349,7 @@ class Machine:
                 if isinstance(action, Send):
                     self.digest.add(t_ns, port, action.data)
                     self._sink.record(WireChunk(t_ns, port, Direction.TX, action.data), t_ns)
-                    self._frames.append(Frame(t_ns, port, action.data, action.deadline_ns))
+                self._outgoing.append(Outgoing(t_ns, port, action))
         self._pending.clear()
 
 

@@ -7,8 +7,8 @@ A *port* is where the bytes come from: a byte stream (serial, pty, TCP, the simu
 owns ports: it stamps arrivals at the read, reopens what was lost and drops what has become too late to send.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -24,6 +24,21 @@ class Send(Struct, frozen=True, gc=False):
     data: bytes
     deadline_ns: int = NEVER_NS
     droppable: bool = False
+    redacted: bytes | None = None
+    """Recorded in the place of ``data`` when that holds a secret: the journal, events and texts only ever see these bytes."""
+
+    @property
+    def journal(self) -> bytes:
+        """What may be recorded of it."""
+        return self.data if self.redacted is None else self.redacted
+
+    def __repr__(self) -> str:
+        return f"Send({self.journal!r}, deadline_ns={self.deadline_ns}, droppable={self.droppable})"
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:
+        yield "data", self.journal
+        yield "deadline_ns", self.deadline_ns
+        yield "droppable", self.droppable
 
 
 class SetBaud(Struct, frozen=True, gc=False):
@@ -69,4 +84,31 @@ class Device(Protocol):
 
     def take_tx(self) -> Sequence[Action]:
         """Everything to be done on the port since the last call, in order."""
+        ...
+
+
+class SecretRef(Struct, frozen=True):
+    """Where a secret is kept, never the secret itself. One of the two names is set."""
+
+    file: str = ""
+    """A file that holds the secret and nothing else."""
+    credential: str = ""
+    """A credential of the service, by its name under ``$CREDENTIALS_DIRECTORY``."""
+
+    def __str__(self) -> str:
+        return f"file {self.file}" if self.file else f"credential {self.credential}"
+
+
+@runtime_checkable
+class TakesSecret(Protocol):
+    """A device that needs a secret, and is handed it by whoever may read files: before its port opens, or again when it changed."""
+
+    @property
+    def secret_ref(self) -> SecretRef | None:
+        """Where to look; None when the device is configured without one."""
+        ...
+
+    def set_secret(self, text: str) -> None:
+        """The secret as read; line ends at its end are not part of it. It leaves the device in ``Send.data`` only, never in a
+        representation, a message, or ``Send.redacted``."""
         ...

@@ -8,7 +8,7 @@ from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice
 from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.executive import DeclaredStopwatch
-from vehicled.machine import PIPELINE, Machine, RateRow, Source
+from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow, Source
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -27,6 +27,7 @@ from vehicled.messages import (
     TaskTick,
     WireChunk,
 )
+from vehicled.ports import Send
 from vehicled.safety.gate import Gate
 from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import Drive, Limits, Steering, Vehicle
@@ -147,7 +148,7 @@ class Rig:
             if gnss and now % (100 * MS) == 0:
                 machine.on_rx("gnss", encode(GnssFix(now - 60 * MS, 0, 0.7, -1.5, 260.0)), now)
             machine.on_time(now)
-            self.frames += [(f.t_ns, f.port, f.data) for f in machine.take_tx()]
+            self.frames += sent(machine.take_tx())
 
     def drive(self) -> None:
         """Arm and drive, as an operator would by a port."""
@@ -156,6 +157,10 @@ class Rig:
             self.machine.on_rx("operator", encode(OperatorCommand(0, 0, action, "test")), START + 50 * MS)
         self.run(START + 50 * MS, START + 100 * MS)
         assert self.machine.mode is Mode.AUTO
+
+
+def sent(outgoing: Sequence[Outgoing]) -> list[tuple[int, str, bytes]]:
+    return [(out.t_ns, out.port, out.action.data) for out in outgoing if isinstance(out.action, Send)]
 
 
 def commands(frames: list[tuple[int, str, bytes]]) -> list[ActuatorCommand]:
@@ -171,20 +176,21 @@ def test_one_sample_crosses_the_pipeline_within_one_tick() -> None:
     rig.machine.on_rx("imu", encode(sample), START + 99 * MS + 7)
     rig.machine.on_time(START + 100 * MS)
     assert rig.estimator.seen[-1].t_rx_ns == START + 99 * MS + 7  # type: ignore[attr-defined]
-    (frame,) = rig.machine.take_tx()
-    (command,) = commands([(frame.t_ns, frame.port, frame.data)])
+    (outgoing,) = rig.machine.take_tx()
+    (command,) = commands(sent([outgoing]))
     assert command.newest_input_ns == sample.t_ns
     assert command.throttle == pytest.approx(0.4)
-    assert frame.t_ns == START + 100 * MS + 4 * COST, "leaves with the end of the task that made it"
-    assert frame.deadline_ns == START + 100 * MS + 3 * COST + COMMAND_LIFETIME_NS
+    assert outgoing.t_ns == START + 100 * MS + 4 * COST, "leaves with the end of the task that made it"
+    assert isinstance(outgoing.action, Send)
+    assert outgoing.action.deadline_ns == START + 100 * MS + 3 * COST + COMMAND_LIFETIME_NS
 
 
 def test_a_stop_frame_is_sent_every_tick_even_disarmed() -> None:
     rig = Rig()
     rig.run(START, START + 200 * MS, imu=False, gnss=False)
-    sent = commands(rig.frames)
-    assert len(sent) == 20
-    assert all((c.throttle, c.brake, c.mode) == (0.0, 1.0, Mode.STANDBY) for c in sent)
+    stops = commands(rig.frames)
+    assert len(stops) == 20
+    assert all((c.throttle, c.brake, c.mode) == (0.0, 1.0, Mode.STANDBY) for c in stops)
 
 
 def test_values_that_are_not_finite_never_reach_the_estimator() -> None:
@@ -225,8 +231,8 @@ def test_bytes_of_an_unknown_port_are_kept_in_the_log() -> None:
 def test_the_journal_holds_every_byte_in_order_and_every_tick() -> None:
     rig = Rig()
     rig.drive()
-    sent = [m for m in rig.log.of(WireChunk) if isinstance(m, WireChunk) and m.direction is Direction.TX]
-    assert [(m.t_ns, m.port, m.data) for m in sent] == rig.frames
+    logged = [m for m in rig.log.of(WireChunk) if isinstance(m, WireChunk) and m.direction is Direction.TX]
+    assert [(m.t_ns, m.port, m.data) for m in logged] == rig.frames
     assert len(rig.log.of(TaskTick)) == sum(rig.machine.executive.stats(i).n for i in range(4))
     assert rig.machine.digest.frames == len(rig.frames)
 
@@ -254,8 +260,7 @@ def test_a_lost_actuator_brakes_and_the_run_says_why() -> None:
 def test_brake_now_needs_no_task() -> None:
     rig = Rig()
     rig.drive()
-    (frame,) = rig.machine.brake_now(START + 101 * MS)
-    (command,) = commands([(frame.t_ns, frame.port, frame.data)])
+    (command,) = commands(sent(rig.machine.brake_now(START + 101 * MS)))
     assert (command.throttle, command.brake, command.reaction) == (0.0, 1.0, Reaction.BRAKE)
 
 

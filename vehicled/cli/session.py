@@ -32,6 +32,7 @@ from vehicled.profile import Loaded, load
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
 from vehicled.runtime.evidence import WallStopwatch, WallWitness
+from vehicled.runtime.link_port import LinkTransport
 from vehicled.runtime.lockstep import run_lockstep
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.run import Ending, Run
@@ -147,7 +148,7 @@ def drive(
             with _interrupts(run):
                 ending = run_lockstep(machine, link, run)
         else:
-            ending = _run_wall(plan, WallPump(machine, link, run, witness, router, plan.link_timeout_s))
+            ending = _run_wall(plan, WallPump(machine, LinkTransport(link, router, plan.link_timeout_s), run, witness, router))
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):

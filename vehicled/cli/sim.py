@@ -11,7 +11,7 @@ from vehicled.cli.show import Progress
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Message
+from vehicled.messages import ActuatorCommand, Fault, Message
 from vehicled.runtime.connection import connect
 from vehicled.runtime.events import TAPS as EVENT_TAPS
 from vehicled.runtime.events import EventLog
@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
     if arguments.plot:
         _require_matplotlib()
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
-    taps: list[Tap] = [(JUDGE_TAPS, judge.record), (EVENT_TAPS, EventLog(json=False, quiet=True).record)]
+    taps: list[Tap] = [(JUDGE_TAPS, judge.record), ((Fault,), EventLog(json=False, quiet=True).record)]
     progress = Progress()
     length_m = plan.course.length_m
     started_ns = 0

@@ -5,7 +5,9 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello
+from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello, encode_line
+from vehicled.machine import Outgoing
+from vehicled.ports import Send, SetBaud
 
 RECEIVE_BYTES = 1 << 18
 _CONNECT_TIMEOUT_S = 10.0
@@ -101,6 +103,13 @@ class Link:
             raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
         except OSError as error:
             raise LinkClosedError(f"the simulator does not take commands ({error})") from None
+
+    def encode(self, outgoing: Outgoing) -> bytes:
+        """A frame of the link for what the machine wants on a port."""
+        number, action = self.number[outgoing.port], outgoing.action
+        if isinstance(action, Send):
+            return encode(Kind.DATA, number, outgoing.t_ns, action.data)
+        return encode_line(number, outgoing.t_ns, action.baud if isinstance(action, SetBaud) else 0)
 
     def close(self, reason: str) -> None:
         """Say goodbye and close; never raises."""

@@ -2,6 +2,7 @@
 
 from vehicled.link import Kind, LinkError, encode
 from vehicled.machine import Machine
+from vehicled.messages import PortState
 from vehicled.runtime.connection import Link
 from vehicled.runtime.run import Ending, Outcome, Run
 
@@ -10,7 +11,8 @@ def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
     """Drive the machine by grants until the run ends or the simulator does. Never raises for what the simulator does."""
     now_ns = link.hello.start_ns
     machine.start(now_ns)
-    run.opened(link.ports, now_ns)
+    for name in machine.ports:
+        machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
     try:
         while True:
             for kind, port, t_ns, payload in link.receive():
@@ -25,7 +27,6 @@ def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
                     return run.lost(f"the simulator ended the run: {payload.decode(errors='replace')}", now_ns)
     except (LinkError, IndexError) as error:
         why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it does not have"
-        run.closed(link.ports, why, now_ns)
         return run.lost(why, now_ns)
     except KeyboardInterrupt:
         run.lost("interrupted twice", now_ns)
@@ -34,8 +35,7 @@ def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
 
 def _grant(machine: Machine, link: Link, run: Run, now_ns: int) -> Ending | None:
     machine.on_time(now_ns)
-    number = link.number
-    out = [encode(Kind.DATA, number[frame.port], frame.t_ns, frame.data) for frame in machine.take_tx()]
+    out = [link.encode(outgoing) for outgoing in machine.take_tx()]
     ending = run.turn(now_ns)
     if ending is not None:
         link.send(b"".join(out))

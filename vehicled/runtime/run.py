@@ -84,20 +84,12 @@ class Run:
     def lost(self, why: str, now_ns: int) -> Ending:
         """The link is gone: tell the machine, command the brake, end. The brake frames are in the log though no one reads them."""
         machine = self._machine
+        for port in machine.ports:
+            machine.on_port(port, PortState.LOST, why, now_ns)
         machine.on_operator(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, why), now_ns)
         machine.brake_now(now_ns)
         self._log.pump(now_ns)
         return Ending(Outcome.NOT_FINISHED, f"{why}: the brake was commanded", now_ns)
-
-    def opened(self, ports: list[str], now_ns: int) -> None:
-        """The link is up: every port on it is open."""
-        for port in ports:
-            self._machine.on_port(port, PortState.OPENED, "simulator link", now_ns)
-
-    def closed(self, ports: list[str], why: str, now_ns: int) -> None:
-        """The link is gone, and every port on it."""
-        for port in ports:
-            self._machine.on_port(port, PortState.LOST, why, now_ns)
 
     def _stop(self, by: str, now_ns: int) -> None:
         self._stop_sent = True

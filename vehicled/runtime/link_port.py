@@ -1,0 +1,75 @@
+"""The simulator link as the transport of a wall-clock run: all ports on one stream."""
+
+import struct
+import time
+from collections.abc import Sequence
+
+import anyio
+
+from vehicled.journal import Sink
+from vehicled.link import Kind, encode
+from vehicled.machine import Outgoing
+from vehicled.messages import Fault, PortState, Reaction
+from vehicled.ports import Send
+from vehicled.runtime.connection import Link, LinkClosedError
+from vehicled.runtime.host import Host
+
+HEARTBEAT_NS = 50_000_000
+_ECHO = struct.Struct("<q")
+
+
+class LinkTransport:
+    """Carries the bytes of every port; its loss is the end of the run."""
+
+    def __init__(self, link: Link, sink: Sink, silence_s: float) -> None:
+        """``silence_s``: the link is lost when nothing was heard for this long."""
+        self._link = link
+        self._sink = sink
+        self._silence_ns = round(silence_s * 1e9)
+        self._heard_ns = time.monotonic_ns()
+        self._heartbeat_ns = 0
+        self.expired = 0
+        """Frames dropped because they could not leave before their deadline."""
+
+    async def serve(self, host: Host) -> None:
+        """Read until cancelled. Raises :class:`LinkClosedError` when the simulator is gone or does not keep to the protocol."""
+        link = self._link
+        link.sock.setblocking(False)
+        self._heard_ns = time.monotonic_ns()
+        for port in link.ports:
+            host.on_port(port, PortState.OPENED, "simulator link", self._heard_ns)
+        while True:
+            await anyio.wait_readable(link.sock)
+            now_ns = self._heard_ns = time.monotonic_ns()
+            for kind, number, t_ns, payload in link.receive():
+                if kind is Kind.DATA:
+                    if number >= len(link.ports):
+                        raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
+                    host.on_rx(link.ports[number], payload, now_ns)
+                elif kind is Kind.SYNC:
+                    link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), _ECHO.pack(t_ns)))
+                elif kind is Kind.BYE:
+                    raise LinkClosedError(f"the simulator ended the run: {payload.decode(errors='replace')}")
+
+    def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
+        """Send what is not too late, and a heartbeat; notice a silent simulator."""
+        if now_ns - self._heard_ns > self._silence_ns:
+            raise LinkClosedError(f"the simulator has been silent for {(now_ns - self._heard_ns) / 1e9:.2f} s")
+        out = []
+        for item in outgoing:
+            action = item.action
+            if isinstance(action, Send) and now_ns > action.deadline_ns:
+                self.expired += 1
+                why = f"a frame for {item.port} was {(now_ns - action.deadline_ns) / 1e6:.1f} ms past its deadline"
+                self._sink.record(Fault(now_ns, "frame_expired", item.port, Reaction.WARN, True, why), now_ns)
+                continue
+            out.append(self._link.encode(item))
+        if now_ns >= self._heartbeat_ns:
+            self._heartbeat_ns = now_ns + HEARTBEAT_NS
+            out.append(encode(Kind.DONE, 0, now_ns))
+        if out:
+            self._link.send(b"".join(out))
+
+    def close(self, why: str) -> None:
+        """Say goodbye."""
+        self._link.close(why)
