@@ -43,6 +43,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     options = _parse(arguments)
     # Loaded only now, so that Ctrl-C and --help do not wait for the numerics.
     from sim_backend.connection import Listener, ListenError
+    from sim_backend.emulators.registry import UnknownEmulatorError, check_emulators
     from sim_backend.plant.registry import UnknownPlantError, plant_class
     from sim_backend.server import serve
     from vehicled.link import LinkError
@@ -54,8 +55,10 @@ def _main(arguments: Sequence[str] | None) -> int:
         profile = load_profile(options.profile, options.overrides)
         course = load_course(options.course or profile.course)
         plant_class(profile.sim.plant)
+        if options.link == "wires":
+            check_emulators(profile)
         listener = Listener(options.listen)
-    except (ProfileError, CourseError, UnknownPlantError, ListenError) as error:
+    except (ProfileError, CourseError, UnknownPlantError, UnknownEmulatorError, ListenError) as error:
         _say(str(error))
         return 2
     with listener:
@@ -64,7 +67,7 @@ def _main(arguments: Sequence[str] | None) -> int:
             sys.stdout.write(f"listening on {listener.address}\n")
             sys.stdout.flush()
         try:
-            serve(listener, profile, course, options.seed)
+            serve(listener, profile, course, options.seed, wires=options.link == "wires")
         except LinkError as error:
             _say(str(error))
             return 1
@@ -83,6 +86,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--course", metavar="C", help="name of a course, or a file (default: the profile's); the run starts on its first point"
+    )
+    parser.add_argument(
+        "--link",
+        choices=("messages", "wires"),
+        default="messages",
+        help="what the bytes are: messages, or the devices' own protocols",
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of all noise (default 0)")
     parser.add_argument(

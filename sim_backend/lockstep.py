@@ -2,7 +2,7 @@
 
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.world import World
-from vehicled.link import Kind, LinkError, encode
+from vehicled.link import Kind, LinkError, decode_line, encode
 
 HORIZON_NS = 1_000_000_000
 """A daemon that asks to be woken later than this after the last grant is granted this much: it bounds what one grant can hold."""
@@ -27,6 +27,8 @@ def run_lockstep(peer: Peer, world: World, start_ns: int) -> str:
                         if t_ns < granted_ns:
                             raise LinkError(f"the daemon stamped bytes {granted_ns - t_ns} ns before the instant it was granted")
                         world.on_frame(port, t_ns, payload)
+                    elif kind is Kind.LINE:
+                        world.on_line(port, t_ns, decode_line(payload))
                     elif kind is done:
                         if t_ns < granted_ns:
                             raise LinkError(f"the daemon asked to be woken {granted_ns - t_ns} ns before the instant granted")

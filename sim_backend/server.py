@@ -12,13 +12,13 @@ from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
 
 
-def serve(listener: Listener, profile: Profile, course: Course, seed: int) -> str:
+def serve(listener: Listener, profile: Profile, course: Course, seed: int, *, wires: bool = False) -> str:
     """Serve one daemon; returns its reason for ending. Raises :class:`vehicled.link.LinkError` for a disorderly end."""
     connection = listener.accept()
     with connection:
         peer = Peer(connection)
         try:
-            return _run(peer, profile, course, seed)
+            return _run(peer, profile, course, seed, wires)
         except Goodbye as goodbye:
             return str(goodbye)
         except LinkError as error:
@@ -33,18 +33,18 @@ def serve(listener: Listener, profile: Profile, course: Course, seed: int) -> st
             raise
 
 
-def _run(peer: Peer, profile: Profile, course: Course, seed: int) -> str:
+def _run(peer: Peer, profile: Profile, course: Course, seed: int, wires: bool) -> str:
     twin = f"profile {profile.name}, plant {profile.sim.plant}, course {course.name}, seed {seed}"
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}, {twin}")
     if hello.clock == "lockstep":
-        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS)
+        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires)
         _settle()
         return run_lockstep(peer, world, START_NS)
     # Loads the event loop's selector, which lockstep has no use for.
     from sim_backend.wall import run_wall, synchronise
 
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
-    world = World(profile, course, seed, clock.now_ns(), time.time_ns())
+    world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires)
     _settle()
     return run_wall(peer, world, clock)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.world import World
-from vehicled.link import Frame, Kind, LinkError, encode
+from vehicled.link import Frame, Kind, LinkError, decode_line, encode
 from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
@@ -104,6 +104,8 @@ def _hear(frames: list[Frame], world: World, clock: DaemonClock) -> None:
             world.on_frame(port, t_ns, payload)
         elif kind is Kind.SYNC:
             clock.answer(t_ns, payload)
+        elif kind is Kind.LINE:
+            world.on_line(port, t_ns, decode_line(payload))
         elif kind is Kind.BYE:
             raise Goodbye(payload.decode(errors="replace"))
         elif kind is not Kind.DONE:

@@ -6,7 +6,8 @@ known: ``advance(to_ns)`` steps while the grid is before ``to_ns``. So nothing d
 
 from heapq import heappop, heappush
 
-from drivers.msglink.codec import Decoder, encode
+from sim_backend.emulators.interface import NEVER_NS, Emulator
+from sim_backend.emulators.registry import emulator
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Pose, interpolate
 from sim_backend.plant.registry import plant_class
@@ -16,7 +17,7 @@ from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.truth import Truth
-from vehicled.messages import ActuatorCommand, Message, OperatorAction, OperatorCommand
+from vehicled.messages import Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Device, Profile
 
@@ -26,7 +27,6 @@ SIMULATED_UTC_NS = 1_767_225_600_000_000_000
 """UTC at which a lockstep run begins: 2026-01-01T00:00:00Z. Fixed, because the same seed must give the same bytes."""
 ARM_AFTER_NS = 300_000_000
 DRIVE_AFTER_NS = 500_000_000
-_NEVER_NS = 2**63 - 1
 
 Arrival = tuple[int, int, bytes]
 """t_rx_ns, port number, bytes."""
@@ -60,8 +60,21 @@ class _Channel:
 class World:
     """One vehicle on one course, at rest on its first point, with a scenario that arms it and lets it drive."""
 
-    def __init__(self, profile: Profile, course: Course, seed: int, start_ns: int, utc_ns: int = SIMULATED_UTC_NS) -> None:
-        """``utc_ns`` is the UTC at ``start_ns``. Raises :class:`sim_backend.plant.registry.UnknownPlantError`."""
+    def __init__(
+        self,
+        profile: Profile,
+        course: Course,
+        seed: int,
+        start_ns: int,
+        utc_ns: int = SIMULATED_UTC_NS,
+        *,
+        wires: bool = False,
+    ) -> None:
+        """``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device speaks the protocol of its driver, else messages.
+
+        Raises :class:`sim_backend.plant.registry.UnknownPlantError` and
+        :class:`sim_backend.emulators.registry.UnknownEmulatorError`.
+        """
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
         self._grid_ns = start_ns
@@ -70,23 +83,25 @@ class World:
         self._actuators = Actuators(sim, start_ns, self._step_ns)
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
-        self._decoders: dict[int, Decoder] = {}
+        self._emulators: list[Emulator] = []
         self._channels: list[_Channel] = []
-        self.unexpected_messages = 0
-        """Messages of the daemon that no device here understands."""
         self.unexpected_bytes = 0
-        """Bytes for ports that take no commands."""
+        """Bytes for ports that do not exist."""
         names = port_names(profile)
+        for name in names:
+            device = profile.devices.get(name)
+            self._emulators.append(emulator(name, device, seed, start_ns, wires=wires))
         for port, (name, device) in enumerate(profile.devices.items()):
-            if device.capabilities is not None:
-                self._decoders[port] = Decoder()
             for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns):
                 self._channels.append(_Channel(sensor, port, start_ns))
         self._channels.append(_Channel(Truth(self._actuators), names.index(TRUTH_PORT), start_ns))
         self._due_ns = min(channel.due_ns for channel in self._channels)
+        self._duty_ns = NEVER_NS
+        for port in range(len(names)):
+            self._collect(port)
         operator = names.index(OPERATOR_PORT)
         for after_ns, action in ((ARM_AFTER_NS, OperatorAction.ARM), (DRIVE_AFTER_NS, OperatorAction.DRIVE)):
-            self._queue(start_ns + after_ns, operator, OperatorCommand(start_ns + after_ns, 0, action, "scenario"))
+            self._send(operator, OperatorCommand(start_ns + after_ns, 0, action, "scenario"), start_ns + after_ns)
 
     @property
     def actuators(self) -> Actuators:
@@ -103,10 +118,9 @@ class World:
         """Newest grid point; up to one step ahead of the time advanced to."""
         return self._grid_ns
 
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes of the daemon that belonged to no sound frame."""
-        return sum(decoder.dropped_bytes for decoder in self._decoders.values())
+    def emulator(self, port: int) -> Emulator:
+        """The device on a port, with its counters."""
+        return self._emulators[port]
 
     def advance(self, to_ns: int) -> list[Arrival]:
         """Everything that arrives at the daemon up to and including ``to_ns``, in order. A ``to_ns`` earlier than before changes
@@ -122,6 +136,8 @@ class World:
             if self._due_ns <= after_ns:
                 self._sample(before, grid_ns, after_ns)
             self._grid_ns = grid_ns = after_ns
+        while self._duty_ns <= to_ns:
+            self._run_duties(self._duty_ns)
         pending, arrivals = self._pending, []
         while pending and pending[0][0] <= to_ns:
             t_rx_ns, port, _, data = heappop(pending)
@@ -130,25 +146,46 @@ class World:
 
     def next_wake_ns(self) -> int:
         """No bytes arrive before this time."""
-        first_ns = self._pending[0][0] if self._pending else _NEVER_NS
-        return min(first_ns, min(channel.due_ns + channel.sensor.least_latency_ns for channel in self._channels))
+        first_ns = self._pending[0][0] if self._pending else NEVER_NS
+        return min(first_ns, self._duty_ns, min(channel.due_ns + channel.sensor.least_latency_ns for channel in self._channels))
 
     def on_frame(self, port: int, t_ns: int, data: bytes) -> None:
-        """Bytes of the daemon reached ``port`` at ``t_ns``. Never raises: what is no sound command for an actuator is counted."""
-        decoder = self._decoders.get(port)
-        if decoder is None:
+        """Bytes of the daemon reached ``port`` at ``t_ns``. Never raises: devices count what they do not understand."""
+        if port >= len(self._emulators):
             self.unexpected_bytes += len(data)
             return
-        for message in decoder.feed(data):
-            if isinstance(message, ActuatorCommand):
-                self._actuators.command(t_ns, message.throttle, message.brake, message.steering)
-            else:
-                self.unexpected_messages += 1
+        self._emulators[port].on_rx(data, t_ns)
+        self._collect(port)
+
+    def on_line(self, port: int, t_ns: int, baud: int) -> None:
+        """The daemon set the line rate of ``port``, or reopened it (0)."""
+        if port < len(self._emulators):
+            self._emulators[port].on_line(baud, t_ns)
+            self._collect(port)
+
+    def _run_duties(self, now_ns: int) -> None:
+        self._duty_ns = NEVER_NS
+        for port, device in enumerate(self._emulators):
+            if device.next_due_ns() <= now_ns:
+                device.on_time(now_ns)
+            self._collect(port)
+
+    def _collect(self, port: int) -> None:
+        """Take what a device sent and what it understood, and when it wants to run next."""
+        device = self._emulators[port]
+        for t_rx_ns, data in device.take_tx():
+            self._queued += 1
+            heappush(self._pending, (t_rx_ns, port, self._queued, data))
+        for command in device.take_commands():
+            self._actuators.command(*command)
+        due_ns = device.next_due_ns()
+        if due_ns < self._duty_ns:
+            self._duty_ns = due_ns
 
     def _sample(self, before: Motion | None, before_ns: int, after_ns: int) -> None:
         """Take every sample valid after ``before_ns`` and up to ``after_ns``."""
         after = self._plant.motion()
-        next_due_ns = _NEVER_NS
+        next_due_ns = NEVER_NS
         for channel in self._channels:
             while channel.due_ns <= after_ns:
                 t_ns = channel.due_ns
@@ -156,16 +193,16 @@ class World:
                     motion = after
                 else:
                     motion = interpolate(before, after, (t_ns - before_ns) / (after_ns - before_ns))
-                t_rx_ns, message = channel.sensor.sample(t_ns, motion)
-                self._queue(t_rx_ns, channel.port, message)
+                ready_ns, message = channel.sensor.sample(t_ns, motion)
+                self._send(channel.port, message, ready_ns)
                 channel.next()
             if channel.due_ns < next_due_ns:
                 next_due_ns = channel.due_ns
         self._due_ns = next_due_ns
 
-    def _queue(self, t_rx_ns: int, port: int, message: Message) -> None:
-        self._queued += 1
-        heappush(self._pending, (t_rx_ns, port, self._queued, encode(message)))
+    def _send(self, port: int, message: Message, ready_ns: int) -> None:
+        self._emulators[port].on_message(message, ready_ns)
+        self._collect(port)
 
 
 def _sensors(

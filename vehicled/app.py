@@ -10,7 +10,7 @@ from vehicled.attribution import Witness
 from vehicled.executive import DeclaredStopwatch, Stopwatch
 from vehicled.journal import Sink
 from vehicled.machine import PIPELINE, Machine, RateRow, Source
-from vehicled.messages import GnssFix, GroundTruth, Message, Path
+from vehicled.messages import GnssFix, GroundTruth, Message, OperatorCommand, Path
 from vehicled.paths.course import Course
 from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
@@ -21,6 +21,9 @@ from vehicled.safety.supervisor import Supervisor
 
 COMMAND_LIFETIME_NS = 50_000_000
 """An actuator command that has not left within this time is dropped: the next one is already due."""
+
+MESSAGE_DRIVER = "msglink"
+"""Driver of every device on the message link."""
 
 TRUTH_PORT = "truth"
 """Port on which a simulator sends the true state; it is logged and judged by, never given to a task."""
@@ -33,6 +36,8 @@ class SetupError(Exception):
 class Wiring(Struct, frozen=True, kw_only=True):
     """What the composition decided, for the runtime and the log's header."""
 
+    link: str
+    """``messages`` or ``wires``."""
     ports: list[str]
     actuator: str
     rates: dict[str, RateRow]
@@ -52,10 +57,13 @@ def rate_row(task: Task) -> RateRow:
 def wire(profile: Profile, link: str) -> Wiring:
     """Ports and rates of a profile. ``link`` is ``messages`` or ``wires``; raises :class:`SetupError` for what is not possible."""
     if link == "wires":
-        lacking = [name for name, device in profile.devices.items() if device.driver == "msglink"]
+        # The operator has no wire of its own in a simulation: the scenario stands in for one.
+        lacking = [
+            n for n, d in profile.devices.items() if d.driver.name == MESSAGE_DRIVER and d.messages != [OperatorCommand.__name__]
+        ]
         if lacking:
             raise SetupError(
-                f'profile {profile.name!r} names no wire driver for {", ".join(lacking)} (driver = "msglink"), '
+                f'profile {profile.name!r} names no wire driver for {", ".join(lacking)} (driver = "{MESSAGE_DRIVER}"), '
                 "so it cannot run with --link wires: use --link messages"
             )
     actuators = [name for name, device in profile.devices.items() if device.capabilities is not None]
@@ -63,12 +71,10 @@ def wire(profile: Profile, link: str) -> Wiring:
         raise SetupError(
             f"profile {profile.name!r} has {len(actuators)} devices with [capabilities]: exactly one must be the actuator"
         )
-    ports = list(profile.devices)
-    if link == "messages":
-        ports.append(TRUTH_PORT)
+    ports = [*profile.devices, TRUTH_PORT]
     tasks = profile.tasks
     rows = {"ingestion": tasks.ingestion, "fusion": tasks.fusion, "control": tasks.control, "actuation": tasks.actuation}
-    return Wiring(ports=ports, actuator=actuators[0], rates={name: rate_row(rows[name]) for name in PIPELINE})
+    return Wiring(link=link, ports=ports, actuator=actuators[0], rates={name: rate_row(rows[name]) for name in PIPELINE})
 
 
 def declared_stopwatch(wiring: Wiring) -> DeclaredStopwatch:
@@ -95,7 +101,7 @@ def build(
         profile.controller.selected, profile.vehicle, profile.limits, course, 1.0 / profile.tasks.control.rate_hz
     )
     return Machine(
-        devices={port: _device(port, profile.devices) for port in wiring.ports},
+        devices={port: _device(port, profile.devices, wiring.link) for port in wiring.ports},
         actuator=wiring.actuator,
         sources=sources(profile),
         rates=wiring.rates,
@@ -132,10 +138,15 @@ def course_message(course: Course, now_ns: int) -> Path:
     return Path(now_ns, course.name, course.closed, **columns)
 
 
-def _device(port: str, tables: Mapping[str, DeviceTable]) -> Device:
-    accepts = [GroundTruth] if port == TRUTH_PORT else _types(tables[port])
-    driver = "msglink" if port == TRUTH_PORT else tables[port].driver
-    device: Device = resolve("driver", driver)(accepts, COMMAND_LIFETIME_NS)
+def _device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
+    table = tables.get(port)
+    accepts = [GroundTruth] if table is None else _types(table)
+    if table is None or link == "messages":
+        driver = resolve("driver", MESSAGE_DRIVER)
+        params = driver.Params()
+    else:
+        driver, params = resolve("driver", table.driver.name), table.driver.selected
+    device: Device = driver(params, accepts, COMMAND_LIFETIME_NS)
     return device
 
 

@@ -348,7 +348,7 @@ class Machine:
             for action in self._devices[port].take_tx():
                 if isinstance(action, Send):
                     self.digest.add(t_ns, port, action.data)
-                    self._sink.record(WireChunk(t_ns, port, Direction.TX, action.data), t_ns)
+                    self._sink.record(WireChunk(t_ns, port, Direction.TX, action.journal), t_ns)
                 self._outgoing.append(Outgoing(t_ns, port, action))
         self._pending.clear()
 

@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import Decoder, encode
 from vehicled.messages import ALL, Message, PortState
 from vehicled.ports import NEVER_NS, Action, Send
+
+
+class MsgLinkParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """There is nothing to set."""
 
 
 class MsgLinkDevice:
@@ -16,10 +21,12 @@ class MsgLinkDevice:
     produces: ClassVar[tuple[type[Message], ...]] = ALL
     consumes: ClassVar[tuple[type[Message], ...]] = ALL
 
-    def __init__(self, accepts: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Messages of other types than ``accepts`` are counted and dropped; commands expire after ``command_lifetime_ns``."""
+    Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
+
+    def __init__(self, params: MsgLinkParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """Messages of other types than ``messages`` are counted and dropped; commands expire after ``command_lifetime_ns``."""
         self._decoder = Decoder()
-        self._accepts = frozenset(accepts)
+        self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
         self._tx: list[Action] = []
         self.unexpected = 0

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.msglink.codec import encode
-from drivers.msglink.device import MsgLinkDevice
+from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from vehicled.messages import ALL, ActuatorCommand, Heading, ImuSample, Message, PortState
 from vehicled.ports import NEVER_NS, Device, Reopen, Send, SetBaud
 
 SAMPLES: list[Message] = [ImuSample(5, 0, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3), 300.0), Heading(7, 0, 1.0, 0.1)]
 DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
-    "msglink": (lambda: MsgLinkDevice([ImuSample, Heading, ActuatorCommand], 50_000_000), b"".join(map(encode, SAMPLES)) * 3)
+    "msglink": (lambda: MsgLinkDevice(MsgLinkParams(), [ImuSample, Heading, ActuatorCommand], 50_000_000), b"".join(map(encode, SAMPLES)) * 3)
 }
 each_device = pytest.mark.parametrize("name", DEVICES)
 
@@ -71,7 +71,7 @@ def test_actions_are_taken_once_and_due_times_are_in_range(name: str) -> None:
 
 
 def test_msglink_stamps_arrivals_and_lets_commands_expire() -> None:
-    device = MsgLinkDevice([ImuSample], 50)
+    device = MsgLinkDevice(MsgLinkParams(), [ImuSample], 50)
     (sample,) = device.on_rx(encode(SAMPLES[0]), 99)
     assert isinstance(sample, ImuSample)
     assert (sample.t_ns, sample.t_rx_ns) == (5, 99)

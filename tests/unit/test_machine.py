@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from drivers.msglink.codec import Decoder, encode
-from drivers.msglink.device import MsgLinkDevice
+from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.executive import DeclaredStopwatch
 from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow, Source
@@ -115,7 +115,7 @@ class Rig:
             "truth": [GroundTruth],
         }
         self.machine = Machine(
-            devices={port: MsgLinkDevice(types, COMMAND_LIFETIME_NS) for port, types in accepts.items()},
+            devices={port: MsgLinkDevice(MsgLinkParams(), types, COMMAND_LIFETIME_NS) for port, types in accepts.items()},
             actuator="drive",
             sources=[
                 Source(name="imu", message=ImuSample, silence_ns=50 * MS),

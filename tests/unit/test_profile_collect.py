@@ -8,6 +8,7 @@ import pytest
 from msgspec import Meta, Struct, field
 
 from vehicled import registry
+from vehicled.control.pure_pursuit import PurePursuitParams
 from vehicled.profile import ProfileError, load
 from vehicled.profile.collect import INVALID, Collector
 
@@ -190,8 +191,9 @@ def test_implementation_whose_library_is_missing() -> None:
 
 
 def test_choice_must_be_a_table_with_a_name() -> None:
-    with pytest.raises(ProfileError, match="must be a table with a name"):
-        load("art", ["controller=pure_pursuit"])
+    with pytest.raises(ProfileError, match="must be a name, or a table with a name"):
+        load("art", ["controller=5"])
+    assert load("art", ["controller=pure_pursuit"]).profile.controller.selected == PurePursuitParams()
     with pytest.raises(ProfileError, match=r"controller.name .*: missing; one of .*pure_pursuit"):
         load("art", ["controller={}"])
     with pytest.raises(ProfileError, match=r"controller.name .*: must be one of .*, found 5"):

@@ -62,12 +62,12 @@ def test_broken_profile_is_not(validator: jsonschema.Draft202012Validator, path:
     assert all(next(iter(error.absolute_path)) == path[0] for error in errors)
 
 
-def test_estimators_and_controllers_are_listed_with_their_parameters(schema: dict[str, Any]) -> None:
-    properties = schema["$defs"]["Profile"]["properties"]
-    kinds: tuple[registry.Kind, ...] = ("estimator", "controller")
-    for key in kinds:
-        assert set(properties[key]["properties"]) == {"name", *registry.names(key)}
-        assert properties[key]["properties"]["name"]["enum"] == list(registry.names(key))
+def test_what_can_be_chosen_is_listed_with_its_parameters(schema: dict[str, Any]) -> None:
+    kinds: dict[registry.Kind, str] = {"estimator": "Profile", "controller": "Profile", "driver": "Device"}
+    for kind, owner in kinds.items():
+        name, table = schema["$defs"][owner]["properties"][kind]["anyOf"]
+        assert name["enum"] == list(registry.names(kind))
+        assert set(table["properties"]) == {"name", *registry.names(kind)}
 
 
 def test_fields_are_described_by_the_texts_under_them(schema: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from math import hypot, pi, remainder
 import pytest
 
 from drivers.msglink.codec import Decoder, encode
+from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.plant.registry import UnknownPlantError
 from sim_backend.world import SIMULATED_UTC_NS, Arrival, World, port_names
 from vehicled.messages import (
@@ -217,11 +218,15 @@ def test_integrated_gyro_and_accelerometer_give_the_motion(course: Course):
 def test_bytes_for_no_actuator_are_counted(profile: Profile, course: Course):
     world = World(profile, course, 1, START)
     names = port_names(profile)
-    world.on_frame(names.index("gnss"), START, b"123")
+    world.on_frame(names.index("gnss"), START, command(0.9, 0.0))
     world.on_frame(200, START, b"1234")
     world.on_frame(names.index("drive"), START, encode(OperatorCommand(0, 0, OperatorAction.ARM)))
     world.on_frame(names.index("drive"), START, b"noise" + command(0.5, 0.0))
-    assert (world.unexpected_bytes, world.unexpected_messages, world.dropped_bytes) == (7, 1, 5)
+    gnss, drive = (world.emulator(names.index(name)) for name in ("gnss", "drive"))
+    assert isinstance(gnss, MsgLinkEmulator)
+    assert isinstance(drive, MsgLinkEmulator)
+    assert (world.unexpected_bytes, drive.unexpected, drive.dropped_bytes) == (4, 1, 5)
+    assert gnss.unexpected == 1, "a command on a sensor's port moves nothing"
     world.advance(START + 150 * MS)
     assert world.actuators.duty == 0.5
 

@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
             sock = stack.enter_context(connect(arguments.connect))
         else:
             simulator = SimulatorProcess(
-                plan.loaded.path, plan.overrides, arguments.course or plan.loaded.profile.course, plan.seed
+                plan.loaded.path, plan.overrides, arguments.course or plan.loaded.profile.course, plan.seed, plan.link
             )
             sock = stack.enter_context(simulator).sock
         done = drive(

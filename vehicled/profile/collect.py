@@ -112,8 +112,6 @@ class Collector:
         value = _scalar(kind, raw)
         if value is INVALID:
             return self._refuse(kind, raw, path, hint)
-        if "registered" in extra and value not in registry.names(extra["registered"]):
-            return self._report(path, str(registry.UnknownNameError(extra["registered"], value)))
         return self._keep(path, value)
 
     def _keep(self, path: KeyPath, value: Any) -> Any:
@@ -222,21 +220,25 @@ class Collector:
 
     def _choice(self, raw: Any, path: KeyPath, kind: registry.Kind) -> Any:
         """``name`` chooses; every other key is the table of one registered implementation, validated by its ``Params``."""
+        name_at = (*path, "name")
+        if isinstance(raw, str):
+            # The name alone: the defaults of that implementation.
+            raw, name_at = {"name": raw}, path
         if not isinstance(raw, dict):
-            return self._report(path, f"must be a table with a name and tables of parameters, found {found(raw)}")
+            return self._report(path, f"must be a name, or a table with a name and tables of parameters, found {found(raw)}")
         before = len(self.problems)
         known = registry.names(kind)
         name = raw.get("name")
         if "name" not in raw:
-            self._report((*path, "name"), f"missing; one of {choices(known)}")
+            self._report(name_at, f"missing; one of {choices(known)}")
         elif not isinstance(name, str):
-            self._report((*path, "name"), f"must be one of {choices(known)}, found {found(name)}")
+            self._report(name_at, f"must be one of {choices(known)}, found {found(name)}")
         elif name not in known:
-            self._report((*path, "name"), str(registry.UnknownNameError(kind, name)))
+            self._report(name_at, str(registry.UnknownNameError(kind, name)))
         mentioned = [key for key in raw if key != "name"]
         types = {key: self._params_type(kind, key, (*path, key)) for key in mentioned if key in known}
         if name in known and name not in types:
-            types[name] = self._params_type(kind, name, (*path, "name"))
+            types[name] = self._params_type(kind, name, name_at)
         self._chosen[str(path[-1])] = {key: params for key, params in types.items() if params is not INVALID}
         for key in mentioned:
             if key not in known:

@@ -16,27 +16,30 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of a profile, with the parameters of every registered estimator and controller.
+    """JSON Schema (2020-12) of a profile, with the parameters of every registered estimator, controller and driver.
 
     It cannot say what ties keys together (:mod:`vehicled.profile.contradictions`), so that a file it accepts may still be refused.
     """
-    kinds: tuple[tuple[str, registry.Kind], ...] = (("estimator", "estimator"), ("controller", "controller"))
-    params = [(key, name, registry.resolve(kind, name).Params) for key, kind in kinds for name in registry.names(kind)]
+    kinds: tuple[registry.Kind, ...] = ("estimator", "controller", "driver")
+    params = [(kind, name, registry.resolve(kind, name).Params) for kind in kinds for name in registry.names(kind)]
     structs = [Profile, *(struct for _, _, struct in params)]
     (root, *references), definitions = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
     for struct in _structs_of(structs):
         _describe_fields(definitions, struct)
-    profile = definitions[Profile.__name__]
-    for key, kind in kinds:
-        tables = {name: reference for (where, name, _), reference in zip(params, references, strict=True) if where == key}
-        profile["properties"][key] = {
+    for kind in kinds:
+        tables = {name: reference for (where, name, _), reference in zip(params, references, strict=True) if where == kind}
+        names = list(registry.names(kind))
+        table = {
             "type": "object",
-            "description": f"The {kind} and the parameters of any of them.",
-            "properties": {"name": {"enum": list(registry.names(kind)), "description": "The one that is used."}} | tables,
+            "properties": {"name": {"enum": names, "description": "The one that is used."}} | tables,
             "required": ["name"],
             "additionalProperties": False,
         }
-    definitions["Device"]["properties"]["driver"]["enum"] = list(registry.names("driver"))
+        owner = definitions["Device" if kind == "driver" else Profile.__name__]
+        owner["properties"][kind] = {
+            "description": f"The {kind}: its name, or a table with the name and the parameters of any of them.",
+            "anyOf": [{"enum": names}, table],
+        }
     definitions.pop(Choice.__name__, None)
     return {"$schema": DIALECT, "title": "vehicled profile", **root, "$defs": definitions}
 

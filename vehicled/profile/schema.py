@@ -61,12 +61,28 @@ class Capabilities(Table, frozen=True, kw_only=True):
     readable_timeout: bool = False
 
 
+class Choice(Struct, frozen=True, kw_only=True):
+    """One of several registered implementations, with the parameters of each that the profile mentions."""
+
+    name: str
+    params: dict[str, Any]
+    """Validated parameter struct by registered name; always has ``name``."""
+
+    @property
+    def selected(self) -> Any:
+        """Parameters of the chosen one."""
+        return self.params[self.name]
+
+
 class Device(Table, frozen=True, kw_only=True):
     """One device on one port."""
 
-    driver: Annotated[str, Meta(extra={"registered": "driver"})]
+    driver: Annotated[Choice, Meta(extra={"registered": "driver"})]
+    """Protocol of its wire: a name, or a table with the name and the driver's own table."""
+    port: str = ""
+    """Where it is on the road, such as ``serial:/dev/serial/by-id/...?baud=460800``. A simulation needs none."""
     messages: list[Carried] = field(default_factory=list)
-    """Message types that pass this device when it is carried by messages."""
+    """Message types expected from it, or taken by it."""
     rate_hz: Rate | None = None
     """Rate of its main message; silence limits and health derive from it."""
     lever_arm_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
@@ -188,19 +204,6 @@ class Sim(Table, frozen=True, kw_only=True):
     motor_status: MotorStatusModel | None = None
     command_timeout_s: Positive = 0.2
     """Age of the last command at which the actuator board goes to neutral: straight, no drive, no brake."""
-
-
-class Choice(Struct, frozen=True, kw_only=True):
-    """One of several registered implementations, with the parameters of each that the profile mentions."""
-
-    name: str
-    params: dict[str, Any]
-    """Validated parameter struct by registered name; always has ``name``."""
-
-    @property
-    def selected(self) -> Any:
-        """Parameters of the chosen one."""
-        return self.params[self.name]
 
 
 class Profile(Table, frozen=True, kw_only=True):

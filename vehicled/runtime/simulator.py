@@ -13,11 +13,22 @@ _QUIT_S = 0.1
 class SimulatorProcess:
     """Starts ``python -m sim_backend`` and owns it: leaving the scope ends it."""
 
-    def __init__(self, profile: str, overrides: Sequence[str], course: str, seed: int) -> None:
+    def __init__(self, profile: str, overrides: Sequence[str], course: str, seed: int, link: str = "messages") -> None:
         """Raises OSError when the process cannot be started."""
         self.sock, theirs = socket.socketpair()
         with theirs:
-            arguments = ["--profile", profile, "--course", course, "--seed", str(seed), "--listen", f"fd:{theirs.fileno()}"]
+            arguments = [
+                "--profile",
+                profile,
+                "--course",
+                course,
+                "--seed",
+                str(seed),
+                "--link",
+                link,
+                "--listen",
+                f"fd:{theirs.fileno()}",
+            ]
             for override in overrides:
                 arguments += ["--set", override]
             # The interpreter's own flags and path go along: the simulator must be the one that belongs to this daemon.
