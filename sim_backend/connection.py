@@ -127,9 +127,17 @@ class Peer:
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
 
-    def greet(self, ports: list[str], identity: str) -> Hello:
-        """Exchange greetings and return the daemon's. Raises :class:`vehicled.link.LinkError`."""
-        hello = Hello(role="simulator", clock="lockstep", ports=ports, start_ns=START_NS, boot_id=boot_id(), identity=identity)
+    def greet(self, ports: list[str], identity: str, urls: dict[str, str] | None = None) -> Hello:
+        """Exchange greetings and return the daemon's. ``urls``: real ports on offer. Raises :class:`vehicled.link.LinkError`."""
+        hello = Hello(
+            role="simulator",
+            clock="lockstep",
+            ports=ports,
+            urls=urls or {},
+            start_ns=START_NS,
+            boot_id=boot_id(),
+            identity=identity,
+        )
         self.send(encode_hello(hello))
         while not self._backlog:
             self._backlog = self._read()

@@ -1,15 +1,24 @@
 """One run: wait for the daemon, greet it, run the world on the clock that it wants, and end when it ends."""
 
+from __future__ import annotations
+
 import gc
 import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
+from sim_backend.emulators.registry import CAN_DRIVERS
 from sim_backend.lockstep import run_lockstep
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
 from vehicled import __version__
 from vehicled.link import LinkError
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
+
+if TYPE_CHECKING:
+    # Loads the terminal code, which lockstep has no use for.
+    from sim_backend.ptys import Ptys
 
 
 def serve(listener: Listener, profile: Profile, course: Course, seed: int, *, wires: bool = False) -> str:
@@ -18,7 +27,8 @@ def serve(listener: Listener, profile: Profile, course: Course, seed: int, *, wi
     with connection:
         peer = Peer(connection)
         try:
-            return _run(peer, profile, course, seed, wires)
+            with _ptys(profile) if wires and listener.inherited else nullcontext() as ptys:
+                return _run(peer, profile, course, seed, wires, ptys)
         except Goodbye as goodbye:
             return str(goodbye)
         except LinkError as error:
@@ -33,9 +43,17 @@ def serve(listener: Listener, profile: Profile, course: Course, seed: int, *, wi
             raise
 
 
-def _run(peer: Peer, profile: Profile, course: Course, seed: int, wires: bool) -> str:
+def _ptys(profile: Profile) -> Ptys:
+    """Terminals for every device that has a wire. Only for a daemon that we share a machine with: it opens them in wall time."""
+    from sim_backend.ptys import Ptys
+
+    wired = {name: device.driver.name for name, device in profile.devices.items() if device.driver.name != "msglink"}
+    return Ptys(wired, [name for name, driver in wired.items() if driver in CAN_DRIVERS])
+
+
+def _run(peer: Peer, profile: Profile, course: Course, seed: int, wires: bool, ptys: Ptys | None) -> str:
     twin = f"profile {profile.name}, plant {profile.sim.plant}, course {course.name}, seed {seed}"
-    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}, {twin}")
+    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}, {twin}", ptys.urls if ptys is not None else None)
     if hello.clock == "lockstep":
         world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires)
         _settle()
@@ -46,7 +64,7 @@ def _run(peer: Peer, profile: Profile, course: Course, seed: int, wires: bool) -
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
     world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires)
     _settle()
-    return run_wall(peer, world, clock)
+    return run_wall(peer, world, clock, port_names(profile), ptys)
 
 
 def _settle() -> None:

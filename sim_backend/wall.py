@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from sim_backend.connection import Goodbye, Peer
+from sim_backend.ptys import Ptys
 from sim_backend.world import World
 from vehicled.link import Frame, Kind, LinkError, decode_line, encode
 from vehicled.runtime.loop import PreciseSelector
@@ -71,17 +72,29 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
     return clock
 
 
-def run_wall(peer: Peer, world: World, clock: DaemonClock) -> str:
-    """Run in real time until the daemon says goodbye; returns its reason. Raises :class:`vehicled.link.LinkError`."""
+def run_wall(peer: Peer, world: World, clock: DaemonClock, ports: list[str] | None = None, ptys: Ptys | None = None) -> str:
+    """Run in real time until the daemon says goodbye; returns its reason. Raises :class:`vehicled.link.LinkError`.
+
+    ``ptys``: devices that the daemon reaches by a terminal instead of the link; ``ports`` then are the names by port number.
+    """
+    behind = {number: name for number, name in enumerate(ports or []) if ptys is not None and name in ptys.urls}
+    number_of = {name: number for number, name in behind.items()}
     with PreciseSelector() as selector:
         selector.register(peer.socket, selectors.EVENT_READ)
+        for descriptor in ptys.descriptors if ptys is not None else ():
+            selector.register(descriptor, selectors.EVENT_READ)
         reached_ns = beat_ns = clock.now_ns()
         sync_ns = reached_ns + SYNC_PERIOD_NS
         try:
             while True:
                 now_ns = clock.now_ns()
                 reached_ns = min(now_ns, reached_ns + SLICE_NS)
-                frames = [encode(Kind.DATA, port, t_rx_ns, payload) for t_rx_ns, port, payload in world.advance(reached_ns)]
+                frames = []
+                for t_rx_ns, port, payload in world.advance(reached_ns):
+                    if ptys is not None and port in behind:
+                        ptys.write(behind[port], payload)
+                    else:
+                        frames.append(encode(Kind.DATA, port, t_rx_ns, payload))
                 if now_ns >= beat_ns:
                     frames.append(encode(Kind.GRANT, 0, now_ns))
                     beat_ns = now_ns + HEARTBEAT_NS
@@ -92,8 +105,17 @@ def run_wall(peer: Peer, world: World, clock: DaemonClock) -> str:
                     peer.send(b"".join(frames))
                 wake_ns = min(world.next_wake_ns(), beat_ns)
                 wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
-                if selector.select(max(0, wait_ns) * 1e-9) or peer.has_backlog:
+                ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
+                if peer.socket.fileno() in ready or peer.has_backlog:
                     _hear(peer.receive(), world, clock)
+                if ptys is not None:
+                    for descriptor in ready.intersection(ptys.descriptors):
+                        name, data, baud = ptys.read(descriptor)
+                        now_ns = clock.now_ns()
+                        if baud is not None:
+                            world.on_line(number_of[name], now_ns, baud)
+                        if data:
+                            world.on_frame(number_of[name], now_ns, data)
         except Goodbye as goodbye:
             return str(goodbye)
 

@@ -59,6 +59,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """``lockstep`` or ``wall``; the daemon's word counts."""
     ports: list[str]
     """Names by port number."""
+    urls: dict[str, str] = {}
+    """Wall time: addresses of the ports that the simulator offers as real ones (ptys, CAN), to be opened instead of the link."""
     start_ns: int = 0
     """Lockstep: time at which the run begins."""
     boot_id: str = ""

@@ -10,6 +10,10 @@ EMULATORS: dict[str, str] = {"msglink": "sim_backend.emulators.msglink:MsgLinkEm
 """Driver to "module:class". A class takes the name of the port, the device's table, the seed and the start time."""
 
 
+CAN_DRIVERS = frozenset({"vesc_can"})
+"""Drivers whose port is a bus of frames, not a stream of bytes."""
+
+
 class UnknownEmulatorError(LookupError):
     """No device here speaks the protocol of a driver."""
 

@@ -32,6 +32,7 @@ from vehicled.profile import Loaded, load
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
 from vehicled.runtime.evidence import WallStopwatch, WallWitness
+from vehicled.runtime.host import Transport
 from vehicled.runtime.link_port import LinkTransport
 from vehicled.runtime.lockstep import run_lockstep
 from vehicled.runtime.loop import new_event_loop
@@ -148,7 +149,7 @@ def drive(
             with _interrupts(run):
                 ending = run_lockstep(machine, link, run)
         else:
-            ending = _run_wall(plan, WallPump(machine, LinkTransport(link, router, plan.link_timeout_s), run, witness, router))
+            ending = _run_wall(plan, WallPump(machine, _transport(plan, link, router), run, witness, router))
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):
@@ -163,6 +164,19 @@ def drive(
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
     log = None if writer is None else writer.close(end, ending.now_ns)
     return Drive(ending, machine, started_ns, wall_s, log, log.failure if log is not None else "")
+
+
+def _transport(plan: Plan, link: Link, router: Router) -> Transport:
+    """The link alone, or the real ports that the simulator offers with the link for the rest."""
+    urls = link.hello.urls if plan.link == "wires" else {}
+    on_link = [port for port in plan.wiring.ports if port not in urls]
+    carried = LinkTransport(link, router, plan.link_timeout_s, on_link)
+    if not urls:
+        return carried
+    from vehicled.runtime.ports import make_port
+    from vehicled.runtime.wires import WireTransport
+
+    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried)
 
 
 def _run_wall(plan: Plan, pump: WallPump) -> Ending:

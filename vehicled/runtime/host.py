@@ -30,6 +30,6 @@ class Transport(Protocol):
         """Hand over what the machine wants on its ports, and whatever else is due. Never blocks; raises as :meth:`serve`."""
         ...
 
-    def close(self, why: str) -> None:
-        """The run is over. Never raises."""
+    async def aclose(self) -> None:
+        """The run is over and the last stop has been handed over: close what is open. Never raises."""
         ...

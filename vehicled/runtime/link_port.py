@@ -21,9 +21,10 @@ _ECHO = struct.Struct("<q")
 class LinkTransport:
     """Carries the bytes of every port; its loss is the end of the run."""
 
-    def __init__(self, link: Link, sink: Sink, silence_s: float) -> None:
-        """``silence_s``: the link is lost when nothing was heard for this long."""
+    def __init__(self, link: Link, sink: Sink, silence_s: float, ports: Sequence[str] | None = None) -> None:
+        """``silence_s``: the link is lost when nothing was heard for this long. ``ports``: those it carries, if not all of them."""
         self._link = link
+        self._ports = link.ports if ports is None else ports
         self._sink = sink
         self._silence_ns = round(silence_s * 1e9)
         self._heard_ns = time.monotonic_ns()
@@ -36,7 +37,7 @@ class LinkTransport:
         link = self._link
         link.sock.setblocking(False)
         self._heard_ns = time.monotonic_ns()
-        for port in link.ports:
+        for port in self._ports:
             host.on_port(port, PortState.OPENED, "simulator link", self._heard_ns)
         while True:
             await anyio.wait_readable(link.sock)
@@ -70,6 +71,5 @@ class LinkTransport:
         if out:
             self._link.send(b"".join(out))
 
-    def close(self, why: str) -> None:
-        """Say goodbye."""
-        self._link.close(why)
+    async def aclose(self) -> None:
+        """The link belongs to whoever opened it."""

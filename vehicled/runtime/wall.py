@@ -20,6 +20,9 @@ from vehicled.runtime.timer import Alarm
 BLOCK_NS = 5_000_000
 """A turn of the machine that takes longer has the line it is at written into the log: twice the shortest period of the pipeline."""
 
+CLOSE_S = 0.5
+"""Patience with ports that do not take the last stop."""
+
 RECEIVE, LOG, TRANSMIT = range(3)
 HOLDERS = ("receive", "log", "transmit")
 """Runtime callbacks by number, as they stand in ``TaskTick.holder``."""
@@ -56,6 +59,8 @@ class WallPump:
             with suppress(LinkError):
                 self._transport.transmit(machine.brake_now(now_ns), now_ns)
             self._sampler.close()
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await self._transport.aclose()
         assert self._ending is not None
         return self._ending
 

@@ -1,0 +1,241 @@
+"""The serial line between a device and the daemon: time per byte, cuts at random, line rates that do not fit.
+
+A :class:`LineDevice` is the device itself: it lives in its own present and neither knows how long its bytes travel nor what becomes
+of them. :class:`SerialLine` makes an emulator of it. Everything that happens is put in the order of its time first, so that the
+bytes do not depend on the instants at which the simulator was called.
+"""
+
+import re
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+from sim_backend.emulators.interface import NEVER_NS, DriveCommand, Transmission
+from sim_backend.sensors.noise import BLOCK, stream
+from vehicled.messages import Message
+
+BITS_PER_BYTE = 10
+"""Start bit, eight data bits, stop bit."""
+USB_BAUD = 8_000_000
+"""What stands for the line rate where there is none: about what bulk transfers of full-speed USB carry."""
+RATE_TOLERANCE = 0.03
+"""Two line rates that differ by less understand each other."""
+LONGEST_CHUNK_BYTES = 96
+BUFFER_BYTES = 8192
+_BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
+_OPENED_BAUD = 115_200
+"""Of a serial port whose address does not name a rate."""
+
+_RX, _LINE, _MESSAGE = 0, 1, 2
+"""What comes first of things that happen at the same instant."""
+
+
+class LineDevice(Protocol):
+    """A device at the far end of a serial line. Called in the order of time; never raises on bytes."""
+
+    @property
+    def baud(self) -> int:
+        """Line rate at which it sends and listens now; 0 on USB, which has none."""
+        ...
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """The sensor in it has a value, ready to leave."""
+        ...
+
+    def on_bytes(self, data: bytes, now_ns: int) -> None:
+        """Bytes of the daemon, cut anywhere, the last of which has just arrived."""
+        ...
+
+    def next_due_ns(self) -> int:
+        """When ``on_time`` wants to run; ``NEVER_NS`` without duties of its own."""
+        ...
+
+    def on_time(self, now_ns: int) -> None:
+        """A duty is due."""
+        ...
+
+    def restart(self, now_ns: int) -> None:
+        """Power was away and is back: everything that is not in its flash is lost."""
+        ...
+
+    def take_tx(self) -> Sequence[bytes]:
+        """Whole frames that it has begun to send since the last call, in order."""
+        ...
+
+    def take_commands(self) -> Sequence[DriveCommand]:
+        """Commands understood since the last call."""
+        ...
+
+
+def baud_of(port: str) -> int:
+    """Line rate that the daemon opens a port with by the port's address in the profile; 0 where that is no serial port."""
+    if not port.startswith(("serial:", "pty:")):
+        return 0
+    found = _BAUD.search(port)
+    return int(found[1]) if found else _OPENED_BAUD
+
+
+class SerialLine:
+    """An emulator made of a device and the line to it: first in, first out, one byte after the other, in both directions.
+
+    Bytes reach the daemon in pieces of random length, each at the time of its last byte. While the two ends differ in their line
+    rate, what arrives is noise, in the proportion of the rates. What does not fit into the device's buffer is lost in whole frames.
+    """
+
+    def __init__(
+        self, device: LineDevice, port: str, seed: int, start_ns: int, *, host_baud: int = 0, buffer_bytes: int = BUFFER_BYTES
+    ) -> None:
+        """``host_baud`` is the rate that the daemon opens the port with; 0 is not known, and then it fits until it is set."""
+        self._device = device
+        self._buffer_bytes = buffer_bytes
+        self._opened_baud = host_baud
+        self._host_sends = self._host_listens = host_baud
+        self._forced_baud = 0
+        self._events: list[tuple[int, int, int, Any]] = []
+        self._queued = 0
+        self._now_ns = self._up_free_ns = self._down_free_ns = start_ns
+        self._tx: list[Transmission] = []
+        self._commands: list[DriveCommand] = []
+        self._cuts = stream(seed, f"{port}/cuts")
+        self._noise = stream(seed, f"{port}/noise")
+        self._lengths: list[int] = []
+        self.overruns = 0
+        """Frames that the device had to give up because its buffer was full."""
+        self.scrambled_bytes = 0
+        """Bytes that were sent at a rate at which nobody listened, in both directions."""
+
+    @property
+    def device(self) -> LineDevice:
+        """What is at the far end."""
+        return self._device
+
+    @property
+    def baud(self) -> int:
+        """Line rate of the device; 0 on USB."""
+        return self._forced_baud or self._device.baud
+
+    def on_message(self, message: Message, ready_ns: int) -> None:
+        """See :class:`sim_backend.emulators.interface.Emulator`; so the other verbs."""
+        self._push(ready_ns, _MESSAGE, message)
+
+    def on_rx(self, data: bytes, t_ns: int) -> None:
+        """The bytes pass the line to the device."""
+        start_ns = max(t_ns, self._up_free_ns)
+        sent_at = (self._host_sends or self.baud) if self.baud else USB_BAUD
+        self._up_free_ns = start_ns + _duration_ns(len(data), sent_at)
+        self._push(self._up_free_ns, _RX, (data, sent_at))
+
+    def on_line(self, baud: int, t_ns: int) -> None:
+        """A reopened port has the rate again that it was opened with first."""
+        self._host_sends = baud or self._opened_baud
+        self._push(t_ns, _LINE, self._host_sends)
+
+    def next_due_ns(self) -> int:
+        """The next thing to happen, here or in the device."""
+        due_ns = self._device.next_due_ns()
+        return min(due_ns, self._events[0][0]) if self._events else due_ns
+
+    def on_time(self, now_ns: int) -> None:
+        """Everything up to ``now_ns``, in order."""
+        device, events = self._device, self._events
+        while True:
+            device_ns = device.next_due_ns()
+            event_ns = events[0][0] if events else NEVER_NS
+            if min(device_ns, event_ns) > now_ns:
+                return
+            if event_ns <= device_ns:
+                t_ns, kind, _, what = heappop(events)
+                # What the daemon stamped before the present has arrived by now.
+                t_ns = self._now_ns = max(t_ns, self._now_ns)
+                if kind == _MESSAGE:
+                    device.on_message(what, t_ns)
+                elif kind == _RX:
+                    data, sent_at = what
+                    device.on_bytes(data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud), t_ns)
+                else:
+                    self._host_listens = what
+            else:
+                t_ns = self._now_ns = max(device_ns, self._now_ns)
+                device.on_time(t_ns)
+            self._send(device.take_tx(), t_ns)
+            self._commands += device.take_commands()
+
+    def take_tx(self) -> Sequence[Transmission]:
+        """Pieces of what the device sent, each with the arrival of its last byte."""
+        if not self._tx:
+            return ()
+        tx, self._tx = self._tx, []
+        return tx
+
+    def take_commands(self) -> Sequence[DriveCommand]:
+        """Commands understood by the device."""
+        if not self._commands:
+            return ()
+        commands, self._commands = self._commands, []
+        return commands
+
+    # ---------------------------------------------------------------- what goes wrong on purpose
+
+    def restart(self, now_ns: int) -> None:
+        """The device loses its power for a moment, and all that it had still to send or was just being sent."""
+        self.on_time(now_ns)
+        self._events = [event for event in self._events if event[1] != _RX]
+        self._events.sort()
+        self._up_free_ns = self._down_free_ns = now_ns
+        self._device.restart(now_ns)
+        self._send(self._device.take_tx(), now_ns)
+
+    def force_baud(self, baud: int) -> None:
+        """The device keeps to this line rate whatever it was told; 0 sets it free."""
+        self._forced_baud = baud if self._device.baud else 0
+
+    # ---------------------------------------------------------------- bytes
+
+    def _push(self, t_ns: int, kind: int, what: Any) -> None:
+        self._queued += 1
+        heappush(self._events, (t_ns, kind, self._queued, what))
+
+    def _send(self, frames: Sequence[bytes], now_ns: int) -> None:
+        if not frames:
+            return
+        baud = self.baud or USB_BAUD
+        start_ns = max(now_ns, self._down_free_ns)
+        room = self._buffer_bytes - (start_ns - now_ns) * baud // (BITS_PER_BYTE * 1_000_000_000)
+        kept = []
+        for frame in frames:
+            if len(frame) <= room:
+                room -= len(frame)
+                kept.append(frame)
+            else:
+                self.overruns += 1
+        data = b"".join(kept)
+        self._down_free_ns = start_ns + _duration_ns(len(data), baud)
+        listener = self._host_listens
+        noisy = not _fits(self.baud, listener)
+        at, end = 0, len(data)
+        while at < end:
+            stop = min(at + self._length(), end)
+            piece = data[at:stop]
+            if noisy:
+                piece = self._scramble(piece, baud, listener)
+            self._tx.append((start_ns + _duration_ns(stop, baud), piece))
+            at = stop
+
+    def _scramble(self, data: bytes, sent_at: int, heard_at: int) -> bytes:
+        self.scrambled_bytes += len(data)
+        # Too slow an ear hears several bytes as one, too fast an ear one byte as several.
+        heard = len(data) * min(heard_at, 8 * sent_at) // sent_at
+        return self._noise.bytes(max(1, heard))
+
+    def _length(self) -> int:
+        if not self._lengths:
+            self._lengths = self._cuts.integers(1, LONGEST_CHUNK_BYTES, BLOCK, endpoint=True).tolist()
+        return self._lengths.pop()
+
+
+def _duration_ns(count: int, baud: int) -> int:
+    return count * BITS_PER_BYTE * 1_000_000_000 // baud
+
+
+def _fits(device_baud: int, host_baud: int) -> bool:
+    return not device_baud or not host_baud or abs(device_baud - host_baud) <= RATE_TOLERANCE * device_baud
