@@ -43,7 +43,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     options = _parse(arguments)
     # Loaded only now, so that Ctrl-C and --help do not wait for the numerics.
     from sim_backend.connection import Listener, ListenError
-    from sim_backend.emulators.registry import UnknownEmulatorError, check_emulators
+    from sim_backend.emulators.failures import FailureError, parse_failure
+    from sim_backend.emulators.registry import UnknownEmulatorError, check_emulators, check_failures
     from sim_backend.plant.registry import UnknownPlantError, plant_class
     from sim_backend.server import serve
     from vehicled.link import LinkError
@@ -57,8 +58,10 @@ def _main(arguments: Sequence[str] | None) -> int:
         plant_class(profile.sim.plant)
         if options.link == "wires":
             check_emulators(profile)
+        failures = [parse_failure(text) for text in options.failures]
+        check_failures(profile, failures, wires=options.link == "wires")
         listener = Listener(options.listen)
-    except (ProfileError, CourseError, UnknownPlantError, UnknownEmulatorError, ListenError) as error:
+    except (ProfileError, CourseError, UnknownPlantError, UnknownEmulatorError, FailureError, ListenError) as error:
         _say(str(error))
         return 2
     with listener:
@@ -67,7 +70,7 @@ def _main(arguments: Sequence[str] | None) -> int:
             sys.stdout.write(f"listening on {listener.address}\n")
             sys.stdout.flush()
         try:
-            serve(listener, profile, course, options.seed, wires=options.link == "wires")
+            serve(listener, profile, course, options.seed, wires=options.link == "wires", failures=failures)
         except LinkError as error:
             _say(str(error))
             return 1
@@ -92,6 +95,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=("messages", "wires"),
         default="messages",
         help="what the bytes are: messages, or the devices' own protocols",
+    )
+    parser.add_argument(
+        "--fail",
+        action="append",
+        default=[],
+        dest="failures",
+        metavar="FAILURE",
+        help="port:kind[=value]@start[+duration] in seconds, such as gnss:stuck@20+5",
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of all noise (default 0)")
     parser.add_argument(

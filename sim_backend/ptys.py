@@ -6,7 +6,7 @@ A byte port is a pty; a CAN port is an slcan adapter on a pty, because container
 import os
 import termios
 import tty
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from vehicled.wire import can, slcan
@@ -50,25 +50,30 @@ class _Adapter:
 class Ptys:
     """One pty for each of some ports. Close it, or use it as a context."""
 
-    def __init__(self, ports: Iterable[str], can_ports: Iterable[str]) -> None:
-        """Raises OSError when the system has no pty left."""
+    def __init__(self, ports: Mapping[str, int], can_ports: Iterable[str]) -> None:
+        """``ports``: line rate by port; 0 for a device that has none, such as one on USB. OSError when no pty is left."""
         self._master: dict[str, int] = {}
         self._slave: dict[str, int] = {}
         self._port: dict[int, str] = {}
         self._baud: dict[str, int] = {}
+        self._has_rate: dict[str, bool] = {}
         self._adapters = {port: _Adapter() for port in can_ports}
         self.urls: dict[str, str] = {}
         """Addresses for the daemon, by port."""
         self.lost_bytes = 0
         """Bytes for a daemon that does not read, as a real adapter would lose them."""
-        for port in ports:
+        for port, baud in ports.items():
             master, slave = os.openpty()
             tty.setraw(slave)
             os.set_blocking(master, False)
             # Our own descriptor of the slave stays open: without any, reading the master fails until the daemon comes back.
             self._master[port], self._slave[port], self._port[master] = master, slave, port
             path = os.ttyname(slave)
-            self.urls[port] = f"can:slcan:{path}?bitrate={SLCAN_BITRATE}" if port in self._adapters else f"serial:{path}"
+            if port in self._adapters:
+                self.urls[port] = f"can:slcan:{path}?bitrate={SLCAN_BITRATE}"
+            else:
+                self.urls[port] = f"serial:{path}?baud={baud}" if baud else f"serial:{path}"
+            self._has_rate[port] = baud > 0
 
     @property
     def descriptors(self) -> list[int]:
@@ -86,7 +91,8 @@ class Ptys:
             data, answers = adapter.from_host(data)
             self._write(descriptor, answers)
             return port, data, None
-        baud = _BAUD.get(termios.tcgetattr(self._slave[port])[5], 0)
+        # Rates outside the standard ones are not told by tcgetattr; the daemon opens the port with the right one of those.
+        baud = _BAUD.get(termios.tcgetattr(self._slave[port])[5], 0) if self._has_rate[port] else 0
         changed = baud if baud and baud != self._baud.get(port) else None
         if changed is not None:
             self._baud[port] = baud

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
+from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.registry import CAN_DRIVERS
 from sim_backend.lockstep import run_lockstep
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
@@ -16,19 +19,23 @@ from vehicled.link import LinkError
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
 
+_BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
+
 if TYPE_CHECKING:
     # Loads the terminal code, which lockstep has no use for.
     from sim_backend.ptys import Ptys
 
 
-def serve(listener: Listener, profile: Profile, course: Course, seed: int, *, wires: bool = False) -> str:
+def serve(
+    listener: Listener, profile: Profile, course: Course, seed: int, *, wires: bool = False, failures: Sequence[Failure] = ()
+) -> str:
     """Serve one daemon; returns its reason for ending. Raises :class:`vehicled.link.LinkError` for a disorderly end."""
     connection = listener.accept()
     with connection:
         peer = Peer(connection)
         try:
             with _ptys(profile) if wires and listener.inherited else nullcontext() as ptys:
-                return _run(peer, profile, course, seed, wires, ptys)
+                return _run(peer, profile, course, seed, wires, failures, ptys)
         except Goodbye as goodbye:
             return str(goodbye)
         except LinkError as error:
@@ -47,22 +54,26 @@ def _ptys(profile: Profile) -> Ptys:
     """Terminals for every device that has a wire. Only for a daemon that we share a machine with: it opens them in wall time."""
     from sim_backend.ptys import Ptys
 
-    wired = {name: device.driver.name for name, device in profile.devices.items() if device.driver.name != "msglink"}
-    return Ptys(wired, [name for name, driver in wired.items() if driver in CAN_DRIVERS])
+    wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
+    # Without a rate in the address there is none: the device is on USB.
+    rates = {name: int(rate[1]) if (rate := _BAUD.search(device.port)) else 0 for name, device in wired.items()}
+    return Ptys(rates, [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS])
 
 
-def _run(peer: Peer, profile: Profile, course: Course, seed: int, wires: bool, ptys: Ptys | None) -> str:
+def _run(
+    peer: Peer, profile: Profile, course: Course, seed: int, wires: bool, failures: Sequence[Failure], ptys: Ptys | None
+) -> str:
     twin = f"profile {profile.name}, plant {profile.sim.plant}, course {course.name}, seed {seed}"
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}, {twin}", ptys.urls if ptys is not None else None)
     if hello.clock == "lockstep":
-        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires)
+        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures)
         _settle()
         return run_lockstep(peer, world, START_NS)
     # Loads the event loop's selector, which lockstep has no use for.
     from sim_backend.wall import run_wall, synchronise
 
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
-    world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires)
+    world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires, failures=failures)
     _settle()
     return run_wall(peer, world, clock, port_names(profile), ptys)
 

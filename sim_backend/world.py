@@ -4,8 +4,10 @@ Order of causes. The step that begins at grid point k uses the commands stamped 
 known: ``advance(to_ns)`` steps while the grid is before ``to_ns``. So nothing depends on the instants at which it is called.
 """
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.registry import emulator
 from sim_backend.plant.actuators import Actuators
@@ -69,11 +71,13 @@ class World:
         utc_ns: int = SIMULATED_UTC_NS,
         *,
         wires: bool = False,
+        failures: Sequence[Failure] = (),
     ) -> None:
         """``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device speaks the protocol of its driver, else messages.
 
-        Raises :class:`sim_backend.plant.registry.UnknownPlantError` and
-        :class:`sim_backend.emulators.registry.UnknownEmulatorError`.
+        Raises :class:`sim_backend.plant.registry.UnknownPlantError`,
+        :class:`sim_backend.emulators.registry.UnknownEmulatorError` and
+        :class:`sim_backend.emulators.failures.FailureError`.
         """
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
@@ -90,7 +94,7 @@ class World:
         names = port_names(profile)
         for name in names:
             device = profile.devices.get(name)
-            self._emulators.append(emulator(name, device, seed, start_ns, wires=wires))
+            self._emulators.append(emulator(name, device, seed, start_ns, wires=wires, failures=failures))
         for port, (name, device) in enumerate(profile.devices.items()):
             for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns):
                 self._channels.append(_Channel(sensor, port, start_ns))
@@ -128,6 +132,9 @@ class World:
         grid_ns, step_ns = self._grid_ns, self._step_ns
         plant, actuators = self._plant, self._actuators
         while grid_ns < to_ns:
+            # What a device understands of a command counts from then on, so it comes before the step that follows.
+            while self._duty_ns <= grid_ns:
+                self._run_duties(self._duty_ns)
             after_ns = grid_ns + step_ns
             # Sensors see the motion between two grid points, so the one before is kept while a sample lies inside the step.
             before = plant.motion() if self._due_ns < after_ns else None

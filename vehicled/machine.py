@@ -116,6 +116,12 @@ class Machine:
         self._actuator_lost = "its port is not open yet"
         self._stopping_since_ns = NEVER_NS
         self._pending: list[str] = []
+        # Devices that take what other devices produce, such as a receiver its corrections. Commands go by the gate alone.
+        self._consumers: dict[type[Message], list[str]] = {}
+        for port, device in devices.items():
+            for kind in device.consumes:
+                if kind is not ActuatorCommand:
+                    self._consumers.setdefault(kind, []).append(port)
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
         self.not_finite = 0
@@ -155,7 +161,7 @@ class Machine:
             self._actuator_lost = "" if state is PortState.OPENED else detail
         device = self._devices.get(port)
         if device is not None:
-            self._take(device.on_port(state, detail, now_ns), now_ns)
+            self._take(port, device.on_port(state, detail, now_ns), now_ns)
             self._after_device(port, device)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
@@ -163,7 +169,7 @@ class Machine:
         self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data), t_rx_ns)
         device = self._devices.get(port)
         if device is not None:
-            self._take(device.on_rx(data, t_rx_ns), t_rx_ns)
+            self._take(port, device.on_rx(data, t_rx_ns), t_rx_ns)
             self._after_device(port, device)
 
     def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
@@ -176,7 +182,7 @@ class Machine:
         if self._device_due_ns <= now_ns:
             for port, device in self._devices.items():
                 if device.next_due_ns() <= now_ns:
-                    self._take(device.on_time(now_ns), now_ns)
+                    self._take(port, device.on_time(now_ns), now_ns)
                     self._pending.append(port)
             self._collect(now_ns)
             self._device_due_ns = min(device.next_due_ns() for device in self._devices.values())
@@ -207,6 +213,10 @@ class Machine:
     def ports(self) -> Sequence[str]:
         """Names of the ports that have a device."""
         return tuple(self._devices)
+
+    def device(self, port: str) -> Device:
+        """The device on a port."""
+        return self._devices[port]
 
     @property
     def mode(self) -> Mode:
@@ -251,6 +261,8 @@ class Machine:
                 self._accepted.put(message)
             elif kind is OperatorCommand:
                 self._supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
+            elif kind is Fault:
+                self._supervisor.on_fault(message)  # type: ignore[arg-type]
 
     def _fuse(self, now_ns: int) -> None:
         estimator = self._estimator
@@ -309,20 +321,31 @@ class Machine:
             now_ns - heard.get(GnssFix, 0) > self._limits.gnss_silence_s * 1e9,
             now_ns - heard.get(ImuSample, 0) > self._limits.imu_silence_s * 1e9,
             self._estimate.age_ns(now_ns),
-            self._actuator_lost,
+            self._actuator_lost or self._refusal(),
             control.cross_track_m if control is not None else float("nan"),
             control.heading_error_rad if control is not None else float("nan"),
             self._controller.finished,
             max(executive.stats(i).consecutive_misses for i in range(len(PIPELINE))),
         )
 
+    def _refusal(self) -> str:
+        """Why the actuator's device would not pass a throttle on, if it judges that at all."""
+        reason: str = getattr(self._devices[self._actuator], "refusal", "")
+        return reason
+
     # ---------------------------------------------------------------- plumbing
 
-    def _take(self, messages: Sequence[Message], t_ns: int) -> None:
+    def _take(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:
+            kind = type(message)
             self._sink.record(message, t_ns)
-            if type(message) is not GroundTruth:
+            if kind is not GroundTruth:
                 self._inbox.put(message)
+            for port in self._consumers.get(kind, ()):
+                if port != origin:
+                    device = self._devices[port]
+                    device.on_command(message, t_ns)
+                    self._after_device(port, device)
 
     def _send(self, command: ActuatorCommand, now_ns: int) -> None:
         self._sink.record(command, now_ns)
@@ -347,7 +370,7 @@ class Machine:
         for port in self._pending:
             for action in self._devices[port].take_tx():
                 if isinstance(action, Send):
-                    self.digest.add(t_ns, port, action.data)
+                    self.digest.add(t_ns, port, action.journal)
                     self._sink.record(WireChunk(t_ns, port, Direction.TX, action.journal), t_ns)
                 self._outgoing.append(Outgoing(t_ns, port, action))
         self._pending.clear()

@@ -7,8 +7,8 @@ A *port* is where the bytes come from: a byte stream (serial, pty, TCP, the simu
 owns ports: it stamps arrivals at the read, reopens what was lost and drops what has become too late to send.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -35,10 +35,8 @@ class Send(Struct, frozen=True, gc=False):
     def __repr__(self) -> str:
         return f"Send({self.journal!r}, deadline_ns={self.deadline_ns}, droppable={self.droppable})"
 
-    def __rich_repr__(self) -> Iterator[tuple[str, object]]:
-        yield "data", self.journal
-        yield "deadline_ns", self.deadline_ns
-        yield "droppable", self.droppable
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("data", self.journal), ("deadline_ns", self.deadline_ns), ("droppable", self.droppable)]
 
 
 class SetBaud(Struct, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Literal
 
-Kind = Literal["estimator", "controller", "driver"]
+Kind = Literal["estimator", "controller", "driver", "decoder"]
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4:Ekf4",
@@ -20,8 +20,32 @@ CONTROLLERS: dict[str, str] = {
 }
 DRIVERS: dict[str, str] = {
     "msglink": "drivers.msglink.device:MsgLinkDevice",
+    "ublox": "drivers.ublox.device:UbloxDevice",
+    "ntrip": "drivers.ntrip.device:NtripDevice",
+    "rtcm": "drivers.rtcm.device:RtcmDevice",
+    "n100": "drivers.imu.n100:N100Device",
+    "witmotion": "drivers.imu.witmotion:WitMotionDevice",
+    "bno08x": "drivers.imu.bno08x:Bno08xDevice",
+    "xsens": "drivers.imu.xsens:XsensDevice",
+    "vectornav": "drivers.imu.vectornav:VectorNavDevice",
+    "mip": "drivers.imu.mip:MipDevice",
+    "vesc_can": "drivers.vesc.device:VescCan",
+    "vesc_uart": "drivers.vesc.device:VescUart",
+    "pwm_board": "drivers.pwm_board.device:PwmBoard",
 }
-_TABLES: dict[Kind, dict[str, str]] = {"estimator": ESTIMATORS, "controller": CONTROLLERS, "driver": DRIVERS}
+DECODERS: dict[str, str] = {
+    "ublox": "drivers.ublox.codec:decode",
+    "n100": "drivers.imu.n100:decode",
+    "witmotion": "drivers.imu.witmotion:decode",
+    "bno08x": "drivers.imu.bno08x:decode",
+    "xsens": "drivers.imu.xsens:decode",
+    "vectornav": "drivers.imu.vectornav:decode",
+    "mip": "drivers.imu.mip:decode",
+    "vesc": "drivers.vesc.codec:decode",
+}
+"""Formats of recordings. Each takes the bytes of one and gives (message name, content) in order."""
+
+_TABLES: dict[Kind, dict[str, str]] = {"estimator": ESTIMATORS, "controller": CONTROLLERS, "driver": DRIVERS, "decoder": DECODERS}
 
 
 class UnknownNameError(LookupError):

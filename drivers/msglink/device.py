@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import Decoder, encode
-from vehicled.messages import ALL, Message, PortState
+from vehicled.messages import ALL, ActuatorCommand, Message, PortState
 from vehicled.ports import NEVER_NS, Action, Send
 
 
@@ -19,7 +19,7 @@ class MsgLinkDevice:
     """Carries messages in both directions, unchanged but for the arrival stamp."""
 
     produces: ClassVar[tuple[type[Message], ...]] = ALL
-    consumes: ClassVar[tuple[type[Message], ...]] = ALL
+    consumes: ClassVar[tuple[type[Message], ...]] = (ActuatorCommand,)
 
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
 

@@ -6,7 +6,7 @@ bytes do not depend on the instants at which the simulator was called.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
@@ -184,6 +184,20 @@ class SerialLine:
         self._up_free_ns = self._down_free_ns = now_ns
         self._device.restart(now_ns)
         self._send(self._device.take_tx(), now_ns)
+
+    @property
+    def kinds(self) -> Mapping[str, float]:
+        """Failures that only this device has, each with its value unless another is named."""
+        kinds: Mapping[str, float] = getattr(self._device, "kinds", {})
+        return kinds
+
+    def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
+        """One of them begins or ends."""
+        self.on_time(now_ns)
+        device: Any = self._device
+        device.inject(kind, value, active, now_ns)
+        self._send(device.take_tx(), now_ns)
+        self._commands += device.take_commands()
 
     def force_baud(self, baud: int) -> None:
         """The device keeps to this line rate whatever it was told; 0 sets it free."""

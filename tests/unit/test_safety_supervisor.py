@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from vehicled.messages import EstimatorStatus, Mode, OperatorAction, OperatorCommand, Reaction, StateEstimate
+from vehicled.messages import EstimatorStatus, Fault, Mode, OperatorAction, OperatorCommand, Reaction, StateEstimate
 from vehicled.ports import NEVER_NS
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Situation, Supervisor
 from vehicled.vehicle import Limits
@@ -129,6 +129,26 @@ def test_a_single_glimpse_trips_nothing(broken: dict[str, object]) -> None:
         supervisor.step(replace(FINE, now_ns=FINE.now_ns + 20 * MS * k, **(broken if k % 2 else {})))
     assert (supervisor.mode, supervisor.reaction) == (Mode.AUTO, Reaction.NONE)
     assert not supervisor.take_faults()
+
+
+def test_what_a_device_tells_counts_like_a_rule() -> None:
+    supervisor = driving()
+    told = Fault(0, "vesc_over_temperature", "drive", Reaction.DISABLE, True, "95 degrees")
+    supervisor.on_fault(replace(told, reaction=Reaction.CAP_SPEED))
+    supervisor.step(FINE)
+    assert (supervisor.mode, supervisor.reaction) == (Mode.AUTO, Reaction.CAP_SPEED)
+    supervisor.on_fault(replace(told, active=False))
+    supervisor.step(FINE)
+    assert supervisor.reaction is Reaction.NONE
+    supervisor.on_fault(told)
+    supervisor.step(FINE)
+    assert (supervisor.mode, supervisor.reaction) == (Mode.STOPPING, Reaction.DISABLE)
+    assert "95 degrees" in supervisor.why
+    supervisor.step(replace(FINE, estimate=replace(ESTIMATE, speed_mps=0.0)))
+    ask(supervisor, OperatorAction.ARM)
+    supervisor.step(FINE)
+    assert supervisor.mode is Mode.STANDBY
+    assert "95 degrees" in supervisor.why
 
 
 def test_standing_is_not_believed_from_a_stale_estimate() -> None:

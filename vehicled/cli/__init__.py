@@ -34,6 +34,13 @@ def _parser() -> ArgumentParser:
     sim.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
     sim.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
     sim.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
+    sim.add_argument(
+        "--fail",
+        action="append",
+        default=[],
+        metavar="FAILURE",
+        help="break a device: port:kind[=value]@start[+duration] in seconds, such as gnss:stuck@20+5; repeatable",
+    )
     sim.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
     sim.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 5 lockstep, 0.5 wall)")
     sim.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
@@ -70,6 +77,26 @@ def _parser() -> ArgumentParser:
 
     courses = commands.add_parser("courses", help="list the courses")
     courses.set_defaults(run="vehicled.cli.catalog:courses")
+
+    devices = commands.add_parser("devices", help="record a port, decode a recording").add_subparsers(
+        dest="devices_command", metavar="COMMAND", required=True
+    )
+    record = devices.add_parser("record", help="write what a port sends to a file")
+    record.add_argument(
+        "port", metavar="URL", help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ..."
+    )
+    record.add_argument("-o", "--output", required=True, metavar="FILE")
+    record.add_argument("--duration", type=_seconds, metavar="S", help="end after S seconds (default: Ctrl-C)")
+    record.set_defaults(run="vehicled.cli.devices:record")
+    decode = devices.add_parser("decode", help="count and show the messages of a recording")
+    decode.add_argument("file", metavar="FILE")
+    decode.add_argument(
+        "--type", required=True, metavar="T", help="format: ublox, n100, witmotion, bno08x, xsens, vectornav, mip, vesc, ..."
+    )
+    decode.add_argument("--only", metavar="NAME", help="show and export messages of this name only")
+    decode.add_argument("--show", action="store_true", help="print every message")
+    decode.add_argument("--csv", metavar="FILE", help="write the fields of the messages to this file")
+    decode.set_defaults(run="vehicled.cli.devices:decode")
 
     log = commands.add_parser("log", help="look into a log").add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     info = log.add_parser("info", help="what a log holds")

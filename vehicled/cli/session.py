@@ -1,6 +1,7 @@
 """One run of the daemon, put together: profile, course, link, log, machine, pump. Used by every command that drives."""
 
 import gc
+import os
 import platform
 import secrets
 import signal
@@ -11,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
 from types import FrameType
 
 import anyio
@@ -27,7 +29,7 @@ from vehicled.machine import PIPELINE, Machine
 from vehicled.messages import Message
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.ports import NEVER_NS
+from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.profile import Loaded, load
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
@@ -133,6 +135,7 @@ def drive(
         router.log_to(writer.sink)
     for types, record in taps:
         router.tap(types, record)
+    _hand_out_secrets(plan, machine)
     router.record(course_message(plan.course, started_ns), started_ns)
     run = Run(
         machine,
@@ -164,6 +167,21 @@ def drive(
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
     log = None if writer is None else writer.close(end, ending.now_ns)
     return Drive(ending, machine, started_ns, wall_s, log, log.failure if log is not None else "")
+
+
+def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
+    """Read what devices refer to. Raises :class:`SetupError` naming device and file, never the secret."""
+    for port in machine.ports:
+        device = machine.device(port)
+        if not isinstance(device, TakesSecret) or (ref := device.secret_ref) is None:
+            continue
+        folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
+        file = Path(ref.file).expanduser() if ref.file else Path(folder, ref.credential)
+        try:
+            device.set_secret(file.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise SetupError(f"devices.{port}: its password cannot be read from {file} ({reason})") from None
 
 
 def _transport(plan: Plan, link: Link, router: Router) -> Transport:

@@ -46,11 +46,18 @@ def run(arguments: Namespace) -> int:
             progress.show(text)
 
     with ExitStack() as stack:
+        if arguments.connect and arguments.fail:
+            raise SetupError("--fail belongs to the simulator: with --connect give it to 'vehicled simulator' on the other machine")
         if arguments.connect:
             sock = stack.enter_context(connect(arguments.connect))
         else:
             simulator = SimulatorProcess(
-                plan.loaded.path, plan.overrides, arguments.course or plan.loaded.profile.course, plan.seed, plan.link
+                plan.loaded.path,
+                plan.overrides,
+                arguments.course or plan.loaded.profile.course,
+                plan.seed,
+                plan.link,
+                arguments.fail,
             )
             sock = stack.enter_context(simulator).sock
         done = drive(

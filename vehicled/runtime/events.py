@@ -57,7 +57,11 @@ class EventLog:
     def record(self, message: Message, log_time_ns: int) -> None:
         """Tell one fault or port event."""
         if isinstance(message, Fault):
-            say = self._log.warning if message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode" else self._log.info
+            say = (
+                self._log.warning
+                if message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
+                else self._log.info
+            )
             say(message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)
         elif isinstance(message, PortEvent):
             say = self._log.info if message.state is PortState.OPENED else self._log.warning

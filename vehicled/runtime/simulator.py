@@ -13,7 +13,9 @@ _QUIT_S = 0.1
 class SimulatorProcess:
     """Starts ``python -m sim_backend`` and owns it: leaving the scope ends it."""
 
-    def __init__(self, profile: str, overrides: Sequence[str], course: str, seed: int, link: str = "messages") -> None:
+    def __init__(
+        self, profile: str, overrides: Sequence[str], course: str, seed: int, link: str = "messages", failures: Sequence[str] = ()
+    ) -> None:
         """Raises OSError when the process cannot be started."""
         self.sock, theirs = socket.socketpair()
         with theirs:
@@ -29,6 +31,8 @@ class SimulatorProcess:
                 "--listen",
                 f"fd:{theirs.fileno()}",
             ]
+            for failure in failures:
+                arguments += ["--fail", failure]
             for override in overrides:
                 arguments += ["--set", override]
             # The interpreter's own flags and path go along: the simulator must be the one that belongs to this daemon.

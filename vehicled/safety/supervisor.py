@@ -121,6 +121,7 @@ class Supervisor:
         self._rules = tuple(rules)
         self._since: dict[str, int] = {}
         self._active: dict[str, str] = {}
+        self._told: dict[tuple[str, str], Fault] = {}
         self._armed_request_ns: int | None = None
         self._drive_requested = False
         self.mode = Mode.STANDBY
@@ -155,6 +156,14 @@ class Supervisor:
             case OperatorAction.NONE:
                 pass
 
+    def on_fault(self, fault: Fault) -> None:
+        """A device began or ended an episode; what it asks for counts like a rule for as long as the episode lasts."""
+        key = (fault.origin, fault.code)
+        if fault.active:
+            self._told[key] = fault
+        else:
+            self._told.pop(key, None)
+
     def _cancel_requests(self) -> None:
         self._armed_request_ns = None
         self._drive_requested = False
@@ -164,15 +173,15 @@ class Supervisor:
         self._check_arming(situation)
         worst = self._check_rules(situation)
         if self.mode in (Mode.AUTO, Mode.TELEOP):
-            if worst is not None and worst.reaction >= Reaction.CONTROLLED_STOP:
-                self._stop(self._active[worst.code], worst.reaction)
+            if worst is not None and worst[0] >= Reaction.CONTROLLED_STOP:
+                self._stop(worst[1], worst[0])
             else:
-                self.reaction = worst.reaction if worst is not None else Reaction.NONE
+                self.reaction = worst[0] if worst is not None else Reaction.NONE
                 if situation.course_finished:
                     self.course_driven = True
                     self._stop("the course is finished", Reaction.CONTROLLED_STOP)
-        elif self.mode is Mode.STOPPING and worst is not None and worst.reaction > self.reaction:
-            self.reaction, self.why = worst.reaction, f"{self.why}; then {self._active[worst.code]}"
+        elif self.mode is Mode.STOPPING and worst is not None and worst[0] > self.reaction:
+            self.reaction, self.why = worst[0], f"{self.why}; then {worst[1]}"
         if self.mode is Mode.STOPPING and self._stands(situation):
             self.mode = Mode.STANDBY
             self.stopped = True
@@ -192,6 +201,8 @@ class Supervisor:
             missing.append("the vehicle points backwards along the course: turn it round")
         if situation.actuator_lost:
             missing.append(f"the actuator cannot be reached: {situation.actuator_lost}")
+        stopping = [fault for fault in self._told.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
+        missing += [f"{fault.origin}: {fault.reason}" for fault in stopping]
         return missing
 
     def _check_arming(self, situation: Situation) -> None:
@@ -213,8 +224,9 @@ class Supervisor:
             self._drive_requested = False
             self.mode, self.why = Mode.AUTO, "driving the course"
 
-    def _check_rules(self, situation: Situation) -> Rule | None:
-        worst: Rule | None = None
+    def _check_rules(self, situation: Situation) -> tuple[Reaction, str] | None:
+        """The most severe reaction in force and its reason. Rules come before devices where both ask for the same."""
+        worst: tuple[Reaction, str] | None = None
         driving = self.mode in (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
         for rule in self._rules:
             if driving and rule.holds(situation, self._limits):
@@ -228,8 +240,11 @@ class Supervisor:
                 if not rule.latched and rule.code in self._active:
                     reason = self._active.pop(rule.code)
                     self._record(rule.code, "", rule.reaction, False, f"cleared: {reason}", situation.now_ns)
-            if rule.code in self._active and (worst is None or rule.reaction > worst.reaction):
-                worst = rule
+            if rule.code in self._active and (worst is None or rule.reaction > worst[0]):
+                worst = rule.reaction, self._active[rule.code]
+        for fault in self._told.values():
+            if worst is None or fault.reaction > worst[0]:
+                worst = fault.reaction, f"{fault.origin}: {fault.reason}"
         return worst
 
     def _stop(self, why: str, reaction: Reaction) -> None:

@@ -1,0 +1,133 @@
+"""Bosch/CEVA BNO08x in its UART-RVC mode: codec in both directions and host side. NOTES.md has the sources and what cannot be had.
+
+Frame, 100 a second: ``AA AA | index | yaw, pitch, roll i16 in 0.01 degrees | acceleration x, y, z i16 in mg | 3 reserved | sum of
+index to reserved, modulo 256``, little-endian. There is no gyro in it: the angular rate of the samples is NaN, and this sensor can
+never be a vehicle's only one. The axes on the chip are right-handed with z up; yaw counts from where it pointed at its start.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import pi
+from struct import Struct as Layout
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from drivers.imu.base import STANDARD_GRAVITY_MPS2, ImuDevice, ImuParams, Sample, Vector, frames
+from vehicled.messages import HeadingKind, Message
+from vehicled.wire.crc import sum8
+from vehicled.wire.framing import Protocol
+
+SYNC = b"\xaa\xaa"
+FRAME_BYTES = 19
+PERIOD_NS = 10_000_000.0
+FORCE_STEP_MPS2 = STANDARD_GRAVITY_MPS2 / 1000
+ANGLE_STEP_RAD = pi / 18_000
+
+_BODY = Layout("<B6h3s")
+
+
+class RvcPacket(Struct, frozen=True, gc=False):
+    """One frame. Rotations are applied in the order yaw, pitch, roll."""
+
+    index: int
+    yaw_rad: float
+    pitch_rad: float
+    roll_rad: float
+    specific_force_mps2: Vector
+    reserved: bytes = bytes(3)
+    """Zero in the BNO080; later chips say here whether they believe to stand still."""
+
+
+def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """19 for the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    if end - at < FRAME_BYTES:
+        return 0
+    return FRAME_BYTES if sum8(buffer[at + 2 : at + 18]) == buffer[at + 18] else -1
+
+
+PROTOCOL = Protocol("RVC", SYNC, probe)
+
+
+def encode(packet: RvcPacket) -> bytes:
+    """A frame, as the device sends it: acceleration beyond the range of the field stays at its end."""
+    angles = (_angle(packet.yaw_rad), _angle(packet.pitch_rad), _angle(packet.roll_rad))
+    force = (max(-32768, min(32767, round(f / FORCE_STEP_MPS2))) for f in packet.specific_force_mps2)
+    body = _BODY.pack(packet.index & 0xFF, *angles, *force, packet.reserved)
+    return SYNC + body + bytes((sum8(body),))
+
+
+def parse(frame: bytes) -> RvcPacket:
+    """A whole sound frame."""
+    index, yaw, pitch, roll, x, y, z, reserved = _BODY.unpack_from(frame, 2)
+    force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
+    return RvcPacket(index, yaw * ANGLE_STEP_RAD, pitch * ANGLE_STEP_RAD, roll * ANGLE_STEP_RAD, force, reserved)
+
+
+def decode(data: bytes) -> Iterator[tuple[str, object]]:
+    """Name, always "RVC", and content of every sound frame of a recording."""
+    for name, frame in frames((PROTOCOL,), data):
+        yield name, parse(frame)
+
+
+class Bno08xCodec:
+    """One sample of acceleration and yaw from each frame."""
+
+    protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
+
+    def __init__(self, *, clockwise: bool) -> None:
+        self.lost_frames = 0
+        """Gaps in the index; beyond 255 in a row they cannot be told."""
+        self._index = -1
+        self._yaw_step_rad = -ANGLE_STEP_RAD if clockwise else ANGLE_STEP_RAD
+
+    def reset(self) -> None:
+        """The next frame may have any index."""
+        self._index = -1
+
+    def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
+        """One sample, without angular rate."""
+        index, yaw, _, _, x, y, z, _ = _BODY.unpack_from(frame, 2)
+        if self._index >= 0:
+            self.lost_frames += (index - self._index - 1) & 0xFF
+        self._index = index
+        force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
+        return (Sample(index, force, None, yaw * self._yaw_step_rad),)
+
+
+class Bno08xParams(ImuParams, frozen=True, kw_only=True):
+    """Parameters of a BNO08x. The rate is fixed by the device."""
+
+    rate_hz: Annotated[float, Meta(gt=0, le=1000)] = 100.0
+    latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.0083
+    """6.6 ms at 100 Hz by the data sheet, and 19 bytes at 115200 baud."""
+    accelerometer_range_mps2: Annotated[float, Meta(gt=0)] = 8 * STANDARD_GRAVITY_MPS2
+    stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
+    """Steps of 1 mg, of the size of the noise at rest."""
+    heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.05
+    """Of the first minutes; it drifts by half a degree a minute."""
+    yaw_positive: Literal["left", "right"] = "left"
+    """Which way the device counts. The data sheet does not say; to be seen by turning the vehicle by hand."""
+
+
+class Bno08xDevice(ImuDevice):
+    """BNO08x with its mode pins set to UART-RVC. It takes no commands."""
+
+    name: ClassVar[str] = "bno08x"
+    tick_ns: ClassVar[float | None] = PERIOD_NS
+    counter_bits: ClassVar[int | None] = 8
+    heading_kind: ClassVar[HeadingKind] = HeadingKind.INERTIAL
+    Params: ClassVar[type[ImuParams]] = Bno08xParams
+
+    def __init__(self, params: Bno08xParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        self._bno = Bno08xCodec(clockwise=params.yaw_positive == "right")
+        super().__init__(params, messages, command_lifetime_ns, self._bno)
+
+    @property
+    def lost_frames(self) -> int:
+        """Frames that the device numbered and that never arrived whole."""
+        return self._bno.lost_frames
+
+
+def _angle(rad: float) -> int:
+    """In hundredths of a degree, from -180 to 180."""
+    return (round(rad / ANGLE_STEP_RAD) + 18_000) % 36_000 - 18_000

@@ -1,0 +1,205 @@
+"""Inertial sensors that are set up by question and answer: Xsens, VectorNav, MicroStrain.
+
+A device writes its dialogue down as a generator of :class:`Ask`; each yields what the device answered. Time-outs, repetitions, a
+new attempt after failure, and one after the sensor has fallen silent (it may have restarted with other settings) are dealt with
+here. Samples are passed on throughout: a sensor that streams what is needed but cannot be spoken to is still a sensor.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta, Struct
+
+from drivers.imu.base import Codec, ImuDevice, ImuParams
+from vehicled.messages import Fault, Message, PortState, Reaction
+from vehicled.ports import NEVER_NS
+
+MAX_REPLIES = 64
+"""Replies kept between two reads of the port; more than any dialogue expects at once."""
+
+
+class Refusal(Struct, frozen=True, gc=False):
+    """The device understood the question and said no. The script decides whether there is another way."""
+
+    reason: str
+
+
+class Ask(Struct, frozen=True, gc=False):
+    """One question. ``judge`` makes of a reply the answer, a Refusal, or None if it is about something else; it never raises."""
+
+    what: str
+    """Completes "no answer to the request to ..."."""
+    request: bytes
+    judge: Callable[[Any], Any]
+    timeout_s: float | None = None
+    """Instead of ``Params.answer_timeout_s``, for what is known to take long."""
+
+
+Script = Generator[Ask, Any, dict[str, object]]
+"""Yields questions, is sent answers, returns what is worth a line in the event log."""
+
+
+class ConfigurationError(Exception):
+    """Raised by a script: the device answers but cannot be set as wanted. Not tried again unless it falls silent or is reopened."""
+
+
+class TalkingCodec(Codec, Protocol):
+    """A codec that sets aside what is no data."""
+
+    replies: list[Any]
+
+
+class ConfigurableParams(ImuParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parameters of an inertial sensor that can be set up over its port."""
+
+    configure: bool = True
+    """Set rate and outputs when the port opens; False only listens and never sends a byte."""
+    answer_timeout_s: Annotated[float, Meta(ge=0.01, le=10)] = 0.5
+    tries: Annotated[int, Meta(ge=1, le=20)] = 3
+    """How often one question is put before the attempt counts as failed."""
+    retry_s: Annotated[float, Meta(ge=0.1, le=600)] = 5.0
+    """From a failed attempt to the next."""
+    silence_s: Annotated[float, Meta(ge=0.1, le=60)] = 2.0
+    """Without samples for so long, a sensor that was set up is set up again."""
+
+
+class ConfigurableImuDevice(ImuDevice):
+    """Host side of an inertial sensor that is spoken to. A device class adds :meth:`script`."""
+
+    def __init__(
+        self, params: ConfigurableParams, messages: Sequence[type[Message]], command_lifetime_ns: int, codec: TalkingCodec
+    ) -> None:
+        """As ImuDevice."""
+        super().__init__(params, messages, command_lifetime_ns, codec)
+        self._talk = params
+        self._replies = codec.replies
+        self._script: Script | None = None
+        self._ask: Ask | None = None
+        self._tries_left = 0
+        self._due_ns = NEVER_NS
+        self._settled = False
+        self._heard_ns = 0
+        self._samples_before = 0
+        self.configured = False
+        """The last attempt succeeded. Always False when ``Params.configure`` is."""
+        self.configuration_failed = False
+        """An episode is on: a fault was told, and it ends with the next attempt that succeeds."""
+        self.attempts = 0
+
+    @abstractmethod
+    def script(self) -> Script:
+        """The dialogue that sets the device up, from the beginning and whatever state the device is in."""
+
+    def interrupts(self, reply: Any) -> bool:
+        """Whether ``reply`` means that the device has restarted, so that its set-up has to begin again."""
+        return False
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """Begins the dialogue when the port opens, gives it up when it is lost."""
+        messages = list(super().on_port(state, detail, now_ns))
+        self._replies.clear()
+        self._end()
+        self._due_ns = NEVER_NS
+        self._settled = self.configured = False
+        if state is PortState.OPENED and self._talk.configure:
+            self._start(now_ns, messages)
+        return messages
+
+    def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        """Samples, and what follows from the replies."""
+        messages = super().on_rx(data, t_rx_ns)
+        if self.samples != self._samples_before:
+            self._samples_before = self.samples
+            self._heard_ns = t_rx_ns
+        if self._replies:
+            messages = list(messages)
+            replies = self._replies[:]
+            self._replies.clear()
+            for reply in replies:
+                self._offer(reply, t_rx_ns, messages)
+        return messages
+
+    def next_due_ns(self) -> int:
+        """When an answer is overdue, an attempt or a look at the silence is due."""
+        return self._due_ns
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """Repeats the question, gives up, tries again, or finds the sensor silent."""
+        messages: list[Message] = []
+        if now_ns < self._due_ns:
+            return messages
+        if self._ask is not None:
+            if self._tries_left:
+                self._put(now_ns)
+            else:
+                self._fail(f"no answer to the request to {self._ask.what}", now_ns, messages)
+                self._due_ns = now_ns + round(self._talk.retry_s * 1e9)
+        elif self._settled and now_ns < (silent_ns := self._silent_ns()):
+            self._due_ns = silent_ns
+        else:
+            self._start(now_ns, messages)
+        return messages
+
+    def _silent_ns(self) -> int:
+        return self._heard_ns + round(self._talk.silence_s * 1e9)
+
+    def _start(self, now_ns: int, messages: list[Message]) -> None:
+        self._end()
+        self._settled = self.configured = False
+        self.attempts += 1
+        self._script = self.script()
+        self._advance(None, now_ns, messages)
+
+    def _end(self) -> None:
+        if self._script is not None:
+            self._script.close()
+        self._script = self._ask = None
+
+    def _offer(self, reply: Any, now_ns: int, messages: list[Message]) -> None:
+        if self._talk.configure and self._due_ns != NEVER_NS and self.interrupts(reply):
+            self._start(now_ns, messages)
+        elif self._ask is not None:
+            answer = self._ask.judge(reply)
+            if answer is not None:
+                self._advance(answer, now_ns, messages)
+
+    def _advance(self, answer: Any, now_ns: int, messages: list[Message]) -> None:
+        assert self._script is not None
+        try:
+            self._ask = self._script.send(answer)
+        except StopIteration as stop:
+            self._end()
+            self.configured = True
+            self._settle(now_ns)
+            if self.configuration_failed:
+                self.configuration_failed = False
+                messages.append(self._fault(now_ns, False, "set up"))
+            messages.append(self.event(now_ns, "info", "imu_configured", **stop.value))
+        except ConfigurationError as error:
+            self._fail(str(error), now_ns, messages)
+            self._settle(now_ns)
+        else:
+            self._tries_left = self._talk.tries
+            self._put(now_ns)
+
+    def _settle(self, now_ns: int) -> None:
+        self._settled = True
+        self._heard_ns = now_ns
+        self._due_ns = self._silent_ns()
+
+    def _put(self, now_ns: int) -> None:
+        assert self._ask is not None
+        self._tries_left -= 1
+        self.send(self._ask.request, now_ns)
+        timeout_s = self._talk.answer_timeout_s if self._ask.timeout_s is None else self._ask.timeout_s
+        self._due_ns = now_ns + round(timeout_s * 1e9)
+
+    def _fail(self, reason: str, now_ns: int, messages: list[Message]) -> None:
+        self._end()
+        if not self.configuration_failed:
+            self.configuration_failed = True
+            messages.append(self._fault(now_ns, True, reason))
+
+    def _fault(self, now_ns: int, active: bool, reason: str) -> Fault:
+        return Fault(now_ns, "imu_configuration", self.name, Reaction.WARN, active, reason)

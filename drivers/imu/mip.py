@@ -1,0 +1,362 @@
+"""MicroStrain MIP (3DM-GX5, CV5, CV7, GQ7): codec in both directions and host side. NOTES-xsens-vectornav-mip.md has the sources.
+
+Packet: ``75 65 | descriptor set | length | fields | check``, big-endian; field: ``length | descriptor | data``, its length with
+these two bytes. The check is Fletcher's with 8-bit sums over all before it. Data sets: 80 sensor, 82 filter, A0 system; commands
+(sets 01 base, 0C 3DM) are answered in their set with a field F1: the command and an error code. Device axes: forward, right, down;
+world: north, east, down; accelerometers in g, -1 on z at rest.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from math import atan2, pi
+from struct import Struct as Layout
+from struct import error as LayoutError
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from drivers.imu.axes import flu, forward_of_quaternion
+from drivers.imu.base import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K, Sample, frames
+from drivers.imu.dialogue import MAX_REPLIES, Ask, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Script
+from vehicled.messages import HeadingKind, Message
+from vehicled.wire.crc import fletcher8
+from vehicled.wire.framing import Protocol
+
+SYNC = b"\x75\x65"
+OVERHEAD_BYTES = 6
+BASE, COMMANDS_3DM, SENSOR, FILTER, SYSTEM = 0x01, 0x0C, 0x80, 0x82, 0xA0
+REPLY = 0xF1
+PING, IDLE, RESUME = 0x01, 0x02, 0x06
+BASE_RATE, MESSAGE_FORMAT, STREAM = 0x0E, 0x0F, 0x11
+IMU_BASE_RATE, IMU_MESSAGE_FORMAT = 0x06, 0x08
+"""The same for devices before the shared descriptors (GX5, CV5), in which the data set is implied."""
+WRITE, READ = 1, 2
+ERRORS = {1: "unknown command", 2: "check sum", 3: "invalid parameter", 4: "command failed", 5: "time-out"}
+
+ACCEL, GYRO, DELTA_THETA, DELTA_VELOCITY, QUATERNION, MATRIX, EULER = 0x04, 0x05, 0x07, 0x08, 0x0A, 0x09, 0x0C
+INTERNAL_TIME, GPS_TIME, TEMPERATURE, OVERRANGE = 0x0E, 0x12, 0x14, 0x18
+FILTER_QUATERNION, FILTER_MATRIX, FILTER_EULER, FILTER_GPS_TIME = 0x03, 0x04, 0x05, 0x11
+SHARED_GPS_TIME, REFERENCE_TIME, REFERENCE_TIME_DELTA = 0xD3, 0xD5, 0xD6
+
+_SHARED = {0xD0: "B", 0xD1: "I", 0xD2: "I", 0xD3: "dHH", 0xD4: "d", 0xD5: "Q", 0xD6: "Q", 0xD7: "QH", 0xD8: "QH"}
+_LAYOUTS = {
+    SENSOR: {
+        **dict.fromkeys((0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x0C, 0x10, 0x11, 0x14), "3f"),
+        0x09: "9f", 0x0A: "4f", 0x0B: "9f", 0x0D: "4H", 0x0E: "I", 0x0F: "2I", 0x12: "dHH", 0x16: "f", 0x17: "f", 0x18: "H",
+        0x40: "2fH", **_SHARED,
+    },
+    FILTER: {
+        **dict.fromkeys((0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x13, 0x1C), "3fH"),
+        0x01: "3dH", 0x03: "4fH", 0x04: "9fH", 0x10: "3H", 0x11: "dHH", 0x12: "4fH", **_SHARED,
+    },
+    SYSTEM: _SHARED,
+    BASE: {REPLY: "2B"},
+    COMMANDS_3DM: {REPLY: "2B"},
+}  # fmt: skip
+LAYOUTS = {(kind, field): Layout(">" + code) for kind, fields in _LAYOUTS.items() for field, code in fields.items()}
+"""By descriptor set and field. Fields of the filter end with flags, whose bit 0 says that the rest is valid."""
+
+Value = int | float | tuple[Any, ...] | bytes
+"""A number where there is one, else a tuple; the bytes as they stand where field or length are not known here."""
+
+
+class Packet(Struct, frozen=True, gc=False):
+    """One packet: its fields as (descriptor, data)."""
+
+    kind: int
+    """Descriptor set."""
+    fields: tuple[tuple[int, bytes], ...]
+
+
+def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """Length of the packet at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    if end - at < OVERHEAD_BYTES:
+        return 0
+    stop = at + OVERHEAD_BYTES + buffer[at + 3]
+    if stop > end:
+        return 0
+    return stop - at if fletcher8(buffer[at : stop - 2]) == buffer[stop - 2 : stop] else -1
+
+
+PROTOCOL = Protocol("MIP", SYNC, probe)
+
+
+def encode(kind: int, *fields: tuple[int, bytes]) -> bytes:
+    """A packet of (descriptor, data). ValueError when a field or all of them together are too long."""
+    payload = b""
+    for descriptor, data in fields:
+        if len(data) > 253:
+            raise ValueError(f"{len(data)} bytes do not fit a field (253 at most)")
+        payload += bytes((len(data) + 2, descriptor)) + data
+    if len(payload) > 255:
+        raise ValueError(f"{len(payload)} bytes of fields do not fit a packet (255 at most)")
+    head = SYNC + bytes((kind, len(payload))) + payload
+    return head + fletcher8(head)
+
+
+def packet(frame: bytes) -> Packet:
+    """The packet in a sound frame. A field whose length cannot be ends the list."""
+    fields = []
+    at, end = 4, len(frame) - 2
+    while at < end:
+        stop = at + frame[at]
+        if stop > end or stop < at + 2:
+            break
+        fields.append((frame[at + 1], frame[at + 2 : stop]))
+        at = stop
+    return Packet(frame[2], tuple(fields))
+
+
+def read(kind: int, descriptor: int, data: bytes) -> Value:
+    """Value of a field in its own units: g, rad, rad/s, Gauss, Celsius, nanoseconds."""
+    layout = LAYOUTS.get((kind, descriptor))
+    if layout is None or layout.size != len(data):
+        return data
+    values: tuple[Any, ...] = layout.unpack(data)
+    return values[0] if len(values) == 1 else values
+
+
+def write(kind: int, descriptor: int, value: Value) -> tuple[int, bytes]:
+    """The field that ``read`` gives ``value`` for, to be handed to ``encode``. ValueError when they do not go together."""
+    if isinstance(value, bytes):
+        return descriptor, value
+    layout = LAYOUTS.get((kind, descriptor))
+    if layout is None:
+        raise ValueError(f"the layout of field {kind:02X}/{descriptor:02X} is not known")
+    try:
+        return descriptor, layout.pack(*(value if isinstance(value, tuple) else (value,)))
+    except LayoutError as error:
+        raise ValueError(f"{value} is no value of field {kind:02X}/{descriptor:02X}: {error}") from error
+
+
+def decode(data: bytes) -> Iterator[tuple[str, object]]:
+    """All of a recording: ("set 0x80", Packet), each followed by its ("field 80/04", Value)."""
+    for _, frame in frames((PROTOCOL,), data):
+        found = packet(frame)
+        yield f"set 0x{found.kind:02X}", found
+        for descriptor, raw in found.fields:
+            yield f"field {found.kind:02X}/{descriptor:02X}", read(found.kind, descriptor, raw)
+
+
+_TICK_NS = 16_000
+_WEEK_NS = 604_800_000_000_000
+_SATURATED = 0b111_0111
+"""Accelerometer (bits 0 to 2) and gyro (4 to 6)."""
+_YAW_FIELDS = {
+    SENSOR: {EULER: "euler", QUATERNION: "quaternion", MATRIX: "matrix"},
+    FILTER: {FILTER_EULER: "euler", FILTER_QUATERNION: "quaternion", FILTER_MATRIX: "matrix"},
+}
+
+
+class MipCodec:
+    """Data packets to samples, answers to ``replies``. Holds half a sample until the other half, or a later one, comes."""
+
+    def __init__(self) -> None:
+        self.protocols = (PROTOCOL,)
+        self.replies: list[Packet] = []
+        self.invalid_yaws = 0
+        """Orientations of the filter withheld because it said that they are not valid."""
+        self.unknown_fields = 0
+        """Fields in data packets that the table does not have, or with another length than there."""
+        self.reset()
+
+    def reset(self) -> None:
+        """The device may have been restarted."""
+        self.replies.clear()
+        self._half: Sample | None = None
+        self._counter: int | None = None
+        self._temperature_k: float | None = None
+        self._filter_yaw = False
+        self._source = REFERENCE_TIME
+        self._ticks = self._tick_base = 0
+
+    def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
+        """Usually one sample; two when a half one has to be given up for a later one."""
+        found = packet(frame)
+        kind = found.kind
+        if kind < 0x80:
+            if len(self.replies) < MAX_REPLIES:
+                self.replies.append(found)
+            return ()
+        values: dict[int, Any] = {}
+        for descriptor, data in found.fields:
+            value = read(kind, descriptor, data)
+            if type(value) is bytes:
+                self.unknown_fields += 1
+            else:
+                values[descriptor] = value
+        if kind == SENSOR:
+            return self._sensor(values)
+        if kind == FILTER:
+            yaw = self._yaw(FILTER, values)
+            return () if yaw is None else (Sample(self._time(FILTER, values), None, None, yaw),)
+        return ()
+
+    def _sensor(self, values: dict[int, Any]) -> Sequence[Sample]:
+        counter = self._time(SENSOR, values)
+        temperature = values.get(TEMPERATURE)
+        if temperature is not None:
+            self._temperature_k = temperature[2] + ZERO_CELSIUS_K
+        force, rate = values.get(ACCEL), values.get(GYRO)
+        if force is None or rate is None:
+            dt_s = self._interval_s(counter, values)
+            theta, velocity = values.get(DELTA_THETA), values.get(DELTA_VELOCITY)
+            if force is None and velocity is not None and dt_s is not None:
+                force = tuple([component / dt_s for component in velocity])
+            if rate is None and theta is not None and dt_s is not None:
+                rate = tuple([component / dt_s for component in theta])
+        if counter is not None and not (force is rate is None):
+            self._counter = counter
+        yaw = None if self._filter_yaw else self._yaw(SENSOR, values)
+        saturated = bool(values.get(OVERRANGE, 0) & _SATURATED)
+        if force is rate is yaw is None:
+            return ()
+        sample = Sample(counter, flu(force, STANDARD_GRAVITY_MPS2), flu(rate), yaw, self._temperature_k, saturated)
+        return self._merge(sample)
+
+    def _merge(self, sample: Sample) -> Sequence[Sample]:
+        """Accelerometer and gyro of one instant may come in two packets; their reference time tells that they belong together."""
+        half, self._half = self._half, None
+        whole = sample.specific_force_mps2 is not None and sample.angular_rate_radps is not None
+        yaw_only = sample.specific_force_mps2 is sample.angular_rate_radps is None
+        other = half is not None and (half.specific_force_mps2 is None) != (sample.specific_force_mps2 is None)
+        if half is not None and other and half.counter == sample.counter and not whole and not yaw_only:
+            return (_both(half, sample),)
+        if whole or yaw_only or sample.counter is None:
+            return (sample,) if half is None else (half, sample)
+        self._half = sample
+        return () if half is None else (half,)
+
+    def _interval_s(self, counter: int | None, values: dict[int, Any]) -> float | None:
+        """Over which the increments were summed."""
+        elapsed_ns = values.get(REFERENCE_TIME_DELTA)
+        if elapsed_ns is None and counter is not None and self._counter is not None:
+            elapsed_ns = counter - self._counter
+        return elapsed_ns / 1e9 if elapsed_ns is not None and 0 < elapsed_ns < 1_000_000_000 else None
+
+    def _time(self, kind: int, values: dict[int, Any]) -> int | None:
+        """In nanoseconds: the reference time, else GPS time, else the internal counter. None for a filter whose time is another one
+        than the sensor's: to one clock they would look like restarts."""
+        gps = values.get(SHARED_GPS_TIME) or values.get(GPS_TIME if kind == SENSOR else FILTER_GPS_TIME)
+        if REFERENCE_TIME in values:
+            source, time_ns = REFERENCE_TIME, int(values[REFERENCE_TIME])
+        elif gps is not None:
+            if not 0.0 <= gps[0] < 1e7:
+                return None
+            source, time_ns = GPS_TIME, round(gps[0] * 1e9) + int(gps[1]) * _WEEK_NS
+        elif kind == SENSOR and INTERNAL_TIME in values:
+            ticks = int(values[INTERNAL_TIME])
+            if self._ticks - ticks > 1 << 31:
+                self._tick_base += 1 << 32
+            self._ticks = ticks
+            source, time_ns = INTERNAL_TIME, (self._tick_base + ticks) * _TICK_NS
+        else:
+            return None
+        if kind == SENSOR:
+            self._source = source
+        return time_ns if source == self._source else None
+
+    def _yaw(self, kind: int, values: dict[int, Any]) -> float | None:
+        """Of the x axis, counter-clockwise from east."""
+        for descriptor, form in _YAW_FIELDS[kind].items():
+            value = values.get(descriptor)
+            if value is None:
+                continue
+            if kind == FILTER:
+                # What the filter says counts for more than the sensor's own; for as long as it is valid, the latter is left out.
+                self._filter_yaw = bool(value[-1] & 1)
+                if not self._filter_yaw:
+                    self.invalid_yaws += 1
+                    return None
+            if form == "euler":
+                return pi / 2 - float(value[2])
+            if form == "quaternion":
+                return atan2(*forward_of_quaternion(*value[:4]))
+            # From world to vehicle, by rows: the x axis of the vehicle is the first of them.
+            return atan2(value[0], value[1])
+        return None
+
+
+def _both(half: Sample, sample: Sample) -> Sample:
+    return replace(
+        sample,
+        specific_force_mps2=half.specific_force_mps2 if sample.specific_force_mps2 is None else sample.specific_force_mps2,
+        angular_rate_radps=half.angular_rate_radps if sample.angular_rate_radps is None else sample.angular_rate_radps,
+        yaw_rad=half.yaw_rad if sample.yaw_rad is None else sample.yaw_rad,
+        saturated=half.saturated or sample.saturated,
+    )
+
+
+class MipDevice(ConfigurableImuDevice):
+    """MicroStrain inertial sensor."""
+
+    name: ClassVar[str] = "mip"
+    tick_ns: ClassVar[float | None] = 1.0
+    heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
+    Params: ClassVar[type[ConfigurableParams]] = ConfigurableParams
+
+    def __init__(self, params: ConfigurableParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """As ImuDevice."""
+        self.mip = MipCodec()
+        super().__init__(params, messages, command_lifetime_ns, self.mip)
+
+    def script(self) -> Script:
+        """Idle, base rate, format and its read-back, stream on, resume. Nothing is saved in the device: nothing wears."""
+        idle = yield _ask("be idle", BASE, IDLE)
+        if isinstance(idle, Refusal):
+            raise ConfigurationError(f"the device does not go idle: {idle.reason}")
+        modern = True
+        rate = yield _ask("tell its base rate", COMMANDS_3DM, BASE_RATE, bytes((SENSOR,)), 0x8E)
+        if isinstance(rate, Refusal):
+            modern = False
+            rate = yield _ask("tell its base rate", COMMANDS_3DM, IMU_BASE_RATE, b"", 0x83)
+        base_hz = 0 if isinstance(rate, Refusal) else int.from_bytes(rate[-2:], "big")
+        decimation = max(1, round(base_hz / self.params.rate_hz))
+        problem = "its base rate is not known"
+        fields: list[int] = []
+        for fields in self._choices(modern) if base_hz else ():
+            got = yield from _set_format(modern, fields, decimation)
+            problem = "" if got is None else f"message format: {got}"
+            if not problem:
+                break
+        # Any answer will do: devices whose stream cannot be switched refuse this, and stream all the same.
+        yield _ask("switch its stream on", COMMANDS_3DM, STREAM, bytes((WRITE, SENSOR if modern else 1, 1)))
+        # Out of the idle state whatever came of it: a device that stays there is silent.
+        yield _ask("resume", BASE, RESUME)
+        if problem:
+            raise ConfigurationError(f"the device cannot be set up: {problem}")
+        return {"fields": [f"{field:02X}" for field in fields], "rate_hz": base_hz / decimation}
+
+    def _choices(self, modern: bool) -> tuple[list[int], ...]:
+        """Formats in the order of preference; a device refuses a format as a whole for one field that it does not have."""
+        fields = [REFERENCE_TIME if modern else GPS_TIME, ACCEL, GYRO]
+        plain = [*fields, EULER] if self._wants_heading else fields
+        return [*plain, OVERRANGE], plain, fields
+
+
+def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[Ask, Any, str | None]:
+    """Writes a message format and reads it back; what is wrong, or None."""
+    command, descriptor, scope = (MESSAGE_FORMAT, 0x8F, bytes((SENSOR,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
+    body = scope + bytes((len(fields),)) + b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field in fields])
+    done = yield _ask("take its message format", COMMANDS_3DM, command, bytes((WRITE,)) + body)
+    if isinstance(done, Refusal):
+        return done.reason
+    got = yield _ask("tell its message format", COMMANDS_3DM, command, bytes((READ,)) + scope + b"\0", descriptor)
+    if isinstance(got, Refusal):
+        return got.reason
+    return None if got == body else f"it is set to {got.hex()}"
+
+
+def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None) -> Ask:
+    """A command; its answer is the data of field ``descriptor``, or b"" where only the acknowledgement is asked for."""
+
+    def judge(reply: Packet) -> bytes | Refusal | None:
+        fields = dict(reply.fields)
+        code = fields.get(REPLY, b"")
+        if reply.kind != kind or len(code) != 2 or code[0] != command:
+            return None
+        if code[1]:
+            return Refusal(ERRORS.get(code[1], f"error {code[1]}"))
+        return b"" if descriptor is None else fields.get(descriptor)
+
+    return Ask(what, encode(kind, (command, data)), judge)

@@ -1,0 +1,175 @@
+"""Wheeltec N100 (FDISystems DETA10 family), protocol FDILink: codec in both directions and host side. NOTES.md has the sources.
+
+Frame: ``FC | type | length | sn | CRC-8 | CRC-16, big-endian | payload, little-endian | FD``. The CRC-8 covers the four bytes
+before it, so that a damaged length is found out before it can hold back what follows; the CRC-16 covers the payload.
+Device axes: forward, right, down; specific force, so -9.81 on z at rest; heading clockwise from magnetic north.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import pi
+from struct import Struct as Layout
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from drivers.imu.base import ZERO_CELSIUS_K, ImuDevice, ImuParams, Sample, Vector, frames
+from vehicled.messages import HeadingKind, Message
+from vehicled.wire.crc import crc8, crc16_fdilink
+from vehicled.wire.framing import Protocol
+
+SYNC = b"\xfc"
+END = 0xFD
+IMU, AHRS, INSGPS, GROUND = 0x40, 0x41, 0x42, 0xF0
+HEAD_BYTES = 7
+OVERHEAD_BYTES = HEAD_BYTES + 1
+NAMES = {IMU: "IMU", AHRS: "AHRS", INSGPS: "INSGPS", GROUND: "GROUND"}
+
+_IMU = Layout("<12fq")
+_AHRS = Layout("<10fq")
+
+
+class ImuPacket(Struct, frozen=True, gc=False):
+    """Type 0x40 in units and axes of the device: forward, right, down."""
+
+    gyro_radps: Vector
+    accelerometer_mps2: Vector
+    magnetometer_mg: Vector
+    """Milligauss."""
+    temperature_c: float
+    pressure_pa: float
+    """101325 for ever where no barometer is fitted."""
+    pressure_temperature_c: float
+    timestamp_us: int
+    """Since the device was switched on."""
+
+
+class AhrsPacket(Struct, frozen=True, gc=False):
+    """Type 0x41 in units and axes of the device: forward, right, down; north, east, down."""
+
+    rates_radps: Vector
+    """Of roll, pitch and heading."""
+    roll_rad: float
+    pitch_rad: float
+    heading_rad: float
+    """0 to 2 pi, clockwise from magnetic north."""
+    quaternion: Vector
+    """w, x, y, z"""
+    timestamp_us: int
+
+
+def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """Length of the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    if end - at < HEAD_BYTES:
+        return 0
+    if crc8(buffer[at : at + 4]) != buffer[at + 4]:
+        return -1
+    stop = at + OVERHEAD_BYTES + buffer[at + 2]
+    if stop > end:
+        return 0
+    if buffer[stop - 1] != END or crc16_fdilink(buffer[at + 7 : stop - 1]) != buffer[at + 5] << 8 | buffer[at + 6]:
+        return -1
+    return stop - at
+
+
+PROTOCOL = Protocol("FDILink", SYNC, probe)
+
+
+def encode(kind: int, payload: bytes, sn: int) -> bytes:
+    """A frame of type ``kind``; ``sn`` counts frames of all types, modulo 256. ValueError beyond 255 bytes of payload."""
+    if len(payload) > 255:
+        raise ValueError(f"{len(payload)} bytes of payload do not fit a frame (255 at most)")
+    head = bytes((SYNC[0], kind, len(payload), sn & 0xFF))
+    return head + bytes((crc8(head),)) + crc16_fdilink(payload).to_bytes(2, "big") + payload + bytes((END,))
+
+
+def encode_imu(packet: ImuPacket, sn: int) -> bytes:
+    """Frame of type 0x40."""
+    p = packet
+    values = (*p.gyro_radps, *p.accelerometer_mps2, *p.magnetometer_mg, p.temperature_c, p.pressure_pa, p.pressure_temperature_c)
+    return encode(IMU, _IMU.pack(*values, p.timestamp_us), sn)
+
+
+def encode_ahrs(packet: AhrsPacket, sn: int) -> bytes:
+    """Frame of type 0x41."""
+    p = packet
+    attitude = (*p.rates_radps, p.roll_rad, p.pitch_rad, p.heading_rad, *p.quaternion)
+    return encode(AHRS, _AHRS.pack(*attitude, p.timestamp_us), sn)
+
+
+def parse(frame: bytes) -> ImuPacket | AhrsPacket | bytes:
+    """A whole sound frame as the packet it carries; the payload as it is of a type, or a length, that is not known."""
+    kind, length = frame[1], frame[2]
+    if kind == IMU and length == _IMU.size:
+        v = _IMU.unpack_from(frame, HEAD_BYTES)
+        return ImuPacket(v[0:3], v[3:6], v[6:9], v[9], v[10], v[11], v[12])
+    if kind == AHRS and length == _AHRS.size:
+        v = _AHRS.unpack_from(frame, HEAD_BYTES)
+        return AhrsPacket(v[0:3], v[3], v[4], v[5], v[6:10], v[10])
+    return frame[HEAD_BYTES:-1]
+
+
+def decode(data: bytes) -> Iterator[tuple[str, object]]:
+    """Name and content of every sound frame of a recording; types without a name are called by number."""
+    for _, frame in frames((PROTOCOL,), data):
+        yield NAMES.get(frame[1], f"0x{frame[1]:02X}"), parse(frame)
+
+
+class N100Codec:
+    """Samples from frames: 0x40 gives force and rate, 0x41 the yaw, all other types are passed over."""
+
+    protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
+
+    def __init__(self) -> None:
+        self.lost_frames = 0
+        """Gaps in the serial number that all types share; beyond 255 in a row they cannot be told."""
+        self.unused_frames = 0
+        """Sound frames that carry nothing we need."""
+        self._sn = -1
+
+    def reset(self) -> None:
+        """The next frame may have any serial number."""
+        self._sn = -1
+
+    def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
+        """One sample of frames 0x40 and 0x41, none of others."""
+        sn = frame[3]
+        if self._sn >= 0:
+            self.lost_frames += (sn - self._sn - 1) & 0xFF
+        self._sn = sn
+        kind, length = frame[1], frame[2]
+        if kind == IMU and length == _IMU.size:
+            wx, wy, wz, ax, ay, az, _, _, _, celsius, _, _, timestamp_us = _IMU.unpack_from(frame, HEAD_BYTES)
+            return (Sample(timestamp_us, (ax, -ay, -az), (wx, -wy, -wz), None, celsius + ZERO_CELSIUS_K),)
+        if kind == AHRS and length == _AHRS.size:
+            _, _, _, _, _, heading, _, _, _, _, timestamp_us = _AHRS.unpack_from(frame, HEAD_BYTES)
+            return (Sample(timestamp_us, None, None, pi / 2 - heading),)
+        self.unused_frames += 1
+        return ()
+
+
+class N100Params(ImuParams, frozen=True, kw_only=True):
+    """Parameters of a Wheeltec N100. Its rate and content are set with the vendor's tool."""
+
+    rate_hz: Annotated[float, Meta(gt=0, le=1000)] = 100.0
+    latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.001
+    """64 bytes at 921600 baud are 0.7 ms; the delay of the filters is not published."""
+    heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.35
+    """Of a compass that rides beside motors."""
+
+
+class N100Device(ImuDevice):
+    """Wheeltec N100 as it talks by itself."""
+
+    name: ClassVar[str] = "n100"
+    tick_ns: ClassVar[float | None] = 1_000.0
+    heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
+    Params: ClassVar[type[ImuParams]] = N100Params
+
+    def __init__(self, params: N100Params, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        self._n100 = N100Codec()
+        super().__init__(params, messages, command_lifetime_ns, self._n100)
+
+    @property
+    def lost_frames(self) -> int:
+        """Frames that the device numbered and that never arrived whole."""
+        return self._n100.lost_frames

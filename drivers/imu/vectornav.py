@@ -1,0 +1,399 @@
+"""VectorNav VN-100, 200, 300: binary output and ASCII registers, codec in both directions and host side. See the notes beside this.
+
+Binary: ``FA | groups u8... | fields u16... of each group | values | CRC``, little-endian but for the CRC. There is no length: it
+follows from the masks, so a field that is not in the table makes the frame unreadable, and it is taken for none. Lines of text
+(``$...*XX``, answers to register access among them) may lie between the frames. Device axes: forward, right, down; world north,
+east, down; -9.81 on z at rest.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import atan2, pi, radians
+from struct import Struct as Layout
+from struct import error as LayoutError
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from msgspec import Meta, Struct
+
+from drivers.imu.axes import flu, forward_of_quaternion
+from drivers.imu.base import ZERO_CELSIUS_K, Sample, frames
+from drivers.imu.dialogue import MAX_REPLIES, Ask, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Script
+from vehicled.messages import HeadingKind, Message
+from vehicled.wire.crc import crc16_xmodem, xor8
+from vehicled.wire.framing import Protocol
+
+SYNC = b"\xfa"
+MAX_FRAME_BYTES = 600
+"""Of fields with a fixed length; no device sends more, and the CRC of anything longer would hold back what follows it."""
+MAX_SATELLITES = 64
+MAX_LINE_BYTES = 256
+
+_GNSS = (
+    "utc:b5BH tow:Q week:H satellites:B fix:B position_lla:3d position_ecef:3d velocity_ned:3f velocity_ecef:3f position_sigma:3f"
+    " velocity_sigma:f time_sigma:f time_info:2B dop:7f satellite_info:* - raw:* status:H altitude_msl:d"
+)
+_TABLE = {
+    "common": "time_startup:Q time_gps:Q time_sync_in:Q ypr:3f quaternion:4f angular_rate:3f position_lla:3d velocity_ned:3f"
+    " acceleration:3f imu:6f mag_pres:5f deltas:7f ins_status:H sync_in_count:I time_pps:Q",
+    "time": "startup:Q gps:Q tow:Q week:H sync_in:Q pps:Q utc:b5BH sync_in_count:I sync_out_count:I status:B",
+    "imu": "status:H raw_mag:3f raw_acceleration:3f raw_gyro:3f temperature:f pressure:f delta_theta:4f delta_velocity:3f mag:3f"
+    " acceleration:3f angular_rate:3f saturation:H reserved12:40s",
+    "gnss": _GNSS,
+    "attitude": "status:H ypr:3f quaternion:4f dcm:9f mag_ned:3f acceleration_ned:3f linear_body:3f linear_ned:3f ypr_sigma:3f"
+    " reserved9:12s reserved10:28s reserved11:24s heave:3f sigma:f",
+    "ins": "status:H position_lla:3d position_ecef:3d velocity_body:3f velocity_ned:3f velocity_ecef:3f mag_ecef:3f"
+    " acceleration_ecef:3f linear_ecef:3f position_sigma:f velocity_sigma:f reserved11:68s reserved12:64s",
+    "gnss2": _GNSS,
+}  # fmt: skip
+GROUPS = tuple(_TABLE)
+"""Names by the number of the bit in the group byte."""
+FIELDS = {group: tuple([(cell.partition(":")[0], cell.partition(":")[2]) for cell in row.split()]) for group, row in _TABLE.items()}
+"""(name, layout) by the number of the bit in the group's masks, where bit 15 only says that a second mask follows; a field ``*`` is
+as long as a count in it says."""
+_NAMES = {f"{group}.{name}": (i, bit) for i, group in enumerate(GROUPS) for bit, (name, code) in enumerate(FIELDS[group]) if code}
+_EXTENDED = 0x8000
+
+
+class Plan(NamedTuple):
+    """How to read all frames with the same masks."""
+
+    layout: Layout | None
+    """None where a field has a variable length: such frames are read field by field."""
+    fields: tuple[tuple[str, Layout | None, int, int], ...]
+    """Name, layout (None where the length varies), and where its values begin and end among those of ``layout``."""
+    fixed_bytes: int
+    """Sync, masks and CRC included."""
+    head_bytes: int
+    """Sync included."""
+
+
+class Frame(Struct, frozen=True, gc=False):
+    """One binary frame, in units and axes of the device: degrees, rad/s, m/s2, Gauss, Celsius, kPa."""
+
+    header: bytes
+    """Groups and masks, without the sync."""
+    values: dict[str, Any]
+    """A number by ``"group.field"``, a tuple where there are several, bytes where the layout is not known."""
+
+
+def _head(buffer: bytes | bytearray, at: int, end: int) -> bytes | int:
+    """Groups and masks of the frame at ``at``; 0 when more bytes are needed, -1 when they cannot be any."""
+    if end - at < 4:
+        return 0
+    groups = buffer[at + 1]
+    # A second group byte announces groups that this table does not have.
+    if groups == 0 or groups & 0x80:
+        return -1
+    place = at + 2
+    while groups:
+        if groups & 1:
+            extended = True
+            while extended:
+                if place + 2 > end:
+                    return 0
+                extended = buffer[place + 1] >= 0x80
+                place += 2
+                if place - at > 24:
+                    return -1
+        groups >>= 1
+    return bytes(buffer[at + 1 : place])
+
+
+@lru_cache(maxsize=256)  # damaged headers must not fill the memory; real devices send three kinds of frames at most
+def _plan(head: bytes) -> Plan | None:
+    """None where a mask has a field that the table does not have, or none at all."""
+    chosen: list[tuple[str, Layout | None, int, int]] = []
+    formats, count, place = "<", 0, 1
+    for index, group in enumerate(GROUPS):
+        if not head[0] >> index & 1:
+            continue
+        bits, shift, extended = 0, 0, True
+        while extended:
+            mask = head[place] | head[place + 1] << 8
+            extended = bool(mask & _EXTENDED)
+            # In the table the fields of the second mask stand behind the place of the extension bit.
+            bits |= (mask & ~_EXTENDED) << shift
+            place, shift = place + 2, shift + 16
+        if bits == 0 or bits >> len(FIELDS[group]):
+            return None
+        for bit, (name, code) in enumerate(FIELDS[group]):
+            if not bits >> bit & 1:
+                continue
+            layout = None if code == "*" else Layout("<" + code)
+            size = 0 if layout is None else len(layout.unpack(bytes(layout.size)))
+            chosen.append((f"{group}.{name}", layout, count, count + size))
+            formats += "" if layout is None else code
+            count += size
+    whole = Layout(formats)
+    fixed_bytes = whole.size + len(head) + 3
+    if fixed_bytes > MAX_FRAME_BYTES:
+        return None
+    return Plan(whole if all(cell[1] for cell in chosen) else None, tuple(chosen), fixed_bytes, len(head) + 1)
+
+
+def _variable_bytes(name: str, buffer: bytes | bytearray, at: int, end: int) -> int:
+    """Length of satellite information or raw measurements; 0 when more bytes are needed, -1 when the count is not believed."""
+    raw = name.endswith(".raw")
+    place = at + 10 if raw else at
+    if place >= end:
+        return 0
+    satellites = buffer[place]
+    if satellites > MAX_SATELLITES:
+        return -1
+    return 12 + 28 * satellites if raw else 2 + 8 * satellites
+
+
+def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """Length of the binary frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    head = _head(buffer, at, end)
+    if isinstance(head, int):
+        return head
+    plan = _plan(head)
+    if plan is None:
+        return -1
+    stop = at + plan.fixed_bytes
+    if plan.layout is None:
+        place = at + plan.head_bytes
+        for name, layout, _, _ in plan.fields:
+            if layout is not None:
+                place += layout.size
+                continue
+            size = _variable_bytes(name, buffer, place, end)
+            if size <= 0:
+                return size
+            place, stop = place + size, stop + size
+    if stop > end:
+        return 0
+    return -1 if crc16_xmodem(buffer[at + 1 : stop]) else stop - at
+
+
+_PRINTABLE = bytes(range(0x20, 0x7F))
+_HEX = frozenset(b"0123456789ABCDEFabcdef")
+
+
+def probe_line(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """Length of the line of text at ``at``, its line feed included; 0 when more bytes are needed, -1 when it is none."""
+    stop = buffer.find(b"\n", at, min(end, at + MAX_LINE_BYTES))
+    body = buffer[at : stop if stop >= 0 else min(end, at + MAX_LINE_BYTES)]
+    if body.translate(None, _PRINTABLE) not in (b"", b"\r"):
+        return -1
+    if stop < 0:
+        return 0 if end - at < MAX_LINE_BYTES else -1
+    body, star, check = body.rstrip(b"\r").partition(b"*")
+    if not star or not _HEX.issuperset(check):
+        return -1
+    # Two digits of check sum or, where the device is set so, four of CRC.
+    computed = {2: xor8, 4: crc16_xmodem}.get(len(check))
+    return stop + 1 - at if computed is not None and computed(body[1:]) == int(check, 16) else -1
+
+
+BINARY, LINE = Protocol("VectorNav", SYNC, probe), Protocol("line", b"$", probe_line)
+
+
+def read_frame(frame: bytes) -> Frame:
+    """Values of a sound binary frame."""
+    head = _head(frame, 0, len(frame))
+    assert isinstance(head, bytes)
+    plan = _plan(head)
+    assert plan is not None
+    values: dict[str, Any] = {}
+    place = plan.head_bytes
+    if plan.layout is not None:
+        unpacked = plan.layout.unpack_from(frame, place)
+        for name, _, first, last in plan.fields:
+            values[name] = unpacked[first] if last - first == 1 else unpacked[first:last]
+        return Frame(head, values)
+    for name, layout, _, _ in plan.fields:
+        size = _variable_bytes(name, frame, place, len(frame)) if layout is None else layout.size
+        several = (frame[place : place + size],) if layout is None else layout.unpack_from(frame, place)
+        values[name] = several[0] if len(several) == 1 else several
+        place += size
+    return Frame(head, values)
+
+
+def read_line(line: bytes) -> str:
+    """What stands between ``$`` and ``*`` in a sound line."""
+    return line[1:].partition(b"*")[0].decode("ascii")
+
+
+def encode(values: Mapping[str, Any]) -> bytes:
+    """A binary frame with the fields ``"group.field"``, in any order. ValueError for a name or value that does not fit."""
+    masks: dict[int, int] = {}
+    for name in values:
+        if name not in _NAMES:
+            raise ValueError(f"{name} is no field of a binary frame")
+        index, bit = _NAMES[name]
+        masks[index] = masks.get(index, 0) | 1 << bit
+    head = bytes((sum([1 << index for index in masks]),))
+    payload = b""
+    for index, mask in sorted(masks.items()):
+        low, high = mask & 0x7FFF, mask >> 16
+        head += (low | (_EXTENDED if high else 0)).to_bytes(2, "little") + (high.to_bytes(2, "little") if high else b"")
+        for bit, (name, code) in enumerate(FIELDS[GROUPS[index]]):
+            if mask >> bit & 1:
+                value = values[f"{GROUPS[index]}.{name}"]
+                try:
+                    payload += value if code == "*" else Layout("<" + code).pack(*(value if isinstance(value, tuple) else (value,)))
+                except LayoutError as error:
+                    raise ValueError(f"{value!r} is no value for {name}: {error}") from error
+    body = head + payload
+    return SYNC + body + crc16_xmodem(body).to_bytes(2, "big")
+
+
+def encode_line(body: str) -> bytes:
+    """A line of text with its check sum."""
+    return f"${body}*{xor8(body.encode()):02X}\r\n".encode()
+
+
+def decode(data: bytes) -> Iterator[tuple[str, object]]:
+    """All of a recording: ("VN fa143e003a00", Frame) by sync and masks, and lines by what stands before their first comma."""
+    for name, found in frames((BINARY, LINE), data):
+        if name == BINARY.name:
+            frame = read_frame(found)
+            yield f"VN fa{frame.header.hex()}", frame
+        else:
+            line = read_line(found)
+            yield line.partition(",")[0], line
+
+
+_SATURATED = 0b111111 << 3
+"""Accelerometer (bits 3 to 5) and gyro (6 to 8)."""
+
+
+class VectorNavCodec:
+    """Binary frames to samples, lines of text to ``replies``."""
+
+    def __init__(self) -> None:
+        self.protocols = (BINARY, LINE)
+        self.replies: list[str] = []
+        self.invalid_yaws = 0
+        """Orientations withheld because the device said that it does not track its attitude."""
+
+    def reset(self) -> None:
+        """Holds nothing but replies."""
+        self.replies.clear()
+
+    def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
+        """At most one sample. Compensated values are preferred, then uncompensated ones, then increments over their interval."""
+        if name != BINARY.name:
+            if len(self.replies) < MAX_REPLIES:
+                self.replies.append(read_line(frame))
+            return ()
+        get = read_frame(frame).values.get
+        force = get("common.acceleration", get("imu.acceleration"))
+        rate = get("common.angular_rate", get("imu.angular_rate"))
+        both = get("common.imu")
+        if force is None:
+            force = both[:3] if both is not None else get("imu.raw_acceleration")
+        if rate is None:
+            rate = both[3:] if both is not None else get("imu.raw_gyro")
+        if force is None or rate is None:
+            deltas = get("common.deltas") or get("imu.delta_theta", ()) + get("imu.delta_velocity", ())
+            if len(deltas) >= 4 and deltas[0] > 0:
+                if rate is None:
+                    rate = tuple([radians(angle) / deltas[0] for angle in deltas[1:4]])
+                if force is None and len(deltas) == 7:
+                    force = tuple([speed / deltas[0] for speed in deltas[4:]])
+        yaw = _yaw(get)
+        if yaw is not None and get("attitude.status", 0) & 3 == 3:  # the worst of four grades of attitude: not tracking
+            self.invalid_yaws += 1
+            yaw = None
+        if force is rate is yaw is None:
+            return ()
+        celsius = get("imu.temperature", get("common.mag_pres", (None,) * 4)[3])
+        kelvin = None if celsius is None else celsius + ZERO_CELSIUS_K
+        saturated = bool(get("imu.saturation", 0) & _SATURATED)
+        return (Sample(get("common.time_startup", get("time.startup")), flu(force), flu(rate), yaw, kelvin, saturated),)
+
+
+def _yaw(get: Callable[..., Any]) -> float | None:
+    """Of the x axis, counter-clockwise from east."""
+    ypr = get("attitude.ypr", get("common.ypr"))
+    if ypr is not None:
+        return pi / 2 - radians(ypr[0])
+    quaternion = get("attitude.quaternion", get("common.quaternion"))
+    if quaternion is not None:
+        x, y, z, w = quaternion
+        return atan2(*forward_of_quaternion(w, x, y, z))
+    dcm = get("attitude.dcm")
+    return None if dcm is None else atan2(dcm[0], dcm[3])
+
+
+class VectorNavParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parameters of a VectorNav sensor."""
+
+    base_rate_hz: Annotated[int, Meta(ge=1, le=4000)] = 800
+    """Rate of the sensor's own loop, which is divided by a whole number: 800 Hz in a VN-100, 400 Hz in a VN-200 or VN-300."""
+    serial_port: Annotated[int, Meta(ge=1, le=3)] = 3
+    """Port of the device that is to send: 1, 2, or 3 for both."""
+    output: Annotated[int, Meta(ge=1, le=3)] = 1
+    """Which of the device's three binary outputs is ours; the others stay as they are."""
+
+
+class VectorNavDevice(ConfigurableImuDevice):
+    """VectorNav sensor with binary output."""
+
+    name: ClassVar[str] = "vectornav"
+    tick_ns: ClassVar[float | None] = 1.0
+    heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
+    Params: ClassVar[type[VectorNavParams]] = VectorNavParams
+
+    def __init__(self, params: VectorNavParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """As ImuDevice."""
+        self.vectornav = VectorNavCodec()
+        super().__init__(params, messages, command_lifetime_ns, self.vectornav)
+        self._base_rate_hz, self._serial_port = params.base_rate_hz, params.serial_port
+        self._register = 74 + params.output
+
+    def fields(self, all_of_them: bool) -> list[str]:
+        """What the device is to send. Not every firmware has the temperature and saturation of the IMU group."""
+        wanted = ["common.time_startup", "common.angular_rate", "common.acceleration"]
+        if self._wants_heading:
+            wanted.append("common.ypr")
+        return [*wanted, "imu.temperature", "imu.saturation"] if all_of_them else wanted
+
+    def script(self) -> Script:
+        """Model, ASCII output off, binary output. Registers are written in memory only: nothing wears, nothing stays."""
+        register, divisor = self._register, max(1, round(self._base_rate_hz / self.params.rate_hz))
+        model = yield Ask("tell its model", encode_line("VNRRG,01"), _register(1))
+        quiet = yield Ask("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
+        if isinstance(quiet, Refusal):
+            raise ConfigurationError(f"the device keeps sending lines of text: {quiet.reason}")
+        got: Any = None
+        for all_of_them in (True, False):
+            body = f"{register},{self._serial_port},{divisor},{masks(self.fields(all_of_them))}"
+            got = yield Ask("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
+            if not isinstance(got, Refusal):
+                got = yield Ask("tell its binary output", encode_line(f"VNRRG,{register}"), _register(register))
+                # The device pads numbers with zeros, or does not, as it likes.
+                if isinstance(got, list) and [part.lstrip("0") for part in got] == [
+                    part.lstrip("0") for part in body.split(",")[1:]
+                ]:
+                    name = "unknown" if isinstance(model, Refusal) else ",".join(model)
+                    return {"model": name, "fields": self.fields(all_of_them), "rate_hz": self._base_rate_hz / divisor}
+        reason = got.reason if isinstance(got, Refusal) else f"it is set to {','.join(got)}"
+        raise ConfigurationError(f"the device does not take the binary output: {reason}")
+
+
+def masks(names: list[str]) -> str:
+    """Groups and masks of the binary output registers, hexadecimal."""
+    bits = [0] * len(GROUPS)
+    for name in names:
+        index, bit = _NAMES[name]
+        bits[index] |= 1 << bit
+    groups = sum([1 << index for index, mask in enumerate(bits) if mask])
+    return ",".join([f"{groups:02X}", *[f"{mask:04X}" for mask in bits if mask]])
+
+
+def _register(number: int) -> Callable[[str], list[str] | Refusal | None]:
+    """Judge of answers about register ``number``: its values as the device writes them."""
+
+    def judge(line: str) -> list[str] | Refusal | None:
+        head, *parts = line.split(",")
+        if head == "VNERR":
+            return Refusal(f"error {','.join(parts)}")
+        if head not in ("VNRRG", "VNWRG") or not parts or not parts[0].isdecimal() or int(parts[0]) != number:
+            return None
+        return parts[1:]
+
+    return judge

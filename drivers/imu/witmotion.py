@@ -1,0 +1,310 @@
+"""WitMotion sensors with 11-byte frames (WT901, HWT905, JY901): codec in both directions and host side. NOTES.md has the sources.
+
+Frame: ``55 | type | 8 bytes, little-endian | sum of the ten bytes before, modulo 256``. One measurement is several frames, sent in
+the order of their types. The axes printed on the case are right-handed with z up and values are specific force, so nothing changes
+sign here; where x points is a matter of the mounting.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import atan2, pi
+from struct import Struct as Layout
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from drivers.imu.base import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K, ImuDevice, ImuParams, Sample, Vector, frames
+from vehicled.messages import HeadingKind, Message, PortState
+from vehicled.ports import NEVER_NS
+from vehicled.wire.crc import sum8
+from vehicled.wire.framing import Protocol
+
+SYNC = b"\x55"
+FRAME_BYTES = 11
+TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION, REGISTER = 0x50, 0x51, 0x52, 0x53, 0x54, 0x59, 0x5F
+KINDS = frozenset((*range(TIME, 0x5B), REGISTER))
+"""0x55 to 0x58 and 0x5A are ports, pressure and GNSS of larger models; their frames are known by shape and passed over."""
+
+FORCE_STEP_MPS2 = 16 * STANDARD_GRAVITY_MPS2 / 32768
+RATE_STEP_RADPS = 2000 * pi / 180 / 32768
+ANGLE_STEP_RAD = pi / 32768
+
+REGISTER_CONTENT, REGISTER_RATE = 0x02, 0x03
+UNLOCK = bytes.fromhex("FF AA 69 88 B5")
+SAVE = bytes.fromhex("FF AA 00 00 00")
+CONTENT = 0x0F
+"""Time, acceleration, gyro, angle: one bit per type from 0x50 on."""
+RATE_CODES = {10: 0x06, 20: 0x07, 50: 0x08, 100: 0x09, 125: 0x0A, 200: 0x0B}
+COMMAND_PAUSE_NS = 100_000_000
+
+_WORDS = Layout("<4h")
+_TIME = Layout("<6BH")
+
+
+class Time(Struct, frozen=True, gc=False):
+    """Type 0x50: the device's own calendar, which nobody sets."""
+
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    millisecond: int
+
+
+class Acceleration(Struct, frozen=True, gc=False):
+    """Type 0x51."""
+
+    specific_force_mps2: Vector
+    temperature_k: float = ZERO_CELSIUS_K
+
+
+class Gyro(Struct, frozen=True, gc=False):
+    """Type 0x52. What ``spare`` means, a temperature or a voltage, differs by model."""
+
+    angular_rate_radps: Vector
+    spare: int = 0
+
+
+class Angle(Struct, frozen=True, gc=False):
+    """Type 0x53: turned about z, then y, then x, from east, north, up."""
+
+    roll_rad: float
+    pitch_rad: float
+    yaw_rad: float
+    version: int = 0
+
+
+class Magnetic(Struct, frozen=True, gc=False):
+    """Type 0x54, in counts of the magnetometer, which differs by model."""
+
+    counts: Vector
+    temperature_k: float = ZERO_CELSIUS_K
+
+
+class Quaternion(Struct, frozen=True, gc=False):
+    """Type 0x59."""
+
+    w: float
+    x: float
+    y: float
+    z: float
+
+
+class Register(Struct, frozen=True, gc=False):
+    """Type 0x5F: four registers from the one that was asked for."""
+
+    values: tuple[int, ...]
+
+
+Packet = Time | Acceleration | Gyro | Angle | Magnetic | Quaternion | Register
+NAMES = {
+    TIME: "TIME", ACCELERATION: "ACCELERATION", GYRO: "GYRO", ANGLE: "ANGLE", MAGNETIC: "MAGNETIC", QUATERNION: "QUATERNION",
+    REGISTER: "REGISTER",
+}  # fmt: skip
+
+
+def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """11 for the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    if end - at < 2:
+        return 0
+    if buffer[at + 1] not in KINDS:
+        return -1
+    if end - at < FRAME_BYTES:
+        return 0
+    return FRAME_BYTES if sum8(buffer[at : at + 10]) == buffer[at + 10] else -1
+
+
+PROTOCOL = Protocol("WitMotion", SYNC, probe)
+
+
+def frame_of(kind: int, payload: bytes) -> bytes:
+    """A frame of type ``kind`` round eight bytes."""
+    body = bytes((SYNC[0], kind)) + payload
+    return body + bytes((sum8(body),))
+
+
+def encode(packet: Packet) -> bytes:
+    """A frame, as the device sends it: values beyond the range stay at its end, angles wrap."""
+    match packet:
+        case Time():
+            p = packet
+            return frame_of(TIME, _TIME.pack(p.year - 2000, p.month, p.day, p.hour, p.minute, p.second, p.millisecond))
+        case Acceleration(force, kelvin):
+            return frame_of(ACCELERATION, _WORDS.pack(*(_clip(f / FORCE_STEP_MPS2) for f in force), _centi(kelvin)))
+        case Gyro(rate, spare):
+            return frame_of(GYRO, _WORDS.pack(*(_clip(w / RATE_STEP_RADPS) for w in rate), spare))
+        case Angle(roll, pitch, yaw, version):
+            return frame_of(ANGLE, _WORDS.pack(*(_wrap(a / ANGLE_STEP_RAD) for a in (roll, pitch, yaw)), _wrap(version)))
+        case Magnetic(counts, kelvin):
+            return frame_of(MAGNETIC, _WORDS.pack(*map(_clip, counts), _centi(kelvin)))
+        case Quaternion(w, x, y, z):
+            return frame_of(QUATERNION, _WORDS.pack(*(_clip(32768 * q) for q in (w, x, y, z))))
+        case Register(values):
+            return frame_of(REGISTER, _WORDS.pack(*map(_wrap, values)))
+
+
+def command(register: int, value: int) -> bytes:
+    """Host to device: write a register. Needs ``UNLOCK`` first, and ``SAVE`` to outlast a power cycle."""
+    return bytes((0xFF, 0xAA, register, value & 0xFF, value >> 8))
+
+
+def parse(frame: bytes) -> Packet | bytes:
+    """A whole sound frame as the packet it carries; the eight bytes as they are of a type that we have no use for."""
+    kind = frame[1]
+    if kind == TIME:
+        year, *rest = _TIME.unpack_from(frame, 2)
+        return Time(2000 + year, *rest)
+    a, b, c, d = _WORDS.unpack_from(frame, 2)
+    if kind == ACCELERATION:
+        return Acceleration((a * FORCE_STEP_MPS2, b * FORCE_STEP_MPS2, c * FORCE_STEP_MPS2), d / 100 + ZERO_CELSIUS_K)
+    if kind == GYRO:
+        return Gyro((a * RATE_STEP_RADPS, b * RATE_STEP_RADPS, c * RATE_STEP_RADPS), d)
+    if kind == ANGLE:
+        return Angle(a * ANGLE_STEP_RAD, b * ANGLE_STEP_RAD, c * ANGLE_STEP_RAD, d & 0xFFFF)
+    if kind == MAGNETIC:
+        return Magnetic((float(a), float(b), float(c)), d / 100 + ZERO_CELSIUS_K)
+    if kind == QUATERNION:
+        return Quaternion(a / 32768, b / 32768, c / 32768, d / 32768)
+    if kind == REGISTER:
+        return Register((a, b, c, d))
+    return frame[2:10]
+
+
+def decode(data: bytes) -> Iterator[tuple[str, object]]:
+    """Name and content of every sound frame of a recording; types without a name are called by number."""
+    for _, frame in frames((PROTOCOL,), data):
+        yield NAMES.get(frame[1], f"0x{frame[1]:02X}"), parse(frame)
+
+
+class WitMotionCodec:
+    """One sample from the frames of a measurement, given as soon as acceleration and gyro are there; the yaw follows by itself.
+
+    A gyro frame counts only right behind an acceleration: the check sum is weak, there is no serial number, and two halves of
+    different measurements are worse than none.
+    """
+
+    protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
+
+    def __init__(self) -> None:
+        self.incomplete = 0
+        """Measurements of which one of the two inertial frames was missing."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Wait for the beginning of a measurement."""
+        self._last = 0
+        self._time_ms: int | None = None
+        self._counter: int | None = None
+        self._force: Vector = ()
+        self._temperature_k = ZERO_CELSIUS_K
+        self._has_angle = False
+
+    def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
+        """A sample of force and rate at 0x52, a sample of yaw at 0x53, or at 0x59 where there is no 0x53."""
+        kind = frame[1]
+        if kind == REGISTER:  # an answer may come between any two frames
+            return ()
+        last, self._last = self._last, kind
+        if kind == ACCELERATION:
+            if last == ACCELERATION:
+                self.incomplete += 1
+            x, y, z, centi = _WORDS.unpack_from(frame, 2)
+            self._force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
+            self._temperature_k = centi / 100 + ZERO_CELSIUS_K
+            self._counter = self._time_ms if last == TIME else None
+            self._has_angle = False
+            return ()
+        if kind == GYRO:
+            if last != ACCELERATION:
+                self.incomplete += 1
+                return ()
+            x, y, z, _ = _WORDS.unpack_from(frame, 2)
+            rate = (x * RATE_STEP_RADPS, y * RATE_STEP_RADPS, z * RATE_STEP_RADPS)
+            return (Sample(self._counter, self._force, rate, None, self._temperature_k),)
+        if kind == ANGLE:
+            self._has_angle = True
+            return (Sample(self._counter, yaw_rad=_WORDS.unpack_from(frame, 2)[2] * ANGLE_STEP_RAD),)
+        if kind == QUATERNION and not self._has_angle:
+            w, x, y, z = _WORDS.unpack_from(frame, 2)
+            # Steps of the quaternion cancel: a scale common to all four does not change the angle.
+            return (Sample(self._counter, yaw_rad=atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)),)
+        if kind == TIME:
+            self._time_ms = _milliseconds(frame)
+        return ()
+
+
+class WitMotionParams(ImuParams, frozen=True, kw_only=True):
+    """Parameters of a WitMotion sensor. As delivered it sends at 9600 baud and 10 Hz, which no vehicle can be driven with."""
+
+    rate_hz: Annotated[float, Meta(gt=0, le=200)] = 100.0
+    latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.003
+    """33 bytes at 115200 baud; the filter of the device adds about as much again at 98 Hz bandwidth, and more below."""
+    stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
+    """Sixteen bits over a wide range: at rest a sound sensor repeats itself for longer than others."""
+    heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.35
+    configure: bool = False
+    """Set content and rate at every opening. Nothing is saved in the device, and the baud rate is left alone."""
+
+
+class WitMotionDevice(ImuDevice):
+    """WitMotion sensor as it talks by itself; told what to send only if the profile wants that."""
+
+    name: ClassVar[str] = "witmotion"
+    tick_ns: ClassVar[float | None] = 1_000_000.0
+    counter_modulus: ClassVar[int | None] = 86_400_000
+    heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
+    Params: ClassVar[type[ImuParams]] = WitMotionParams
+
+    def __init__(self, params: WitMotionParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        self._wit = WitMotionCodec()
+        super().__init__(params, messages, command_lifetime_ns, self._wit)
+        self._set_up: tuple[bytes, ...] = ()
+        if params.configure:
+            self._set_up = (UNLOCK, command(REGISTER_CONTENT, CONTENT))
+            code = RATE_CODES.get(round(params.rate_hz))
+            if code is not None:
+                self._set_up += (command(REGISTER_RATE, code),)
+        self._to_say: list[bytes] = []
+        self._due_ns = NEVER_NS
+
+    @property
+    def incomplete(self) -> int:
+        """Measurements of which one of the two inertial frames was missing."""
+        return self._wit.incomplete
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """Begins anew, and sets the device up if wanted."""
+        messages = super().on_port(state, detail, now_ns)
+        self._to_say = list(self._set_up) if state is PortState.OPENED else []
+        self._due_ns = now_ns if self._to_say else NEVER_NS
+        return messages
+
+    def next_due_ns(self) -> int:
+        """When the next command may follow."""
+        return self._due_ns
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """One command at a time: the device drops what comes while it is writing a register."""
+        if now_ns >= self._due_ns:
+            self.send(self._to_say.pop(0), now_ns)
+            self._due_ns = now_ns + COMMAND_PAUSE_NS if self._to_say else NEVER_NS
+        return ()
+
+
+def _milliseconds(frame: bytes) -> int:
+    """Of the device's day. Models differ in whether they count months and days from 0 or from 1, so the date is left alone."""
+    hour, minute, second, millisecond = map(int, _TIME.unpack_from(frame, 2)[3:])
+    return ((hour * 60 + minute) * 60 + second) * 1000 + millisecond
+
+
+def _clip(value: float) -> int:
+    return max(-32768, min(32767, round(value)))
+
+
+def _wrap(value: float) -> int:
+    return (round(value) + 32768) % 65536 - 32768
+
+
+def _centi(kelvin: float) -> int:
+    return _clip(100 * (kelvin - ZERO_CELSIUS_K))

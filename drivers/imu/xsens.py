@@ -1,0 +1,362 @@
+"""Xsens MTi, MTData2 over the Xbus: codec in both directions and host side. NOTES-xsens-vectornav-mip.md has the sources.
+
+Frame: ``FA | FF | message id | length | data | sum``, big-endian; length FF announces a length of two bytes. The sum makes all
+bytes after the FA add up to 0. MTData2 (0x36) holds items ``id u16 | size u8 | value``; the low four bits of an id say in which
+number format and in which world frame the value is. Axes of the case as printed on it: forward, left, up; +9.81 on z at rest.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import atan2, radians
+from struct import Struct as Layout
+from struct import error as LayoutError
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from drivers.imu.axes import forward_of_euler, forward_of_quaternion, rate_of_increment
+from drivers.imu.base import ZERO_CELSIUS_K, Sample, frames
+from drivers.imu.dialogue import MAX_REPLIES, Ask, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Script
+from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
+from vehicled.messages import HeadingKind, Message
+from vehicled.wire.framing import Protocol
+
+SYNC = b"\xfa\xff"
+MAX_DATA_BYTES = 2048
+WAKE_UP, WAKE_UP_ACK = 0x3E, 0x3F
+GO_TO_CONFIG, GO_TO_MEASUREMENT, OUTPUT_CONFIGURATION, MTDATA2, ERROR = 0x30, 0x10, 0xC0, 0x36, 0x42
+"""The answer to a request has its id plus one."""
+
+PACKET_COUNTER, SAMPLE_TIME_FINE, UTC_TIME, TEMPERATURE = 0x1020, 0x1060, 0x1010, 0x0810
+QUATERNION, ROTATION_MATRIX, EULER_ANGLES = 0x2010, 0x2020, 0x2030
+DELTA_V, ACCELERATION, FREE_ACCELERATION, RATE_OF_TURN, DELTA_Q = 0x4010, 0x4020, 0x4030, 0x8020, 0x8030
+GNSS_PVT, STATUS_BYTE, STATUS_WORD = 0x7010, 0xE010, 0xE020
+FLOAT32, FP12_20, FP16_32, FLOAT64 = 0, 1, 2, 3
+ENU, NED, NWU = 0x0, 0x4, 0x8
+AT_EVERY_SAMPLE = 0xFFFF
+"""Output rate of what has none of its own: counters, times and status come with whatever else is sent."""
+
+FILTER_VALID = 1 << 1
+CLIPPED = 0b111111 << 8
+"""Any axis of accelerometer (8 to 10) or gyro (11 to 13) at the end of its range."""
+
+_COMPONENTS = {
+    TEMPERATURE: 1, QUATERNION: 4, ROTATION_MATRIX: 9, EULER_ANGLES: 3, DELTA_V: 3, ACCELERATION: 3, FREE_ACCELERATION: 3,
+    0x4040: 3, 0x5010: 1, 0x5020: 1, 0x5030: 3, 0x5040: 2, RATE_OF_TURN: 3, DELTA_Q: 4, 0x8040: 3, 0xC020: 3, 0xD010: 3,
+}  # fmt: skip
+_PLAIN = {
+    UTC_TIME: Layout(">IH6B"), PACKET_COUNTER: Layout(">H"), 0x1030: Layout(">I"), SAMPLE_TIME_FINE: Layout(">I"),
+    0x1070: Layout(">I"), 0x1090: Layout(">B"), 0x10A0: Layout(">Q"), 0x3010: Layout(">I"), STATUS_BYTE: Layout(">B"),
+    STATUS_WORD: Layout(">I"), GNSS_PVT: Layout(">IH6BIi4B4i2I5i3I7H"),
+}  # fmt: skip
+_FLOAT32 = {n: Layout(f">{n}f") for n in set(_COMPONENTS.values())}
+_FP12_20 = {n: Layout(f">{n}i") for n in set(_COMPONENTS.values())}
+_FP16_32 = {n: Layout(">" + n * "Ih") for n in set(_COMPONENTS.values())}
+_FLOAT64 = {n: Layout(f">{n}d") for n in set(_COMPONENTS.values())}
+_FORMATS = {FLOAT32: _FLOAT32, FP12_20: _FP12_20, FP16_32: _FP16_32, FLOAT64: _FLOAT64}
+
+Value = int | float | tuple[float, ...] | bytes
+"""A number where there is one component, else a tuple; the bytes as they stand where id or size are not known here."""
+
+
+class XbusMessage(Struct, frozen=True, gc=False):
+    """One frame."""
+
+    mid: int
+    data: bytes
+
+
+def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """Length of the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    if end - at < 5:
+        return 0
+    size = buffer[at + 3]
+    stop = at + 5 + size
+    if size == 0xFF:
+        if end - at < 7:
+            return 0
+        size = buffer[at + 4] << 8 | buffer[at + 5]
+        # A short length in the long form is not written by any device.
+        if not 0xFF <= size <= MAX_DATA_BYTES:
+            return -1
+        stop = at + 7 + size
+    # One frame in 256 with a damaged length passes a sum of eight bits, and would swallow its neighbours.
+    if buffer[at + 2] == MTDATA2:
+        item, last = stop - 1 - size, stop - 1
+        while item < last:
+            if item + 3 > end:
+                return 0 if item + 3 <= last else -1
+            item += 3 + buffer[item + 2]
+        if item != last:
+            return -1
+    elif buffer.find(SYNC + bytes((MTDATA2,)), at + 4, min(stop, end)) >= 0:
+        return -1
+    if stop > end:
+        return 0
+    return -1 if sum(buffer[at + 1 : stop]) & 0xFF else stop - at
+
+
+PROTOCOL = Protocol("Xbus", SYNC, probe)
+
+
+def encode(mid: int, data: bytes = b"") -> bytes:
+    """A frame. ValueError beyond 2048 bytes of data."""
+    size = len(data)
+    if size > MAX_DATA_BYTES:
+        raise ValueError(f"{size} bytes of data do not fit a message ({MAX_DATA_BYTES} at most)")
+    length = bytes((size,)) if size < 0xFF else b"\xff" + size.to_bytes(2, "big")
+    covered = b"\xff" + bytes((mid,)) + length + data
+    return b"\xfa" + covered + bytes((-sum(covered) & 0xFF,))
+
+
+def message(frame: bytes) -> XbusMessage:
+    """The message in a sound frame."""
+    return XbusMessage(frame[2], frame[6:-1] if frame[3] == 0xFF else frame[4:-1])
+
+
+def items(data: bytes) -> list[tuple[int, bytes]]:
+    """(id, value) of each item of MTData2. A size that reaches beyond the end ends the list."""
+    found = []
+    at, end = 0, len(data)
+    while at + 3 <= end:
+        stop = at + 3 + data[at + 2]
+        if stop > end:
+            break
+        found.append((data[at] << 8 | data[at + 1], data[at + 3 : stop]))
+        at = stop
+    return found
+
+
+def read(xdi: int, raw: bytes) -> Value:
+    """Value of an item in its own units (degrees, m/s2, rad/s, Celsius); several fields as a tuple, in their order."""
+    kind = xdi & 0xFFF0
+    count = _COMPONENTS.get(kind)
+    if count is None:
+        layout = _PLAIN.get(xdi)
+        if layout is None or layout.size != len(raw):
+            return raw
+        plain: tuple[int, ...] = layout.unpack(raw)
+        return plain[0] if len(plain) == 1 else plain
+    precision = xdi & 3
+    layout = _FORMATS[precision][count]
+    if layout.size != len(raw):
+        return raw
+    values: tuple[float, ...] = layout.unpack(raw)
+    if precision == FP12_20:
+        values = tuple([value / 2**20 for value in values])
+    elif precision == FP16_32:
+        # Fraction first, then the whole part; both parts together are the two's complement of the value.
+        values = tuple([whole + fraction / 2**32 for fraction, whole in zip(values[::2], values[1::2])])
+    return values[0] if count == 1 else values
+
+
+def write(xdi: int, value: Value) -> bytes:
+    """The item that ``read`` gives ``value`` for. ValueError when value and id do not go together."""
+    raw = value if isinstance(value, bytes) else _pack(xdi, value if isinstance(value, tuple) else (value,))
+    return xdi.to_bytes(2, "big") + bytes((len(raw),)) + raw
+
+
+def _pack(xdi: int, values: tuple[Any, ...]) -> bytes:
+    count = _COMPONENTS.get(xdi & 0xFFF0)
+    layout = _PLAIN.get(xdi) if count is None else _FORMATS[xdi & 3][count]
+    if layout is None:
+        raise ValueError(f"the layout of the data id {xdi:04X} is not known")
+    if count is not None and xdi & 3 == FP12_20:
+        values = tuple([round(number * 2**20) for number in values])
+    elif count is not None and xdi & 3 == FP16_32:
+        scaled = [round(number * 2**32) for number in values]
+        values = tuple([part for number in scaled for part in (number & 0xFFFFFFFF, number >> 32)])
+    try:
+        return layout.pack(*values)
+    except LayoutError as error:
+        raise ValueError(f"{values} is no value of the data id {xdi:04X}: {error}") from error
+
+
+def encode_mtdata2(values: Iterable[tuple[int, Value]]) -> bytes:
+    """One MTData2 frame of (id, value), in this order."""
+    return encode(MTDATA2, b"".join([write(xdi, value) for xdi, value in values]))
+
+
+def pack_outputs(outputs: Iterable[tuple[int, int]]) -> bytes:
+    """Data of SetOutputConfiguration from (id, rate in Hz)."""
+    return b"".join([xdi.to_bytes(2, "big") + rate.to_bytes(2, "big") for xdi, rate in outputs])
+
+
+def unpack_outputs(data: bytes) -> list[tuple[int, int]]:
+    """(id, rate in Hz) from the answer to ReqOutputConfiguration; a tail of less than four bytes is left out."""
+    return [(data[i] << 8 | data[i + 1], data[i + 2] << 8 | data[i + 3]) for i in range(0, len(data) - 3, 4)]
+
+
+def decode(data: bytes) -> Iterator[tuple[str, object]]:
+    """All of a recording: ("MID 0x36", XbusMessage), each MTData2 followed by its ("XDI 4020", Value)."""
+    for _, frame in frames((PROTOCOL,), data):
+        found = message(frame)
+        yield f"MID 0x{found.mid:02X}", found
+        if found.mid == MTDATA2:
+            for xdi, raw in items(found.data):
+                yield f"XDI {xdi:04X}", read(xdi, raw)
+
+
+_FORWARD: dict[int, Callable[..., tuple[float, float]]] = {
+    QUATERNION: forward_of_quaternion,
+    # The matrix is sent by columns, and the first one is the x axis of the case.
+    ROTATION_MATRIX: lambda *columns: columns[:2],
+    EULER_ANGLES: lambda _roll, pitch, yaw: forward_of_euler(radians(pitch), radians(yaw)),
+}
+
+
+def yaw_from_east(xdi: int, value: tuple[float, ...]) -> float:
+    """Direction of the x axis of the case, rad, counter-clockwise from east, from an orientation in any of the three world frames.
+
+    Only that axis is looked at: it is the same whether the device means a case with z up or, for NED, one with z down.
+    """
+    first, second = _FORWARD[xdi & 0xFFF0](*value)
+    frame = xdi & 0xC
+    if frame == NED:
+        return atan2(first, second)
+    if frame == NWU:
+        return atan2(first, -second)
+    return atan2(second, first)
+
+
+class XsensCodec:
+    """MTData2 to samples, all other messages to ``replies``."""
+
+    def __init__(self) -> None:
+        self.protocols = (PROTOCOL,)
+        self.replies: list[XbusMessage] = []
+        self.time = SampleTime()
+        self.invalid_yaws = 0
+        """Orientations withheld because the status said that the filter is not valid."""
+        self.reset()
+
+    def reset(self) -> None:
+        """The device may have been restarted."""
+        self.replies.clear()
+        self._temperature_k: float | None = None
+        self.time.reset()
+
+    def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
+        """At most one sample."""
+        found = message(frame)
+        if found.mid != MTDATA2:
+            if len(self.replies) < MAX_REPLIES:
+                self.replies.append(found)
+            return ()
+        force = rate = delta_v = delta_q = orientation = fine = count = None
+        valid, clipped, orientation_id = True, False, 0
+        for xdi, raw in items(found.data):
+            kind = xdi & 0xFFF0
+            value: Any = read(xdi, raw)
+            if type(value) is bytes:
+                continue
+            if kind == ACCELERATION:
+                force = value
+            elif kind == RATE_OF_TURN:
+                rate = value
+            elif kind == DELTA_V:
+                delta_v = value
+            elif kind == DELTA_Q:
+                delta_q = value
+            elif kind == SAMPLE_TIME_FINE:
+                fine = value
+            elif kind == PACKET_COUNTER:
+                count = value
+            elif kind in _FORWARD:
+                orientation, orientation_id = value, xdi
+            elif kind in (STATUS_WORD, STATUS_BYTE):
+                valid, clipped = bool(value & FILTER_VALID), bool(value & CLIPPED)
+            elif kind == TEMPERATURE:
+                self._temperature_k = value + ZERO_CELSIUS_K
+        self.time.packet(count)
+        inertial = not (force is rate is delta_v is delta_q is None)
+        if not inertial and orientation is None:
+            return ()
+        # SampleTimeFine of packets triggered by GNSS is arbitrary; they hold neither inertial values nor an orientation.
+        counter = None if fine is None else self.time.ticks(fine)
+        if self.time.period:
+            dt_s = self.time.period / TICKS_PER_SECOND
+            if force is None and delta_v is not None:
+                force = tuple([component / dt_s for component in delta_v])
+            if rate is None and delta_q is not None:
+                rate = rate_of_increment(delta_q, dt_s)
+        yaw = None
+        if orientation is not None:
+            if valid:
+                yaw = yaw_from_east(orientation_id, orientation)
+            else:
+                self.invalid_yaws += 1
+        if force is rate is yaw is None:
+            return ()
+        return (Sample(counter, force, rate, yaw, self._temperature_k, clipped),)
+
+
+class XsensParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parameters of an Xsens MTi."""
+
+    config_timeout_s: Annotated[float, Meta(ge=0.1, le=30)] = 2.5
+    """For the change to the configuration state, which a device that streams acknowledges late."""
+
+
+class XsensDevice(ConfigurableImuDevice):
+    """Xsens MTi with MTData2 output. Yaw is dropped while the status says that the device's filter is not valid."""
+
+    name: ClassVar[str] = "xsens"
+    tick_ns: ClassVar[float | None] = 1e9 / TICKS_PER_SECOND
+    heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
+    Params: ClassVar[type[XsensParams]] = XsensParams
+
+    def __init__(self, params: XsensParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """As ImuDevice."""
+        self.xsens = XsensCodec()
+        super().__init__(params, messages, command_lifetime_ns, self.xsens)
+        self._config_timeout_s = params.config_timeout_s
+        self._woken = False
+
+    def outputs(self) -> list[tuple[int, int]]:
+        """(id, rate in Hz) of what the device is to send."""
+        rate = round(self.params.rate_hz)
+        wanted = [(PACKET_COUNTER, AT_EVERY_SAMPLE), (SAMPLE_TIME_FINE, AT_EVERY_SAMPLE), (STATUS_WORD, AT_EVERY_SAMPLE)]
+        if self._wants_heading:
+            wanted.append((QUATERNION, rate))
+        return [*wanted, (ACCELERATION, rate), (RATE_OF_TURN, rate)]
+
+    def script(self) -> Script:
+        """Configuration state, read, write if something is missing (each write wears the device's flash), measurement state."""
+        wanted = self.outputs()
+        request = encode(GO_TO_CONFIG)
+        if self._woken:
+            self._woken = False
+            request = encode(WAKE_UP_ACK) + request
+        yield Ask("enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s)
+        present = yield Ask("tell its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
+        written = not isinstance(present, list) or not set(wanted) <= set(present)
+        if written:
+            present = yield Ask("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)
+        # Out of the configuration state whatever came of it: a device that stays there is silent.
+        yield Ask("start measuring", encode(GO_TO_MEASUREMENT), _answer(GO_TO_MEASUREMENT))
+        if isinstance(present, Refusal):
+            raise ConfigurationError(f"the device refuses the outputs: {present.reason}")
+        got = dict(present)
+        missing = [f"{xdi:04X} at {got.get(xdi, 0)} instead of {rate} Hz" for xdi, rate in wanted if got.get(xdi) != rate]
+        if missing:
+            raise ConfigurationError(f"the device gives {', '.join(missing)}")
+        return {"outputs": [f"{xdi:04X}" for xdi in got], "rate_hz": round(self.params.rate_hz), "written": written}
+
+    def interrupts(self, reply: Any) -> bool:
+        """WakeUp, sent once after power-up: to be answered at once, or the device goes on to measure as it last did."""
+        self._woken = reply.mid == WAKE_UP
+        return self._woken
+
+
+def _answer(mid: int) -> Callable[[XbusMessage], XbusMessage | Refusal | None]:
+    def judge(reply: XbusMessage) -> XbusMessage | Refusal | None:
+        if reply.mid == ERROR:
+            return Refusal(f"error {reply.data[:1].hex() or 'without code'}")
+        return reply if reply.mid == mid + 1 else None
+
+    return judge
+
+
+def _outputs(reply: XbusMessage) -> list[tuple[int, int]] | Refusal | None:
+    answer = _answer(OUTPUT_CONFIGURATION)(reply)
+    return unpack_outputs(answer.data) if isinstance(answer, XbusMessage) else answer

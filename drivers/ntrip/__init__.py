@@ -1,0 +1,1 @@
+"""NTRIP client: corrections from a caster on the internet, as a protocol machine on a TCP or TLS byte port."""

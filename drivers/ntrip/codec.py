@@ -1,0 +1,212 @@
+"""Pure codec of the NTRIP handshake: requests as a client writes them, heads of answers as casters write them.
+
+Version 1 looks like HTTP/1.0 but answers ``ICY 200 OK``; version 2 is HTTP/1.1. NOTES.md beside this file names the documents and
+what casters do instead of them.
+"""
+
+import re
+from base64 import b64encode
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from drivers.ntrip.body import BodyDecoder, Chunked, Gzip, Identity, Stacked
+
+Version = Literal[1, 2]
+
+MAX_LINE_BYTES: Final = 2_048
+MAX_HEAD_BYTES: Final = 16_384
+
+_STARTS: Final = (b"HTTP/", b"ICY ", b"SOURCETABLE ", b"ERROR")
+_STATUS: Final = re.compile(r"(?:HTTP/\d(?:\.\d)?|ICY|SOURCETABLE) +(\d{3})(?: +(.*))?\Z")
+_FIELD: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]*[ \t]*:[\t\x20-\x7e]*\Z")
+_FIELD_BEGUN: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]*[ \t]*(?::[\t\x20-\x7e]*\r?)?\Z")
+HIDDEN: Final = "***"
+"""Stands for a secret wherever something is told or recorded."""
+
+
+class Credentials(Struct, frozen=True):
+    """User and secret of a caster. The secret is in no representation of it."""
+
+    user: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"Credentials(user={self.user!r}, secret={HIDDEN})"
+
+    @property
+    def token(self) -> str:
+        """Of basic authentication, RFC 7617, in UTF-8."""
+        return b64encode(f"{self.user}:{self.secret}".encode()).decode()
+
+    def hide(self, text: str) -> str:
+        """A text from outside, without the secret that it may repeat."""
+        for secret in (self.token, self.secret):
+            if secret:
+                text = text.replace(secret, HIDDEN)
+        return text
+
+
+def encode_request(
+    version: Version, host: str, mountpoint: str, agent: str, credentials: Credentials | None = None, gga: bytes = b""
+) -> tuple[bytes, bytes | None]:
+    """A request for a mountpoint, or for the source table when that is empty; and the same with the secret hidden, None without it.
+
+    ``gga`` is a sentence that version 2 puts into the head; version 1 has no place for it. Nothing is escaped: the caller vouches
+    for texts without line ends.
+    """
+    lines = [f"GET /{mountpoint} HTTP/1.{0 if version == 1 else 1}"]
+    if version == 2 or host:
+        lines.append(f"Host: {host}")
+    if version == 2:
+        lines.append("Ntrip-Version: Ntrip/2.0")
+    lines.append(f"User-Agent: {agent}")
+    lines.append("Accept: */*")
+    if version == 2 and gga:
+        lines.append(f"Ntrip-GGA: {gga.decode('ascii').strip()}")
+    lines.append("Connection: close")
+    if credentials is None:
+        return _join(lines), None
+    return (
+        _join([*lines, f"Authorization: Basic {credentials.token}"]),
+        _join([*lines, f"Authorization: Basic {HIDDEN}"]),
+    )
+
+
+def _join(lines: list[str]) -> bytes:
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+class Head(Struct, frozen=True):
+    """Head of an answer. Names of fields are lower case; of a repeated field the last one counts."""
+
+    protocol: str
+    """``HTTP``, ``ICY``, ``SOURCETABLE`` or ``ERROR``."""
+    status: int
+    """0 for ``ERROR``, which has none."""
+    text: str
+    """What stands behind the status, as the server wrote it."""
+    fields: dict[str, str]
+
+    @property
+    def is_table(self) -> bool:
+        """A source table follows, which a caster sends in the place of a mountpoint it does not know."""
+        kind = self.fields.get("content-type", "").partition(";")[0].strip().lower()
+        return self.protocol == "SOURCETABLE" or (self.status == 200 and kind == "gnss/sourcetable")
+
+    @property
+    def is_stream(self) -> bool:
+        """Corrections follow."""
+        return self.protocol in {"ICY", "HTTP"} and self.status == 200 and not self.is_table
+
+    def decoder(self) -> BodyDecoder | str:
+        """What takes the codings off the body, or the name of one that is not understood."""
+        transfer = [each.strip().lower() for each in self.fields.get("transfer-encoding", "").split(",")]
+        content = self.fields.get("content-encoding", "").strip().lower()
+        for coding in transfer:
+            if coding not in {"", "identity", "chunked", "gzip", "x-gzip"}:
+                return f"transfer encoding {coding}"
+        if content not in {"", "identity", "none", "gzip", "x-gzip"}:
+            return f"content encoding {content}"
+        length = self.fields.get("content-length", "")
+        # Casters give a stream a length too, some of them 0: only a table ends with it.
+        limit = int(length) if self.is_table and re.fullmatch(r"[0-9]{1,9}", length) else None
+        outer: BodyDecoder = Chunked() if "chunked" in transfer else Identity(limit)
+        if content.endswith("gzip") or any(each.endswith("gzip") for each in transfer):
+            return Stacked(outer, Gzip())
+        return outer
+
+
+class HeadReader:
+    """Reads one head from a stream cut anywhere, and finds where the body begins. Never raises, bounded."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._head: tuple[str, int, str] | None = None
+        self._fields: dict[str, str] = {}
+        self._total = 0
+        self.error = ""
+        """Why this cannot be an answer of a caster; empty while it may be one."""
+        self.begun = False
+        """Anything has come at all."""
+
+    def feed(self, data: bytes) -> tuple[Head, bytes] | None:
+        """The head and the bytes of the body that came with it; None while the head is incomplete, or when ``error`` is set."""
+        self._buffer += data
+        self.begun = self.begun or bool(data)
+        while not self.error:
+            if self._head is None:
+                if not self._read_status():
+                    return None
+                assert self._head is not None
+                if self._head[0] == "ERROR":
+                    return self._finish()
+                continue
+            if self._head[0] == "ICY" and self._body_stands_here():
+                return self._finish()
+            line = self._line()
+            if line is None:
+                return None
+            if not line:
+                return self._finish()
+            self._add(line)
+        return None
+
+    def _finish(self) -> tuple[Head, bytes]:
+        assert self._head is not None
+        rest, self._buffer = self._buffer, b""
+        return Head(*self._head, self._fields), rest
+
+    def _line(self) -> bytes | None:
+        """The next line without its end."""
+        found = self._buffer.find(b"\n")
+        if found < 0 or found > MAX_LINE_BYTES:
+            if found > 0 or len(self._buffer) > MAX_LINE_BYTES:
+                self.error = f"the head of the answer has a line of more than {MAX_LINE_BYTES} bytes"
+            return None
+        self._total += found + 1
+        if self._total > MAX_HEAD_BYTES:
+            self.error = f"the head of the answer is longer than {MAX_HEAD_BYTES} bytes"
+            return None
+        line, self._buffer = self._buffer[:found], self._buffer[found + 1 :]
+        return line.removesuffix(b"\r")
+
+    def _read_status(self) -> bool:
+        # Line ends left over from an earlier answer are allowed before a status line.
+        self._buffer = self._buffer.lstrip(b"\r\n")
+        if not any(self._buffer.startswith(start[: len(self._buffer)]) for start in _STARTS):
+            if self._buffer[0] == 0xD3:
+                self.error = "RTCM comes without any answer: this is no caster but a plain source, for the driver rtcm"
+            elif len(self._buffer) >= 16 or b"\n" in self._buffer:
+                begin = self._buffer[:16].partition(b"\n")[0].rstrip()
+                self.error = f"the answer begins with {begin!r}: this is no caster"
+            return False
+        line = self._line()
+        if line is None:
+            return False
+        text = line.decode("latin-1")
+        if text.startswith("ERROR"):
+            self._head = ("ERROR", 0, text[5:].lstrip(" -").strip())
+            return True
+        match = _STATUS.match(text)
+        if match is None:
+            self.error = f"the answer has no status: {text[:60]!r}"
+            return False
+        self._head = (text.partition(" ")[0].partition("/")[0], int(match[1]), (match[2] or "").strip())
+        return True
+
+    def _body_stands_here(self) -> bool:
+        """Whether the body of version 1 has begun, which some casters send without an empty line before it.
+
+        What may still become a field of the head is waited for. RTCM cannot be mistaken for long: most bytes cannot stand in a
+        field, and a frame starts with one that cannot begin it.
+        """
+        if not self._buffer or self._buffer in {b"\r", b"\n"} or self._buffer.startswith((b"\r\n", b"\n")):
+            return False
+        line, newline, _ = self._buffer[: MAX_LINE_BYTES + 1].partition(b"\n")
+        return not (_FIELD.match(line.removesuffix(b"\r")) if newline else _FIELD_BEGUN.match(line))
+
+    def _add(self, line: bytes) -> None:
+        name, colon, value = line.decode("latin-1").partition(":")
+        if colon:
+            self._fields[name.strip().lower()] = value.strip()

@@ -1,0 +1,397 @@
+"""Corrections from an NTRIP caster. The port connects, encrypts and backs off; this asks, reads, answers for its place, and loses
+patience.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import ClassVar, Final
+
+import msgspec
+
+from drivers.ntrip.body import BodyDecoder, Identity
+from drivers.ntrip.codec import Credentials, Head, HeadReader, Version, encode_request
+from drivers.ntrip.gga import encode_gga, is_usable
+from drivers.ntrip.params import NtripParams
+from drivers.ntrip.sourcetable import Closest, SourceTable, SourceTableReader
+from drivers.rtcm.census import Census
+from drivers.rtcm.feed import CorrectionFeed
+from drivers.rtcm.watch import StallWatch
+from vehicled.messages import Corrections, Event, Fault, GnssFix, Message, PortState, Reaction
+from vehicled.ports import NEVER_NS, Action, Reopen, SecretRef, Send
+
+GGA_LIFETIME_NS: Final = 2_000_000_000
+"""A position that waits longer in a congested connection is not worth its bytes: the next one follows."""
+
+_NOT_UNDERSTOOD: Final = frozenset({400, 405, 426, 501, 505})
+"""What servers of version 1 say to a request of version 2, where they do not just answer it."""
+_ADDRESS: Final = re.compile(r"(?:tcp|tls|tcp\+tls):(?://)?(?:[^/@\s]*@)?\[?([^/?#\s\]]+?)\]?:(\d+)(?![^\s,/?#])")
+
+
+class Stage(Enum):
+    """Where a connection stands."""
+
+    HEAD = auto()
+    """Nothing, or not all of the answer's head, has come."""
+    STREAM = auto()
+    TABLE = auto()
+    OVER = auto()
+    """Nothing more is wanted of this connection."""
+
+
+class NtripDevice:
+    """An NTRIP client of versions 1 and 2. Consumes fixes for the position that network casters ask for."""
+
+    Params: ClassVar = NtripParams
+    produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
+    consumes: ClassVar[tuple[type[Message], ...]] = (GnssFix,)
+
+    def __init__(self, params: NtripParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """``messages`` are those the profile expects. Positions have a lifetime of their own."""
+        self._params = params
+        self._origin = f"ntrip:{params.mountpoint}"
+        self._credentials = Credentials(params.user, "") if params.user else None
+        self._has_secret = params.secret_ref is None
+        self._feed = CorrectionFeed(self._origin, Corrections in messages)
+        self._watch = StallWatch(round(params.stall_s * 1e9))
+        self._version: Version = 1 if params.version == "1" else 2
+        self._fix: GnssFix | None = None
+        self._fault: tuple[str, str] | None = None
+        self._tx: list[Action] = []
+        self.ignored_bytes = 0
+        """Bytes that came after the connection was over."""
+        self.stalls = 0
+        """Connections given up for silence."""
+        self.sourcetable: SourceTable | None = None
+        """The newest one that was sent, asked for or instead of a stream."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Everything that belongs to one connection."""
+        self._stage = Stage.HEAD
+        self._asked = False
+        self._head = HeadReader()
+        self._body: BodyDecoder = Identity()
+        self._body_bytes = 0
+        self._table = SourceTableReader()
+        self._closest = Closest("")
+        self._gga_due_ns = NEVER_NS
+        self._gga_sent = False
+        self._retry_ns = NEVER_NS
+        self._feed.reset()
+        self._watch.stop()
+        self._tx.clear()
+
+    # ---------------------------------------------------------------- what others may ask
+
+    @property
+    def census(self) -> Census:
+        """Of the present connection."""
+        return self._feed.census
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes of the stream that belonged to no whole frame."""
+        return self._feed.dropped_bytes
+
+    @property
+    def bad_frames(self) -> int:
+        """Starts of frames whose check sum did not hold."""
+        return self._feed.bad_frames
+
+    @property
+    def secret_ref(self) -> SecretRef | None:
+        """Where the password is kept."""
+        return self._params.secret_ref
+
+    def set_secret(self, text: str) -> None:
+        """The password. A connection that was refused for want of the right one is made anew at once."""
+        self._credentials = Credentials(self._params.user, text.rstrip("\r\n"))
+        self._has_secret = True
+        if self._stage is Stage.OVER and self._fault is not None and self._fault[0] == "ntrip_credentials":
+            self._retry_ns = 0
+
+    # ---------------------------------------------------------------- Device
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """Ask when the port opens; draw conclusions when it closes."""
+        if state is not PortState.OPENED:
+            messages = self._on_closed(now_ns)
+            self._begin()
+            return messages
+        self._begin()
+        if not self._has_secret:
+            reason = f"the password of {self._params.user} has not been read: {self.secret_ref}"
+            return self._refuse("ntrip_credentials", reason, now_ns)
+        host = self._params.host or _host_of(detail)
+        gga = encode_gga(self._fix, self._params.gga_talker) if self._fix and self._params.gga_period_s else b""
+        data, redacted = encode_request(
+            self._version, host, self._params.mountpoint, self._params.agent, self._credentials, gga if self._version == 2 else b""
+        )
+        self._gga_sent = bool(gga) and self._version == 2
+        self._gga_due_ns = now_ns + self._gga_period_ns if self._gga_sent else now_ns
+        self._asked = True
+        self._tx.append(Send(data, redacted=redacted))
+        self._watch.expect(now_ns)
+        return ()
+
+    def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        """Corrections of the frames completed by ``data``, and what the caster has to say."""
+        messages: list[Message] = []
+        if self._stage is Stage.HEAD:
+            answer = self._head.feed(data)
+            if answer is None:
+                if self._head.error:
+                    messages += self._refuse("ntrip_protocol", self._clean(self._head.error), t_rx_ns)
+                return messages
+            head, data = answer
+            messages += self._on_head(head, t_rx_ns)
+        match self._stage:
+            case Stage.STREAM:
+                self._on_stream(data, t_rx_ns, messages)
+            case Stage.TABLE:
+                self._on_table(data, t_rx_ns, messages)
+            case Stage.OVER:
+                self.ignored_bytes += len(data)
+        return messages
+
+    def on_command(self, command: Message, now_ns: int) -> None:
+        """A fix: its position goes to the caster, at once when it is the first and every ``gga_period_s`` from then on."""
+        if isinstance(command, GnssFix) and is_usable(command):
+            self._fix = command
+            self._tell_position(now_ns)
+
+    def next_due_ns(self) -> int:
+        """The next position, or the end of some patience."""
+        due = min(self._watch.due_ns, self._retry_ns)
+        if self._stage is Stage.STREAM:
+            due = min(due, self._feed.due_ns)
+            if self._fix is not None and self._params.gga_period_s:
+                due = min(due, self._gga_due_ns)
+        return due
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """Tell the position, and give up what is silent or hopeless."""
+        messages: list[Message] = []
+        if self._stage is Stage.STREAM and self._feed.due_ns <= now_ns:
+            before = self.census.frames
+            late = self._feed.on_silence()
+            if self.census.frames > before:
+                messages += self._flowing(now_ns)
+            messages += late
+        self._tell_position(now_ns)
+        if self._watch.due_ns <= now_ns:
+            messages += self._on_stall(now_ns)
+        if self._retry_ns <= now_ns:
+            self._retry_ns = NEVER_NS
+            self._tx.append(Reopen(self._fault[1] if self._fault else "asking again"))
+        return messages
+
+    def take_tx(self) -> Sequence[Action]:
+        """The request, positions, and the wish for a new connection."""
+        if not self._tx:
+            return ()
+        tx, self._tx = self._tx, []
+        return tx
+
+    # ---------------------------------------------------------------- the answer
+
+    def _on_head(self, head: Head, t_ns: int) -> list[Message]:
+        text = self._clean(f"{head.status or head.protocol} {head.text}")
+        what = f"mountpoint {self._params.mountpoint}"
+        if head.is_table or (head.is_stream and not self._params.mountpoint):
+            body = head.decoder()
+            if isinstance(body, str):
+                return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
+            self._stage, self._body = Stage.TABLE, body
+            where = (self._fix.latitude_rad, self._fix.longitude_rad) if self._fix else ()
+            self._closest = Closest(self._params.mountpoint, *where)
+            return []
+        if head.is_stream:
+            return self._on_stream_head(head, t_ns)
+        if self._not_understood(head):
+            self._version = 1
+            self._over(NEVER_NS)
+            self._tx.append(Reopen(f"the caster answers {text} to version 2: asking in version 1"))
+            return []
+        if self._params.version == "auto":
+            self._version = 2
+        if head.status == 401 or "password" in text.casefold():
+            return self._refuse("ntrip_credentials", self._credentials_refused(head), t_ns)
+        if head.status == 404 or (head.protocol == "ERROR" and "mount" in text.casefold()):
+            return self._refuse("ntrip_mountpoint", f"the caster does not serve {what}: {text}", t_ns)
+        place = self._clean(head.fields.get("location", ""))
+        moved = f"; it has moved to {place}" if 300 <= head.status < 400 and place else ""
+        return self._refuse("ntrip_refused", f"the caster refuses {what}: {text}{moved}", t_ns)
+
+    def _on_stream_head(self, head: Head, t_ns: int) -> list[Message]:
+        body = head.decoder()
+        kind = head.fields.get("content-type", "").lower()
+        if isinstance(body, str):
+            return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
+        if kind.startswith("text/html"):
+            return self._refuse("ntrip_protocol", "the answer is a web page: this is no caster, or a gateway before it", t_ns)
+        self._stage, self._body = Stage.STREAM, body
+        if head.protocol == "ICY" and self._asked:
+            self._gga_due_ns = t_ns  # a server of version 1 has not read the position in the head of the request
+        self._tell_position(t_ns)
+        fields = {
+            "origin": self._origin,
+            "protocol": "NTRIP 1" if head.protocol == "ICY" else "NTRIP 2",
+            "server": self._clean(head.fields.get("server", "")),
+        }
+        return [Event(t_ns, "info", "corrections_connected", msgspec.json.encode(fields).decode())]
+
+    def _not_understood(self, head: Head) -> bool:
+        if self._params.version != "auto" or self._version != 2:
+            return False
+        return head.status in _NOT_UNDERSTOOD or (head.protocol == "ERROR" and "bad request" in head.text.casefold())
+
+    def _credentials_refused(self, head: Head) -> str:
+        if "digest" in head.fields.get("www-authenticate", "").casefold():
+            return "the caster demands digest authentication, which is not supported"
+        if self._credentials is None:
+            return f"the caster demands a password for {self._params.mountpoint}: set user and password_file or password_credential"
+        source = f"the password in {self.secret_ref}" if self.secret_ref else "an empty password"
+        return f"the caster refuses user {self._params.user} with {source}"
+
+    def _on_stream(self, data: bytes, t_ns: int, messages: list[Message]) -> None:
+        for piece in self._body.feed(data):
+            self._body_bytes += len(piece)
+            before = self.census.frames
+            fresh = self._feed.feed(piece, t_ns)
+            if self.census.frames > before:
+                messages += self._flowing(t_ns)
+            messages += fresh
+        if self._body.error:
+            messages += self._refuse("ntrip_protocol", self._body.error, t_ns)
+        elif self._body.ended:
+            if self.census.frames:
+                self._over(NEVER_NS)
+                self._tx.append(Reopen("the caster ended the stream"))
+            else:
+                messages += self._refuse("ntrip_refused", "the caster ended the stream before its first RTCM 3 message", t_ns)
+
+    def _on_table(self, data: bytes, t_ns: int, messages: list[Message]) -> None:
+        for piece in self._body.feed(data):
+            self._closest.add(self._table.feed(piece))
+        if self._table.complete or self._body.ended or self._body.error:
+            messages += self._on_table_end(t_ns)
+
+    def _on_table_end(self, t_ns: int) -> list[Message]:
+        self._closest.add(self._table.end())
+        table = self.sourcetable = self._table.table()
+        wanted = self._params.mountpoint
+        if not wanted:
+            self._over(NEVER_NS)
+            fields = {"origin": self._origin, "mountpoints": len(table.streams), "complete": table.complete}
+            return [Event(t_ns, "info", "ntrip_sourcetable", msgspec.json.encode(fields).decode())]
+        if any(stream.mountpoint == wanted for stream in table.streams):
+            return self._refuse("ntrip_mountpoint", f"the caster lists mountpoint {wanted} but does not serve it at present", t_ns)
+        reason = f"the caster does not know mountpoint {wanted} (it lists {len(table.streams)})"
+        if names := self._closest.names():
+            reason += f"; closest by name: {', '.join(map(self._clean, names))}"
+        if near := self._closest.nearest():
+            reason += f"; nearest: {', '.join(f'{self._clean(name)} ({metres / 1e3:.0f} km)' for name, metres in near)}"
+        return self._refuse("ntrip_mountpoint", reason, t_ns)
+
+    # ---------------------------------------------------------------- patience
+
+    def _on_closed(self, now_ns: int) -> list[Message]:
+        if self._stage is Stage.TABLE:
+            return self._on_table_end(now_ns)
+        if self._stage is Stage.HEAD and self._asked and not self._head.begun:
+            return self._unanswered("the caster hangs up without an answer", now_ns)
+        return []
+
+    def _unanswered(self, reason: str, now_ns: int) -> list[Message]:
+        """Some servers of version 1 answer the other version by saying nothing, so the versions take turns."""
+        if self._params.version == "auto":
+            self._version = 1 if self._version == 2 else 2
+            if self._version == 1:
+                return []
+        return self._raise("ntrip_refused", reason, now_ns)
+
+    def _on_stall(self, now_ns: int) -> list[Message]:
+        if self._stage is Stage.TABLE:
+            return self._on_table_end(now_ns)
+        silence = f"{self._watch.patience_ns / 1e9:.0f} s"
+        if self._stage is Stage.HEAD and not self._head.begun:
+            reason = f"no answer of the caster for {silence}"
+            if self._params.version == "auto":
+                self._version = 1 if self._version == 2 else 2
+        elif self._stage is Stage.HEAD:
+            reason = f"half an answer of the caster, and nothing more for {silence}"
+        elif self.census.frames:
+            reason = f"no RTCM 3 message for {silence}"
+        elif self._body_bytes:
+            reason = f"no RTCM 3 message for {silence}; {self._body_bytes} bytes came that are something else"
+        else:
+            reason = f"no RTCM 3 message for {silence}, and no byte"
+            if not self._gga_sent:
+                reason += "; casters of networks wait for a position, and none was sent for want of a fix"
+        self.stalls += 1
+        self._watch.expire()
+        self._over(NEVER_NS)
+        self._tx.append(Reopen(reason))
+        return self._raise("corrections_stalled", reason, now_ns)
+
+    def _refuse(self, code: str, reason: str, now_ns: int) -> list[Message]:
+        """Nothing will come of this connection: say why, and ask again later in case the caster does not hang up by itself."""
+        self._over(now_ns + round(self._params.retry_s * 1e9))
+        return self._raise(code, reason, now_ns)
+
+    def _over(self, retry_ns: int) -> None:
+        self._stage = Stage.OVER
+        self._watch.stop()
+        self._retry_ns = retry_ns
+
+    def _raise(self, code: str, reason: str, now_ns: int) -> list[Message]:
+        """One fault at a time, told once however often it is met in a row."""
+        before = self._fault
+        if before is not None and before[0] == code:
+            self._fault = (code, reason)
+            return []
+        self._fault = (code, reason)
+        told: list[Message] = []
+        if before is not None:
+            told.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"gives way to another: {before[1]}"))
+        told.append(Fault(now_ns, code, self._origin, Reaction.WARN, True, reason))
+        return told
+
+    def _flowing(self, now_ns: int) -> list[Message]:
+        """A whole message has come: patience is renewed, and what was wrong is over."""
+        self._watch.heard(now_ns)
+        if self._fault is None:
+            return []
+        (code, reason), self._fault = self._fault, None
+        return [Fault(now_ns, code, self._origin, Reaction.WARN, False, f"corrections flow again after: {reason}")]
+
+    # ---------------------------------------------------------------- words and places
+
+    @property
+    def _gga_period_ns(self) -> int:
+        return round(self._params.gga_period_s * 1e9)
+
+    def _tell_position(self, now_ns: int) -> None:
+        if self._stage is not Stage.STREAM or self._fix is None or not self._params.gga_period_s or now_ns < self._gga_due_ns:
+            return
+        # A sentence that is still here has not been taken: the newest position takes its place.
+        self._tx = [action for action in self._tx if not (isinstance(action, Send) and action.droppable)]
+        self._tx.append(Send(encode_gga(self._fix, self._params.gga_talker), now_ns + GGA_LIFETIME_NS, droppable=True))
+        self._gga_sent = True
+        self._gga_due_ns = now_ns + self._gga_period_ns
+
+    def _clean(self, text: str) -> str:
+        """A text from outside, fit for a log: short, printable, and without the secret."""
+        if self._credentials is not None:
+            text = self._credentials.hide(text)
+        return "".join(letter for letter in text if letter.isprintable())[:120]
+
+
+def _host_of(detail: str) -> str:
+    """Host and port as a request names them, from what a TCP port says of itself; empty when it says neither."""
+    found = _ADDRESS.match(detail)
+    if found is None:
+        return ""
+    return f"[{found[1]}]:{found[2]}" if ":" in found[1] else f"{found[1]}:{found[2]}"

@@ -1,0 +1,161 @@
+"""Host side of the ART board: commands to pulse widths at a fixed rate, a neutral one when there is nothing to say."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from drivers.pwm_board.codec import BOARD_MAX_US, BOARD_MIN_US, Pulses, encode
+from vehicled.messages import ActuatorCommand, Fault, Message, Mode, PortState, Reaction
+from vehicled.ports import NEVER_NS, Action, Send
+
+Pulse = Annotated[float, Meta(ge=BOARD_MIN_US, le=BOARD_MAX_US)]
+PulseRange = Annotated[float, Meta(ge=-500.0, le=500.0)]
+DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
+
+
+class PwmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Calibration. Defaults are those published with the vehicle, except for the brake."""
+
+    steering_center_us: Pulse = 1450.0
+    steering_range_us: PulseRange = 200.0
+    """From the centre to full left; negative when a longer pulse turns right."""
+    drive_neutral_us: Pulse = 1500.0
+    throttle_range_us: PulseRange = -100.0
+    """From neutral to full throttle."""
+    brake_range_us: PulseRange = 0.0
+    """From neutral to full brake. 0: the brake is the neutral pulse. The published 100 was never sent (NOTES.md)."""
+    slew_us_per_s: Annotated[float, Meta(ge=0.0, le=100_000.0)] = 0.0
+    """Limit on steering and rising throttle. 0: left to the board, which follows at 500 us/s."""
+    rate_hz: Annotated[float, Meta(ge=5.1, le=100.0)] = 20.0
+    """Of frames. The board goes to neutral after 200 ms without one."""
+    hold_s: Annotated[float, Meta(ge=0.02, le=1.0)] = 0.2
+    """A command older than this is followed by neutral; the steering stays."""
+    resync_bytes: Annotated[int, Meta(ge=0, le=16)] = 4
+    """Zeros in front of each frame, which the board skips: after a lost byte it finds the next frame again."""
+
+
+class PwmBoard:
+    """Open loop: the board answers nothing, so nothing is measured and nothing can be verified."""
+
+    Params: ClassVar[type[PwmParams]] = PwmParams
+    produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
+    consumes: ClassVar[tuple[type[Message], ...]] = (ActuatorCommand,)
+
+    def __init__(self, params: PwmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """Nothing of ``messages`` can come from this board; it is there because every device has it."""
+        self._params = params
+        self._lifetime_ns = command_lifetime_ns
+        self._period_ns = round(1e9 / params.rate_hz)
+        self._hold_ns = round(params.hold_s * 1e9)
+        self._due_ns = NEVER_NS
+        self._frame: Send | None = None
+        self._out: list[Message] = []
+        self._steering = 0.0
+        self._drive = 0.0
+        self._commanded_ns = 0
+        self._sent_ns = 0
+        self._servo_us = params.steering_center_us
+        self._drive_us = params.drive_neutral_us
+        self._locked = True
+        self._refused = False
+        self.dropped_bytes = 0
+        """Bytes received: the board should not send any."""
+        self.bad_frames = 0
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """An opened port starts with a neutral frame; nothing is driven until the daemon was disarmed once."""
+        self._locked = True
+        self._drive = 0.0
+        self._frame = None
+        if state is PortState.OPENED:
+            self._commanded_ns = now_ns
+            self._servo_us, self._drive_us = self._target_us()
+            self._transmit(now_ns)
+        else:
+            self._due_ns = NEVER_NS
+        return self._take()
+
+    def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        """Nothing is expected."""
+        self.dropped_bytes += len(data)
+        return self._take()
+
+    def on_command(self, command: Message, now_ns: int) -> None:
+        """Take the newest command. It waits for its turn, unless it takes drive away: that goes out at once."""
+        if not isinstance(command, ActuatorCommand):
+            return
+        throttle, brake = command.throttle, command.brake
+        if isfinite(command.steering):
+            self._steering = min(1.0, max(-1.0, command.steering))
+        if not (isfinite(throttle) and isfinite(brake)):
+            throttle, brake = 0.0, 1.0
+        throttle, brake = min(1.0, max(0.0, throttle)), min(1.0, max(0.0, brake))
+        if throttle == 0.0 and command.mode not in DRIVING:
+            self._locked = False
+            self._refuse(False, now_ns)
+        elif throttle > 0.0 and self._locked:
+            throttle, brake = 0.0, 1.0
+            self._refuse(True, now_ns)
+        # The brake wins: a pulse can only say one of the two.
+        drive = -brake if brake > 0.0 else throttle
+        less = drive < self._drive and drive <= 0.0
+        self._drive = drive
+        self._commanded_ns = now_ns
+        if self._due_ns != NEVER_NS and (less or now_ns >= self._due_ns):
+            self._transmit(now_ns)
+
+    def next_due_ns(self) -> int:
+        """The next frame; at once when there is something to report."""
+        return self._commanded_ns if self._out else self._due_ns
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """A frame is due, whether or not there is anything new."""
+        if now_ns >= self._due_ns:
+            if now_ns - self._commanded_ns > self._hold_ns:
+                self._drive = 0.0
+            self._transmit(now_ns)
+        return self._take()
+
+    def take_tx(self) -> Sequence[Action]:
+        """The newest frame, if there is one."""
+        if self._frame is None:
+            return ()
+        frame, self._frame = self._frame, None
+        return (frame,)
+
+    def _target_us(self) -> tuple[float, float]:
+        params = self._params
+        reach = params.throttle_range_us * self._drive if self._drive > 0.0 else -params.brake_range_us * self._drive
+        return params.steering_center_us + params.steering_range_us * self._steering, params.drive_neutral_us + reach
+
+    def _transmit(self, now_ns: int) -> None:
+        servo_us, drive_us = self._target_us()
+        slew = self._params.slew_us_per_s
+        if slew:
+            step = slew * min(now_ns - self._sent_ns, self._period_ns) / 1e9
+            servo_us = min(self._servo_us + step, max(self._servo_us - step, servo_us))
+            if self._drive > 0.0:
+                drive_us = min(self._drive_us + step, max(self._drive_us - step, drive_us))
+        self._servo_us, self._drive_us = servo_us, drive_us
+        data = encode(Pulses(_width(servo_us), _width(drive_us)), self._params.resync_bytes)
+        self._frame = Send(data, now_ns + self._lifetime_ns)
+        self._sent_ns = now_ns
+        self._due_ns = now_ns + self._period_ns
+
+    def _refuse(self, refused: bool, now_ns: int) -> None:
+        if refused is not self._refused:
+            self._refused = refused
+            reason = "not driven: the port was opened anew; disarm, then arm again"
+            text = reason if refused else f"over: {reason}"
+            self._out.append(Fault(now_ns, "pwm_drive_refused", "pwm_board", Reaction.BRAKE, refused, text))
+
+    def _take(self) -> list[Message]:
+        out, self._out = self._out, []
+        return out
+
+
+def _width(pulse_us: float) -> int:
+    """Whole microseconds within what the board obeys: it would ignore anything else and go on with its last pulse."""
+    return min(BOARD_MAX_US, max(BOARD_MIN_US, round(pulse_us)))

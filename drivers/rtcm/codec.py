@@ -1,0 +1,202 @@
+"""Pure codec of RTCM 3 transport: frames in any byte stream, the names of the messages, and the place of the base station.
+
+The observations inside are the receiver's business and pass unread. NOTES.md beside this file names the sources.
+"""
+
+from math import isnan, sqrt
+from typing import Final
+
+from msgspec import Struct
+
+from vehicled.wire.crc import crc24q
+from vehicled.wire.framing import Framer, Protocol
+
+SYNC: Final = b"\xd3"
+HEAD_BYTES: Final = 3
+OVERHEAD_BYTES: Final = 6
+MAX_PAYLOAD_BYTES: Final = 1023
+MAX_FRAME_BYTES: Final = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
+
+
+def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """Length of the frame that starts at ``at``; 0 when it needs more bytes; -1 when it is none. For ``Framer``.
+
+    The six reserved bits are zero in every edition of the standard; insisting on it keeps most false starts from holding up what
+    follows.
+    """
+    if end - at >= 2 and buffer[at + 1] > 3:
+        return -1
+    if end - at < HEAD_BYTES:
+        return 0
+    stop = at + OVERHEAD_BYTES + (buffer[at + 1] << 8 | buffer[at + 2])
+    if stop > end:
+        return 0
+    wanted = buffer[stop - 3] << 16 | buffer[stop - 2] << 8 | buffer[stop - 1]
+    return stop - at if crc24q(buffer[at : stop - 3]) == wanted else -1
+
+
+RTCM3: Final = Protocol("RTCM3", SYNC, probe)
+"""For a ``Framer`` of a port on which other protocols live too."""
+
+
+class FrameReader:
+    """Whole frames out of a stream cut anywhere and joined anywhere. Never raises on wire input, keeps at most one frame of it."""
+
+    def __init__(self) -> None:
+        self._framer = Framer([RTCM3], MAX_FRAME_BYTES)
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes that belonged to no whole frame."""
+        return self._framer.dropped_bytes
+
+    @property
+    def bad_frames(self) -> int:
+        """Starts of frames whose check sum did not hold; false starts inside a cut frame count too."""
+        return self._framer.bad_frames
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a frame, or of a false start, that waits for more; below ``MAX_FRAME_BYTES``."""
+        return self._framer.buffered_bytes
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Frames completed by ``data``, in order."""
+        return [frame for _, frame in self._framer.feed(data)]
+
+    def flush(self) -> list[bytes]:
+        """The stream has been silent: frames hidden behind a start that never completed."""
+        return [frame for _, frame in self._framer.flush()]
+
+    def clear(self) -> None:
+        """The stream was interrupted: what waits will not be completed."""
+        self._framer.clear()
+
+
+def encode(payload: bytes) -> bytes:
+    """A frame round a message. Raises ValueError beyond ``MAX_PAYLOAD_BYTES``."""
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"an RTCM message of {len(payload)} bytes does not fit a frame ({MAX_PAYLOAD_BYTES} bytes)")
+    covered = SYNC + len(payload).to_bytes(2, "big") + payload
+    return covered + crc24q(covered).to_bytes(3, "big")
+
+
+def message_type(frame: bytes) -> int:
+    """DF002 of a whole frame; 0 for a filler frame, which is too short to hold one."""
+    return frame[3] << 4 | frame[4] >> 4 if len(frame) >= OVERHEAD_BYTES + 2 else 0
+
+
+_NAMES: Final = {
+    0: "filler",
+    63: "BeiDou ephemeris (draft)",
+    1001: "GPS L1 observations",
+    1002: "GPS L1 observations, extended",
+    1003: "GPS L1/L2 observations",
+    1004: "GPS L1/L2 observations, extended",
+    1005: "station position",
+    1006: "station position and antenna height",
+    1007: "antenna",
+    1008: "antenna and serial number",
+    1009: "GLONASS L1 observations",
+    1010: "GLONASS L1 observations, extended",
+    1011: "GLONASS L1/L2 observations",
+    1012: "GLONASS L1/L2 observations, extended",
+    1013: "system parameters",
+    1019: "GPS ephemeris",
+    1020: "GLONASS ephemeris",
+    1029: "text",
+    1030: "GPS network residuals",
+    1031: "GLONASS network residuals",
+    1032: "physical station position",
+    1033: "receiver and antenna",
+    1041: "NavIC ephemeris",
+    1042: "BeiDou ephemeris",
+    1043: "SBAS ephemeris",
+    1044: "QZSS ephemeris",
+    1045: "Galileo F/NAV ephemeris",
+    1046: "Galileo I/NAV ephemeris",
+    1230: "GLONASS code-phase biases",
+    4072: "u-blox proprietary",
+    4094: "Trimble proprietary",
+    4095: "Ashtech proprietary",
+}
+_MSM: Final = ("GPS", "GLONASS", "Galileo", "SBAS", "QZSS", "BeiDou", "NavIC")
+
+
+def _is_msm(kind: int) -> bool:
+    return 1071 <= kind <= 1137 and 1 <= kind % 10 <= 7
+
+
+def name_of(kind: int) -> str:
+    """What a message type carries, for people; "unknown" for a number the standard has not given away."""
+    if _is_msm(kind):
+        return f"{_MSM[(kind - 1071) // 10]} MSM{kind % 10}"
+    if 1057 <= kind <= 1068:
+        return "state space corrections"
+    return _NAMES.get(kind) or ("proprietary" if 4001 <= kind <= 4095 else "unknown")
+
+
+def station_of(frame: bytes) -> int | None:
+    """DF003, the number of the station that an observation or station message speaks of; None where the type has none."""
+    kind = message_type(frame)
+    if not (1001 <= kind <= 1013 or kind in {1030, 1031, 1032, 1033, 1230} or _is_msm(kind)) or len(frame) < OVERHEAD_BYTES + 3:
+        return None
+    return (frame[4] & 0x0F) << 8 | frame[5]
+
+
+class Station(Struct, frozen=True, gc=False):
+    """Messages 1005 and 1006: where the antenna reference point of the base is, ECEF in the frame of the network (m)."""
+
+    number: int
+    x_m: float
+    y_m: float
+    z_m: float
+    antenna_height_m: float = float("nan")
+    """Of the antenna over the marker; NaN in 1005, which does not tell."""
+    virtual: bool = False
+    """DF141: no such antenna exists; a network computes its observations for a place near the rover."""
+
+    def distance_m(self, other: "Station") -> float:
+        """Straight line between two stations."""
+        return sqrt((self.x_m - other.x_m) ** 2 + (self.y_m - other.y_m) ** 2 + (self.z_m - other.z_m) ** 2)
+
+
+_1005_BITS: Final = 152
+_SHIFT_Z: Final = 0
+_SHIFT_Y: Final = 40
+_SHIFT_X: Final = 80
+
+
+def _signed38(value: int) -> float:
+    value &= (1 << 38) - 1
+    return (value - (1 << 38) if value >> 37 else value) / 1e4
+
+
+def decode_station(frame: bytes) -> Station | None:
+    """The station of a whole 1005 or 1006 frame; None for other types and for one that is shorter than its type demands."""
+    kind = message_type(frame)
+    needed = {1005: 19, 1006: 21}.get(kind)
+    if needed is None or len(frame) < OVERHEAD_BYTES + needed:
+        return None
+    bits = int.from_bytes(frame[HEAD_BYTES : HEAD_BYTES + 19], "big")
+    return Station(
+        number=bits >> (_1005_BITS - 24) & 0xFFF,
+        x_m=_signed38(bits >> _SHIFT_X),
+        y_m=_signed38(bits >> _SHIFT_Y),
+        z_m=_signed38(bits >> _SHIFT_Z),
+        antenna_height_m=int.from_bytes(frame[22:24], "big") / 1e4 if kind == 1006 else float("nan"),
+        virtual=bool(bits >> (_1005_BITS - 34) & 1),
+    )
+
+
+def encode_station(station: Station) -> bytes:
+    """A 1006 frame, or a 1005 frame when the antenna height is NaN. GPS, GLONASS and Galileo are all marked as served."""
+    kind = 1005 if isnan(station.antenna_height_m) else 1006
+    bits = kind << (_1005_BITS - 12) | station.number << (_1005_BITS - 24)
+    bits |= 0b111 << (_1005_BITS - 33) | int(station.virtual) << (_1005_BITS - 34)
+    for shift, metres in ((_SHIFT_X, station.x_m), (_SHIFT_Y, station.y_m), (_SHIFT_Z, station.z_m)):
+        bits |= (round(metres * 1e4) & ((1 << 38) - 1)) << shift
+    payload = bits.to_bytes(19, "big")
+    if kind == 1006:
+        payload += round(station.antenna_height_m * 1e4).to_bytes(2, "big")
+    return encode(payload)

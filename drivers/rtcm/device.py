@@ -1,0 +1,107 @@
+"""A plain source of corrections: a radio modem on a serial port, or a base that serves RTCM on a TCP port."""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from drivers.rtcm.census import Census
+from drivers.rtcm.feed import CorrectionFeed
+from drivers.rtcm.watch import StallWatch
+from vehicled.messages import Corrections, Event, Fault, Message, PortState, Reaction
+from vehicled.ports import Action, Reopen
+
+
+class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of a plain corrections source."""
+
+    origin: Annotated[str, Meta(min_length=1, max_length=40)] = "rtcm"
+    """Name of the source in the log."""
+    stall_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = 20.0
+    """Silence after which the port is opened anew; doubled with each vain attempt, up to 300 s. 0: never."""
+
+
+class RtcmDevice:
+    """Bytes in, :class:`Corrections` out, one whole frame each; sends nothing."""
+
+    Params: ClassVar = RtcmParams
+    produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
+    consumes: ClassVar[tuple[type[Message], ...]] = ()
+
+    def __init__(self, params: RtcmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """``messages`` are those the profile expects; there are no commands whose lifetime would matter."""
+        self._origin = params.origin
+        self._feed = CorrectionFeed(params.origin, Corrections in messages)
+        self._watch = StallWatch(round(params.stall_s * 1e9))
+        self._stalled = ""
+        self._tx: list[Action] = []
+
+    @property
+    def census(self) -> Census:
+        """Of the present connection."""
+        return self._feed.census
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes that belonged to no whole frame."""
+        return self._feed.dropped_bytes
+
+    @property
+    def bad_frames(self) -> int:
+        """Starts of frames whose check sum did not hold."""
+        return self._feed.bad_frames
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """An open port should speak; a lost one is not expected to."""
+        self._tx.clear()
+        self._feed.reset()
+        if state is PortState.OPENED:
+            self._watch.expect(now_ns)
+        else:
+            self._watch.stop()
+        return ()
+
+    def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        """Corrections of the frames completed by ``data``."""
+        before = self._feed.census.frames
+        messages = self._feed.feed(data, t_rx_ns)
+        return self._heard(messages, t_rx_ns) if self._feed.census.frames > before else messages
+
+    def on_command(self, command: Message, now_ns: int) -> None:
+        """Takes none."""
+
+    def next_due_ns(self) -> int:
+        """End of the patience with silence, or with a frame that does not complete."""
+        return min(self._watch.due_ns, self._feed.due_ns)
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """Open the port anew when nothing has come for too long."""
+        messages: list[Message] = []
+        if self._feed.due_ns <= now_ns:
+            before = self._feed.census.frames
+            messages += self._feed.on_silence()
+            if self._feed.census.frames > before:
+                messages = self._heard(messages, now_ns)
+        if self._watch.due_ns <= now_ns:
+            reason = f"no RTCM 3 message for {self._watch.patience_ns / 1e9:.0f} s"
+            self._watch.expire()
+            self._tx.append(Reopen(reason))
+            if not self._stalled:
+                self._stalled = reason
+                messages.append(Fault(now_ns, "corrections_stalled", self._origin, Reaction.WARN, True, reason))
+        return messages
+
+    def take_tx(self) -> Sequence[Action]:
+        """At most a wish to open the port anew."""
+        if not self._tx:
+            return ()
+        tx, self._tx = self._tx, []
+        return tx
+
+    def _heard(self, messages: list[Message], t_ns: int) -> list[Message]:
+        self._watch.heard(t_ns)
+        if self._stalled:
+            cleared = f"corrections flow again after: {self._stalled}"
+            messages.insert(0, Fault(t_ns, "corrections_stalled", self._origin, Reaction.WARN, False, cleared))
+            self._stalled = ""
+        return messages

@@ -1,0 +1,219 @@
+"""Pure codec of u-blox receivers: UBX, NMEA and RTCM3 in one stream, and the messages in them, in both directions.
+
+:func:`decode` reads a recording; :class:`vehicled.wire.framing.Framer` over :data:`PROTOCOLS` and :func:`decode_frame` read a live
+stream; :func:`encode` makes the bytes of any layout. Nothing here raises on wire input. NOTES.md tells the documents.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from drivers.ublox import keys, nmea, ubx
+from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset, key_name
+from drivers.ublox.layouts import (
+    Ack,
+    MonRf,
+    MonVer,
+    Nak,
+    NavCov,
+    NavDop,
+    NavEoe,
+    NavHpposllh,
+    NavPvt,
+    NavRelposned,
+    NavStatus,
+    NavTimels,
+    RfBlock,
+    RxmRtcm,
+    TimTp,
+)
+from drivers.ublox.names import IDS, ubx_name
+from drivers.ublox.nmea import Gga, Gst, Rmc, Sentence, Ths, Vtg
+from vehicled.wire.crc import crc24q, fletcher8, xor8
+from vehicled.wire.framing import Framer, Protocol
+
+__all__ = [
+    "IDS",
+    "NMEA",
+    "PROTOCOLS",
+    "RTCM",
+    "UBX",
+    "Ack",
+    "CfgValget",
+    "CfgValgetPoll",
+    "CfgValset",
+    "Gga",
+    "Gst",
+    "MonRf",
+    "MonVer",
+    "Nak",
+    "NavCov",
+    "NavDop",
+    "NavEoe",
+    "NavHpposllh",
+    "NavPvt",
+    "NavRelposned",
+    "NavStatus",
+    "NavTimels",
+    "RfBlock",
+    "Rmc",
+    "RxmRtcm",
+    "Ths",
+    "TimTp",
+    "Vtg",
+    "decode",
+    "decode_frame",
+    "encode",
+    "framer",
+    "key_name",
+    "keys",
+    "nmea",
+    "parse_nmea",
+    "parse_ubx",
+    "poll",
+    "rtcm_number",
+    "ubx_frame",
+    "ubx_name",
+]
+
+UBX_SYNC = b"\xb5\x62"
+UBX_OVERHEAD_BYTES = 8
+MAX_UBX_PAYLOAD_BYTES = 8192
+"""The longest seen is 2.3 kB of raw data. A damaged length holds back what follows it for at most so many bytes."""
+MAX_LINE_BYTES = 256
+"""The standard says 82; high precision, text and proprietary sentences are longer."""
+MAX_RTCM_BYTES = 1029
+
+_PARSERS = ubx.PARSERS | {IDS["CFG-VALSET"]: keys.parse_valset, IDS["CFG-VALGET"]: keys.parse_valget}
+
+# ---------------------------------------------------------------- frames
+
+
+def _probe_ubx(buffer: bytes | bytearray, at: int, end: int) -> int:
+    if end - at < 6:
+        return 0
+    length = buffer[at + 4] | buffer[at + 5] << 8
+    if length > MAX_UBX_PAYLOAD_BYTES:
+        return -1
+    stop = at + UBX_OVERHEAD_BYTES + length
+    if stop > end:
+        return 0
+    return stop - at if fletcher8(buffer[at + 2 : stop - 2]) == buffer[stop - 2 : stop] else -1
+
+
+_LINE = re.compile(rb"\$([A-Z][0-9A-Z]{2,9}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?)\*([0-9A-Fa-f]{2})\r?\n")
+# Every beginning of such a line, so that a dollar sign in binary data holds nothing back.
+_LINE_BEGINS = re.compile(
+    rb"\$(?:[A-Z][0-9A-Z]{0,9}|[A-Z][0-9A-Z]{2,9}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?(?:\*(?:[0-9A-Fa-f](?:[0-9A-Fa-f]\r?)?)?)?)?"
+)
+
+
+def _probe_nmea(buffer: bytes | bytearray, at: int, end: int) -> int:
+    stop = min(end, at + MAX_LINE_BYTES)
+    found = _LINE.match(buffer, at, stop)
+    if found:
+        return found.end() - at if xor8(found[1]) == int(found[2], 16) else -1
+    return 0 if stop == end and _LINE_BEGINS.fullmatch(buffer, at, end) else -1
+
+
+def _probe_rtcm(buffer: bytes | bytearray, at: int, end: int) -> int:
+    if end - at < 2:
+        return 0
+    if buffer[at + 1] & 0xFC:
+        return -1
+    if end - at < 3:
+        return 0
+    stop = at + 6 + ((buffer[at + 1] & 3) << 8 | buffer[at + 2])
+    if stop > end:
+        return 0
+    return stop - at if crc24q(buffer[at : stop - 3]) == int.from_bytes(buffer[stop - 3 : stop], "big") else -1
+
+
+UBX, NMEA, RTCM = "ubx", "nmea", "rtcm"
+PROTOCOLS = (Protocol(UBX, UBX_SYNC, _probe_ubx), Protocol(NMEA, b"$", _probe_nmea), Protocol(RTCM, b"\xd3", _probe_rtcm))
+
+
+def framer() -> Framer:
+    """A framer for everything that a receiver may send on one port."""
+    return Framer(PROTOCOLS, limit=UBX_OVERHEAD_BYTES + MAX_UBX_PAYLOAD_BYTES)
+
+
+# ---------------------------------------------------------------- messages
+
+
+def parse_ubx(frame: bytes) -> Any:
+    """Layout of a whole UBX frame; None where there is none for it, or where the payload does not fit it."""
+    parse = _PARSERS.get(frame[2:4])
+    if parse is None:
+        return None
+    try:
+        return parse(frame[6:-2])
+    except (ValueError, struct.error):
+        # Polls have the number of what they ask for, and other versions other lengths: neither is damage.
+        return None
+
+
+def parse_nmea(line: bytes) -> Sentence | None:
+    """Fields of a whole line; None for other sentences. Raises ValueError where the fields cannot be read."""
+    return nmea.parse(line) if line[3:6] in nmea.PARSED and line[6:7] == b"," and line[1:2] != b"P" else None
+
+
+def rtcm_number(frame: bytes) -> int:
+    """Message number of a whole RTCM3 frame; -1 for one without content."""
+    return frame[3] << 4 | frame[4] >> 4 if len(frame) >= 8 else -1
+
+
+def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
+    """Name of the message in a whole frame and its fields; the frame itself where it has no layout here. Never raises.
+
+    Names: ``NAV-PVT`` (``UBX-0c4b`` where undocumented), ``GNGGA``, ``1075`` (``RTCM3`` for an empty frame).
+    """
+    if protocol == UBX:
+        message = parse_ubx(frame)
+        return ubx_name(frame[2:4]), frame if message is None else message
+    if protocol == RTCM:
+        number = rtcm_number(frame)
+        return str(number) if number >= 0 else "RTCM3", frame
+    name = re.split(rb"[,*]", frame[1:], maxsplit=1)[0].decode("ascii")
+    try:
+        sentence = parse_nmea(frame)
+    except ValueError:
+        sentence = None
+    return name, frame if sentence is None else sentence
+
+
+def decode(data: bytes) -> Iterator[tuple[str, Any]]:
+    """All messages of a recording in order, as :func:`decode_frame` gives them. Damage is skipped."""
+    frames = framer()
+    for at in range(0, len(data), 65_536):
+        for protocol, frame in frames.feed(data[at : at + 65_536]):
+            yield decode_frame(protocol, frame)
+    for protocol, frame in frames.flush():
+        yield decode_frame(protocol, frame)
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def ubx_frame(key: bytes, payload: bytes = b"") -> bytes:
+    """A UBX frame of class and id ``key``."""
+    covered = key + len(payload).to_bytes(2, "little") + payload
+    return UBX_SYNC + covered + fletcher8(covered)
+
+
+def poll(name: str) -> bytes:
+    """The frame that asks for the message ``name``. Raises KeyError for an undocumented name."""
+    return ubx_frame(IDS[name])
+
+
+def encode(message: Any) -> bytes:
+    """The frame or line of any layout of this codec. Raises TypeError for others, struct.error or ValueError out of range."""
+    match message:
+        case CfgValset():
+            return ubx_frame(IDS["CFG-VALSET"], keys.pack_valset(message))
+        case CfgValget() | CfgValgetPoll():
+            return ubx_frame(IDS["CFG-VALGET"], keys.pack_valget(message))
+        case Gga() | Rmc() | Gst() | Vtg() | Ths():
+            return nmea.pack(message)
+    return ubx_frame(*ubx.pack(message))

@@ -1,0 +1,307 @@
+"""Getting a receiver to the state that the profile wants: find its line rate, write, be acknowledged, read back.
+
+A pure state machine beside the device. It never resets the receiver and writes to RAM only, so that what it finds wrong at a start
+is gone at the next power cycle, and flash does not wear.
+
+    IDLE -> SEARCH (line rate, sign of life) [-> SWITCH (to the wanted rate) -> SEARCH] -> APPLY -> DONE
+                 \\______________ nobody answers: WAIT, doubling ______________/
+
+An acknowledgement carries no number, only the kind of the request that it answers. So one request is under way at any time, and
+what it says is believed only when the value reads back. A refusal does not name the item: the group is halved until it does.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from itertools import chain
+
+from msgspec import Struct
+
+from drivers.ublox.codec import Ack, CfgValget, CfgValgetPoll, CfgValset, Nak, encode, key_name, poll
+from drivers.ublox.keys import Items
+from drivers.ublox.settings import Group, Params, baud_item
+from vehicled.ports import NEVER_NS, Action, Send, SetBaud
+
+ANSWER_NS = 1_000_000_000
+"""Patience for one answer."""
+ATTEMPTS = 3
+LISTEN_NS = 1_200_000_000
+"""How long one line rate is tried: longer than the second between two epochs of an unconfigured receiver."""
+WAIT_NS = 5_000_000_000
+WAIT_MAX_NS = 60_000_000_000
+SWITCH_MARGIN_NS = 100_000_000
+"""From the last bit of the order to change the line rate until we change ours."""
+RATES = (38_400, 115_200, 460_800, 921_600, 230_400, 57_600, 9_600, 19_200)
+"""Searched in this order after the wanted one: default of generation 9 first."""
+
+_VALSET, _VALGET = (0x06, 0x8A), (0x06, 0x8B)
+
+
+class Phase(Enum):
+    """State of the machine."""
+
+    IDLE = "idle"
+    SEARCH = "search"
+    SWITCH = "switch"
+    APPLY = "apply"
+    WAIT = "wait"
+    DONE = "done"
+
+
+class Outcome(Struct, frozen=True):
+    """End of one pass. ``problems`` name the items; none means that everything reads back as wanted."""
+
+    problems: tuple[str, ...]
+    answered: bool
+    """False when the receiver never answered; it will be tried again."""
+
+
+class _Request(Struct):
+    kind: str
+    """``set``, ``get`` (read back), ``compare`` (read, then write what differs)."""
+    group: str
+    items: Items
+    attempts: int = 0
+
+
+class Configuration:
+    """One pass after another until the receiver is as wanted; :meth:`start` begins anew."""
+
+    def __init__(self, params: Params, groups: Sequence[Group]) -> None:
+        self._params = params
+        self._groups = tuple(groups)
+        self._tx: list[Action] = []
+        self._queue: deque[_Request] = deque()
+        self._request: _Request | None = None
+        self._problems: list[str] = []
+        self._refused: set[int] = set()
+        self._rates: deque[int] = deque()
+        self._rate = 0
+        self._switched = False
+        self._answered = False
+        self._due_ns = NEVER_NS
+        self._wait_ns = WAIT_NS
+        self._outcome: Outcome | None = None
+        self.phase = Phase.IDLE
+        self._rate_changed = False
+
+    # ---------------------------------------------------------------- verbs
+
+    def start(self, now_ns: int) -> None:
+        """The port is open, or the receiver has forgotten: begin from the start."""
+        self._wait_ns = WAIT_NS
+        self._outcome = None
+        self._rate = 0
+        self._begin(now_ns)
+
+    def stop(self) -> None:
+        """The port is lost."""
+        self.phase = Phase.IDLE
+        self._request = None
+        self._queue.clear()
+        self._tx.clear()
+        self._due_ns = NEVER_NS
+
+    def on_frame(self, now_ns: int) -> None:
+        """A sound frame of any protocol arrived: somebody speaks at this line rate."""
+        if self.phase is not Phase.SEARCH:
+            return
+        wanted = self._params.baud
+        if wanted is None or self._rate == wanted:
+            self._apply(now_ns)
+        else:
+            self._switch(wanted, now_ns)
+
+    def on_version(self) -> None:
+        """The receiver said who it is: it hears us."""
+        self._answered = True
+
+    def on_answer(self, answer: Ack | Nak, now_ns: int) -> None:
+        """An acknowledgement or refusal, of whatever."""
+        request = self._request
+        if request is None:
+            return
+        kind = _VALSET if request.kind == "set" else _VALGET
+        if tuple(answer) != kind:
+            return
+        self._answered = True
+        if isinstance(answer, Nak):
+            self._refuse(request)
+        elif request.kind == "set":
+            self._queue.appendleft(_Request("get", request.group, request.items))
+        else:
+            # The values come in a message of their own, before this.
+            return
+        self._next(now_ns)
+
+    def on_values(self, values: CfgValget, now_ns: int) -> None:
+        """Values read back."""
+        request = self._request
+        if request is None or request.kind == "set":
+            return
+        read = dict(values.items)
+        if read.keys() != {key for key, _ in request.items}:
+            return
+        self._answered = True
+        wrong = tuple(item for item in request.items if read[item[0]] != item[1])
+        if request.kind == "compare":
+            if wrong:
+                self._queue.appendleft(_Request("set", request.group, wrong))
+        else:
+            self._problems += [f"{key_name(key)} reads {read[key]} where {value} was written" for key, value in wrong]
+        self._next(now_ns)
+
+    def next_due_ns(self) -> int:
+        """Time of the next :meth:`on_time`."""
+        return self._due_ns
+
+    def on_time(self, now_ns: int) -> None:
+        """A patience has run out, or a wait is over."""
+        if now_ns < self._due_ns:
+            return
+        match self.phase:
+            case Phase.SEARCH:
+                self._search(now_ns)
+            case Phase.SWITCH:
+                self._rates.clear()
+                self._rates.extend(self._candidates())
+                self.phase = Phase.SEARCH
+                self._search(now_ns)
+            case Phase.APPLY:
+                self._unanswered(now_ns)
+            case Phase.WAIT:
+                self._begin(now_ns)
+            case _:
+                self._due_ns = NEVER_NS
+
+    def take_tx(self) -> list[Action]:
+        """Actions since the last call, in order."""
+        tx, self._tx = self._tx, []
+        return tx
+
+    def take_rate_changed(self) -> bool:
+        """The line rate was changed since the last call: bytes kept from before mean nothing."""
+        changed, self._rate_changed = self._rate_changed, False
+        return changed
+
+    def take_outcome(self) -> Outcome | None:
+        """The end of a pass, once."""
+        outcome, self._outcome = self._outcome, None
+        return outcome
+
+    # ---------------------------------------------------------------- line rate
+
+    def _begin(self, now_ns: int) -> None:
+        self._problems = []
+        self._refused = set()
+        self._queue.clear()
+        self._request = None
+        self._switched = False
+        self._answered = False
+        self._rates.clear()
+        self._rates.extend(self._candidates())
+        self.phase = Phase.SEARCH
+        self._search(now_ns)
+
+    def _candidates(self) -> list[int]:
+        wanted = self._params.baud
+        # Where there is no line rate the same question is put several times.
+        return [0] * ATTEMPTS if wanted is None else [wanted, *(rate for rate in RATES if rate != wanted)]
+
+    def _search(self, now_ns: int) -> None:
+        if not self._rates:
+            if self._params.baud is None:
+                problem = "nothing is heard: no receiver, no power, or its port does not speak UBX"
+            else:
+                problem = f"nothing is heard at any line rate ({', '.join(map(str, sorted(RATES)))})"
+            self._fail(problem, now_ns)
+            return
+        rate = self._rates.popleft()
+        if rate and rate != self._rate:
+            self._rate = rate
+            self._rate_changed = True
+            self._tx.append(SetBaud(rate))
+        self._due_ns = now_ns + LISTEN_NS
+        self._tx.append(Send(poll("MON-VER"), self._due_ns))
+
+    def _switch(self, wanted: int, now_ns: int) -> None:
+        if self._switched:
+            self._fail(f"the line rate stays at {self._rate}, {wanted} was ordered", now_ns)
+            return
+        self._switched = True
+        order = encode(CfgValset(baud_item(self._params)))
+        self._tx.append(Send(order, now_ns + ANSWER_NS))
+        self.phase = Phase.SWITCH
+        # The acknowledgement may come at the old rate or the new one, so it is not waited for: being heard at the new rate is.
+        self._due_ns = now_ns + len(order) * 10 * 1_000_000_000 // self._rate + SWITCH_MARGIN_NS
+
+    # ---------------------------------------------------------------- items
+
+    def _apply(self, now_ns: int) -> None:
+        self.phase = Phase.APPLY
+        for group in self._groups:
+            self._queue.append(_Request("compare" if group.only_if_different else "set", group.name, group.items))
+        self._next(now_ns)
+
+    def _next(self, now_ns: int) -> None:
+        if self._queue:
+            self._request = self._queue.popleft()
+            self._send(now_ns)
+            return
+        self._request = None
+        self._due_ns = NEVER_NS
+        self.phase = Phase.DONE
+        everything = {key for key, _ in chain.from_iterable(group.items for group in self._groups)}
+        if self._refused >= everything:
+            self._problems = ["every item is refused: not a receiver of generation 9, or its configuration is locked"]
+        self._outcome = Outcome(tuple(self._problems), True)
+
+    def _send(self, now_ns: int) -> None:
+        request = self._request
+        assert request is not None
+        request.attempts += 1
+        self._due_ns = now_ns + ANSWER_NS
+        if request.kind == "set":
+            data = encode(CfgValset(request.items))
+        else:
+            data = encode(CfgValgetPoll(tuple(key for key, _ in request.items)))
+        self._tx.append(Send(data, self._due_ns))
+
+    def _refuse(self, request: _Request) -> None:
+        items = request.items
+        if request.kind == "compare":
+            # Let the order to write find out which item it is.
+            self._queue.appendleft(_Request("set", request.group, items))
+        elif len(items) > 1:
+            half = len(items) // 2
+            self._queue.extendleft(
+                (_Request(request.kind, request.group, items[half:]), _Request(request.kind, request.group, items[:half]))
+            )
+        else:
+            key, value = items[0]
+            self._refused.add(key)
+            what = f"{value} is refused" if request.kind == "set" else "cannot be read back"
+            self._problems.append(f"{key_name(key)} {what}")
+
+    def _unanswered(self, now_ns: int) -> None:
+        request = self._request
+        assert request is not None
+        if request.attempts < ATTEMPTS:
+            self._send(now_ns)
+        elif request.kind == "set" and self._answered:
+            # Perhaps only the acknowledgement is lost.
+            self._queue.appendleft(_Request("get", request.group, request.items))
+            self._next(now_ns)
+        elif self._answered:
+            self._problems.append(f"{request.group}: no answer when read back ({', '.join(key_name(k) for k, _ in request.items)})")
+            self._next(now_ns)
+        else:
+            self._fail("the receiver is heard but does not answer: our line to it, or UBX as its input protocol", now_ns)
+
+    def _fail(self, problem: str, now_ns: int) -> None:
+        self._request = None
+        self._queue.clear()
+        self.phase = Phase.WAIT
+        self._due_ns = now_ns + self._wait_ns
+        self._wait_ns = min(2 * self._wait_ns, WAIT_MAX_NS)
+        self._outcome = Outcome((problem,), False)

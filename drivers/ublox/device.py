@@ -1,0 +1,281 @@
+"""Host side of a u-blox receiver: sets it up, hands over what it says, notices when it says nothing. NOTES.md tells the traps."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from drivers.ublox.codec import (
+    NMEA,
+    RTCM,
+    Ack,
+    CfgValget,
+    MonVer,
+    Nak,
+    TimTp,
+    framer,
+    parse_nmea,
+    parse_ubx,
+    rtcm_number,
+    ubx_name,
+)
+from drivers.ublox.configuration import Configuration, Phase
+from drivers.ublox.reception import Figures, Reception
+from drivers.ublox.settings import Params as _Params
+from drivers.ublox.settings import groups, period_ms
+from drivers.ublox.watch import ORIGIN, Episode, event
+from vehicled.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
+from vehicled.ports import NEVER_NS, Action, Reopen, Send, SetBaud
+
+STALE_NS = 200_000_000
+"""A frame whose rest has not come after so long will not be finished."""
+PATIENCE_MAX_NS = 60_000_000_000
+CORRECTIONS_MAX_BYTES = 65_536
+"""Corrections that wait for the port at the most; the oldest go first, whole."""
+
+
+class UbloxDevice:
+    """A receiver on one port. Speaks UBX or, if so set, NMEA; corrections go to it and, from a base, come from it."""
+
+    Params: ClassVar[type[_Params]] = _Params
+    produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Corrections, Event, Fault)
+    consumes: ClassVar[tuple[type[Message], ...]] = (Corrections,)
+
+    def __init__(self, params: _Params, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        """``messages``: the types expected of ``GnssFix``, ``Heading`` and ``Corrections``; the receiver is set up for these."""
+        self._params = params
+        self._wanted = frozenset(messages)
+        self._lifetime_ns = command_lifetime_ns
+        # A slow receiver is not a silent one.
+        self._silence_ns = round(max(params.silence_s, 2.5 / params.rate_hz) * 1e9)
+        self._framer = framer()
+        self.figures = Figures()
+        """What was counted."""
+        self.version: MonVer | None = None
+        """Who the receiver is, once it has said so."""
+        self._reception = Reception(params, self._wanted, self.figures)
+        self._configuration = Configuration(params, groups(params, messages))
+        self._configuration_fault = Episode("gnss_configuration")
+        self._tx: list[Action] = []
+        self._waiting_bytes = 0
+        self._open = False
+        self._bytes_ns = 0
+        self._heard_ns: int | None = None
+        self._silent_since_ns: int | None = None
+        self._silence_patience_ns = self._silence_ns
+        self._absent_since_ns: int | None = None
+        self._absence_patience_ns = self._silence_ns
+
+    # ---------------------------------------------------------------- what the daemon may ask
+
+    @property
+    def bad_frames(self) -> int:
+        """Beginnings of frames that were none."""
+        return self._framer.bad_frames
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes that belonged to no sound frame."""
+        return self._framer.dropped_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a frame that is not whole yet; bounded by the longest frame."""
+        return self._framer.buffered_bytes
+
+    @property
+    def configured(self) -> bool:
+        """The receiver was set to what the profile wants, as far as it took it."""
+        return self._configuration.phase is Phase.DONE
+
+    @property
+    def rtk_state(self) -> str:
+        """State of the solution: none, single, dgps, float or fixed."""
+        return self._reception.rtk_state
+
+    @property
+    def time_pulse(self) -> TimTp | None:
+        """The newest announcement of a pulse on the PPS pin."""
+        return self._reception.time_pulse
+
+    # ---------------------------------------------------------------- the verbs of a device
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """Every opening begins with configuration: the receiver may have been without power."""
+        told = self._reception.lost(now_ns, f"port {state.name.lower()}: {detail}")
+        self._framer.clear()
+        self._tx.clear()
+        self._waiting_bytes = 0
+        self._reception = Reception(self._params, self._wanted, self.figures)
+        self._configuration.stop()
+        self._heard_ns = self._absent_since_ns = None
+        self._silence_patience_ns = self._absence_patience_ns = self._silence_ns
+        self._open = state is PortState.OPENED
+        if self._open:
+            if self._params.configure:
+                self._configuration.start(now_ns)
+                self._take_actions()
+            elif self._params.baud is not None:
+                self._tx.append(SetBaud(self._params.baud))
+        return told
+
+    def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        """Messages completed by ``data``."""
+        told: list[Message] = []
+        self._bytes_ns = t_rx_ns
+        for protocol, frame in self._framer.feed(data):
+            self._on_frame(protocol, frame, t_rx_ns, told)
+        return told
+
+    def on_command(self, command: Message, now_ns: int) -> None:
+        """Corrections for the receiver, passed through unread."""
+        if not isinstance(command, Corrections):
+            return
+        self._tx.append(Send(command.data, now_ns + self._lifetime_ns, droppable=True))
+        self._waiting_bytes += len(command.data)
+        while self._waiting_bytes > CORRECTIONS_MAX_BYTES:
+            at, oldest = next((at, each) for at, each in enumerate(self._tx) if isinstance(each, Send) and each.droppable)
+            del self._tx[at]
+            self._waiting_bytes -= len(oldest.data)
+            self.figures.corrections_dropped += 1
+
+    def next_due_ns(self) -> int:
+        """The earliest end of a patience."""
+        due = min(self._configuration.next_due_ns(), self._silence_due_ns(), self._absence_due_ns())
+        epoch_due = self._reception.next_due_ns()
+        if epoch_due is not None and epoch_due < due:
+            due = epoch_due
+        if self._framer.buffered_bytes and self._bytes_ns + STALE_NS < due:
+            due = self._bytes_ns + STALE_NS
+        return due
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """A patience has ended, or several."""
+        told: list[Message] = []
+        if self._framer.buffered_bytes and now_ns >= self._bytes_ns + STALE_NS:
+            for protocol, frame in self._framer.flush():
+                self._on_frame(protocol, frame, self._bytes_ns, told)
+        told += self._reception.on_time(now_ns)
+        if now_ns >= self._configuration.next_due_ns():
+            self._configuration.on_time(now_ns)
+            told += self._after_configuration(now_ns)
+        if now_ns >= self._silence_due_ns():
+            told += self._on_silence(now_ns)
+        if now_ns >= self._absence_due_ns():
+            told += self._on_absence(now_ns)
+        return told
+
+    def take_tx(self) -> Sequence[Action]:
+        """Everything to be done on the port since the last call, in order."""
+        if not self._tx:
+            return ()
+        tx, self._tx = self._tx, []
+        self._waiting_bytes = 0
+        return tx
+
+    # ---------------------------------------------------------------- frames
+
+    def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, told: list[Message]) -> None:
+        self._heard_ns = t_rx_ns
+        if self._silent_since_ns is not None:
+            told.append(event(t_rx_ns, "info", "receiver_heard", silent_s=(t_rx_ns - self._silent_since_ns) * 1e-9))
+            self._silent_since_ns = None
+            self._silence_patience_ns = self._silence_ns
+        frames = self.figures.frames
+        frames[protocol] += 1
+        if protocol == RTCM:
+            frames[str(rtcm_number(frame))] += 1
+            if Corrections in self._wanted:
+                told.append(Corrections(t_rx_ns, t_rx_ns, ORIGIN, frame))
+        elif protocol == NMEA:
+            if self._params.protocol == "nmea":
+                try:
+                    told += self._reception.on_message(parse_nmea(frame), t_rx_ns)
+                except ValueError:
+                    self.figures.nmea_errors += 1
+        else:
+            frames[ubx_name(frame[2:4])] += 1
+            message = parse_ubx(frame)
+            match message:
+                case None:
+                    pass
+                case Ack() | Nak():
+                    self._configuration.on_answer(message, t_rx_ns)
+                    told += self._after_configuration(t_rx_ns)
+                case CfgValget():
+                    self._configuration.on_values(message, t_rx_ns)
+                    told += self._after_configuration(t_rx_ns)
+                case MonVer():
+                    self.version = message
+                    self._configuration.on_version()
+                case _:
+                    told += self._reception.on_message(message, t_rx_ns)
+        if self._configuration.phase is Phase.SEARCH:
+            self._configuration.on_frame(t_rx_ns)
+            told += self._after_configuration(t_rx_ns)
+
+    # ---------------------------------------------------------------- configuration
+
+    def _take_actions(self) -> None:
+        self._tx += self._configuration.take_tx()
+        if self._configuration.take_rate_changed():
+            self._framer.clear()
+
+    def _after_configuration(self, now_ns: int) -> Sequence[Message]:
+        self._take_actions()
+        outcome = self._configuration.take_outcome()
+        if outcome is None:
+            return ()
+        told = list(self._configuration_fault.set("; ".join(outcome.problems), now_ns))
+        if outcome.answered:
+            self._reception.expect(period_ms(self._params))
+            self._absent_since_ns = now_ns
+            version = self.version
+            told.append(
+                event(
+                    now_ns,
+                    "info",
+                    "gnss_configured",
+                    problems=len(outcome.problems),
+                    software=version.software if version else "",
+                    firmware=" ".join(version.extensions[:3]) if version else "",
+                )
+            )
+        return told
+
+    # ---------------------------------------------------------------- silence
+
+    def _silence_due_ns(self) -> int:
+        """Something was heard since the port opened, and then nothing."""
+        return self._heard_ns + self._silence_patience_ns if self._open and self._heard_ns is not None else NEVER_NS
+
+    def _on_silence(self, now_ns: int) -> Sequence[Message]:
+        heard_ns = self._heard_ns
+        assert heard_ns is not None
+        told: list[Message] = []
+        silent_s = (now_ns - heard_ns) * 1e-9
+        if self._silent_since_ns is None:
+            self._silent_since_ns = heard_ns
+            told.append(event(now_ns, "warning", "receiver_silent", silent_s=silent_s))
+            told += self._reception.lost(now_ns, "receiver silent")
+        self._tx.append(Reopen(f"receiver silent for {silent_s:.1f} s"))
+        self._silence_patience_ns = min(2 * self._silence_patience_ns, now_ns - heard_ns + PATIENCE_MAX_NS)
+        return told
+
+    def _absence_due_ns(self) -> int:
+        """The receiver is set up and speaks, but not of positions: it was without power, and forgot."""
+        if not self._open or self._absent_since_ns is None or not self.configured:
+            return NEVER_NS
+        epoch_ns = self._reception.epoch_rx_ns
+        if epoch_ns is not None and epoch_ns >= self._absent_since_ns:
+            return epoch_ns + self._silence_ns
+        return self._absent_since_ns + self._absence_patience_ns
+
+    def _on_absence(self, now_ns: int) -> Sequence[Message]:
+        since_ns, epoch_ns = self._absent_since_ns, self._reception.epoch_rx_ns
+        assert since_ns is not None
+        if epoch_ns is not None and epoch_ns >= since_ns:
+            since_ns, self._absence_patience_ns = epoch_ns, self._silence_ns
+        self._absence_patience_ns = min(2 * self._absence_patience_ns, PATIENCE_MAX_NS)
+        told = [event(now_ns, "warning", "epochs_absent", absent_s=(now_ns - since_ns) * 1e-9)]
+        self._configuration.start(now_ns)
+        self._take_actions()
+        return told

@@ -1,0 +1,210 @@
+"""From the receiver's words to messages: degrees to radians, north-east-down to east-north-up, flags to states.
+
+Pure functions. A value that the receiver did not give, or says is not valid, is NaN.
+"""
+
+from datetime import date
+from math import cos, isfinite, nan, pi, radians, remainder, sin, tau
+
+from drivers.ublox.codec import Gga, Gst, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned, Rmc, Ths, Vtg
+from drivers.ublox.epochs import WEEK_MS, Epoch
+from drivers.ublox.layouts import CORRECTION_AGE_S
+from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
+
+_UNIX_EPOCH = date(1970, 1, 1).toordinal()
+# The ten-bit week of GPS rolls over every 19.6 years. No receiver of these generations is older than 2013: an earlier date is that.
+_OLDEST_YEAR = 2013
+_KNOT_MPS = 1852.0 / 3600.0
+_FIX_TYPES = (FixType.NONE, FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_3D, FixType.FIX_3D, FixType.TIME)
+_QUALITIES = dict.fromkeys((1, 2, 3, 4, 5), FixType.FIX_3D) | {6: FixType.DEAD_RECKONING}
+_CARRIERS = {4: CarrierSolution.FIXED, 5: CarrierSolution.FLOAT}
+
+Covariance = tuple[float, ...]
+
+
+def _day_ns(year: int, month: int, day: int) -> int | None:
+    try:
+        ordinal = date(year, month, day).toordinal()
+    except ValueError:
+        return None
+    return (ordinal - _UNIX_EPOCH) * 86_400_000_000_000 if year >= _OLDEST_YEAR else None
+
+
+def utc_ns(pvt: NavPvt, leap_s: int | None = None) -> int:
+    """UTC of the epoch, 0 where the receiver does not know it.
+
+    ``nano_ns`` is negative as often as not. With ``leap_s``, GPS minus UTC, the result must agree with the time of week; it does
+    not while the receiver still believes in leap seconds of its firmware. A leap second is told as the second after it.
+    """
+    day_ns = _day_ns(pvt.year, pvt.month, pvt.day) if pvt.utc_known else None
+    if day_ns is None or pvt.hour > 23 or pvt.minute > 59 or pvt.second > 60 or abs(pvt.nano_ns) > 1_000_000_000:
+        return 0
+    found = day_ns + ((pvt.hour * 60 + pvt.minute) * 60 + pvt.second) * 1_000_000_000 + pvt.nano_ns
+    if leap_s is not None:
+        # The week of GPS began on Sunday 6 January 1980, day 3657 of Unix.
+        of_week_ms = found / 1e6 + leap_s * 1000.0 - 3657 * 86_400_000.0
+        if abs(remainder(of_week_ms - pvt.itow_ms, WEEK_MS)) > 500.0:
+            return 0
+    return found
+
+
+def correction_age_s(pvt: NavPvt, since_used_s: float) -> float:
+    """Age of the corrections: the time since one was used, within the bounds that NAV-PVT states; their upper end without it."""
+    code = pvt.correction_age_code
+    if not pvt.differential or code == 0:
+        return nan
+    if code >= len(CORRECTION_AGE_S):
+        oldest = CORRECTION_AGE_S[-1]
+        return max(since_used_s, oldest) if isfinite(since_used_s) else oldest
+    low, high = CORRECTION_AGE_S[code - 1], CORRECTION_AGE_S[code]
+    return min(max(since_used_s, low), high) if isfinite(since_used_s) else high
+
+
+def ubx_fix(epoch: Epoch, since_used_s: float = nan, leap_s: int | None = None) -> GnssFix | None:
+    """The fix of an epoch of ``PVT`` and, where they came, ``HPPOSLLH``, ``COV`` and ``DOP``. None without ``PVT``."""
+    pvt: NavPvt | None = epoch.parts.get("PVT")
+    if pvt is None:
+        return None
+    precise: NavHpposllh | None = epoch.parts.get("HPPOSLLH")
+    covariances: NavCov | None = epoch.parts.get("COV")
+    dop: NavDop | None = epoch.parts.get("DOP")
+    fix_type = _FIX_TYPES[pvt.fix_type] if pvt.fix_type < len(_FIX_TYPES) else FixType.NONE
+    latitude = longitude = height = nan
+    position, velocity, velocity_covariance = NAN9, NAN3, NAN9
+    possible = abs(pvt.latitude_deg_e7) <= 900_000_000 and abs(pvt.longitude_deg_e7) <= 1_800_000_000
+    if not pvt.fix_ok or pvt.position_invalid or not possible:
+        fix_type = FixType.TIME if fix_type is FixType.TIME else FixType.NONE
+    if fix_type not in (FixType.NONE, FixType.TIME):
+        horizontal_m, vertical_m = pvt.horizontal_accuracy_mm * 1e-3, pvt.vertical_accuracy_mm * 1e-3
+        if precise is not None and not precise.position_invalid:
+            latitude = radians((precise.latitude_deg_e7 * 100 + precise.latitude_deg_e9) * 1e-9)
+            longitude = radians((precise.longitude_deg_e7 * 100 + precise.longitude_deg_e9) * 1e-9)
+            height = (precise.height_mm * 10 + precise.height_mm_e1) * 1e-4
+            horizontal_m, vertical_m = precise.horizontal_accuracy_mm_e1 * 1e-4, precise.vertical_accuracy_mm_e1 * 1e-4
+        else:
+            latitude, longitude = radians(pvt.latitude_deg_e7 * 1e-7), radians(pvt.longitude_deg_e7 * 1e-7)
+            height = pvt.height_mm * 1e-3
+        velocity = (pvt.velocity_east_mmps * 1e-3, pvt.velocity_north_mmps * 1e-3, -pvt.velocity_down_mmps * 1e-3)
+        # hAcc squared is the sum of both variances, as NAV-COV of the same epoch shows; one axis has half.
+        position = _diagonal(horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2)
+        speed_m2 = (pvt.speed_accuracy_mmps * 1e-3) ** 2
+        velocity_covariance = _diagonal(speed_m2 / 2, speed_m2 / 2, speed_m2)
+        if covariances is not None and covariances.position_valid:
+            position = _enu(covariances[4:10], position)
+        if covariances is not None and covariances.velocity_valid:
+            velocity_covariance = _enu(covariances[10:16], velocity_covariance)
+    return GnssFix(
+        epoch.t_ns,
+        epoch.last_rx_ns,
+        latitude,
+        longitude,
+        height,
+        velocity,
+        position,
+        velocity_covariance,
+        fix_type,
+        CarrierSolution(pvt.carrier) if pvt.carrier < 3 and fix_type is not FixType.NONE else CarrierSolution.NONE,
+        pvt.differential,
+        correction_age_s(pvt, since_used_s),
+        pvt.satellites,
+        dop.hdop_e2 * 1e-2 if dop is not None else nan,
+        dop.vdop_e2 * 1e-2 if dop is not None else nan,
+        utc_ns(pvt, leap_s),
+    )
+
+
+def _diagonal(east: float, north: float, up: float) -> Covariance:
+    return (east, 0.0, 0.0, 0.0, north, 0.0, 0.0, 0.0, up)
+
+
+def _enu(ned: tuple[float, ...], otherwise: Covariance) -> Covariance:
+    """Upper triangle NN NE ND EE ED DD to a row-major ENU matrix; ``otherwise`` where it is no covariance."""
+    nn, ne, nd, ee, ed, dd = ned
+    if not (isfinite(sum(ned)) and nn > 0.0 and ee > 0.0 and dd > 0.0):
+        return otherwise
+    return (ee, ne, -ed, ne, nn, -nd, -ed, -nd, dd)
+
+
+def nmea_fix(epoch: Epoch) -> GnssFix | None:
+    """The fix of an epoch of ``GGA`` and, where they came, ``RMC``, ``GST`` and ``VTG``. None without ``GGA``."""
+    gga: Gga | None = epoch.parts.get("GGA")
+    if gga is None:
+        return None
+    rmc: Rmc | None = epoch.parts.get("RMC")
+    gst: Gst | None = epoch.parts.get("GST")
+    vtg: Vtg | None = epoch.parts.get("VTG")
+    fix_type = _QUALITIES.get(gga.quality, FixType.NONE)
+    latitude = longitude = height = nan
+    position, velocity = NAN9, NAN3
+    possible = abs(gga.latitude_deg) <= 90.0 and abs(gga.longitude_deg) <= 180.0
+    if not possible:
+        fix_type = FixType.NONE
+    if fix_type is not FixType.NONE:
+        latitude, longitude = radians(gga.latitude_deg), radians(gga.longitude_deg)
+        height = gga.altitude_msl_m + gga.geoid_separation_m
+        if gst is not None:
+            position = _diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
+        motion: Rmc | Vtg | None = rmc if rmc is not None and rmc.valid else vtg
+        if motion is not None:
+            speed, course = motion.speed_kn * _KNOT_MPS, radians(motion.course_deg)
+            # A standing receiver leaves the course blank: then the direction is not known, and neither is any component.
+            velocity = (speed * sin(course), speed * cos(course), nan)
+    return GnssFix(
+        epoch.t_ns,
+        epoch.last_rx_ns,
+        latitude,
+        longitude,
+        height,
+        velocity,
+        position,
+        NAN9,
+        fix_type,
+        _CARRIERS.get(gga.quality, CarrierSolution.NONE) if fix_type is not FixType.NONE else CarrierSolution.NONE,
+        gga.quality in (2, 4, 5),
+        gga.correction_age_s if gga.quality in (2, 4, 5) else nan,
+        min(max(gga.satellites, 0), 255),
+        gga.hdop,
+        nan,
+        _nmea_utc_ns(rmc),
+    )
+
+
+def _nmea_utc_ns(rmc: Rmc | None) -> int:
+    if rmc is None or not rmc.valid or rmc.day is None or rmc.time_ms is None:
+        return 0
+    day_ns = _day_ns(rmc.day.year, rmc.day.month, rmc.day.day)
+    return 0 if day_ns is None else day_ns + rmc.time_ms * 1_000_000
+
+
+def yaw_rad(heading_deg: float, baseline_yaw_rad: float) -> float:
+    """Yaw of the body, counter-clockwise from east, when a line at ``baseline_yaw_rad`` in the body heads clockwise from north."""
+    return remainder(pi / 2 - radians(heading_deg) - baseline_yaw_rad, tau)
+
+
+def heading_doubt(vector: NavRelposned, *, needs_fixed: bool, baseline_m: float, tolerance_m: float) -> str:
+    """Why the heading of a moving base is not to be used; empty when it is."""
+    if not (vector.fix_ok and vector.position_valid and vector.heading_valid):
+        return "not valid"
+    if vector.extrapolated:
+        return "base data missing"
+    if needs_fixed and vector.carrier != 2:
+        return "not fixed"
+    if baseline_m > 0.0:
+        if vector.normalised:
+            return "length unknown"
+        if abs(vector.length_m - baseline_m) > tolerance_m:
+            return "wrong length"
+    return ""
+
+
+def moving_base_heading(vector: NavRelposned, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float) -> Heading:
+    """Heading of the line between the antennas as yaw of the body."""
+    sigma = radians(vector.heading_accuracy_deg_e5 * 1e-5)
+    return Heading(t_ns, t_rx_ns, yaw_rad(vector.heading_deg_e5 * 1e-5, baseline_yaw_rad), sigma, HeadingKind.MOVING_BASE)
+
+
+def sentence_heading(sentence: Ths, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float) -> Heading | None:
+    """Heading of THS, whose error nobody tells; None while it is not valid."""
+    if sentence.mode not in ("A", "E") or not isfinite(sentence.heading_deg):
+        return None
+    return Heading(t_ns, t_rx_ns, yaw_rad(sentence.heading_deg, baseline_yaw_rad), nan, HeadingKind.MOVING_BASE)

@@ -1,0 +1,173 @@
+"""Configuration items of generation 9: their numbers, and the messages that carry them (CFG-VALSET, CFG-VALGET).
+
+An item is a 32-bit key and a value, whose width stands in bits 28 to 30 of the key. Values are carried here as unsigned integers,
+whatever the receiver makes of them.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+Items = tuple[tuple[int, int], ...]
+
+RAM, BBR, FLASH = 1, 2, 4
+"""Bits of ``CfgValset.layers``."""
+LAYER_RAM, LAYER_BBR, LAYER_FLASH, LAYER_DEFAULT = 0, 1, 2, 7
+"""Values of ``layer`` in CFG-VALGET."""
+MAX_ITEMS = 64
+"""In one message."""
+
+_WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8}
+_KEY = struct.Struct("<I")
+_SET_HEAD = struct.Struct("<3Bx")
+_GET_HEAD = struct.Struct("<2BH")
+
+PORTS = ("uart1", "uart2", "usb")
+Names = dict[str, int]
+
+KEYS: Names = {
+    "CFG-RATE-MEAS": 0x30210001,
+    "CFG-RATE-NAV": 0x30210002,
+    "CFG-RATE-TIMEREF": 0x20210003,
+    "CFG-NAVSPG-DYNMODEL": 0x20110021,
+    "CFG-NAVSPG-CONSTR_DGNSSTO": 0x201100C4,
+    "CFG-ITFM-ENABLE": 0x1041000D,
+    "CFG-SIGNAL-GPS_ENA": 0x1031001F,
+    "CFG-SIGNAL-GAL_ENA": 0x10310021,
+    "CFG-SIGNAL-BDS_ENA": 0x10310022,
+    "CFG-SIGNAL-GLO_ENA": 0x10310025,
+    "CFG-NMEA-HIGHPREC": 0x10930006,
+    "CFG-UART1-BAUDRATE": 0x40520001,
+    "CFG-UART2-BAUDRATE": 0x40530001,
+}
+"""Name, as the interface description spells it, to key. Completed below by what exists once per port."""
+
+_PROTOCOLS = {"UBX": 1, "NMEA": 2, "RTCM3X": 4}
+_PORT_GROUPS = {"uart1": (0x10730000, 0x10740000), "uart2": (0x10750000, 0x10760000), "usb": (0x10770000, 0x10780000)}
+# Key of the message on I2C; the ports follow it in the order I2C, UART1, UART2, USB, SPI.
+_MESSAGES = {
+    "UBX_NAV_PVT": 0x20910006,
+    "UBX_NAV_HPPOSLLH": 0x20910033,
+    "UBX_NAV_COV": 0x20910083,
+    "UBX_NAV_RELPOSNED": 0x2091008D,
+    "UBX_NAV_DOP": 0x20910038,
+    "UBX_NAV_STATUS": 0x2091001A,
+    "UBX_NAV_EOE": 0x2091015F,
+    "UBX_NAV_TIMELS": 0x20910060,
+    "UBX_RXM_RTCM": 0x20910268,
+    "UBX_MON_RF": 0x20910359,
+    "UBX_TIM_TP": 0x2091017D,
+    "NMEA_ID_GGA": 0x209100BA,
+    "NMEA_ID_RMC": 0x209100AB,
+    "NMEA_ID_VTG": 0x209100B0,
+    "NMEA_ID_GST": 0x209100D3,
+    "NMEA_ID_THS": 0x209100E2,
+    "NMEA_ID_GSA": 0x209100BF,
+    "NMEA_ID_GSV": 0x209100C4,
+    "NMEA_ID_GLL": 0x209100C9,
+}
+_PORT_OFFSETS = {"uart1": 1, "uart2": 2, "usb": 3}
+
+
+def _per_port() -> Iterable[tuple[str, int]]:
+    for port in PORTS:
+        upper = port.upper()
+        for protocol, number in _PROTOCOLS.items():
+            for direction, group in zip(("IN", "OUT"), _PORT_GROUPS[port]):
+                yield f"CFG-{upper}{direction}PROT-{protocol}", group + number
+        for message, key in _MESSAGES.items():
+            yield f"CFG-MSGOUT-{message}_{upper}", key + _PORT_OFFSETS[port]
+
+
+KEYS.update(_per_port())
+KEY_NAMES: dict[int, str] = {key: name for name, key in KEYS.items()}
+
+
+def key_name(key: int) -> str:
+    """Name of a key; its number where it is not one of ours."""
+    return KEY_NAMES.get(key) or f"{key:#010x}"
+
+
+def width_bytes(key: int) -> int:
+    """Bytes of the value on the wire. Raises ValueError for a key whose width code is not defined."""
+    try:
+        return _WIDTHS[key >> 28 & 7]
+    except KeyError:
+        raise ValueError(f"key {key:#010x} has no width") from None
+
+
+class CfgValset(NamedTuple):
+    """CFG-VALSET (06 8A): write items. ``transaction`` is 0 in version 0."""
+
+    items: Items
+    layers: int = RAM
+    version: int = 0
+    transaction: int = 0
+
+
+class CfgValgetPoll(NamedTuple):
+    """CFG-VALGET (06 8B) to the receiver: asks for items."""
+
+    keys: tuple[int, ...]
+    layer: int = LAYER_RAM
+    position: int = 0
+    """Items to skip: the answer holds 64 at most."""
+    version: int = 0
+
+
+class CfgValget(NamedTuple):
+    """CFG-VALGET (06 8B) from the receiver: the items asked for."""
+
+    items: Items
+    layer: int = LAYER_RAM
+    position: int = 0
+    version: int = 1
+
+
+def _pack_items(items: Items) -> bytes:
+    if len(items) > MAX_ITEMS:
+        raise ValueError(f"{len(items)} items in one message, {MAX_ITEMS} are possible")
+    return b"".join(_KEY.pack(key) + value.to_bytes(width_bytes(key), "little") for key, value in items)
+
+
+def _unpack_items(payload: bytes, at: int) -> Items:
+    items = []
+    end = len(payload)
+    while at < end:
+        (key,) = _KEY.unpack_from(payload, at)
+        at += 4
+        stop = at + width_bytes(key)
+        if stop > end:
+            raise ValueError("value cut off")
+        items.append((key, int.from_bytes(payload[at:stop], "little")))
+        at = stop
+    return tuple(items)
+
+
+def pack_valset(message: CfgValset) -> bytes:
+    """Payload. Raises ValueError or OverflowError for what a message cannot carry."""
+    return _SET_HEAD.pack(message.version, message.layers, message.transaction) + _pack_items(message.items)
+
+
+def parse_valset(payload: bytes) -> CfgValset:
+    """From the payload. Raises ValueError or struct.error where it does not fit."""
+    version, layers, transaction = _SET_HEAD.unpack_from(payload)
+    return CfgValset(_unpack_items(payload, 4), layers, version, transaction)
+
+
+def pack_valget(message: CfgValget | CfgValgetPoll) -> bytes:
+    """Payload of either direction. Raises ValueError or OverflowError for what a message cannot carry."""
+    head = _GET_HEAD.pack(message.version, message.layer, message.position)
+    if isinstance(message, CfgValget):
+        return head + _pack_items(message.items)
+    if len(message.keys) > MAX_ITEMS:
+        raise ValueError(f"{len(message.keys)} keys in one message, {MAX_ITEMS} are possible")
+    return head + b"".join(map(_KEY.pack, message.keys))
+
+
+def parse_valget(payload: bytes) -> CfgValget | CfgValgetPoll:
+    """From the payload: version 0 is the question, 1 the answer. Raises ValueError or struct.error where it does not fit."""
+    version, layer, position = _GET_HEAD.unpack_from(payload)
+    if version == 0:
+        return CfgValgetPoll(tuple(key for (key,) in _KEY.iter_unpack(payload[4:])), layer, position, version)
+    return CfgValget(_unpack_items(payload, 4), layer, position, version)

@@ -1,0 +1,207 @@
+"""NMEA 0183 sentences of a u-blox receiver: GGA, RMC, GST, VTG, THS, in both directions.
+
+pynmeagps reads the fields of lines that were framed and summed here already. It leaves blank fields as empty strings and raises
+more kinds of error than it documents, so that everything it gives passes through :func:`parse`, which gives NaN or None for what
+is blank and ValueError for what cannot be read.
+"""
+
+from datetime import date, time
+from math import isfinite, nan
+from typing import Any, NamedTuple
+
+from pynmeagps import NMEAReader
+
+from vehicled.wire.crc import xor8
+
+DAY_MS = 86_400_000
+
+
+class Gga(NamedTuple):
+    """Position of one epoch."""
+
+    talker: str
+    time_ms: int | None
+    """UTC since midnight."""
+    latitude_deg: float
+    longitude_deg: float
+    quality: int
+    """0 none, 1 autonomous, 2 differential, 4 RTK fixed, 5 RTK float, 6 dead reckoning."""
+    satellites: int
+    hdop: float
+    altitude_msl_m: float
+    geoid_separation_m: float
+    correction_age_s: float = nan
+    station: int = 0
+
+
+class Rmc(NamedTuple):
+    """Time, date, speed and course of one epoch."""
+
+    talker: str
+    time_ms: int | None
+    valid: bool
+    latitude_deg: float
+    longitude_deg: float
+    speed_kn: float
+    course_deg: float
+    day: date | None
+    mode: str
+    """A autonomous, D differential, F RTK float, R RTK fixed, E dead reckoning, N none."""
+
+
+class Gst(NamedTuple):
+    """Standard deviations of the position of one epoch."""
+
+    talker: str
+    time_ms: int | None
+    range_rms_m: float
+    latitude_sigma_m: float
+    longitude_sigma_m: float
+    altitude_sigma_m: float
+
+
+class Vtg(NamedTuple):
+    """Course and speed. Says D for both kinds of RTK, and carries no time."""
+
+    talker: str
+    course_deg: float
+    speed_kn: float
+    speed_kmh: float
+    mode: str
+
+
+class Ths(NamedTuple):
+    """True heading. Carries no time."""
+
+    talker: str
+    heading_deg: float
+    mode: str
+    """A autonomous, E dead reckoning, M manual, S simulator, V invalid."""
+
+
+Sentence = Gga | Rmc | Gst | Vtg | Ths
+PARSED = frozenset((b"GGA", b"RMC", b"GST", b"VTG", b"THS"))
+"""Sentence formatters that :func:`parse` understands, whoever the talker."""
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, float | int) and isfinite(value):
+        return float(value)
+    if value == "":
+        return nan
+    raise ValueError(f"not a number: {value!r}")
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _time_ms(value: Any) -> int | None:
+    if not isinstance(value, time):
+        return None
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+
+
+def parse(line: bytes) -> Sentence:
+    """One whole line, check sum right, formatter in ``PARSED``. Raises ValueError for fields that cannot be read."""
+    talker = line[1:3].decode("ascii")
+    try:
+        message = NMEAReader.parse(line, validate=0)
+        match line[3:6]:
+            case b"GGA":
+                return Gga(
+                    talker,
+                    _time_ms(message.time),
+                    _number(message.lat),
+                    _number(message.lon),
+                    _count(message.quality),
+                    _count(message.numSV),
+                    _number(message.HDOP),
+                    _number(message.alt),
+                    _number(message.sep),
+                    _number(message.diffAge),
+                    _count(message.diffStation),
+                )
+            case b"RMC":
+                return Rmc(
+                    talker,
+                    _time_ms(message.time),
+                    message.status == "A",
+                    _number(message.lat),
+                    _number(message.lon),
+                    _number(message.spd),
+                    _number(message.cog),
+                    message.date if isinstance(message.date, date) else None,
+                    # Before version 2.3 there was none.
+                    str(getattr(message, "posMode", "")),
+                )
+            case b"GST":
+                return Gst(
+                    talker,
+                    _time_ms(message.time),
+                    _number(message.rangeRms),
+                    _number(message.stdLat),
+                    _number(message.stdLong),
+                    _number(message.stdAlt),
+                )
+            case b"VTG":
+                mode = str(getattr(message, "posMode", ""))
+                return Vtg(talker, _number(message.cogt), _number(message.sogn), _number(message.sogk), mode)
+            case b"THS":
+                return Ths(talker, _number(message.headt), str(message.mi))
+    except Exception as error:
+        # Observed from it on damaged fields: AttributeError, IndexError, KeyError, TypeError, UnicodeDecodeError, ValueError.
+        raise ValueError(f"{line!r}: {error}") from error
+    raise ValueError(f"{line!r}: not a sentence that is parsed here")
+
+
+def pack(message: Sentence) -> bytes:
+    """The line of a sentence, high-precision mode (7 decimals of a minute), with check sum and line end."""
+    kind = type(message).__name__.upper()
+    fields: tuple[str, ...]
+    match message:
+        case Gga():
+            fields = (
+                _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"), _angle(message.longitude_deg, 3, "EW"),
+                f"{message.quality}", f"{message.satellites:02d}", _fixed(message.hdop, 2),
+                _fixed(message.altitude_msl_m, 3), "M", _fixed(message.geoid_separation_m, 3), "M",
+                _fixed(message.correction_age_s, 1), f"{message.station:04d}" if isfinite(message.correction_age_s) else "",
+            )  # fmt: skip
+        case Rmc():
+            fields = (
+                _clock(message.time_ms), "A" if message.valid else "V", _angle(message.latitude_deg, 2, "NS"),
+                _angle(message.longitude_deg, 3, "EW"), _fixed(message.speed_kn, 3), _fixed(message.course_deg, 2),
+                f"{message.day:%d%m%y}" if message.day else "", "", "", message.mode, "V",
+            )  # fmt: skip
+        case Gst():
+            fields = (
+                _clock(message.time_ms), _fixed(message.range_rms_m, 1), "", "", "", _fixed(message.latitude_sigma_m, 3),
+                _fixed(message.longitude_sigma_m, 3), _fixed(message.altitude_sigma_m, 3),
+            )  # fmt: skip
+        case Vtg():
+            speeds = (_fixed(message.speed_kn, 3), "N", _fixed(message.speed_kmh, 3), "K")
+            fields = (_fixed(message.course_deg, 2), "T", "", "M", *speeds, message.mode)
+        case Ths():
+            fields = (_fixed(message.heading_deg, 2), message.mode)
+    body = f"{message.talker}{kind},{','.join(fields)}".encode("ascii")
+    return b"$%s*%02X\r\n" % (body, xor8(body))
+
+
+def _fixed(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if isfinite(value) else ""
+
+
+def _clock(time_ms: int | None) -> str:
+    if time_ms is None:
+        return ""
+    seconds, ms = divmod(time_ms, 1000)
+    return f"{seconds // 3600:02d}{seconds // 60 % 60:02d}{seconds % 60:02d}.{ms:03d}"
+
+
+def _angle(degrees: float, digits: int, letters: str) -> str:
+    if not isfinite(degrees):
+        return ","
+    # In units of the last decimal first, so that rounding cannot make 60 minutes.
+    whole, rest = divmod(round(abs(degrees) * 600_000_000), 600_000_000)
+    minutes, fraction = divmod(rest, 10_000_000)
+    return f"{whole:0{digits}d}{minutes:02d}.{fraction:07d},{letters[degrees < 0.0]}"

@@ -1,0 +1,256 @@
+"""What comes from the receiver, message by message, and what becomes of it. Lives from one opening of the port to the next."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite, nan
+from typing import Any
+
+from msgspec import Struct, field
+
+from drivers.ublox import fixes, watch
+from drivers.ublox.codec import (
+    Gga,
+    Gst,
+    MonRf,
+    NavCov,
+    NavDop,
+    NavEoe,
+    NavHpposllh,
+    NavPvt,
+    NavRelposned,
+    NavStatus,
+    NavTimels,
+    Rmc,
+    RxmRtcm,
+    Ths,
+    TimTp,
+    Vtg,
+)
+from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
+from drivers.ublox.nmea import DAY_MS
+from drivers.ublox.settings import Params
+from drivers.ublox.watch import Episode, GapWatch, RtkWatch, event
+from vehicled.messages import GnssFix, Heading, Message, Reaction
+
+_SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
+
+
+class Figures(Struct):
+    """What was counted since the start of the driver."""
+
+    frames: Counter[str] = field(default_factory=Counter)
+    """Sound frames by protocol, UBX messages and RTCM numbers by name as well."""
+    nmea_errors: int = 0
+    """Sentences with a right check sum and fields that cannot be read."""
+    late_messages: int = 0
+    """Messages of an epoch that had been told already."""
+    missed_epochs: int = 0
+    """Epochs that the receiver left out."""
+    headings_refused: Counter[str] = field(default_factory=Counter)
+    """Headings that were not passed on, by reason."""
+    corrections_damaged: int = 0
+    """RTCM messages that reached the receiver damaged, as it says."""
+    corrections_used: int = 0
+    """RTCM messages that the receiver used, as it says."""
+    corrections_dropped: int = 0
+    """Chunks of corrections given up because the port did not take them."""
+    clock_resets: int = 0
+    """Times at which the receiver's time was found to have been set anew."""
+
+
+class Reception:
+    """Turns messages of the receiver into ours. No verb raises; each returns what there is to tell."""
+
+    def __init__(self, params: Params, wanted: Iterable[type[Message]], figures: Figures) -> None:
+        self._params = params
+        self._wants_fix, self._wants_heading = GnssFix in wanted, Heading in wanted
+        self._figures = figures
+        self._timeout_ns = round(params.epoch_timeout_ms * 1e6)
+        modulus_ms = DAY_MS if params.protocol == "nmea" else WEEK_MS
+        self._clock = EpochClock(modulus_ms, round(params.latency_ms * 1e6))
+        self._epochs = Epochs()
+        self._gaps = GapWatch(modulus_ms)
+        self._rtk = RtkWatch(params.stale_corrections_s)
+        self._jamming = Episode("gnss_jamming")
+        self._spoofing = Episode("gnss_spoofing")
+        self._heading_doubt = ""
+        self._leap_s: int | None = None
+        self._used_ns: int | None = None
+        self.epoch_rx_ns: int | None = None
+        """When the newest position arrived, valid or not."""
+        self.time_pulse: TimTp | None = None
+        """The newest announcement of a pulse."""
+        self._handlers: dict[type, Callable[[Any, int], Sequence[Message]]] = {
+            NavStatus: self._on_status,
+            NavTimels: self._on_timels,
+            MonRf: self._on_rf,
+            RxmRtcm: self._on_rxm_rtcm,
+            TimTp: self._on_time_pulse,
+        }
+        if params.protocol == "nmea":
+            self._handlers |= {Gga: self._on_gga, Rmc: self._on_timed, Gst: self._on_timed, Vtg: self._on_vtg, Ths: self._on_ths}
+        else:
+            self._handlers |= {
+                NavPvt: self._on_pvt,
+                NavHpposllh: lambda message, t_rx_ns: self._add("HPPOSLLH", message, t_rx_ns),
+                NavCov: lambda message, t_rx_ns: self._add("COV", message, t_rx_ns),
+                NavDop: lambda message, t_rx_ns: self._add("DOP", message, t_rx_ns),
+                NavEoe: lambda message, t_rx_ns: self._add(LAST, message, t_rx_ns),
+                NavRelposned: self._on_relposned,
+            }
+
+    @property
+    def rtk_state(self) -> str:
+        """State of the solution: none, single, dgps, float or fixed."""
+        return self._rtk.state
+
+    def on_message(self, message: Any, t_rx_ns: int) -> Sequence[Message]:
+        """A message of the codec, one without use here included."""
+        handler = self._handlers.get(type(message))
+        return handler(message, t_rx_ns) if handler is not None else ()
+
+    def expect(self, period_ms: int) -> None:
+        """The receiver was set to this time between epochs."""
+        self._gaps.expect(period_ms)
+
+    def next_due_ns(self) -> int | None:
+        """When the epoch that is being collected is given up waiting for; None while there is none."""
+        since = self._epochs.open_since_ns
+        return None if since is None else since + self._timeout_ns
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """The end of an epoch does not come."""
+        due = self.next_due_ns()
+        if due is None or now_ns < due:
+            return ()
+        epoch = self._epochs.expire()
+        return self._finish((epoch,)) if epoch is not None else ()
+
+    def lost(self, now_ns: int, reason: str) -> Sequence[Message]:
+        """Nothing comes any more."""
+        return [*self._rtk.lost(now_ns, reason), *self._jamming.set("", now_ns), *self._spoofing.set("", now_ns)]
+
+    # ---------------------------------------------------------------- epochs
+
+    def _add(self, kind: str, message: Any, t_rx_ns: int) -> Sequence[Message]:
+        counter_ms: int = message.itow_ms
+        t_ns = self._time_of(counter_ms, t_rx_ns)
+        return self._finish(self._epochs.add(kind, counter_ms, t_ns, message, t_rx_ns))
+
+    def _time_of(self, counter_ms: int, t_rx_ns: int) -> int:
+        clock = self._clock
+        before = clock.regression.resets
+        t_ns = clock.time_of(counter_ms, t_rx_ns)
+        self._figures.clock_resets += clock.regression.resets - before
+        return t_ns
+
+    def _finish(self, epochs: Iterable[Epoch]) -> Sequence[Message]:
+        told: list[Message] = []
+        for epoch in epochs:
+            if self._params.protocol == "nmea":
+                fix = fixes.nmea_fix(epoch)
+            else:
+                fix = fixes.ubx_fix(epoch, self._since_used_s(epoch.last_rx_ns), self._leap_s)
+            if fix is None:
+                continue
+            if self._wants_fix:
+                told.append(fix)
+            told += self._gaps.on_epoch(epoch.counter_ms, epoch.last_rx_ns)
+            told += self._rtk.on_fix(fix)
+        self._figures.missed_epochs += self._gaps.take_missed()
+        self._figures.late_messages += self._epochs.take_late()
+        return told
+
+    def _since_used_s(self, now_ns: int) -> float:
+        return nan if self._used_ns is None else (now_ns - self._used_ns) * 1e-9
+
+    # ---------------------------------------------------------------- UBX
+
+    def _on_pvt(self, pvt: NavPvt, t_rx_ns: int) -> Sequence[Message]:
+        self.epoch_rx_ns = t_rx_ns
+        return self._add("PVT", pvt, t_rx_ns)
+
+    def _on_relposned(self, vector: NavRelposned, t_rx_ns: int) -> Sequence[Message]:
+        # Another layout stands under the same number in version 0.
+        if not self._wants_heading or vector.version != 1:
+            return ()
+        t_ns = self._time_of(vector.itow_ms, t_rx_ns)
+        params = self._params
+        doubt = fixes.heading_doubt(
+            vector, needs_fixed=params.heading_needs_fixed, baseline_m=params.baseline_m, tolerance_m=params.baseline_tolerance_m
+        )
+        told = list(self._doubt_heading(doubt, t_rx_ns))
+        if not doubt:
+            told.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, params.baseline_yaw_rad))
+        return told
+
+    def _doubt_heading(self, doubt: str, t_rx_ns: int) -> Sequence[Message]:
+        before, self._heading_doubt = self._heading_doubt, doubt
+        if doubt:
+            self._figures.headings_refused[doubt] += 1
+        if bool(doubt) == bool(before):
+            return ()
+        if doubt:
+            return (event(t_rx_ns, "warning", "heading_lost", reason=doubt),)
+        return (event(t_rx_ns, "info", "heading_back"),)
+
+    def _on_status(self, status: NavStatus, t_rx_ns: int) -> Sequence[Message]:
+        # 0 says that the receiver does not look for it.
+        if status.spoofing == 0:
+            return ()
+        return self._spoofing.set(_SPOOFING.get(status.spoofing, ""), t_rx_ns, Reaction.CAP_SPEED)
+
+    def _on_timels(self, leap: NavTimels, t_rx_ns: int) -> Sequence[Message]:
+        self._leap_s = leap.leap_s if leap.valid & 1 else None
+        return ()
+
+    def _on_rf(self, heard: MonRf, t_rx_ns: int) -> Sequence[Message]:
+        level = watch.jamming(heard)
+        if level is None:
+            return ()
+        reason, reaction = level
+        # The indicator moves with every message; only a change of the level is news.
+        if reason and self._jamming.reason.partition("(")[0] == reason.partition("(")[0]:
+            return ()
+        return self._jamming.set(reason, t_rx_ns, reaction)
+
+    def _on_rxm_rtcm(self, word: RxmRtcm, t_rx_ns: int) -> Sequence[Message]:
+        self._figures.corrections_damaged += word.crc_failed
+        if word.used == 2 and not word.crc_failed:
+            self._figures.corrections_used += 1
+            self._used_ns = t_rx_ns
+        return ()
+
+    def _on_time_pulse(self, pulse: TimTp, t_rx_ns: int) -> Sequence[Message]:
+        self.time_pulse = pulse
+        return ()
+
+    # ---------------------------------------------------------------- NMEA
+
+    def _on_gga(self, gga: Gga, t_rx_ns: int) -> Sequence[Message]:
+        self.epoch_rx_ns = t_rx_ns
+        if gga.time_ms is None:
+            return self._rtk.lost(t_rx_ns, "the receiver does not know the time")
+        return self._on_timed(gga, t_rx_ns)
+
+    def _on_timed(self, sentence: Gga | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
+        if sentence.time_ms is None:
+            return ()
+        t_ns = self._time_of(sentence.time_ms, t_rx_ns)
+        return self._finish(self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, t_ns, sentence, t_rx_ns))
+
+    def _on_vtg(self, sentence: Vtg, t_rx_ns: int) -> Sequence[Message]:
+        return self._finish(self._epochs.join("VTG", sentence, t_rx_ns))
+
+    def _on_ths(self, sentence: Ths, t_rx_ns: int) -> Sequence[Message]:
+        if not self._wants_heading:
+            return ()
+        # It carries no time: that of the newest epoch, or its arrival less the least latency.
+        t_ns = self._clock.newest_ns
+        if t_ns is None:
+            t_ns = t_rx_ns - round(self._params.latency_ms * 1e6)
+        heading = fixes.sentence_heading(sentence, t_ns, t_rx_ns, self._params.baseline_yaw_rad)
+        told = list(self._doubt_heading("" if heading is not None else "not valid", t_rx_ns))
+        if heading is not None and isfinite(heading.yaw_rad):
+            told.append(heading)
+        return told

@@ -1,0 +1,153 @@
+"""Parameters of the driver in the profile, and what the receiver is to be set to because of them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta, Struct
+
+from drivers.ublox.keys import KEYS, Items
+from vehicled.messages import Corrections, Heading, Message
+
+DynamicModel = Literal["portable", "stationary", "pedestrian", "automotive", "sea", "airborne_1g", "airborne_2g", "airborne_4g"]
+_DYNAMIC_MODELS: dict[str, int] = {
+    "portable": 0, "stationary": 2, "pedestrian": 3, "automotive": 4, "sea": 5,
+    "airborne_1g": 6, "airborne_2g": 7, "airborne_4g": 8,
+}  # fmt: skip
+Constellation = Literal["gps", "galileo", "beidou", "glonass"]
+_CONSTELLATIONS = {"gps": "GPS", "galileo": "GAL", "beidou": "BDS", "glonass": "GLO"}
+Baud = Literal[9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600]
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Keys of the driver in the profile. Defaults fit a ZED-F9P rover on USB with all constellations."""
+
+    rate_hz: Annotated[float, Meta(ge=0.1, le=25.0)] = 5.0
+    """Navigation epochs. RTK with four constellations: 7 Hz below firmware HPG 1.50, 5 Hz from there on; more with fewer."""
+    protocol: Literal["ubx", "nmea"] = "ubx"
+    """NMEA gives neither vertical velocity nor covariances, and is for receivers that have nothing else."""
+    port: Literal["usb", "uart1", "uart2"] = "usb"
+    """The receiver's own port that our cable ends in."""
+    baud: Baud | None = None
+    """Line rate to search the receiver at, and to switch it to; none on USB, which has no line rate."""
+    configure: bool = True
+    """False only listens: for recordings, and for receivers older than generation 9."""
+    dynamic_model: DynamicModel = "automotive"
+    constellations: Annotated[tuple[Constellation, ...], Meta(max_length=4)] = ()
+    """Those to be used; empty leaves the receiver's own choice. A change restarts the satellite search."""
+    high_precision: bool = True
+    """Position to 0.1 mm (NAV-HPPOSLLH; high-precision mode of NMEA)."""
+    covariance: bool = True
+    """Covariances of position and velocity (NAV-COV)."""
+    time_pulse: bool = False
+    """Announcements of the pulse on the PPS pin (TIM-TP)."""
+    correction_timeout_s: Annotated[int, Meta(ge=1, le=255)] = 60
+    """Age of the corrections at which the receiver falls back to a plain 3D fix, with a jump of metres."""
+    stale_corrections_s: Annotated[float, Meta(gt=0.0, le=255.0)] = 10.0
+    """Age of the corrections that is told as an event."""
+    latency_ms: Annotated[float, Meta(ge=0.0, le=1_000.0)] = 40.0
+    """Least time from an epoch to the arrival of its first byte; the clock regression cannot see it."""
+    epoch_timeout_ms: Annotated[float, Meta(gt=0.0, le=1_000.0)] = 100.0
+    """After the first message of an epoch, when its end does not come."""
+    silence_s: Annotated[float, Meta(ge=0.2, le=60.0)] = 3.0
+    """Without one sound frame, or without one epoch, until the port is opened anew, or the receiver configured anew."""
+    baseline_m: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
+    """Distance of the two antennas of a moving base, against which the receiver's is checked; 0 is not checked."""
+    baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
+    baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
+    """Direction from the base's antenna to the rover's in body axes: 0 rover ahead, pi/2 rover on the left."""
+    heading_needs_fixed: bool = True
+    """Refuse headings of a float solution."""
+
+
+class Group(NamedTuple):
+    """Items that are written and read back together: few, because a refusal does not name its item."""
+
+    name: str
+    items: Items
+    only_if_different: bool = False
+    """Read first, and write only what is not so already: writing restarts the satellite search."""
+
+
+def period_ms(params: Params) -> int:
+    """Time between epochs as the receiver is told."""
+    return max(1, round(1000.0 / params.rate_hz))
+
+
+def baud_item(params: Params) -> Items:
+    """The item that sets the line rate of our port."""
+    return ((KEYS[f"CFG-{params.port.upper()}-BAUDRATE"], params.baud or 0),)
+
+
+def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
+    """All that the receiver is to be set to, in RAM, in the order of writing."""
+    port = params.port.upper()
+    ubx = params.protocol == "ubx"
+    second = min(255, max(1, round(params.rate_hz)))
+    return [
+        _group(
+            "ports",
+            {
+                f"CFG-{port}INPROT-UBX": 1,
+                f"CFG-{port}INPROT-RTCM3X": 1,
+                # Answers to configuration are UBX, whatever carries the epochs.
+                f"CFG-{port}OUTPROT-UBX": 1,
+                f"CFG-{port}OUTPROT-NMEA": not ubx,
+            },
+        ),
+        *([_group("output of corrections", {f"CFG-{port}OUTPROT-RTCM3X": 1})] if Corrections in messages else []),
+        _group("rate", {"CFG-RATE-MEAS": period_ms(params), "CFG-RATE-NAV": 1, "CFG-RATE-TIMEREF": 1}),
+        _group(
+            "navigation",
+            {
+                "CFG-NAVSPG-DYNMODEL": _DYNAMIC_MODELS[params.dynamic_model],
+                "CFG-NAVSPG-CONSTR_DGNSSTO": params.correction_timeout_s,
+            },
+        ),
+        *([_constellations(params.constellations)] if params.constellations else []),
+        _messages(
+            "epoch messages",
+            port,
+            {
+                "UBX_NAV_PVT": ubx,
+                "UBX_NAV_HPPOSLLH": ubx and params.high_precision,
+                "UBX_NAV_COV": ubx and params.covariance,
+                "UBX_NAV_DOP": ubx,
+                "UBX_NAV_EOE": ubx,
+                "UBX_NAV_RELPOSNED": ubx and Heading in messages,
+            },
+        ),
+        _messages(
+            "monitoring messages",
+            port,
+            {
+                "UBX_NAV_STATUS": second,
+                "UBX_NAV_TIMELS": second,
+                "UBX_MON_RF": second,
+                "UBX_RXM_RTCM": 1,
+                "UBX_TIM_TP": params.time_pulse,
+            },
+        ),
+        _group("jamming monitor", {"CFG-ITFM-ENABLE": 1}),
+        *([] if ubx else _sentences(port, params, messages)),
+    ]
+
+
+def _group(name: str, items: dict[str, int], *, only_if_different: bool = False) -> Group:
+    return Group(name, tuple((KEYS[key], int(value)) for key, value in items.items()), only_if_different)
+
+
+def _messages(name: str, port: str, every: dict[str, int]) -> Group:
+    return _group(name, {f"CFG-MSGOUT-{message}_{port}": epochs for message, epochs in every.items()})
+
+
+def _constellations(wanted: Sequence[str]) -> Group:
+    items = {f"CFG-SIGNAL-{short}_ENA": int(name in wanted) for name, short in _CONSTELLATIONS.items()}
+    return _group("constellations", items, only_if_different=True)
+
+
+def _sentences(port: str, params: Params, messages: Sequence[type[Message]]) -> list[Group]:
+    wanted = {"GGA": 1, "RMC": 1, "GST": 1, "VTG": 1, "THS": int(Heading in messages), "GSA": 0, "GSV": 0, "GLL": 0}
+    return [
+        _messages("sentences", port, {f"NMEA_ID_{name}": every for name, every in wanted.items()}),
+        _group("precision of sentences", {"CFG-NMEA-HIGHPREC": int(params.high_precision)}),
+    ]

@@ -1,0 +1,144 @@
+"""What the driver tells beside its measurements: a message at the start and the end of each episode, never one per frame."""
+
+from collections.abc import Sequence
+from math import isfinite, nan
+from typing import Any
+
+import msgspec
+
+from drivers.ublox.codec import MonRf
+from vehicled.messages import CarrierSolution, Event, Fault, FixType, GnssFix, Message, Reaction
+
+ORIGIN = "ublox"
+QUIET_NS = 10_000_000_000
+"""Without a missing epoch for so long, the gaps are over."""
+PAUSE_MS = 60_000
+"""A longer step between two epochs is a receiver that found the time, not one that lost epochs."""
+RTK_STATES = ("none", "single", "dgps", "float", "fixed")
+"""In increasing worth."""
+
+
+def event(t_ns: int, level: str, name: str, **fields: Any) -> Event:
+    """A line of the event log. Numbers that are not known are null."""
+    known = {key: None if isinstance(value, float) and not isfinite(value) else value for key, value in fields.items()}
+    return Event(t_ns, level, name, msgspec.json.encode(known).decode())
+
+
+def rtk_state(fix: GnssFix) -> str:
+    """The state of the solution in one word of ``RTK_STATES``."""
+    if fix.fix_type not in (FixType.FIX_3D, FixType.FIX_2D, FixType.DEAD_RECKONING):
+        return "none"
+    if fix.carrier is CarrierSolution.FIXED:
+        return "fixed"
+    if fix.carrier is CarrierSolution.FLOAT:
+        return "float"
+    return "dgps" if fix.differential else "single"
+
+
+class RtkWatch:
+    """Changes of the solution's state, and corrections that grow old."""
+
+    def __init__(self, stale_s: float) -> None:
+        self._stale_s = stale_s
+        self._stale = False
+        self.state = RTK_STATES[0]
+        self._age_s = nan
+
+    def on_fix(self, fix: GnssFix) -> Sequence[Message]:
+        """The events of one fix, most often none."""
+        found: list[Message] = []
+        self._age_s = age_s = fix.correction_age_s
+        if isfinite(age_s) and (age_s > self._stale_s) is not self._stale:
+            self._stale = not self._stale
+            if self._stale:
+                found.append(event(fix.t_rx_ns, "warning", "corrections_stale", age_s=age_s, limit_s=self._stale_s))
+            else:
+                found.append(event(fix.t_rx_ns, "info", "corrections_fresh", age_s=age_s))
+        found += self._to(rtk_state(fix), fix.t_rx_ns, "")
+        return found
+
+    def lost(self, now_ns: int, reason: str) -> Sequence[Message]:
+        """No more fixes come."""
+        self._stale, self._age_s = False, nan
+        return self._to(RTK_STATES[0], now_ns, reason)
+
+    def _to(self, state: str, t_ns: int, reason: str) -> Sequence[Message]:
+        before, self.state = self.state, state
+        if state == before:
+            return ()
+        level = "info" if RTK_STATES.index(state) > RTK_STATES.index(before) else "warning"
+        fields = {"before": before, "now": state, "correction_age_s": self._age_s}
+        return (event(t_ns, level, "rtk_state", **fields, **({"reason": reason} if reason else {})),)
+
+
+class Episode:
+    """A fault that lasts: told when it begins, when its reason changes, and when it ends."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+        self.reason = ""
+        """Empty while there is no fault."""
+
+    def set(self, reason: str, t_ns: int, reaction: Reaction = Reaction.WARN) -> Sequence[Message]:
+        """The fault as it is now, empty for none; a message only when that is new."""
+        if reason == self.reason:
+            return ()
+        before, self.reason = self.reason, reason
+        return (Fault(t_ns, self._code, ORIGIN, reaction if reason else Reaction.NONE, bool(reason), reason or before),)
+
+
+def jamming(heard: MonRf) -> tuple[str, Reaction] | None:
+    """Reason, empty for none, and reaction; None where the receiver does not watch for it."""
+    level = max((block.jamming for block in heard.blocks), default=0)
+    if level == 0:
+        return None
+    if level == 1:
+        return "", Reaction.NONE
+    indicator = max(block.jamming_indicator for block in heard.blocks)
+    if level == 2:
+        return f"interference, the fix is still there (indicator {indicator} of 255 at its start)", Reaction.WARN
+    return f"interference, no fix possible (indicator {indicator} of 255 at its start)", Reaction.CAP_SPEED
+
+
+class GapWatch:
+    """Epochs that the receiver left out: it is overloaded, or its line is."""
+
+    def __init__(self, modulus_ms: int) -> None:
+        self._modulus_ms = modulus_ms
+        self._period_ms = 0
+        self._fixed = False
+        self._last_ms: int | None = None
+        self._missed_at_ns: int | None = None
+        self._episode = 0
+        self._missed = 0
+
+    def expect(self, period_ms: int) -> None:
+        """The rate that the receiver was set to; until then, the shortest step seen is taken for it. 0 is unknown."""
+        self._period_ms, self._fixed, self._last_ms = period_ms, period_ms > 0, None
+
+    def take_missed(self) -> int:
+        """Epochs left out since the last call."""
+        missed, self._missed = self._missed, 0
+        return missed
+
+    def on_epoch(self, counter_ms: int, t_rx_ns: int) -> Sequence[Message]:
+        """The events of one epoch, most often none."""
+        last, self._last_ms = self._last_ms, counter_ms
+        if last is None:
+            return ()
+        step = (counter_ms - last) % self._modulus_ms
+        if not 0 < step <= PAUSE_MS:
+            return ()
+        if not self._fixed and (self._period_ms == 0 or step < self._period_ms):
+            self._period_ms = step
+        missed = round(step / self._period_ms) - 1
+        if missed > 0:
+            self._missed += missed
+            self._episode += missed
+            begins, self._missed_at_ns = self._missed_at_ns is None, t_rx_ns
+            if begins:
+                return (event(t_rx_ns, "warning", "epochs_missing", missed=missed, gap_ms=step, period_ms=self._period_ms),)
+        elif self._missed_at_ns is not None and t_rx_ns - self._missed_at_ns > QUIET_NS:
+            episode, self._episode, self._missed_at_ns = self._episode, 0, None
+            return (event(t_rx_ns, "info", "epochs_regular", missed=episode, period_ms=self._period_ms),)
+        return ()

@@ -1,0 +1,133 @@
+"""Reading back the application configuration: time-out, brake current, CAN mode, status messages, servo output.
+
+The serialised configuration has no field names and its layout changes with the firmware, so only layouts that were looked up are
+read. Everything else is :class:`Unreadable` with its reason in words: a plausible number from the wrong place is worse than none.
+"""
+
+import struct
+from math import isfinite
+
+from msgspec import Struct
+
+UNREAD = -1
+
+
+class AppConf(Struct, frozen=True, kw_only=True, gc=False):
+    """The head of the application configuration. ``UNREAD`` (-1) for what a firmware does not have."""
+
+    signature: int
+    controller_id: int
+    timeout_ms: int
+    """0: the controller has no command time-out at all."""
+    timeout_brake_current_a: float
+    """0: it coasts when commands stop."""
+    status_rate_hz: int
+    """Of STATUS frames; from 6.0 on of the first of two groups."""
+    status_rate_2_hz: int = UNREAD
+    status_mode: int = UNREAD
+    """Before 6.0: 0 off, n: STATUS to STATUS_n."""
+    status_mask: int = UNREAD
+    """From 6.0 on: bit n-1 for STATUS_n at the first rate."""
+    status_mask_2: int = UNREAD
+    can_mode: int
+    """0 VESC, 1 UAVCAN, 2 bridge, 3 unused."""
+    servo_output: int = UNREAD
+    """0 off, 1 on; -1 before 5.3, where it was a matter of the build."""
+    app: int
+    """Application in charge: 0 none, 3 UART, others read sticks and buttons."""
+
+    @property
+    def sends_status(self) -> bool:
+        """Whether the plain STATUS frame, which has speed, current and duty, is switched on."""
+        if self.status_mode != UNREAD:
+            return self.status_mode >= 1 and self.status_rate_hz > 0
+        return bool(self.status_mask & 1 and self.status_rate_hz > 0) or bool(self.status_mask_2 & 1 and self.status_rate_2_hz > 0)
+
+
+class RawAppConf(Struct, frozen=True, gc=False):
+    """A configuration as it came, to be read by :func:`read_appconf` once the firmware is known."""
+
+    data: bytes
+
+
+class Unreadable(Struct, frozen=True, gc=False):
+    """The configuration cannot be read on this firmware, and why."""
+
+    reason: str
+
+
+_HEAD_FIELDS = ("signature", "controller_id", "timeout_ms", "timeout_brake_current_a")
+# Fields named _ are there on the wire and of no use to us.
+_LAYOUTS: dict[str, tuple[struct.Struct, tuple[str, ...]]] = {
+    "5.0": (
+        struct.Struct(">IBIf BHBBBBB B B"),
+        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_", "app"),
+    ),
+    "5.3": (
+        struct.Struct(">IBIf BHBBBBB BBf B B B"),
+        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_", "_", "_", "servo_output", "_", "app"),
+    ),
+    "6.0": (
+        struct.Struct(">IBIf HHBB BBBBB BBfB B B B"),
+        (
+            *_HEAD_FIELDS, "status_rate_hz", "status_rate_2_hz", "status_mask", "status_mask_2", "_", "_", "_", "_", "can_mode",
+            "_", "_", "_", "_", "servo_output", "_", "app",
+        ),
+    ),
+}  # fmt: skip
+_LAYOUT_OF: dict[tuple[int, int], str] = {
+    (5, 1): "5.0",
+    (5, 2): "5.0",
+    (5, 3): "5.3",
+    (6, 0): "6.0",
+    (6, 2): "6.0",
+    (6, 5): "6.0",
+    (6, 6): "6.0",
+    (7, 0): "6.0",
+}
+SIGNATURES: dict[tuple[int, int], int] = {(5, 1): 2_460_147_246, (5, 2): 3_264_926_020, (6, 0): 486_554_156}
+"""Signature of a release's configuration, where it is known: another one means other fields under the same version number."""
+
+MAX_PLAUSIBLE_TIMEOUT_MS = 3_600_000
+MAX_PLAUSIBLE_BRAKE_A = 1_000.0
+
+
+def readable_firmwares() -> tuple[tuple[int, int], ...]:
+    """Firmware versions (major, minor) whose layout was looked up."""
+    return tuple(sorted(_LAYOUT_OF))
+
+
+def read_appconf(raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool = False) -> AppConf | Unreadable:
+    """The configuration of a firmware, or why it cannot be read. Never raises, never guesses."""
+    version = f"{firmware[0]}.{firmware[1]:02d}"
+    name = _LAYOUT_OF.get(firmware)
+    if name is None:
+        known = ", ".join(f"{major}.{minor:02d}" for major, minor in readable_firmwares())
+        return Unreadable(f"the layout of its configuration is not known for firmware {version} (known: {known})")
+    if test_build:
+        return Unreadable(f"firmware {version} is a test build, whose configuration may be laid out differently")
+    layout, fields = _LAYOUTS[name]
+    if len(raw.data) < layout.size:
+        return Unreadable(f"the configuration is {len(raw.data)} bytes, too short for firmware {version}")
+    found = dict(zip(fields, layout.unpack_from(raw.data), strict=True))
+    found.pop("_", None)
+    signature = SIGNATURES.get(firmware)
+    if signature is not None and found["signature"] != signature:
+        return Unreadable(f"signature {found['signature']} is not that of firmware {version} ({signature}): a modified build")
+    conf = AppConf(**found)
+    plausible = (
+        conf.timeout_ms <= MAX_PLAUSIBLE_TIMEOUT_MS
+        and isfinite(conf.timeout_brake_current_a)
+        and 0.0 <= conf.timeout_brake_current_a <= MAX_PLAUSIBLE_BRAKE_A
+        and conf.servo_output in (UNREAD, 0, 1)
+    )
+    if not plausible:
+        return Unreadable(f"its values make no sense for firmware {version}: a modified build")
+    return conf
+
+
+def encode_appconf(conf: AppConf, firmware: tuple[int, int], length: int = 400) -> bytes:
+    """The configuration as a firmware serialises it, zeros up to ``length``. Raises KeyError where no layout is known."""
+    layout, fields = _LAYOUTS[_LAYOUT_OF[firmware]]
+    values = [0 if name == "_" else max(0, getattr(conf, name)) for name in fields]
+    return layout.pack(*values).ljust(length, b"\0")

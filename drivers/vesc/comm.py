@@ -1,0 +1,204 @@
+"""COMM_ packets: the payloads that a serial line and long CAN packets have in common. Both directions, pure."""
+
+import struct
+from enum import IntEnum
+
+from msgspec import Struct
+
+from drivers.vesc.appconf import RawAppConf
+from drivers.vesc.fields import setpoint
+from drivers.vesc.values import Layout, Values, decode_selective, decode_values, encode_selective, encode_values
+
+MAX_PAYLOAD_BYTES = 512
+"""Longest packet of the firmware."""
+
+
+class Comm(IntEnum):
+    """Command bytes as numbered since firmware 3.2. Earlier firmware counts differently from 10 on."""
+
+    FW_VERSION = 0
+    GET_VALUES = 4
+    SET_DUTY = 5
+    SET_CURRENT = 6
+    SET_CURRENT_BRAKE = 7
+    SET_RPM = 8
+    SET_POS = 9
+    SET_HANDBRAKE = 10
+    SET_SERVO_POS = 12
+    GET_APPCONF = 17
+    REBOOT = 29
+    ALIVE = 30
+    FORWARD_CAN = 34
+    GET_VALUES_SELECTIVE = 50
+    PING_CAN = 62
+    SET_CURRENT_REL = 84
+
+
+class Request(Struct, frozen=True, gc=False):
+    """A command without arguments: a question, REBOOT or ALIVE."""
+
+    command: int
+
+
+class SelectiveRequest(Struct, frozen=True, gc=False):
+    """Ask for some fields of GET_VALUES."""
+
+    mask: int
+
+
+class Setpoint(Struct, frozen=True, gc=False):
+    """A command with one number: duty (share), current (A), speed (ERPM), position (deg), servo position (0 to 1)."""
+
+    command: int
+    value: float
+
+
+class FwVersion(Struct, frozen=True, gc=False):
+    """Who answers. Fields that old firmware does not send keep their defaults."""
+
+    major: int
+    minor: int
+    hardware: str = ""
+    uuid: bytes = b""
+    paired: int = -1
+    test_version: int = -1
+    """Not 0 in test builds."""
+    hardware_type: int = -1
+
+
+class Selective(Struct, frozen=True, gc=False):
+    """Reply to a :class:`SelectiveRequest`; fields outside the mask are NaN or -1."""
+
+    mask: int
+    values: Values
+
+
+class Forward(Struct, frozen=True, gc=False):
+    """A packet to be passed on over CAN."""
+
+    controller_id: int
+    payload: bytes
+
+
+class PingCanReply(Struct, frozen=True, gc=False):
+    """Ids of the controllers found on CAN."""
+
+    controller_ids: bytes
+
+
+class Unknown(Struct, frozen=True, gc=False):
+    """A packet that is sound but not ours to understand, or whose content does not fit its command."""
+
+    payload: bytes
+
+
+CommMessage = Request | SelectiveRequest | Setpoint | FwVersion | Values | Selective | Forward | PingCanReply | RawAppConf | Unknown
+
+_SCALES: dict[int, tuple[str, float]] = {
+    Comm.SET_DUTY: ("i", 1e5),
+    Comm.SET_CURRENT: ("i", 1e3),
+    Comm.SET_CURRENT_BRAKE: ("i", 1e3),
+    Comm.SET_RPM: ("i", 1.0),
+    Comm.SET_POS: ("i", 1e6),
+    Comm.SET_HANDBRAKE: ("i", 1e3),
+    Comm.SET_SERVO_POS: ("h", 1e3),
+    Comm.SET_CURRENT_REL: ("i", 1e5),
+}
+_LAYOUTS = {code: (struct.Struct(f">B{kind}"), scale) for code, (kind, scale) in _SCALES.items()}
+_MASK = struct.Struct(">BI")
+_NAMES = {int(each): each.name for each in Comm}
+_BARE = frozenset(
+    {Comm.FW_VERSION, Comm.GET_VALUES, Comm.GET_APPCONF, Comm.REBOOT, Comm.ALIVE, Comm.PING_CAN}
+)  # packets that consist of the command byte alone
+
+
+def decode_comm(payload: bytes) -> tuple[str, CommMessage]:
+    """Name and content of a packet. Never raises: what does not fit is ``Unknown`` under the name of its command byte."""
+    if not payload:
+        return "EMPTY", Unknown(b"")
+    code = payload[0]
+    name = _NAMES.get(code) or f"COMM_{code}"
+    return name, _content(code, payload) or Unknown(payload)
+
+
+def _content(code: int, payload: bytes) -> CommMessage | None:
+    scaled = _LAYOUTS.get(code)
+    if scaled is not None:
+        layout, scale = scaled
+        return Setpoint(code, layout.unpack_from(payload)[1] / scale) if len(payload) >= layout.size else None
+    if len(payload) == 1:
+        return Request(code) if code in _BARE else None
+    if code == Comm.GET_VALUES:
+        return decode_values(payload[1:])
+    if code == Comm.GET_VALUES_SELECTIVE:
+        if len(payload) == _MASK.size:
+            return SelectiveRequest(_MASK.unpack(payload)[1])
+        selective = decode_selective(payload[1:])
+        return Selective(*selective) if selective else None
+    if code == Comm.FW_VERSION:
+        return _decode_version(payload)
+    if code == Comm.GET_APPCONF:
+        return RawAppConf(payload[1:])
+    if code == Comm.FORWARD_CAN:
+        return Forward(payload[1], payload[2:])
+    if code == Comm.PING_CAN:
+        return PingCanReply(payload[1:])
+    return None
+
+
+def _decode_version(payload: bytes) -> FwVersion | None:
+    if len(payload) < 3:
+        return None
+    hardware, _, rest = payload[3:].partition(b"\0")
+    return FwVersion(
+        payload[1],
+        payload[2],
+        hardware.decode("ascii", "replace"),
+        rest[:12],
+        rest[12] if len(rest) > 12 else -1,
+        rest[13] if len(rest) > 13 else -1,
+        rest[14] if len(rest) > 14 else -1,
+    )
+
+
+def encode_comm(message: CommMessage, layout: Layout = Layout.STATUS) -> bytes:
+    """Payload of a packet; ``layout`` is for telemetry. Raises ValueError for a set-point that is not finite or has no command."""
+    match message:
+        case Setpoint(command, value):
+            scaled = _LAYOUTS.get(command)
+            if scaled is None:
+                raise ValueError(f"command {command} takes no set-point")
+            number = setpoint(value, scaled[1])
+            if command == Comm.SET_SERVO_POS:
+                number = min(32_767, max(-32_768, number))
+            return scaled[0].pack(command, number)
+        case Request(command):
+            return bytes((command,))
+        case SelectiveRequest(mask):
+            return _MASK.pack(Comm.GET_VALUES_SELECTIVE, mask & 0xFFFF_FFFF)
+        case Values():
+            return bytes((Comm.GET_VALUES,)) + encode_values(message, layout)
+        case Selective(mask, values):
+            return bytes((Comm.GET_VALUES_SELECTIVE,)) + encode_selective(mask, values)
+        case FwVersion():
+            return _encode_version(message)
+        case RawAppConf(data):
+            return bytes((Comm.GET_APPCONF,)) + data
+        case Forward(controller_id, payload):
+            return bytes((Comm.FORWARD_CAN, controller_id)) + payload
+        case PingCanReply(controller_ids):
+            return bytes((Comm.PING_CAN,)) + controller_ids
+        case Unknown(payload):
+            return payload
+
+
+def _encode_version(version: FwVersion) -> bytes:
+    head = bytes((Comm.FW_VERSION, version.major, version.minor))
+    if not version.hardware and not version.uuid:
+        return head
+    head += version.hardware.encode("ascii", "replace") + b"\0" + version.uuid[:12].ljust(12, b"\0")
+    for each in (version.paired, version.test_version, version.hardware_type):
+        if each < 0:
+            break
+        head += bytes((each,))
+    return head

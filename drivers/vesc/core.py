@@ -1,0 +1,379 @@
+"""What both wires have in common: commands out, telemetry in, and when a VESC may be driven at all.
+
+Rules, each from an accident somebody had (NOTES.md):
+
+- A zero and a brake are frames like any other. Each command is one motor frame and one servo frame under one deadline; a newer
+  command replaces one that was not taken yet, so that nothing old is ever sent late.
+- Nothing is driven before the controller has said who it is and its own time-out was read back, and after every interruption
+  (port, silence, restart, fault) not before the daemon was disarmed once. Until then a throttle becomes the full brake.
+- ALIVE is never sent. It would feed the controller's watchdog without a command behind it.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import isfinite
+from typing import ClassVar
+
+from drivers.vesc.codec import (
+    KILL_SWITCH,
+    TIMED_OUT,
+    AppConf,
+    Comm,
+    CommMessage,
+    FwVersion,
+    RawAppConf,
+    Request,
+    Selective,
+    Setpoint,
+    Unreadable,
+    Values,
+    describe,
+    encode_comm,
+    fault_name,
+)
+from drivers.vesc.episodes import Episodes
+from drivers.vesc.params import VescParams, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
+from drivers.vesc.setup import NEVER_NS, Setup
+from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.ports import Action, Send
+
+NAN = float("nan")
+DIAGNOSE_NS = 1_000_000_000
+"""Time given to a controller to show itself before its absence is explained."""
+SLOW_FIELD_NS = 2_000_000_000
+"""Temperatures and supply are repeated in a MotorStatus for so long after they were measured."""
+STATUS_FRESH_NS = 200_000_000
+DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
+_OBSTACLES = {
+    "vesc_silent": "the controller is silent",
+    "vesc_timed_out": "the controller has timed out",
+    "vesc_kill_switch": "the kill switch at the controller is on",
+}
+
+
+class VescCore(ABC):
+    """Device state machine. A wire frames motor commands and packets, and hands in what it hears."""
+
+    produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
+    consumes: ClassVar[tuple[type[Message], ...]] = (ActuatorCommand,)
+
+    def __init__(
+        self, params: VescParams, messages: Sequence[type[Message]], command_lifetime_ns: int, controller_id: int | None
+    ) -> None:
+        self._params = params
+        self._wanted = frozenset(messages)
+        self._lifetime_ns = command_lifetime_ns
+        self._poll_ns = round(1e9 / params.poll_hz)
+        self._silence_ns = round(params.silence_s * 1e9)
+        self._latency_ns = round(params.latency_ms * 1e6)
+        self._setup = Setup(params, controller_id)
+        self._episodes = Episodes()
+        self._out: list[Message] = []
+        self._command: Send | None = None
+        self._requests: list[Send] = []
+        self._steering = 0.0
+        self._opened_ns = NEVER_NS
+        self._heard_ns: int | None = None
+        self._values_ns: int | None = None
+        self._status_ns: int | None = None
+        self._poll_due_ns = NEVER_NS
+        self._commanding_since_ns: int | None = None
+        self._commanded_ns = 0
+        self._lock = "the port has not been opened"
+        self._fault_code = 0
+        self._slow: dict[str, tuple[float, int]] = {}
+        self.unknown_packets = 0
+        """Sound packets that say nothing to us."""
+
+    @property
+    def ready(self) -> bool:
+        """The controller is known and set up as the profile expects."""
+        return self._setup.ready
+
+    @property
+    def refusal(self) -> str:
+        """Why a throttle would be refused now, in words; empty when it would be passed on."""
+        return self._obstacle() or self._lock
+
+    def _obstacle(self) -> str:
+        """What disarming cannot cure."""
+        if self._setup.problems:
+            return "; ".join(self._setup.problems)
+        if not self._setup.ready:
+            return "the controller has not answered yet"
+        if self._fault_code:
+            return f"the controller reports {describe(self._fault_code, self._setup.firmware)}"
+        return next((text for code, text in _OBSTACLES.items() if code in self._episodes), "")
+
+    # What a wire gives.
+
+    @abstractmethod
+    def _frame_motor(self, setpoint: Setpoint) -> bytes:
+        """A motor command as bytes for the port."""
+
+    @abstractmethod
+    def _frame_comm(self, payload: bytes, *, reply: bool = False) -> bytes:
+        """A packet as bytes for the port; ``reply`` when an answer is wanted."""
+
+    @abstractmethod
+    def _clear_wire(self) -> None:
+        """Forget what is unfinished."""
+
+    @abstractmethod
+    def _silence_reason(self) -> str:
+        """Why nothing is heard, as far as the wire can tell."""
+
+    @abstractmethod
+    def _on_time_wire(self, now_ns: int) -> None:
+        """A wire's own duties, at any time."""
+
+    # The device contract.
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """An opened port starts with a brake and the questions; what was before is forgotten, the permission to drive with it."""
+        self._clear_wire()
+        self._command = None
+        self._requests.clear()
+        self._heard_ns = self._values_ns = self._status_ns = self._commanding_since_ns = None
+        self._slow.clear()
+        if state is PortState.OPENED:
+            self._opened_ns = now_ns
+            self._setup.begin(now_ns)
+            self._poll_due_ns = NEVER_NS
+            self._lock = "the port was opened anew; disarm, then arm again"
+            self._send(0.0, 1.0, now_ns)
+            self._ask(now_ns)
+        else:
+            self._opened_ns = self._poll_due_ns = NEVER_NS
+            self._setup.stop()
+            self._lock = "the port is closed"
+        return self._take()
+
+    def on_command(self, command: Message, now_ns: int) -> None:
+        """Turn a command into frames. What is not finite brakes; what may not be driven brakes, and says why once."""
+        if not isinstance(command, ActuatorCommand):
+            return
+        throttle, brake, steering = command.throttle, command.brake, command.steering
+        if isfinite(steering):
+            self._steering = min(1.0, max(-1.0, steering))
+        if not (isfinite(throttle) and isfinite(brake)):
+            throttle, brake = 0.0, 1.0
+        throttle, brake = min(1.0, max(0.0, throttle)), min(1.0, max(0.0, brake))
+        if throttle == 0.0:
+            if command.mode not in DRIVING:
+                self._episodes.end("vesc_drive_refused", now_ns)
+                if not self._obstacle():
+                    self._lock = ""
+        elif self.refusal:
+            self._episodes.start("vesc_drive_refused", Reaction.BRAKE, f"not driven: {self.refusal}", now_ns)
+            throttle, brake = 0.0, 1.0
+        self._commanded_ns = now_ns
+        if self._commanding_since_ns is None:
+            self._commanding_since_ns = now_ns
+        self._send(throttle, brake, now_ns)
+
+    def next_due_ns(self) -> int:
+        """The next question, poll or silence limit; at once when a command has left something to report."""
+        if self._episodes.waiting:
+            return self._commanded_ns
+        if self._opened_ns == NEVER_NS:
+            return NEVER_NS
+        return min(self._setup.due_ns, self._poll_due_ns, self._silence_due_ns(), self._diagnosis_due_ns())
+
+    def on_time(self, now_ns: int) -> Sequence[Message]:
+        """Ask what is due, and notice what is missing."""
+        if self._opened_ns == NEVER_NS:
+            return self._take()
+        self._on_time_wire(now_ns)
+        if now_ns >= self._silence_due_ns() and self._episodes.start("vesc_silent", Reaction.BRAKE, self._silence_reason(), now_ns):
+            self._status_ns = None
+            self._lock = "the controller was silent; disarm, then arm again"
+        if now_ns >= self._diagnosis_due_ns():
+            self._diagnose(now_ns)
+        self._ask(now_ns)
+        return self._take()
+
+    def take_tx(self) -> Sequence[Action]:
+        """The newest command first, then questions."""
+        if self._command is None and not self._requests:
+            return ()
+        tx: list[Action] = [] if self._command is None else [self._command]
+        tx += self._requests
+        self._command = None
+        self._requests.clear()
+        return tx
+
+    # Out.
+
+    def _send(self, throttle: float, brake: float, now_ns: int) -> None:
+        data = self._frame_motor(motor_setpoint(self._params, throttle, brake))
+        if self._params.steering and self._setup.known:
+            data += self._frame_comm(encode_comm(servo_setpoint(self._params, self._steering)))
+        self._command = Send(data, now_ns + self._lifetime_ns)
+
+    def _ask(self, now_ns: int) -> None:
+        request = self._setup.take_request(now_ns)
+        if request is not None:
+            self._requests.append(Send(self._frame_comm(request, reply=True), now_ns + self._poll_ns, droppable=True))
+            if self._setup.problems:
+                self._after_setup(now_ns)
+        if now_ns >= self._poll_due_ns:
+            late = now_ns - self._poll_due_ns
+            self._poll_due_ns = now_ns + self._poll_ns - (late if late < self._poll_ns else 0)
+            poll = self._frame_comm(encode_comm(Request(Comm.GET_VALUES)), reply=True)
+            self._requests.append(Send(poll, now_ns + self._poll_ns, droppable=True))
+        # A port that takes nothing must not make us hoard questions; the deadlines are the port's to keep, this is ours.
+        del self._requests[:-4]
+
+    # In.
+
+    def _on_comm(self, message: CommMessage, t_rx_ns: int) -> None:
+        match message:
+            case Values():
+                self._heard(t_rx_ns)
+                self._on_values(message, t_rx_ns)
+            case Selective(_, values):
+                self._heard(t_rx_ns)
+                self._on_values(values, t_rx_ns)
+            case FwVersion():
+                self._heard(t_rx_ns)
+                if self._setup.on_version(message, t_rx_ns):
+                    self._after_setup(t_rx_ns)
+                if self._poll_due_ns == NEVER_NS:
+                    self._poll_due_ns = t_rx_ns
+            case RawAppConf():
+                self._heard(t_rx_ns)
+                if self._setup.on_appconf(message, t_rx_ns):
+                    self._after_setup(t_rx_ns)
+            case _:
+                # Questions and commands among them: an echo, or another master on the wire.
+                self.unknown_packets += 1
+
+    def _heard(self, t_rx_ns: int) -> None:
+        self._heard_ns = t_rx_ns
+        if self._episodes.end("vesc_silent", t_rx_ns):
+            # It may have been off, and come back as somebody else.
+            self._setup.begin(t_rx_ns)
+
+    def _restarted(self, t_rx_ns: int) -> None:
+        self._lock = "the controller has restarted; disarm, then arm again"
+        self._episodes.start(
+            "vesc_restarted", Reaction.BRAKE, "the controller has restarted by itself: brown-out or watchdog", t_rx_ns
+        )
+        self._setup.begin(t_rx_ns)
+
+    def _after_setup(self, now_ns: int) -> None:
+        setup = self._setup
+        if setup.problems:
+            self._episodes.switch("vesc_config", Reaction.BRAKE, "; ".join(setup.problems), now_ns)
+        elif setup.ready:
+            self._episodes.end("vesc_config", now_ns)
+            self._episodes.end("vesc_restarted", now_ns)
+            assert setup.version is not None
+            fields: dict[str, object] = {
+                "firmware": f"{setup.version.major}.{setup.version.minor:02d}",
+                "hardware": setup.version.hardware,
+            }
+            if isinstance(setup.conf, AppConf):
+                fields |= {"timeout_ms": setup.conf.timeout_ms, "timeout_brake_current_a": setup.conf.timeout_brake_current_a}
+            elif isinstance(setup.conf, Unreadable):
+                fields["timeout"] = f"not read back: {setup.conf.reason}"
+            self._out.append(Event(now_ns, "info", "vesc_ready", json.dumps(fields)))
+
+    def _on_values(self, values: Values, t_rx_ns: int) -> None:
+        self._values_ns = t_rx_ns
+        self._episodes.end("vesc_unanswered", t_rx_ns)
+        self._remember("fet", values.fet_temperature_c, t_rx_ns)
+        self._remember("motor", values.motor_temperature_c, t_rx_ns)
+        self._remember("current", values.input_current_a, t_rx_ns)
+        self._remember("voltage", values.input_voltage_v, t_rx_ns)
+        if values.fault_code >= 0:
+            self._on_fault_code(values.fault_code, t_rx_ns)
+        if values.status >= 0:
+            self._on_status_bits(values.status, t_rx_ns)
+        if isfinite(values.erpm):
+            fresh = self._status_ns is not None and t_rx_ns - self._status_ns < STATUS_FRESH_NS
+            self._on_motion(values.erpm, values.motor_current_a, values.duty, t_rx_ns, wheel=not fresh)
+
+    def _on_fault_code(self, code: int, now_ns: int) -> None:
+        if code == self._fault_code:
+            return
+        if self._fault_code:
+            self._episodes.end(f"vesc_{fault_name(self._fault_code)}", now_ns)
+        self._fault_code = code
+        if code:
+            self._lock = f"the controller had {describe(code, self._setup.firmware)}; disarm, then arm again"
+            reason = f"the controller reports {describe(code, self._setup.firmware)}"
+            self._episodes.start(f"vesc_{fault_name(code)}", Reaction.DISABLE, reason, now_ns)
+
+    def _on_status_bits(self, status: int, now_ns: int) -> None:
+        since, last = self._commanding_since_ns, self._commanded_ns
+        commanded = since is not None and now_ns - since > DIAGNOSE_NS and now_ns - last < self._silence_ns
+        if status & TIMED_OUT and commanded:
+            reason = "the controller has timed out although commands are sent: they do not reach it"
+            if self._episodes.start("vesc_timed_out", Reaction.BRAKE, reason, now_ns):
+                self._lock = "the controller had timed out; disarm, then arm again"
+        elif not status & TIMED_OUT:
+            self._episodes.end("vesc_timed_out", now_ns)
+        if not status & KILL_SWITCH:
+            self._episodes.end("vesc_kill_switch", now_ns)
+        elif self._episodes.start("vesc_kill_switch", Reaction.DISABLE, "the kill switch at the controller is on", now_ns):
+            self._lock = "the kill switch was on; disarm, then arm again"
+
+    def _on_motion(self, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool) -> None:
+        t_ns = t_rx_ns - self._latency_ns
+        params = self._params
+        if MotorStatus in self._wanted:
+            self._out.append(
+                MotorStatus(
+                    t_ns,
+                    t_rx_ns,
+                    motor_radps(params, erpm),
+                    current_a,
+                    self._recall("current", t_rx_ns),
+                    self._recall("voltage", t_rx_ns),
+                    duty,
+                    kelvin(self._recall("fet", t_rx_ns)),
+                    kelvin(self._recall("motor", t_rx_ns), motor=True),
+                    self._fault_code,
+                )
+            )
+        if wheel and WheelSpeed in self._wanted:
+            self._out.append(WheelSpeed(t_ns, t_rx_ns, speed_mps(params, erpm), params.speed_sigma_mps))
+
+    def _remember(self, name: str, value: float, t_rx_ns: int) -> None:
+        if isfinite(value):
+            self._slow[name] = (value, t_rx_ns)
+
+    def _recall(self, name: str, now_ns: int) -> float:
+        value, t_rx_ns = self._slow.get(name, (NAN, now_ns))
+        return value if now_ns - t_rx_ns < SLOW_FIELD_NS else NAN
+
+    # What is missing.
+
+    def _silence_limit_ns(self) -> int:
+        """Without STATUS frames the polls are all there is to hear, so the limit follows their rate."""
+        return self._silence_ns if self._status_ns is not None else max(self._silence_ns, 5 * self._poll_ns // 2)
+
+    def _silence_due_ns(self) -> int:
+        if "vesc_silent" in self._episodes:
+            return NEVER_NS
+        if self._heard_ns is None:
+            return self._opened_ns + DIAGNOSE_NS
+        return self._heard_ns + self._silence_limit_ns()
+
+    def _diagnosis_due_ns(self) -> int:
+        """When polls have gone unanswered too long although the controller is heard."""
+        if self._heard_ns is None or "vesc_silent" in self._episodes or "vesc_unanswered" in self._episodes:
+            return NEVER_NS
+        return max(self._opened_ns, self._values_ns or 0) + max(DIAGNOSE_NS, 5 * self._poll_ns)
+
+    def _diagnose(self, now_ns: int) -> None:
+        reason = "it is heard but answers no questions, so that its fault code is unknown: does it hear us, is host_id ours alone?"
+        self._episodes.start("vesc_unanswered", Reaction.CONTROLLED_STOP, reason, now_ns)
+
+    def _take(self) -> list[Message]:
+        out: list[Message] = [*self._out, *self._episodes.take()]
+        self._out = []
+        return out

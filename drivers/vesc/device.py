@@ -1,0 +1,246 @@
+"""The VESC on its two wires: frames of a CAN port, bytes of a serial port. What they share is in :mod:`drivers.vesc.core`."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from drivers.vesc.codec import (
+    EVERYONE,
+    AppConf,
+    Can,
+    CanMessage,
+    CanSetpoint,
+    Comm,
+    Fill,
+    Foreign,
+    NotifyBoot,
+    Ping,
+    Pong,
+    Process,
+    Reassembler,
+    SendMode,
+    Setpoint,
+    Short,
+    Status,
+    Status2,
+    Status3,
+    Status4,
+    Status5,
+    Status6,
+    UartDecoder,
+    decode_can,
+    decode_comm,
+    encode_can,
+    encode_comm,
+    frame_uart,
+    split_comm,
+)
+from drivers.vesc.core import DIAGNOSE_NS, VescCore
+from drivers.vesc.params import CanParams, UartParams
+from vehicled.messages import Message, PortState, Reaction
+from vehicled.ports import Send
+from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
+
+CAN_COMMANDS = {
+    Comm.SET_DUTY: Can.SET_DUTY,
+    Comm.SET_CURRENT: Can.SET_CURRENT,
+    Comm.SET_CURRENT_BRAKE: Can.SET_CURRENT_BRAKE,
+    Comm.SET_RPM: Can.SET_RPM,
+}
+STALE_NS = 50_000_000
+"""A serial line silent for so long will not complete the frame it began."""
+UAVCAN_NODE_STATUS = 341
+"""UAVCAN v0 data type that every UAVCAN node sends once a second, in bits 8 to 23 of its identifiers."""
+MAX_NEIGHBOURS = 16
+
+
+class VescCan(VescCore):
+    """A VESC on a CAN port. Telemetry from STATUS frames, fault codes and configuration from COMM packets."""
+
+    Params: ClassVar[type[CanParams]] = CanParams
+
+    def __init__(self, params: CanParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        super().__init__(params, messages, command_lifetime_ns, params.controller_id)
+        self._target, self._host = params.controller_id, params.host_id
+        self._long = Reassembler()
+        self._rest = b""
+        self._neighbours: set[int] = set()
+        self._uavcan: set[int] = set()
+        self._ping_due_ns = 0
+        self.dropped_bytes = 0
+        """Bytes of records that were never completed."""
+        self.error_frames = 0
+        """Error frames of the bus: nobody acknowledges, wrong bit rate, a bad cable."""
+        self.foreign_frames = 0
+        """Frames of other protocols, and of or for other controllers."""
+
+    @property
+    def bad_frames(self) -> int:
+        """Long packets that did not fit together."""
+        return self._long.bad_frames
+
+    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
+        """As the core does, and whom else one hears is found out anew."""
+        self._neighbours.clear()
+        self._uavcan.clear()
+        self._ping_due_ns = now_ns
+        return super().on_port(state, detail, now_ns)
+
+    def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        """Records arrived; the rest of a cut one waits for the next call."""
+        if self._rest or len(data) % RECORD_BYTES:
+            data = self._rest + data
+            whole = len(data) - len(data) % RECORD_BYTES
+            data, self._rest = data[:whole], data[whole:]
+        for frame in unpack_all(data):
+            self._on_message(decode_can(frame)[1], t_rx_ns)
+        return self._take()
+
+    def _on_message(self, message: CanMessage, t_rx_ns: int) -> None:
+        match message:
+            case Status() | Status2() | Status3() | Status4() | Status5() | Status6():
+                if message.controller_id == self._target:
+                    self._heard(t_rx_ns)
+                    self._on_status(message, t_rx_ns)
+                else:
+                    self._on_neighbour(message.controller_id)
+            case Fill(target) if target == self._host:
+                self._long.fill(message)
+            case Process(target, sender) if target == self._host:
+                packet = self._long.process(message)
+                if packet is not None and sender == self._target:
+                    self._on_comm(decode_comm(packet)[1], t_rx_ns)
+            case Short(target, sender, _, payload) if target == self._host and sender == self._target:
+                self._on_comm(decode_comm(payload)[1], t_rx_ns)
+            case Pong(host, controller) if host == self._host:
+                if controller == self._target:
+                    self._heard(t_rx_ns)
+                else:
+                    self._on_neighbour(controller)
+            case NotifyBoot(controller) if controller == self._target:
+                self._heard(t_rx_ns)
+                self._restarted(t_rx_ns)
+            case Foreign(frame) if frame.error:
+                self.error_frames += 1
+            case Foreign(frame):
+                self.foreign_frames += 1
+                if frame.extended and frame.can_id >> 8 & 0xFFFF == UAVCAN_NODE_STATUS and len(self._uavcan) < MAX_NEIGHBOURS:
+                    self._uavcan.add(frame.can_id & 0x7F)
+            case _:
+                self.foreign_frames += 1
+
+    def _on_status(self, message: CanMessage, t_rx_ns: int) -> None:
+        match message:
+            case Status(_, erpm, current, duty):
+                self._status_ns = t_rx_ns
+                self._episodes.end("vesc_status_off", t_rx_ns)
+                self._on_motion(erpm, current, duty, t_rx_ns, wheel=True)
+            case Status4(_, fet, motor, current):
+                self._remember("fet", fet, t_rx_ns)
+                self._remember("motor", motor, t_rx_ns)
+                self._remember("current", current, t_rx_ns)
+            case Status5(_, _, voltage):
+                self._remember("voltage", voltage, t_rx_ns)
+            case _:
+                pass  # charge, energy and analogue inputs have no place in our messages
+
+    def _on_neighbour(self, controller_id: int) -> None:
+        self.foreign_frames += 1
+        if len(self._neighbours) < MAX_NEIGHBOURS:
+            self._neighbours.add(controller_id)
+
+    def _frame_motor(self, setpoint: Setpoint) -> bytes:
+        return pack(encode_can(CanSetpoint(CAN_COMMANDS[Comm(setpoint.command)], self._target, setpoint.value)))
+
+    def _frame_comm(self, payload: bytes, *, reply: bool = False) -> bytes:
+        mode = SendMode.PROCESS_AND_REPLY if reply else SendMode.PROCESS_SILENTLY
+        return b"".join(map(pack, split_comm(self._target, self._host, payload, mode)))
+
+    def _clear_wire(self) -> None:
+        self._long.clear()
+        self.dropped_bytes += len(self._rest)
+        self._rest = b""
+
+    def _on_time_wire(self, now_ns: int) -> None:
+        if self._setup.version is None:
+            if now_ns >= self._ping_due_ns:
+                # Whoever is there answers this in its own name: a wrong controller_id shows.
+                self._ping_due_ns = now_ns + DIAGNOSE_NS
+                self._requests.append(Send(pack(encode_can(Ping(EVERYONE, self._host))), now_ns + DIAGNOSE_NS, droppable=True))
+        elif self._status_ns is None and self._values_ns is not None and now_ns - self._opened_ns >= 2 * DIAGNOSE_NS:
+            self._episodes.start("vesc_status_off", Reaction.WARN, self._status_reason(), now_ns)
+
+    def _status_reason(self) -> str:
+        text = "it answers questions but sends no STATUS frames, so that speed comes at the rate of the polls only"
+        conf = self._setup.conf
+        if isinstance(conf, AppConf) and not conf.sends_status:
+            return f"{text}: they are switched off (App Settings > General > CAN Messages Rate)"
+        if isinstance(conf, AppConf):
+            return f"{text}, although they are switched on at {conf.status_rate_hz} Hz: are they filtered on the way?"
+        return f"{text}: are they switched on (App Settings > General > CAN Messages Rate)?"
+
+    def _silence_reason(self) -> str:
+        text = f"controller {self._target} is not heard on CAN"
+        if self._uavcan:
+            nodes = ", ".join(map(str, sorted(self._uavcan)))
+            return f"{text}, but UAVCAN nodes are ({nodes}): set its CAN Mode to VESC (App Settings > General), else it ignores us"
+        if self._neighbours:
+            return f"{text}, but others are ({', '.join(map(str, sorted(self._neighbours)))}): is controller_id right?"
+        if self.error_frames:
+            return f"{text}, only errors of the bus: wrong bit rate (500 kbit/s is usual), no termination, or nobody else on it"
+        if self.foreign_frames:
+            return f"{text}, only frames that are not of a VESC: wrong bus, or its CAN Mode is not VESC"
+        return f"{text}, nor anything else: power, cable, bit rate, or its CAN Mode is UAVCAN"
+
+
+class VescUart(VescCore):
+    """A VESC on a serial line or USB. All telemetry is polled."""
+
+    Params: ClassVar[type[UartParams]] = UartParams
+
+    def __init__(self, params: UartParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        super().__init__(params, messages, command_lifetime_ns, None)
+        self._decoder = UartDecoder()
+        self._rx_ns = 0
+        self._received = False
+
+    @property
+    def bad_frames(self) -> int:
+        """Start bytes whose length, checksum or end byte did not hold."""
+        return self._decoder.bad_frames
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes that belonged to no sound frame."""
+        return self._decoder.dropped_bytes
+
+    def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        """Bytes arrived, cut anywhere."""
+        stale = t_rx_ns - self._rx_ns > STALE_NS
+        self._rx_ns = t_rx_ns
+        self._received = True
+        for payload in self._decoder.feed(data, stale):
+            self._on_comm(decode_comm(payload)[1], t_rx_ns)
+        return self._take()
+
+    def _frame_motor(self, setpoint: Setpoint) -> bytes:
+        return frame_uart(encode_comm(setpoint))
+
+    def _frame_comm(self, payload: bytes, *, reply: bool = False) -> bytes:
+        return frame_uart(payload)
+
+    def _clear_wire(self) -> None:
+        self._decoder.clear()
+        self._received = False
+
+    def _on_time_wire(self, now_ns: int) -> None:
+        if now_ns - self._rx_ns > STALE_NS:
+            for payload in self._decoder.flush():
+                self._on_comm(decode_comm(payload)[1], now_ns)
+
+    def _silence_reason(self) -> str:
+        text = "the controller does not answer on its serial line"
+        if self._received and self._heard_ns is None:
+            return f"{text}: bytes arrive but no sound packet, so the baud rate is wrong, or it is another device"
+        if self._received:
+            return f"{text} any more"
+        return f"{text}: power, cable, RX and TX swapped, or UART is not enabled (App Settings > General > App to Use)"

@@ -1,0 +1,117 @@
+"""Who is there, and is it set up as the profile expects? The conversation that must succeed before anything is driven."""
+
+from drivers.vesc.appconf import UNREAD, AppConf, RawAppConf, Unreadable, read_appconf, readable_firmwares
+from drivers.vesc.codec import Comm, FwVersion, Request, encode_comm
+from drivers.vesc.params import VescParams
+
+RETRY_NS = 200_000_000
+RECHECK_NS = 5_000_000_000
+"""A configuration that was refused is read again this often: it may be put right while the daemon waits."""
+PATIENCE = 10
+"""Questions for the configuration before its absence is a fault."""
+OLDEST_DRIVEN = (3, 40)
+"""Before 3.2 commands are numbered otherwise (12 is SET_MCCONF there), before 3.34 the servo output differs; some margin."""
+NEVER_NS = 2**63 - 1
+
+
+class Setup:
+    """Asks for the firmware, then for the application configuration, and compares."""
+
+    def __init__(self, params: VescParams, controller_id: int | None) -> None:
+        """``controller_id`` is compared with the one in the configuration; None where the wire does not address by id."""
+        self._params = params
+        self._controller_id = controller_id
+        self.version: FwVersion | None = None
+        self.conf: AppConf | Unreadable | None = None
+        self.problems: tuple[str, ...] = ()
+        """Why it must not be driven, each in words."""
+        self.due_ns = NEVER_NS
+        self._asked = 0
+
+    @property
+    def firmware(self) -> tuple[int, int] | None:
+        """(major, minor) of the controller, once known."""
+        return (self.version.major, self.version.minor) if self.version else None
+
+    @property
+    def known(self) -> bool:
+        """The firmware is known and numbers its commands as we do."""
+        return self.firmware is not None and self.firmware >= OLDEST_DRIVEN
+
+    @property
+    def ready(self) -> bool:
+        """Everything was asked, and is as expected."""
+        return self.conf is not None and not self.problems
+
+    def begin(self, now_ns: int) -> None:
+        """Forget everything and ask anew: it may be another controller, or have another configuration."""
+        self.version = self.conf = None
+        self.problems = ()
+        self.due_ns = now_ns
+        self._asked = 0
+
+    def stop(self) -> None:
+        """Ask nothing while there is nobody to ask."""
+        self.due_ns = NEVER_NS
+
+    def take_request(self, now_ns: int) -> bytes | None:
+        """The question that is due, as a payload."""
+        if now_ns < self.due_ns:
+            return None
+        if self.version is None:
+            self.due_ns = now_ns + RETRY_NS
+            return encode_comm(Request(Comm.FW_VERSION))
+        self._asked += 1
+        if self.conf is None and self._asked > PATIENCE:
+            self.problems = (f"its configuration was asked for {PATIENCE} times and never came",)
+        self.due_ns = now_ns + (RECHECK_NS if self.problems else RETRY_NS)
+        return encode_comm(Request(Comm.GET_APPCONF))
+
+    def on_version(self, version: FwVersion, now_ns: int) -> bool:
+        """The controller said who it is; False when that was known. The configuration follows at once, if readable."""
+        if self.version is not None:
+            return False
+        self.version = version
+        if self.firmware is not None and self.firmware < OLDEST_DRIVEN:
+            oldest = f"{OLDEST_DRIVEN[0]}.{OLDEST_DRIVEN[1]}"
+            self.conf = Unreadable("too old")
+            self.problems = (f"firmware {version.major}.{version.minor:02d} is too old to be driven (needs {oldest})",)
+            self.due_ns = NEVER_NS
+        elif self.firmware not in readable_firmwares():
+            self._judge(read_appconf(RawAppConf(b""), (version.major, version.minor)), NEVER_NS)
+        else:
+            self.due_ns = now_ns
+        return True
+
+    def on_appconf(self, raw: RawAppConf, now_ns: int) -> bool:
+        """The configuration came; False when nobody had asked for it."""
+        if self.version is None or self.firmware is None or not self.known or self.ready:
+            return False
+        conf = read_appconf(raw, self.firmware, test_build=self.version.test_version > 0)
+        self._judge(conf, now_ns + RECHECK_NS)
+        return True
+
+    def _judge(self, conf: AppConf | Unreadable, recheck_ns: int) -> None:
+        self.conf = conf
+        self.problems = tuple(_problems(conf, self._params, self._controller_id))
+        self.due_ns = recheck_ns if self.problems else NEVER_NS
+
+
+def _problems(conf: AppConf | Unreadable, params: VescParams, controller_id: int | None) -> list[str]:
+    if isinstance(conf, Unreadable):
+        if params.accept_unreadable_timeout:
+            return []
+        return [f"its command time-out cannot be read back: {conf.reason}; look at it by hand and set accept_unreadable_timeout"]
+    found = []
+    if controller_id is not None and conf.controller_id != controller_id:
+        found.append(f"the configuration is that of controller {conf.controller_id}, not {controller_id}")
+    if conf.timeout_ms == 0:
+        found.append("its command time-out is off (0 ms): it would run on without us")
+    elif conf.timeout_ms > params.timeout_ms:
+        found.append(f"its command time-out is {conf.timeout_ms} ms, the profile allows {params.timeout_ms} ms")
+    if conf.timeout_brake_current_a < params.timeout_brake_current_a - 0.01:
+        way = "coasts" if conf.timeout_brake_current_a == 0.0 else f"brakes with {conf.timeout_brake_current_a:g} A"
+        found.append(f"on time-out it {way}, the profile wants {params.timeout_brake_current_a:g} A of brake current")
+    if params.steering and conf.servo_output not in (UNREAD, 1):
+        found.append("its servo output is off (App Settings > General > Enable Servo Output): it would not steer")
+    return found

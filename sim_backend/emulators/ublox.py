@@ -1,0 +1,250 @@
+"""A u-blox ZED-F9P at the far end of its line: out of the factory, until it is told otherwise.
+
+Whatever comes out was configured by the daemon; before that it speaks NMEA once a second at 38400 baud, as a new one does.
+Positions come from the twin's receiver model at the rate of ``[sim.gnss]``; one per configured period is told.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+from drivers.ublox.codec import (
+    IDS,
+    NMEA,
+    RTCM,
+    Ack,
+    CfgValgetPoll,
+    CfgValset,
+    MonRf,
+    MonVer,
+    Nak,
+    RfBlock,
+    RxmRtcm,
+    TimTp,
+    encode,
+    framer,
+    parse_ubx,
+    rtcm_number,
+)
+from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, Instant
+from sim_backend.emulators.ublox_settings import Settings
+from vehicled.messages import GnssFix, Heading, Message
+from vehicled.profile.schema import Device
+
+UTC_BEFORE_KNOWN_NS = 1_767_225_600_000_000_000
+"""UTC at the start of a receiver that hears of no position: its time of week only has to run."""
+VERSION = MonVer(
+    "EXT CORE 1.00 (3fda8e)",
+    "00190000",
+    ("ROM BASE 0x118B2060", "FWVER=HPG 1.32", "PROTVER=27.31", "MOD=ZED-F9P", "GPS;GLO;GAL;BDS", "SBAS;QZSS"),
+)
+STALE_NS = 200_000_000
+SAME_EPOCH_NS = 1_000_000
+"""A heading belongs to a position of the same instant; the two models sample on grids of their own."""
+KEPT_HEADINGS = 16
+_CLASS_CFG = 0x06
+_RESET = IDS["CFG-RST"]
+_VALSET, _VALGET, _VERSION = IDS["CFG-VALSET"], IDS["CFG-VALGET"], IDS["MON-VER"]
+_NAV_BY_KEY = {IDS[name]: make for name, make in NAV.items()}
+_SPOOFING_NONE, _JAMMING_NONE = 1, 1
+
+
+class UbloxReceiver:
+    """See :class:`sim_backend.emulators.line.LineDevice`."""
+
+    kinds: ClassVar[Mapping[str, float]] = MappingProxyType({"jamming": 2.0, "spoofing": 2.0})
+    """What it can be told to suffer, with the level unless another is named: 2 and 3 are the warning and the worst."""
+
+    def __init__(self, device: Device, start_ns: int) -> None:
+        params = device.driver.selected
+        self._port = params.port.upper()
+        self._baseline_m = params.baseline_m or DEFAULT_BASELINE_M
+        self._baseline_yaw_rad = params.baseline_yaw_rad
+        self._follows_fixes = "GnssFix" in device.messages
+        self._settings = Settings()
+        self._utc_offset_ns = UTC_BEFORE_KNOWN_NS - start_ns
+        self._jamming = _JAMMING_NONE
+        self._spoofing = _SPOOFING_NONE
+        self.acknowledged = 0
+        """Orders and questions that were understood."""
+        self.refused = 0
+        """Orders and questions that were answered with ACK-NAK."""
+        self.corrections = 0
+        """RTCM messages that arrived whole."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._framer = framer()
+        self._heard_ns = 0
+        self._tx: list[bytes] = []
+        self._epochs = 0
+        self._index = -1
+        # A fix is ready later than the heading of the same instant, and others may have come in between.
+        self._headings: deque[Heading] = deque(maxlen=KEPT_HEADINGS)
+        self._newest: Instant | None = None
+        self._pulse_s = -1
+
+    @property
+    def settings(self) -> Settings:
+        """What it is set to."""
+        return self._settings
+
+    @property
+    def baud(self) -> int:
+        """As set; USB has none."""
+        return 0 if self._port == "USB" else self._settings.value(f"CFG-{self._port}-BAUDRATE")
+
+    @property
+    def period_ms(self) -> int:
+        """Time between its epochs."""
+        return self._settings.value("CFG-RATE-MEAS") * self._settings.value("CFG-RATE-NAV")
+
+    def restart(self, now_ns: int) -> None:
+        """What was written to RAM only is gone."""
+        self._settings.restart()
+        self._begin()
+
+    def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
+        """Jamming is told in MON-RF, spoofing in NAV-STATUS."""
+        if kind == "jamming":
+            self._jamming = int(value) if active else _JAMMING_NONE
+        elif kind == "spoofing":
+            self._spoofing = int(value) if active else _SPOOFING_NONE
+
+    def next_due_ns(self) -> int:
+        """It speaks when its epochs are there, or when spoken to."""
+        return NEVER_NS
+
+    def on_time(self, now_ns: int) -> None:
+        """No duties."""
+
+    def take_tx(self) -> Sequence[bytes]:
+        """Frames and lines."""
+        if not self._tx:
+            return ()
+        tx, self._tx = self._tx, []
+        return tx
+
+    def take_commands(self) -> Sequence[DriveCommand]:
+        """A receiver drives nothing."""
+        return ()
+
+    # ---------------------------------------------------------------- epochs
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """A position begins an epoch and takes the heading of its instant with it; without positions every heading begins one."""
+        if isinstance(message, GnssFix):
+            if message.utc_ns:
+                self._utc_offset_ns = message.utc_ns - message.t_ns
+            same = (each for each in self._headings if abs(each.t_ns - message.t_ns) <= SAME_EPOCH_NS)
+            self._epoch(message.t_ns, message.utc_ns != 0, message, next(same, None))
+        elif isinstance(message, Heading):
+            self._headings.append(message)
+            if not self._follows_fixes:
+                self._epoch(message.t_ns, True, None, message)
+
+    def _epoch(self, t_ns: int, time_known: bool, fix: GnssFix | None, heading: Heading | None) -> None:
+        settings = self._settings
+        instant = Instant(
+            t_ns + self._utc_offset_ns,
+            time_known,
+            fix,
+            heading,
+            self._baseline_m,
+            self._baseline_yaw_rad,
+            self._spoofing,
+            bool(settings.value("CFG-NMEA-HIGHPREC")),
+        )
+        index = instant.gps_ms // self.period_ms
+        if index == self._index:
+            return
+        self._index = index
+        self._epochs += 1
+        self._newest = instant
+        if settings.value(f"CFG-{self._port}OUTPROT-NMEA"):
+            self._tx += [make(instant) for name, make in SENTENCES.items() if self._wanted(f"NMEA_ID_{name}")]
+        if not settings.value(f"CFG-{self._port}OUTPROT-UBX"):
+            return
+        self._tx += [encode(make(instant)) for name, make in NAV.items() if self._wanted("UBX_" + name.replace("-", "_"))]
+        if self._wanted("UBX_MON_RF"):
+            self._tx.append(encode(self._radio()))
+        next_s = instant.gps_ms // 1000 + 1
+        if next_s != self._pulse_s and self._wanted("UBX_TIM_TP"):
+            self._pulse_s = next_s
+            week, tow_ms = divmod(next_s * 1000, WEEK_MS)
+            # Time base GNSS, UTC available.
+            self._tx.append(encode(TimTp(tow_ms, 0, 0, week, 0x02, 0)))
+
+    def _wanted(self, message: str) -> bool:
+        every = self._settings.value(f"CFG-MSGOUT-{message}_{self._port}")
+        return every > 0 and self._epochs % every == 0
+
+    def _radio(self) -> MonRf:
+        watched = self._settings.value("CFG-ITFM-ENABLE")
+        level = self._jamming if watched else 0
+        indicator = 200 if self._jamming > _JAMMING_NONE else 8
+        return MonRf(0, tuple(RfBlock(band, level, 2, 1, 0, 94 - 7 * band, 5600, indicator, 3, 160, -2, 158) for band in range(2)))
+
+    # ---------------------------------------------------------------- what the daemon says
+
+    def on_bytes(self, data: bytes, now_ns: int) -> None:
+        """Orders and questions are answered at once, corrections where that is wanted."""
+        stale = now_ns - self._heard_ns > STALE_NS
+        self._heard_ns = now_ns
+        for protocol, frame in self._framer.feed(data, stale):
+            if protocol == RTCM:
+                self._on_rtcm(frame)
+            elif protocol != NMEA and self._settings.value(f"CFG-{self._port}INPROT-UBX"):
+                self._on_ubx(frame, now_ns)
+
+    def _on_rtcm(self, frame: bytes) -> None:
+        number = rtcm_number(frame)
+        if number < 0 or not self._settings.value(f"CFG-{self._port}INPROT-RTCM3X"):
+            return
+        self.corrections += 1
+        if self._settings.value(f"CFG-MSGOUT-UBX_RXM_RTCM_{self._port}"):
+            station = (frame[4] & 0x0F) << 8 | frame[5]
+            self._answer(RxmRtcm(2, 2 << 1, 0, station, number))
+
+    def _on_ubx(self, frame: bytes, now_ns: int) -> None:
+        key, empty = frame[2:4], len(frame) == 8
+        if key[0] == _CLASS_CFG:
+            self._on_order(key, parse_ubx(frame), now_ns)
+        elif empty and key == _VERSION:
+            self._answer(VERSION)
+        elif empty and key == IDS["MON-RF"]:
+            self._answer(self._radio())
+        elif empty and key in _NAV_BY_KEY and self._newest is not None:
+            self._answer(_NAV_BY_KEY[key](self._newest))
+
+    def _on_order(self, key: bytes, message: object, now_ns: int) -> None:
+        if key == _RESET:
+            # The one order that is not acknowledged.
+            self.restart(now_ns)
+            return
+        taken = False
+        if key == _VALSET and isinstance(message, CfgValset):
+            taken = self._settings.store(message)
+        elif key == _VALGET and isinstance(message, CfgValgetPoll):
+            found = self._settings.read(message)
+            taken = found is not None
+            if found is not None:
+                self._answer(found)
+        if taken:
+            self.acknowledged += 1
+            self._answer(Ack(*key))
+        else:
+            self.refused += 1
+            self._answer(Nak(*key))
+
+    def _answer(self, message: object) -> None:
+        if self._settings.value(f"CFG-{self._port}OUTPROT-UBX"):
+            self._tx.append(encode(message))
+
+
+def ublox(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
+    """A receiver on its line, as the registry wants it."""
+    return SerialLine(UbloxReceiver(device, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

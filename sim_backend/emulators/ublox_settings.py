@@ -1,0 +1,121 @@
+"""What a ZED-F9P keeps of its configuration: factory defaults, the layers above them, and its answers to CFG-VALSET and CFG-VALGET.
+
+Defaults and limits: interface description UBX-21023318 (HPG 1.13), chapter on configuration.
+"""
+
+from drivers.ublox.codec import CfgValget, CfgValgetPoll, CfgValset, keys
+
+BAUDS = (9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600)
+DEFAULT_BAUD = 38_400
+LEAST_PERIOD_MS = 25
+
+# Items that the driver does not set, but that others do, and that the receiver therefore has to know.
+_OTHERS = {
+    "CFG-NAVSPG-FIXMODE": (0x20110011, 3),
+    "CFG-NAVSPG-INFIL_MINELEV": (0x201100A4, 10),
+    "CFG-NAVSPG-WKNROLLOVER": (0x30110017, 2099),
+    "CFG-NAVHPG-DGNSSMODE": (0x20140011, 3),
+}
+_OTHER_MESSAGES = {
+    "RXM_COR": 0x209106B6,
+    "RXM_RAWX": 0x209102A4,
+    "MON_COMMS": 0x2091034F,
+    "TIM_TM2": 0x20910178,
+    "SEC_SIG": 0x20910634,
+}
+_DEFAULTS = {
+    "CFG-RATE-MEAS": 1000,
+    "CFG-RATE-NAV": 1,
+    "CFG-RATE-TIMEREF": 1,
+    "CFG-NAVSPG-DYNMODEL": 0,
+    "CFG-NAVSPG-CONSTR_DGNSSTO": 60,
+    "CFG-UART1-BAUDRATE": DEFAULT_BAUD,
+    "CFG-UART2-BAUDRATE": DEFAULT_BAUD,
+}
+_ON = ("CFG-SIGNAL-", "PROT-")
+"""Parts of names of what is switched on by default: all constellations, and all protocols on all ports."""
+_SENTENCES = ("GGA", "GLL", "GSA", "GSV", "RMC", "VTG")
+_EVERYTHING = 0x0FFF_FFFF
+_GROUP = 0xFFFF
+
+_RANGES = {
+    "CFG-RATE-MEAS": range(LEAST_PERIOD_MS, 65_536),
+    "CFG-RATE-NAV": range(1, 128),
+    "CFG-RATE-TIMEREF": range(5),
+    "CFG-NAVSPG-DYNMODEL": (0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
+    "CFG-NAVSPG-CONSTR_DGNSSTO": range(1, 256),
+    "CFG-UART1-BAUDRATE": BAUDS,
+    "CFG-UART2-BAUDRATE": BAUDS,
+}
+
+
+def _factory() -> dict[int, int]:
+    found = {}
+    for name, key in keys.KEYS.items():
+        sentence = name.startswith("CFG-MSGOUT-NMEA_ID_") and name.removeprefix("CFG-MSGOUT-NMEA_ID_").startswith(_SENTENCES)
+        found[key] = _DEFAULTS.get(name, int(sentence or any(part in name for part in _ON)))
+    found |= dict(_OTHERS.values())
+    # On I2C, UART1, UART2, USB and SPI.
+    found |= {key + port: 0 for key in _OTHER_MESSAGES.values() for port in range(5)}
+    return found
+
+
+_FACTORY = _factory()
+_LIMITS = {keys.KEYS[name]: allowed for name, allowed in _RANGES.items()}
+
+
+class Settings:
+    """Items by key in RAM, and what of them outlives a restart."""
+
+    def __init__(self) -> None:
+        self._flash: dict[int, int] = {}
+        self._bbr: dict[int, int] = {}
+        self._ram = dict(_FACTORY)
+
+    def value(self, name: str) -> int:
+        """What is in effect. Raises KeyError for a name that no receiver has."""
+        return self._ram[keys.KEYS[name]]
+
+    def restart(self) -> None:
+        """RAM is built anew from the layers below it."""
+        self._ram = _FACTORY | self._flash | self._bbr
+
+    def store(self, order: CfgValset) -> bool:
+        """Write all items or, if one of them is not possible, none: False is a refusal that does not say which."""
+        if not 0 < order.layers <= keys.RAM | keys.BBR | keys.FLASH or len(order.items) > keys.MAX_ITEMS:
+            return False
+        if not all(key in _FACTORY and _possible(key, value) for key, value in order.items):
+            return False
+        for bit, layer in ((keys.RAM, self._ram), (keys.BBR, self._bbr), (keys.FLASH, self._flash)):
+            if order.layers & bit:
+                layer.update(order.items)
+        return True
+
+    def read(self, question: CfgValgetPoll) -> CfgValget | None:
+        """The items asked for, by number, by group or all; None is a refusal: one is not known, or not kept in that layer."""
+        layers = {keys.LAYER_RAM: self._ram, keys.LAYER_BBR: self._bbr, keys.LAYER_FLASH: self._flash, keys.LAYER_DEFAULT: _FACTORY}
+        layer = layers.get(question.layer)
+        if layer is None:
+            return None
+        found: list[int] = []
+        for key in question.keys:
+            if key == _EVERYTHING:
+                found += sorted(layer)
+            elif key & _GROUP == _GROUP:
+                found += sorted(each for each in layer if each >> 16 & 0xFF == key >> 16 & 0xFF)
+            elif key in layer:
+                found.append(key)
+            else:
+                return None
+        part = found[question.position : question.position + keys.MAX_ITEMS]
+        if not part:
+            return None
+        return CfgValget(tuple((key, layer[key]) for key in part), question.layer, question.position)
+
+
+def _possible(key: int, value: int) -> bool:
+    allowed = _LIMITS.get(key)
+    if allowed is not None:
+        return value in allowed
+    # Bits are carried in a byte.
+    return value <= 1 if key >> 28 & 7 == 1 else True

@@ -1,0 +1,174 @@
+"""What a VESC knows of itself: the newest sample of the twin's motor, counters, and averages that are reset by reading them."""
+
+from math import isfinite, pi
+
+from drivers.vesc.codec import (
+    TIMED_OUT,
+    UNREAD,
+    AppConf,
+    CanMessage,
+    Layout,
+    Status,
+    Status2,
+    Status3,
+    Status4,
+    Status5,
+    Status6,
+    Values,
+)
+from sim_backend.emulators.vesc_motor import Calibration
+from vehicled.messages import MotorStatus
+
+FET_CELSIUS = 30.0
+"""Where the twin's motor has no thermometer: the controller always has one."""
+NO_THERMISTOR_CELSIUS = -95.0
+ZERO_CELSIUS_K = 273.15
+COUNTS_PER_REVOLUTION = 6
+"""Of the tachometer, per electrical revolution."""
+LONGEST_STEP_S = 1.0
+"""A gap between samples is not integrated beyond this."""
+
+_LAYOUT_SINCE = (
+    ((6, 0), Layout.STATUS),
+    ((5, 0), Layout.DQ_VOLTAGES),
+    ((4, 0), Layout.MOS_TEMPERATURES),
+    ((3, 40), Layout.CONTROLLER_ID),
+    ((3, 34), Layout.PID_POSITION),
+    ((3, 8), Layout.FAULT),
+)
+
+
+def layout_of(firmware: tuple[int, int]) -> Layout:
+    """How far GET_VALUES goes; before 3.8 in the order that pyvesc 1.0.5 knows."""
+    return next((layout for since, layout in _LAYOUT_SINCE if firmware >= since), Layout.LEGACY)
+
+
+def status_groups(conf: AppConf) -> list[tuple[int, tuple[int, ...]]]:
+    """Period and numbers of the STATUS frames that are sent together, by what is switched on."""
+    if conf.status_mode != UNREAD:
+        groups = [(conf.status_rate_hz, tuple(range(1, conf.status_mode + 1)))]
+    else:
+        groups = [(conf.status_rate_hz, _bits(conf.status_mask)), (conf.status_rate_2_hz, _bits(conf.status_mask_2))]
+    return [(round(1e9 / rate_hz), numbers) for rate_hz, numbers in groups if rate_hz > 0 and numbers]
+
+
+def _bits(mask: int) -> tuple[int, ...]:
+    return tuple(bit + 1 for bit in range(6) if mask > 0 and mask >> bit & 1)
+
+
+class _Average:
+    """Mean since it was last read; the newest value when nothing came since."""
+
+    def __init__(self) -> None:
+        self.newest = 0.0
+        self._sum = 0.0
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        self.newest = value
+        self._sum += value
+        self._count += 1
+
+    def read_reset(self) -> float:
+        mean = self._sum / self._count if self._count else self.newest
+        self._sum, self._count = 0.0, 0
+        return mean
+
+
+class Telemetry:
+    """Takes the samples of the sensor model, gives out what GET_VALUES and the STATUS frames say."""
+
+    def __init__(self, params: Calibration, controller_id: int) -> None:
+        self._forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
+        self._erpm_per_radps = self._forward * params.pole_pairs * 30.0 / pi
+        # Full drive of the twin is the largest duty that the driver asks for.
+        self._duty_per_share = self._forward * params.max_duty
+        self._controller_id = controller_id
+        self.restart()
+
+    def restart(self) -> None:
+        """Counters and averages are in RAM."""
+        self.erpm = self.duty = 0.0
+        self.voltage_v = float("nan")
+        self._fet_celsius, self._motor_celsius = FET_CELSIUS, NO_THERMISTOR_CELSIUS
+        self._motor_current, self._input_current = _Average(), _Average()
+        self._t_ns: int | None = None
+        self._used_ah = self._charged_ah = self._used_wh = self._charged_wh = 0.0
+        self._turns = self._turns_either_way = 0.0
+
+    def observe(self, sample: MotorStatus) -> None:
+        """The motor as it is now. What a sample does not know stays as it was."""
+        dt_s = 0.0 if self._t_ns is None else min(max(0.0, (sample.t_ns - self._t_ns) * 1e-9), LONGEST_STEP_S)
+        self._t_ns = sample.t_ns
+        if isfinite(sample.motor_speed_radps):
+            self.erpm = sample.motor_speed_radps * self._erpm_per_radps
+        if isfinite(sample.duty):
+            self.duty = sample.duty * self._duty_per_share
+        if isfinite(sample.motor_current_a):
+            self._motor_current.add(self._forward * sample.motor_current_a)
+        if isfinite(sample.input_current_a):
+            self._input_current.add(sample.input_current_a)
+        if isfinite(sample.input_voltage_v):
+            self.voltage_v = sample.input_voltage_v
+        if isfinite(sample.controller_temperature_k):
+            self._fet_celsius = sample.controller_temperature_k - ZERO_CELSIUS_K
+        if isfinite(sample.motor_temperature_k):
+            self._motor_celsius = sample.motor_temperature_k - ZERO_CELSIUS_K
+        self._turns += self.erpm * dt_s / 60.0
+        self._turns_either_way += abs(self.erpm) * dt_s / 60.0
+        hours = dt_s / 3600.0
+        drawn_ah = self._input_current.newest * hours
+        drawn_wh = drawn_ah * self.voltage_v if isfinite(self.voltage_v) else 0.0
+        self._used_ah += max(0.0, drawn_ah)
+        self._charged_ah += max(0.0, -drawn_ah)
+        self._used_wh += max(0.0, drawn_wh)
+        self._charged_wh += max(0.0, -drawn_wh)
+
+    def values(self, fault_code: int, timed_out: bool) -> Values:
+        """GET_VALUES. It commutates in blocks, so that there are no d and q quantities; the position is that of no encoder."""
+        return Values(
+            fet_temperature_c=self._fet_celsius,
+            motor_temperature_c=self._motor_celsius,
+            motor_current_a=self._motor_current.read_reset(),
+            input_current_a=self._input_current.read_reset(),
+            d_current_a=0.0,
+            q_current_a=0.0,
+            duty=self.duty,
+            erpm=self.erpm,
+            input_voltage_v=self.voltage_v,
+            used_ah=self._used_ah,
+            charged_ah=self._charged_ah,
+            used_wh=self._used_wh,
+            charged_wh=self._charged_wh,
+            tachometer=self._tachometer(self._turns),
+            absolute_tachometer=self._tachometer(self._turns_either_way),
+            fault_code=fault_code,
+            pid_position_deg=0.0,
+            controller_id=self._controller_id,
+            mos_temperatures_c=(0.0, 0.0, 0.0),
+            d_voltage_v=0.0,
+            q_voltage_v=0.0,
+            status=TIMED_OUT if timed_out else 0,
+        )
+
+    def status(self, number: int) -> CanMessage:
+        """STATUS, or STATUS_n up to 6."""
+        own = self._controller_id
+        match number:
+            case 1:
+                return Status(own, self.erpm, self._motor_current.newest, self.duty)
+            case 2:
+                return Status2(own, self._used_ah, self._charged_ah)
+            case 3:
+                return Status3(own, self._used_wh, self._charged_wh)
+            case 4:
+                return Status4(own, self._fet_celsius, self._motor_celsius, self._input_current.newest, 0.0)
+            case 5:
+                return Status5(own, self._tachometer(self._turns), self.voltage_v)
+            case _:
+                return Status6(own, 0.0, 0.0, 0.0, 0.0)
+
+    @staticmethod
+    def _tachometer(turns: float) -> int:
+        # A counter of 32 bits.
+        return (int(turns * COUNTS_PER_REVOLUTION) + 2**31) % 2**32 - 2**31

@@ -1,0 +1,219 @@
+"""The serial line: how long bytes take, how they are cut, and what line rates that do not fit make of them."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.line import LONGEST_CHUNK_BYTES, USB_BAUD, SerialLine, baud_of
+from tests.emulator_bench import MS, SECOND, START
+from vehicled.messages import Event, Message
+
+
+class Echo:
+    """Sends every message's name as bytes, and everything back that it hears."""
+
+    def __init__(self, baud: int = 9600) -> None:
+        self.baud = baud
+        self.heard: list[tuple[int, bytes]] = []
+        self.restarts = 0
+        self._tx: list[bytes] = []
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        assert isinstance(message, Event)
+        self._tx.append(message.name.encode())
+
+    def on_bytes(self, data: bytes, now_ns: int) -> None:
+        self.heard.append((now_ns, data))
+        self._tx.append(data)
+
+    def next_due_ns(self) -> int:
+        return NEVER_NS
+
+    def on_time(self, now_ns: int) -> None:
+        raise AssertionError("has no duties")
+
+    def restart(self, now_ns: int) -> None:
+        self.restarts += 1
+
+    def take_tx(self) -> Sequence[bytes]:
+        tx, self._tx = self._tx, []
+        return tx
+
+    def take_commands(self) -> Sequence[DriveCommand]:
+        return ()
+
+
+def event(t_ns: int, text: str) -> Event:
+    return Event(t_ns, "info", text, "")
+
+
+def line(device: Echo, **options: int) -> SerialLine:
+    return SerialLine(device, "port", 5, START, **options)
+
+
+def run(emulator: SerialLine, until_ns: int) -> list[tuple[int, bytes]]:
+    got: list[tuple[int, bytes]] = []
+    while (due_ns := emulator.next_due_ns()) <= until_ns:
+        emulator.on_time(due_ns)
+        got += emulator.take_tx()
+    return got
+
+
+def test_every_byte_takes_ten_bits() -> None:
+    emulator = line(Echo(9600))
+    emulator.on_message(event(START, "x" * 200), START + 5 * MS)
+    got = run(emulator, START + SECOND)
+    assert b"".join(data for _, data in got) == b"x" * 200
+    sent = 0
+    for t_ns, data in got:
+        sent += len(data)
+        assert len(data) <= LONGEST_CHUNK_BYTES
+        assert t_ns == START + 5 * MS + sent * 10 * SECOND // 9600
+
+
+def test_what_follows_waits_for_what_is_being_sent() -> None:
+    emulator = line(Echo(9600))
+    emulator.on_message(event(START, "a" * 96), START)
+    emulator.on_message(event(START, "b" * 96), START + MS)
+    got = run(emulator, START + SECOND)
+    assert b"".join(data for _, data in got) == b"a" * 96 + b"b" * 96
+    assert [t_ns for t_ns, _ in got] == sorted(t_ns for t_ns, _ in got)
+    assert got[-1][0] == START + 200 * MS
+
+
+def test_bytes_of_the_daemon_take_their_time_too() -> None:
+    device = Echo(9600)
+    emulator = line(device)
+    emulator.on_rx(b"1" * 48, START)
+    emulator.on_rx(b"2" * 48, START)
+    run(emulator, START + SECOND)
+    assert device.heard == [(START + 50 * MS, b"1" * 48), (START + 100 * MS, b"2" * 48)]
+
+
+def test_usb_has_no_line_rate() -> None:
+    device = Echo(0)
+    emulator = line(device)
+    emulator.on_line(9600, START)
+    emulator.on_rx(b"order", START)
+    got = run(emulator, START + SECOND)
+    assert b"".join(data for _, data in got) == b"order"
+    assert got[-1][0] == START + 2 * (5 * 10 * SECOND // USB_BAUD)
+
+
+def test_line_rates_that_differ_are_noise_in_both_directions_until_they_fit() -> None:
+    device = Echo(38400)
+    emulator = line(device)
+    emulator.on_line(115200, START)
+    emulator.on_rx(b"\xb5\x62" * 10, START)
+    got = run(emulator, START + SECOND)
+    ((_, heard),) = device.heard
+    # The device is the slower one: it takes three of our bytes for one.
+    assert len(heard) == 6
+    assert emulator.scrambled_bytes >= 20
+    assert heard not in b"".join(data for _, data in got)
+    emulator.on_line(38400, START + SECOND)
+    emulator.on_rx(b"hello", START + SECOND)
+    got = run(emulator, START + 2 * SECOND)
+    assert device.heard[-1][1] == b"hello"
+    assert b"".join(data for _, data in got) == b"hello"
+
+
+def test_a_reopened_port_has_the_rate_of_its_address_again() -> None:
+    device = Echo(38400)
+    emulator = line(device, host_baud=115200)
+    emulator.on_line(38400, START)
+    emulator.on_line(0, START + MS)
+    emulator.on_rx(b"hello", START + 2 * MS)
+    run(emulator, START + SECOND)
+    assert device.heard[0][1] != b"hello"
+
+
+def test_a_crystal_that_is_off_a_little_is_understood() -> None:
+    device = Echo(250_000)
+    emulator = line(device)
+    emulator.on_line(256_000, START)
+    emulator.on_rx(b"hello", START)
+    run(emulator, START + SECOND)
+    assert device.heard[0][1] == b"hello"
+
+
+def test_a_forced_rate_holds_until_it_is_lifted() -> None:
+    device = Echo(38400)
+    emulator = line(device, host_baud=38400)
+    emulator.force_baud(9600)
+    emulator.on_rx(b"hello", START)
+    emulator.force_baud(9600)
+    run(emulator, START + SECOND)
+    emulator.force_baud(0)
+    emulator.on_rx(b"hello", START + SECOND)
+    run(emulator, START + 2 * SECOND)
+    assert device.heard[0][1] != b"hello"
+    assert device.heard[1][1] == b"hello"
+
+
+def test_a_full_buffer_loses_whole_frames_and_counts_them() -> None:
+    emulator = line(Echo(9600), buffer_bytes=250)
+    for name in "abcdef":
+        emulator.on_message(event(START, name * 100), START)
+    data = b"".join(piece for _, piece in run(emulator, START + SECOND))
+    assert data == b"a" * 100 + b"b" * 100
+    assert emulator.overruns == 4
+
+
+def test_a_restart_forgets_what_was_on_its_way_to_the_device() -> None:
+    device = Echo(9600)
+    emulator = line(device)
+    emulator.on_rx(b"x" * 100, START)
+    emulator.on_message(event(START, "later"), START + 200 * MS)
+    emulator.restart(START + 10 * MS)
+    got = run(emulator, START + SECOND)
+    assert device.restarts == 1
+    assert device.heard == []
+    assert b"".join(data for _, data in got) == b"later"
+
+
+@pytest.mark.parametrize(
+    ("address", "baud"),
+    [
+        ("serial:/dev/ttyUSB0?baud=921600", 921600),
+        ("serial:/dev/ttyUSB0?retry_max_s=2&baud=9600", 9600),
+        ("pty:/tmp/x?baud=9600&retry_max_s=2", 9600),
+        ("serial:/dev/ttyUSB0", 115200),
+        ("tcp:host:2000?baud=1", 0),
+        ("", 0),
+    ],
+)
+def test_the_rate_of_an_address(address: str, baud: int) -> None:
+    assert baud_of(address) == baud
+
+
+@given(
+    sent=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=12),
+    heard=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=12),
+    looks=st.lists(st.integers(0, 400), max_size=20),
+)
+def test_the_bytes_do_not_depend_on_when_it_is_called(
+    sent: list[tuple[int, int]], heard: list[tuple[int, int]], looks: list[int]
+) -> None:
+    things = sorted([(at, 0, size) for at, size in sent] + [(at, 1, size) for at, size in heard])
+
+    def all_of(instants: list[int]) -> list[tuple[int, bytes]]:
+        emulator = line(Echo(9600))
+        got: list[tuple[int, bytes]] = []
+        for at, what, size in things:
+            while instants and instants[0] <= at:
+                emulator.on_time(START + instants.pop(0) * MS)
+                got += emulator.take_tx()
+            if what:
+                emulator.on_rx(bytes(range(size)), START + at * MS)
+            else:
+                emulator.on_message(event(START, "m" * size), START + at * MS)
+        emulator.on_time(START + 10 * SECOND)
+        return got + list(emulator.take_tx())
+
+    # Instants before something that is still to come at the same time would be a step back.
+    instants = sorted(at for at in looks if at not in {at for at, _, _ in things})
+    assert all_of(instants) == all_of([])

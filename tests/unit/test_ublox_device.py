@@ -1,0 +1,597 @@
+"""From frames to messages: epochs, units and axes, time of validity, states and episodes."""
+
+import json
+from datetime import UTC, date, datetime
+from itertools import pairwise
+from math import cos, isnan, nan, pi, radians, sin
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivers.ublox.codec import (
+    Gga,
+    Gst,
+    MonRf,
+    NavCov,
+    NavDop,
+    NavEoe,
+    NavHpposllh,
+    NavPvt,
+    NavRelposned,
+    NavStatus,
+    NavTimels,
+    RfBlock,
+    Rmc,
+    RxmRtcm,
+    Ths,
+    Vtg,
+    encode,
+)
+from drivers.ublox.device import CORRECTIONS_MAX_BYTES, STALE_NS, UbloxDevice
+from drivers.ublox.settings import Params
+from vehicled.messages import (
+    CarrierSolution,
+    Corrections,
+    Event,
+    Fault,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    PortState,
+    Reaction,
+)
+from vehicled.ports import NEVER_NS, Send
+
+S = 1_000_000_000
+MS = 1_000_000
+RTCM = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
+GOLDEN = Path(__file__).parent.parent / "golden" / "ublox" / "zed_f9p_rtk.ubx"
+
+
+def pvt(itow_ms: int = 515_695_000, **changes: Any) -> NavPvt:
+    """23:14:37 UTC on Friday 11 April 2025, RTK float, corrections below 2 s old."""
+    sound = NavPvt(
+        itow_ms, 2025, 4, 11, 23, 14, 37, 0x37, 21, -172_938, 3, 0x43, 0xEA, 25, 76_590_724, 450_657_724, 303_638, 256_403, 80, 84,
+        -13, 12, 52, 17, 19_004_270, 191, 18_000_000, 144, 4,
+    )  # fmt: skip
+    return sound._replace(**changes)
+
+
+def hpposllh(itow_ms: int = 515_695_000, flags: int = 0) -> NavHpposllh:
+    return NavHpposllh(0, flags, itow_ms, 76_590_724, 450_657_724, 303_638, 256_403, -37, 45, -9, 8, 142, 101)
+
+
+def relposned(itow_ms: int = 515_695_000, **changes: Any) -> NavRelposned:
+    """Heading 30 degrees, 1 m, fixed, moving base."""
+    return NavRelposned(
+        1, 0, itow_ms, 87, 50, 0, 100, 3_000_000, -40, 0, 0, 12, 50, 50, 50, 50, 57_296, 0x137
+    )._replace(**changes)  # fmt: skip
+
+
+def device(*messages: type[Message], **params: Any) -> UbloxDevice:
+    return UbloxDevice(Params(**params), messages or (GnssFix, Heading), 50 * MS)
+
+
+def fed(receiver: UbloxDevice, *wire: Any, at_ns: int = S) -> list[Message]:
+    return list(receiver.on_rx(b"".join(each if isinstance(each, bytes) else encode(each) for each in wire), at_ns))
+
+
+def fixes(told: list[Message]) -> list[GnssFix]:
+    return [message for message in told if isinstance(message, GnssFix)]
+
+
+def events(told: list[Message], name: str) -> list[dict[str, Any]]:
+    return [json.loads(message.fields) for message in told if isinstance(message, Event) and message.name == name]
+
+
+# ---------------------------------------------------------------- one epoch
+
+
+def test_an_epoch_becomes_one_fix():
+    covariances = NavCov(515_695_000, 0, 1, 1, 4.0, -0.5, 0.25, 1.0, -0.75, 9.0, 0.04, 0.001, 0.002, 0.01, 0.003, 0.09)
+    dop = NavDop(515_695_000, 200, 180, 90, 117, 82, 60, 50)
+    (fix,) = fixes(fed(device(), pvt(), hpposllh(), covariances, dop, NavEoe(515_695_000)))
+    assert fix.latitude_rad == pytest.approx(radians(45.0657724 + 45e-9), abs=1e-15)
+    assert fix.longitude_rad == pytest.approx(radians(7.6590724 - 37e-9), abs=1e-15)
+    assert fix.height_m == pytest.approx(303.638 - 0.0009, abs=1e-9)
+    assert fix.velocity_enu_mps == pytest.approx((0.012, -0.013, -0.052))
+    assert fix.position_covariance_m2 == pytest.approx((1.0, -0.5, 0.75, -0.5, 4.0, -0.25, 0.75, -0.25, 9.0))
+    assert fix.velocity_covariance_m2ps2 == pytest.approx((0.01, 0.001, -0.003, 0.001, 0.04, -0.002, -0.003, -0.002, 0.09))
+    assert (fix.fix_type, fix.carrier, fix.differential) == (FixType.FIX_3D, CarrierSolution.FLOAT, True)
+    assert (fix.satellites, fix.hdop, fix.vdop, fix.correction_age_s) == pytest.approx((25, 0.82, 1.17, 2.0))
+    whole = int(datetime(2025, 4, 11, 23, 14, 37, tzinfo=UTC).timestamp()) * S
+    assert fix.utc_ns == whole - 172_938
+
+
+def test_without_covariances_the_accuracies_stand_in():
+    """The one published NAV-COV beside a NAV-PVT: hAcc 1491 mm, NN + EE = 1.491 m squared; vAcc 2065 mm, DD likewise."""
+    (fix,) = fixes(fed(device(), pvt(horizontal_accuracy_mm=1491, vertical_accuracy_mm=2065), NavEoe(515_695_000)))
+    east, north, up = fix.position_covariance_m2[0], fix.position_covariance_m2[4], fix.position_covariance_m2[8]
+    assert east + north == pytest.approx(1.5019601583 + 0.7207303047, rel=1e-3)
+    assert up == pytest.approx(4.2654733658, rel=1e-3)
+    assert fix.latitude_rad == pytest.approx(radians(45.0657724), abs=1e-15)
+    assert isnan(fix.hdop)
+
+
+def test_an_invalid_high_precision_position_or_covariance_is_not_used():
+    void = NavCov(515_695_000, 0, 0, 0, *[0.0] * 12)
+    odd = NavCov(515_695_000, 0, 1, 1, *[nan] * 12)
+    plain = fixes(fed(device(), pvt(), NavEoe(515_695_000)))
+    for covariances in (void, odd):
+        assert fixes(fed(device(), pvt(), hpposllh(flags=1), covariances, NavEoe(515_695_000))) == plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix_type"),
+    [
+        ({"fix_type": 0}, FixType.NONE),
+        ({"flags": 0x42}, FixType.NONE),
+        ({"flags3": 1}, FixType.NONE),
+        ({"fix_type": 5}, FixType.TIME),
+        ({"fix_type": 77}, FixType.NONE),
+        ({"latitude_deg_e7": 900_000_001}, FixType.NONE),
+        ({"longitude_deg_e7": -1_800_000_001}, FixType.NONE),
+    ],
+)
+def test_a_position_that_is_none_is_not_a_number(changes: dict[str, int], fix_type: FixType):
+    (fix,) = fixes(fed(device(), pvt(**changes), hpposllh(), NavEoe(515_695_000)))
+    assert fix.fix_type is fix_type
+    assert isnan(fix.latitude_rad)
+    assert isnan(fix.longitude_rad)
+    assert isnan(fix.height_m)
+    assert all(map(isnan, fix.velocity_enu_mps + fix.position_covariance_m2))
+    assert fix.utc_ns > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "fix_type"), [(1, FixType.DEAD_RECKONING), (2, FixType.FIX_2D), (3, FixType.FIX_3D), (4, FixType.FIX_3D)]
+)
+def test_kinds_of_position(number: int, fix_type: FixType):
+    (fix,) = fixes(fed(device(), pvt(fix_type=number), NavEoe(515_695_000)))
+    assert fix.fix_type is fix_type
+    assert fix.latitude_rad == pytest.approx(radians(45.0657724))
+
+
+# ---------------------------------------------------------------- UTC
+
+
+def utc(**changes: int) -> int:
+    (fix,) = fixes(fed(device(), pvt(**changes), NavEoe(515_695_000)))
+    return fix.utc_ns
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"valid": 0x36},
+        {"valid": 0x35},
+        {"valid": 0x33},
+        {"flags2": 0xAA},
+        {"flags2": 0x6A},
+        {"month": 0},
+        {"day": 31},
+        {"hour": 24},
+        {"minute": 60},
+        {"second": 61},
+        {"nano_ns": 1_000_000_001},
+        {"year": 2005},
+    ],
+)
+def test_an_unknown_time_is_zero(changes: dict[str, int]):
+    assert utc(**changes) == 0
+
+
+def test_confirmation_is_asked_of_those_who_can_confirm():
+    assert utc(flags2=0x0A) == utc()
+
+
+def test_a_leap_second_is_the_second_after_it():
+    at = {"year": 2016, "month": 12, "day": 31, "hour": 23, "minute": 59, "nano_ns": 0}
+    assert utc(**at, second=60) == int(datetime(2017, 1, 1, tzinfo=UTC).timestamp()) * S
+
+
+def test_leap_seconds_of_the_firmware_are_not_believed():
+    """Before the receiver has them from a satellite its UTC is wrong by the difference, and the time of week shows it."""
+    leap = NavTimels(515_695_000, 0, 2, 18, 2, 0, 0, 0, 0, 3)
+    # 11 April 2025 was a Friday: day 5 of the week.
+    itow_ms = (5 * 86_400 + 23 * 3600 + 14 * 60 + 37 + 18) * 1000
+    for itow, known in ((itow_ms, True), (itow_ms + 2000, False), (itow_ms - 1000, False)):
+        told = fed(device(), leap, pvt(itow), NavEoe(itow))
+        assert (fixes(told)[0].utc_ns > 0) is known
+    # The first second of the week in GPS is the last but 17 of the week before in UTC.
+    told = fed(device(), leap, pvt(0, day=12, hour=23, minute=59, second=42, nano_ns=-5), NavEoe(0))
+    assert fixes(told)[0].utc_ns == int(datetime(2025, 4, 12, 23, 59, 42, tzinfo=UTC).timestamp()) * S - 5
+    assert fixes(fed(device(), leap._replace(valid=0), pvt(itow_ms + 2000), NavEoe(itow_ms + 2000)))[0].utc_ns > 0
+
+
+# ---------------------------------------------------------------- ends of epochs
+
+
+def test_without_an_end_message_the_next_epoch_or_all_kinds_of_the_last_one_end_it():
+    receiver = device()
+    assert fixes(fed(receiver, pvt(1000), hpposllh(1000))) == []
+    assert len(fixes(fed(receiver, pvt(2000), at_ns=2 * S))) == 1
+    assert len(fixes(fed(receiver, hpposllh(2000), at_ns=2 * S + 1))) == 1
+    assert receiver.figures.late_messages == 0
+
+
+def test_without_an_end_message_patience_ends_it():
+    receiver = device(epoch_timeout_ms=100.0)
+    assert receiver.next_due_ns() == NEVER_NS
+    fed(receiver, pvt(1000), at_ns=S)
+    assert receiver.next_due_ns() == S + 100 * MS
+    assert list(receiver.on_time(S + 99 * MS)) == []
+    (fix,) = fixes(list(receiver.on_time(S + 100 * MS)))
+    assert fix.t_rx_ns == S
+    assert receiver.next_due_ns() == NEVER_NS
+
+
+def test_a_message_after_the_end_is_counted_and_waited_for_the_next_time():
+    receiver = device()
+    fed(receiver, pvt(1000), pvt(2000))
+    assert len(fixes(fed(receiver, pvt(3000)))) == 1, "PVT alone was an epoch, so it ends one"
+    fed(receiver, hpposllh(3000))
+    assert receiver.figures.late_messages == 1
+    assert fixes(fed(receiver, pvt(4000))) == []
+    (fix,) = fixes(fed(receiver, hpposllh(4000)))
+    assert fix.height_m == pytest.approx(303.638 - 0.0009)
+
+
+def test_types_that_the_profile_does_not_expect_are_not_produced():
+    assert fixes(fed(device(Heading), pvt(), NavEoe(515_695_000))) == []
+    assert not any(isinstance(message, Heading) for message in fed(device(GnssFix), relposned()))
+
+
+# ---------------------------------------------------------------- time of validity
+
+
+def test_time_of_validity_is_the_epoch_not_the_arrival():
+    """Arrivals scatter by 60 ms; epochs are 200 ms apart to the nanosecond once the floor of the latency has been met."""
+    receiver = device(latency_ms=40.0)
+    late_ms = [40, 95, 60, 41, 100, 40, 73, 52, 99, 40]
+    got = []
+    for number in range(200):
+        itow_ms = 604_780_000 + number * 200
+        arrival = 10 * S + number * 200 * MS + late_ms[number % 10] * MS
+        got += fixes(fed(receiver, pvt(itow_ms % 604_800_000), NavEoe(itow_ms % 604_800_000), at_ns=arrival))
+    assert len(got) == 200
+    for number, fix in enumerate(got):
+        # Across the end of the week, which comes at number 100.
+        assert fix.t_ns == pytest.approx(10 * S + number * 200 * MS, abs=0.5 * MS)
+        assert fix.t_rx_ns == 10 * S + number * 200 * MS + late_ms[number % 10] * MS
+    assert receiver.figures.clock_resets == 0
+    assert receiver.figures.missed_epochs == 0
+
+
+def test_heading_and_fix_of_one_epoch_have_one_time():
+    told = fed(device(), relposned(), pvt(), NavEoe(515_695_000))
+    heading = next(message for message in told if isinstance(message, Heading))
+    assert fixes(told)[0].t_ns == heading.t_ns == S - 40 * MS
+
+
+# ---------------------------------------------------------------- heading
+
+
+@pytest.mark.parametrize(("mounting", "yaw_deg"), [(0.0, 60.0), (pi / 2, -30.0), (-pi / 2, 150.0), (pi, -120.0)])
+def test_heading_of_a_moving_base_is_yaw_of_the_body(mounting: float, yaw_deg: float):
+    told = fed(device(baseline_yaw_rad=mounting), relposned())
+    (heading,) = [message for message in told if isinstance(message, Heading)]
+    assert cos(heading.yaw_rad - radians(yaw_deg)) == pytest.approx(1.0)
+    assert -pi <= heading.yaw_rad <= pi
+    assert heading.sigma_rad == pytest.approx(radians(0.57296))
+    assert heading.kind is HeadingKind.MOVING_BASE
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"flags": 0x136}, "not valid"),
+        ({"flags": 0x133}, "not valid"),
+        ({"flags": 0x037}, "not valid"),
+        ({"flags": 0x12F}, "not fixed"),
+        ({"flags": 0x177}, "base data missing"),
+        ({"flags": 0x1B7}, "base data missing"),
+        ({"flags": 0x337}, "length unknown"),
+        ({"length_cm": 94, "length_mm_e1": 0}, "wrong length"),
+        ({"length_cm": 105, "length_mm_e1": 12}, "wrong length"),
+    ],
+)
+def test_doubtful_headings_are_refused_and_told_once(changes: dict[str, int], reason: str):
+    receiver = device(baseline_m=1.0, baseline_tolerance_m=0.05)
+    told = fed(receiver, *(relposned(itow, **changes) for itow in (1000, 2000, 3000)))
+    assert not any(isinstance(message, Heading) for message in told)
+    assert events(told, "heading_lost") == [{"reason": reason}]
+    assert receiver.figures.headings_refused == {reason: 3}
+    told = fed(receiver, relposned(4000))
+    assert [type(message) for message in told] == [Event, Heading]
+    assert events(told, "heading_back") == [{}]
+
+
+def test_a_float_heading_can_be_allowed_and_the_length_left_unchecked():
+    told = fed(device(heading_needs_fixed=False), relposned(flags=0x32F))
+    assert any(isinstance(message, Heading) for message in told)
+
+
+def test_the_short_vector_of_older_receivers_is_not_read_as_a_heading():
+    assert fed(device(), encode(relposned(version=0))) == []
+
+
+# ---------------------------------------------------------------- states and episodes
+
+
+def test_changes_of_the_solution_are_told_once_each():
+    receiver = device()
+    states = [
+        ("none", {"fix_type": 0}),
+        ("single", {"flags": 0x01, "flags3": 0}),
+        ("dgps", {"flags": 0x03}),
+        ("float", {"flags": 0x43}),
+        ("float", {"flags": 0x43}),
+        ("fixed", {"flags": 0x83}),
+        ("single", {"flags": 0x01, "flags3": 0}),
+        ("none", {"flags": 0x42}),
+    ]
+    told = []
+    for number, (state, changes) in enumerate(states):
+        told += fed(receiver, pvt(number * 1000, **changes), NavEoe(number * 1000), at_ns=number * S)
+        assert receiver.rtk_state == state
+    changes_told = events(told, "rtk_state")
+    assert [(each["before"], each["now"]) for each in changes_told] == [
+        ("none", "single"), ("single", "dgps"), ("dgps", "float"), ("float", "fixed"), ("fixed", "single"), ("single", "none"),
+    ]  # fmt: skip
+    assert [each["correction_age_s"] for each in changes_told] == [None, 2.0, 2.0, 2.0, None, 2.0]
+    levels = [message.level for message in told if isinstance(message, Event)]
+    assert levels == ["info"] * 4 + ["warning"] * 2
+
+
+def test_a_lost_port_ends_the_solution():
+    receiver = device()
+    fed(receiver, pvt(), NavEoe(515_695_000))
+    (lost,) = events(list(receiver.on_port(PortState.LOST, "unplugged", 2 * S)), "rtk_state")
+    assert (lost["before"], lost["now"], lost["reason"]) == ("float", "none", "port lost: unplugged")
+
+
+@pytest.mark.parametrize(("code", "age_s"), [(0, nan), (1, 1.0), (4, 10.0), (11, 120.0), (12, 120.0), (15, 120.0)])
+def test_age_of_corrections_without_knowing_their_use_is_the_upper_bound(code: int, age_s: float):
+    (fix,) = fixes(fed(device(), pvt(flags3=code << 1), NavEoe(515_695_000)))
+    assert fix.correction_age_s == pytest.approx(age_s, nan_ok=True)
+
+
+@pytest.mark.parametrize(("code", "waited_s", "age_s"), [(3, 3.5, 3.5), (3, 0.2, 2.0), (3, 9.0, 5.0), (12, 300.0, 300.0)])
+def test_age_of_corrections_is_the_time_since_their_use_within_the_bounds(code: int, waited_s: float, age_s: float):
+    receiver = device()
+    fed(receiver, RxmRtcm(2, 0x04, 0, 41, 1075), at_ns=S)
+    fed(receiver, RxmRtcm(2, 0x02, 0, 41, 1085), RxmRtcm(2, 0x05, 0, 41, 1095), at_ns=S + 1)
+    told = fed(receiver, pvt(flags3=code << 1), NavEoe(515_695_000), at_ns=S + round(waited_s * S))
+    assert fixes(told)[0].correction_age_s == pytest.approx(age_s)
+    assert (receiver.figures.corrections_used, receiver.figures.corrections_damaged) == (1, 1)
+
+
+def test_old_corrections_are_told_at_the_start_and_the_end():
+    receiver = device(stale_corrections_s=10.0)
+    told = []
+    for number, code in enumerate([2, 4, 5, 6, 7, 3, 2]):
+        told += fed(receiver, pvt(number * 1000, flags3=code << 1), NavEoe(number * 1000), at_ns=number * S)
+    assert events(told, "corrections_stale") == [{"age_s": 15.0, "limit_s": 10.0}]
+    assert events(told, "corrections_fresh") == [{"age_s": 5.0}]
+
+
+def test_jamming_is_one_episode():
+    def rf(*levels: int) -> MonRf:
+        return MonRf(0, tuple(RfBlock(i, level, 2, 1, 0, 92, 1404, 40 + level, 0, 0, 0, 0) for i, level in enumerate(levels)))
+
+    receiver = device()
+    told = []
+    for number, levels in enumerate([(1, 1), (1, 2), (2, 2), (0, 0), (3, 1), (1, 1), (1, 1)]):
+        told += fed(receiver, rf(*levels), at_ns=number * S)
+    assert [(fault.t_ns // S, fault.active, fault.reaction) for fault in told if isinstance(fault, Fault)] == [
+        (1, True, Reaction.WARN),
+        (4, True, Reaction.CAP_SPEED),
+        (5, False, Reaction.NONE),
+    ]
+    assert {fault.code for fault in told if isinstance(fault, Fault)} == {"gnss_jamming"}
+
+
+def test_spoofing_is_one_episode():
+    receiver = device()
+    told = []
+    for number, level in enumerate([0, 1, 2, 2, 0, 1]):
+        told += fed(receiver, NavStatus(number * 1000, 3, 0, 0, level << 3, 0, 0), at_ns=number * S)
+    faults = [(fault.t_ns // S, fault.code, fault.active) for fault in told if isinstance(fault, Fault)]
+    assert faults == [(2, "gnss_spoofing", True), (5, "gnss_spoofing", False)]
+
+
+def test_missing_epochs_are_told_at_the_start_and_the_end():
+    receiver = device()
+    told = []
+    present = [*range(20), 21, 22, 24, 25, 29, *range(30, 100)]
+    for number in present:
+        told += fed(receiver, pvt(number * 200), NavEoe(number * 200), at_ns=S + number * 200 * MS)
+    assert events(told, "epochs_missing") == [{"missed": 1, "gap_ms": 400, "period_ms": 200}]
+    assert events(told, "epochs_regular") == [{"missed": 5, "period_ms": 200}]
+    assert receiver.figures.missed_epochs == 5
+
+
+def test_steps_that_the_receiver_rounds_are_no_gaps():
+    receiver = device()
+    itow = 0
+    for number in range(50):
+        itow += (999, 1001, 1000)[number % 3]
+        fed(receiver, pvt(itow), NavEoe(itow))
+    assert receiver.figures.missed_epochs == 0
+
+
+# ---------------------------------------------------------------- corrections
+
+
+def test_corrections_pass_through_unread_and_expire():
+    receiver = device()
+    receiver.on_command(Corrections(S, S, "base", RTCM), 2 * S)
+    receiver.on_command(ImuSample(S, S, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)), 2 * S)
+    assert receiver.take_tx() == [Send(RTCM, 2 * S + 50 * MS, droppable=True)]
+    assert receiver.take_tx() == ()
+
+
+def test_corrections_that_the_port_does_not_take_are_dropped_oldest_first():
+    receiver = device()
+    for number in range(100):
+        receiver.on_command(Corrections(S, S, "base", bytes([number]) * 1000), 2 * S)
+    kept = receiver.take_tx()
+    assert [action.data[0] for action in kept if isinstance(action, Send)] == list(range(35, 100))
+    assert sum(len(action.data) for action in kept if isinstance(action, Send)) <= CORRECTIONS_MAX_BYTES
+    assert receiver.figures.corrections_dropped == 35
+
+
+def test_corrections_of_a_base_are_handed_on_unharmed():
+    told = fed(device(Corrections), RTCM, pvt(), RTCM)
+    assert [(message.origin, message.data) for message in told if isinstance(message, Corrections)] == [("ublox", RTCM)] * 2
+    silent = device(GnssFix)
+    assert not any(isinstance(message, Corrections) for message in fed(silent, RTCM))
+    assert silent.figures.frames == {"rtcm": 1, "1005": 1}
+
+
+# ---------------------------------------------------------------- NMEA
+
+
+CLOCK_MS = ((12 * 60 + 34) * 60 + 56) * 1000
+
+
+def sentences(time_ms: int = CLOCK_MS, quality: int = 4) -> list[Any]:
+    return [
+        Rmc("GN", time_ms, True, 45.0657718, -7.6590621, 3.6, 30.0, date(2025, 4, 11), "R"),
+        Gga("GN", time_ms, 45.0657718, -7.6590621, quality, 17, 0.82, 257.4, 47.2, 0.8, 41),
+        Gst("GN", time_ms, 12.0, 0.02, 0.03, 0.05),
+    ]
+
+
+def test_sentences_of_one_time_become_one_fix():
+    receiver = device(protocol="nmea")
+    fed(receiver, *sentences(CLOCK_MS - 1000), at_ns=S)
+    told = fed(receiver, *sentences(), at_ns=2 * S)
+    fix = fixes(told)[-1]
+    assert fix.latitude_rad == pytest.approx(radians(45.0657718), abs=1e-12)
+    assert fix.longitude_rad == pytest.approx(radians(-7.6590621), abs=1e-12)
+    assert fix.height_m == pytest.approx(304.6)
+    speed = 3.6 * 1852 / 3600
+    assert fix.velocity_enu_mps[:2] == pytest.approx((speed * sin(radians(30)), speed * cos(radians(30))))
+    assert isnan(fix.velocity_enu_mps[2])
+    assert [fix.position_covariance_m2[at] for at in (0, 4, 8)] == pytest.approx([0.0009, 0.0004, 0.0025])
+    assert (fix.fix_type, fix.carrier, fix.differential) == (FixType.FIX_3D, CarrierSolution.FIXED, True)
+    assert (fix.correction_age_s, fix.satellites, fix.hdop) == (0.8, 17, 0.82)
+    assert fix.utc_ns == int(datetime(2025, 4, 11, 12, 34, 56, tzinfo=UTC).timestamp()) * S
+    assert len(fixes(told)) == 2, "the first epoch ends with the second, which is complete as soon as the same kinds have come"
+
+
+def test_midnight_is_no_jump_in_time():
+    receiver = device(protocol="nmea")
+    got = []
+    for number in range(60):
+        time_ms = (86_400_000 - 30_000 + number * 1000) % 86_400_000
+        got += fixes(fed(receiver, *sentences(time_ms), at_ns=S + number * S + (number * 37 % 50) * MS))
+    steps = [b.t_ns - a.t_ns for a, b in pairwise(got)]
+    assert len(got) == 60
+    assert all(step == pytest.approx(S, abs=MS) for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("quality", "state"), [(0, "none"), (1, "single"), (2, "dgps"), (4, "fixed"), (5, "float"), (6, "single"), (8, "none")]
+)
+def test_qualities(quality: int, state: str):
+    receiver = device(protocol="nmea")
+    fed(receiver, *sentences(1000, quality), *sentences(2000, quality))
+    assert receiver.rtk_state == state
+
+
+def test_course_from_vtg_where_rmc_is_void_and_none_where_it_is_blank():
+    receiver = device(protocol="nmea")
+    rmc, gga, gst = sentences()
+    fed(receiver, rmc._replace(valid=False), Vtg("GN", 90.0, 2.0, 3.7, "D"), gga, gst)
+    fix = fixes(fed(receiver, *sentences(CLOCK_MS + 1000)))[0]
+    assert fix.velocity_enu_mps[:2] == pytest.approx((2.0 * 1852 / 3600, 0.0), abs=1e-9)
+    receiver = device(protocol="nmea")
+    fed(receiver, rmc._replace(course_deg=nan), gga, gst)
+    fix = fixes(fed(receiver, *sentences(CLOCK_MS + 1000)))[0]
+    assert all(map(isnan, fix.velocity_enu_mps))
+
+
+def test_true_heading():
+    receiver = device(protocol="nmea")
+    told = fed(receiver, *sentences(), Ths("GN", 30.0, "A"))
+    (heading,) = [message for message in told if isinstance(message, Heading)]
+    assert heading.yaw_rad == pytest.approx(radians(60.0))
+    assert isnan(heading.sigma_rad)
+    told = fed(receiver, Ths("GN", nan, "V"), Ths("GN", nan, "V"))
+    assert [type(message) for message in told] == [Event]
+
+
+def test_a_receiver_without_time_gives_no_fix():
+    receiver = device(protocol="nmea")
+    fed(receiver, *sentences(1000), *sentences(2000))
+    told = fed(receiver, b"$GNGGA,,,,,,0,00,99.99,,,,,,*56\r\n", b"$GNRMC,,V,,,,,,,,,,N*4D\r\n")
+    assert fixes(told) == []
+    assert receiver.rtk_state == "none"
+
+
+def test_unreadable_fields_are_counted():
+    receiver = device(protocol="nmea")
+
+    def line(body: bytes) -> bytes:
+        check = 0
+        for byte in body:
+            check ^= byte
+        return b"$%s*%02X\r\n" % (body, check)
+
+    lines = [
+        line(b"GNGGA,123456.00,4503.9,N"),
+        line(b"GNGGA,123456.00,nan,N,00739.5,E,five,12,x,y,M,z,M,,"),
+        line(b"GNGST,123456.00,inf,,,,1e999,nan,0x10"),
+        line(b"GNRMC,,,,,,,,,,,,,,,,,,,,,,,,"),
+        line(b"GNVTG,a,b,c,d,e,f,g,h,i"),
+    ]
+    fed(receiver, *lines)
+    assert receiver.figures.nmea_errors >= 3
+    assert receiver.bad_frames == 0
+
+
+def test_sentences_are_left_alone_when_ubx_is_spoken():
+    receiver = device()
+    assert fed(receiver, *sentences(1000), *sentences(2000)) == []
+    assert receiver.figures.frames == {"nmea": 6}
+
+
+# ---------------------------------------------------------------- stream
+
+
+def test_a_cut_frame_is_given_up_after_silence():
+    receiver = device()
+    damaged = bytearray(encode(pvt(1000)))
+    damaged[4:6] = (2000).to_bytes(2, "little")
+    assert fed(receiver, bytes(damaged), pvt(2000), NavEoe(2000), at_ns=S) == []
+    assert receiver.next_due_ns() == S + STALE_NS
+    (fix,) = fixes(list(receiver.on_time(S + STALE_NS)))
+    assert fix.t_rx_ns == S
+    assert receiver.buffered_bytes == 0
+    assert receiver.bad_frames > 0
+    assert receiver.dropped_bytes == len(damaged)
+
+
+def test_a_recording_of_a_real_receiver():
+    """Ten epochs, RTK float; NAV-EOE after NAV-PVT and NAV-DOP."""
+    receiver = device(rate_hz=1.0)
+    got = []
+    data = GOLDEN.read_bytes()
+    for at in range(0, len(data), 64):
+        got += fixes(list(receiver.on_rx(data[at : at + 64], at * 1_077_000)))
+    assert len(got) == 10
+    last = got[-1]
+    assert last.latitude_rad == pytest.approx(radians(47.129093), abs=1e-15)
+    assert last.longitude_rad == pytest.approx(radians(15.2120434), abs=1e-15)
+    assert last.height_m == pytest.approx(869.265)
+    assert last.velocity_enu_mps == pytest.approx((-0.037, 0.036, -0.002))
+    assert (last.carrier, last.correction_age_s, last.satellites) == (CarrierSolution.FLOAT, 45.0, 19)
+    assert last.utc_ns == int(datetime(2022, 10, 11, 11, 4, 33, tzinfo=UTC).timestamp()) * S + 51_086
+    assert receiver.figures.frames["NAV-PVT"] == 10

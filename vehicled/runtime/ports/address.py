@@ -1,0 +1,172 @@
+"""Addresses of ports, as they stand in a profile.
+
+==============================================  ===============================================================================
+``serial:/dev/serial/by-id/NAME?baud=460800``   a serial port, best by a name that does not depend on the order of plugging
+``pty:/tmp/vehicled/gnss``                      a pseudo terminal; the same code
+``tcp:HOST:PORT``                               a TCP server
+``tls:HOST:PORT?verify=yes``                    the same through TLS; also written ``tcp+tls:``. ``verify``: yes, no, or a file
+``can:can0``                                    an interface of the kernel
+``can:slcan:/dev/ttyACM0?bitrate=500000``       a serial CAN adapter
+``can:udp:239.74.163.2:43113?hop_limit=0``      a multicast group that stands in for a bus
+==============================================  ===============================================================================
+
+Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open it.
+"""
+
+import difflib
+import ipaddress
+import re
+from typing import Annotated, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Meta, Struct
+
+from vehicled.runtime.ports.contract import AddressError
+from vehicled.wire.slcan import BITRATES
+
+FORMS = "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, can:INTERFACE, can:slcan:PATH or can:udp:GROUP:PORT"
+_UNSTABLE = re.compile(r"/dev/tty(USB|ACM)\d+$")
+_INTERFACE = re.compile(r"[^\s/:]{1,15}$")
+_PORTS = 65_535
+
+Baud = Annotated[int, Meta(ge=50, le=12_000_000)]
+Kind = TypeVar("Kind", bound="Address")
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+
+
+class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all addresses have."""
+
+    retry_min_s: Seconds = 0.1
+    retry_max_s: Seconds = 3.0
+
+
+class SerialAddress(Address, frozen=True, kw_only=True):
+    """A serial port by its path."""
+
+    path: str
+    baud: Baud = 115_200
+
+
+class TcpAddress(Address, frozen=True, kw_only=True):
+    """A TCP server."""
+
+    host: str
+    port: int
+    timeout_s: Seconds = 5.0
+    """To connect to one address of the host, and for the TLS greeting."""
+
+
+class TlsAddress(TcpAddress, frozen=True, kw_only=True):
+    """A TCP server behind TLS."""
+
+    verify: str = "yes"
+    """Of the certificate: ``yes`` by the authorities of the system, ``no``, or a file of authorities to trust."""
+
+
+class SocketCanAddress(Address, frozen=True, kw_only=True):
+    """A CAN interface of the kernel."""
+
+    interface: str
+
+
+class SlcanAddress(Address, frozen=True, kw_only=True):
+    """A CAN adapter on a serial port."""
+
+    path: str
+    bitrate: int = 500_000
+    baud: Baud = 115_200
+    """Of the serial line; adapters on USB ignore it."""
+
+
+class UdpCanAddress(Address, frozen=True, kw_only=True):
+    """A multicast group with python-can's frames."""
+
+    group: str
+    port: int
+    hop_limit: Annotated[int, Meta(ge=0, le=255)] = 0
+    """0 keeps the frames on this machine, 1 in its network."""
+
+
+def parse(url: str) -> Address:
+    """The address that a URL names. Raises :class:`AddressError`."""
+    place, _, query = url.partition("?")
+    scheme, _, rest = place.partition(":")
+    match scheme, rest.partition(":")[0]:
+        case "serial" | "pty", _:
+            return _struct(SerialAddress, url, query, path=_path(url, rest))
+        case "tcp", _:
+            host, port = _host_port(url, rest)
+            return _struct(TcpAddress, url, query, host=host, port=port)
+        case "tls" | "tcp+tls", _:
+            host, port = _host_port(url, rest)
+            return _struct(TlsAddress, url, query, host=host, port=port)
+        case "can", "slcan":
+            slcan = _struct(SlcanAddress, url, query, path=_path(url, rest.partition(":")[2]))
+            if slcan.bitrate not in BITRATES:
+                known = ", ".join(map(str, BITRATES))
+                raise AddressError(f"{url!r}: such adapters have no bitrate {slcan.bitrate}; they have {known}")
+            return slcan
+        case "can", "udp":
+            group, port = _host_port(url, rest.partition(":")[2])
+            _check_group(url, group)
+            return _struct(UdpCanAddress, url, query, group=group, port=port)
+        case "can", _ if _INTERFACE.match(rest):
+            return _struct(SocketCanAddress, url, query, interface=rest)
+    raise AddressError(f"{url!r} is no address of a port: use {FORMS}")
+
+
+def note(address: Address) -> str:
+    """What a human should know of an address that works; mostly empty."""
+    path = getattr(address, "path", "")
+    if _UNSTABLE.match(path):
+        return f"the name {path} depends on the order of plugging: 'vehicled doctor' lists the stable one"
+    return ""
+
+
+def _struct(kind: type[Kind], url: str, query: str, **place: str | int) -> Kind:
+    given: dict[str, str | int] = dict(place)
+    known = [name for name in kind.__struct_fields__ if name not in place]
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            cure = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            raise AddressError(f"{url!r} has an unknown option {name!r}: {cure}")
+        given[name] = value
+    try:
+        address = msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise AddressError(f"{url!r}: {_plain(str(error))}") from None
+    if address.retry_min_s > address.retry_max_s:
+        raise AddressError(f"{url!r}: retry_min_s ({address.retry_min_s:g}) is longer than retry_max_s ({address.retry_max_s:g})")
+    return address
+
+
+def _plain(message: str) -> str:
+    """``Expected `int` <= 9 - at `$.baud``` as ``baud: expected int <= 9``."""
+    what, _, where = message.replace("`", "").partition(" - at $.")
+    return f"{where}: {what[:1].lower()}{what[1:]}" if where else what
+
+
+def _path(url: str, path: str) -> str:
+    if not path.startswith("/"):
+        raise AddressError(f"{url!r}: the path of a device begins with a slash, as in serial:/dev/serial/by-id/NAME")
+    return path
+
+
+def _host_port(url: str, rest: str) -> tuple[str, int]:
+    host, _, port = rest.removeprefix("//").rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) <= _PORTS):
+        raise AddressError(f"{url!r} needs a host and a port from 1 to {_PORTS}, as in tcp:192.0.2.7:2101")
+    return host, int(port)
+
+
+def _check_group(url: str, group: str) -> None:
+    try:
+        if ipaddress.ip_address(group).is_multicast:
+            return
+    except ValueError:
+        pass  # a name: it could only be looked up on the network
+    raise AddressError(f"{url!r}: {group} is not the address of a multicast group, as 239.74.163.2 is")

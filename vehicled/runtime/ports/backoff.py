@@ -1,0 +1,37 @@
+"""How long to wait before a port is opened again."""
+
+import random
+
+from msgspec import Struct
+
+_STABLE_S = 3.0
+
+
+class Retry(Struct, frozen=True, kw_only=True):
+    """Bounds of the pause between two attempts, s."""
+
+    min_s: float = 0.1
+    max_s: float = 3.0
+
+    @property
+    def stable_s(self) -> float:
+        """A port that stayed open for so long has recovered; one that fell sooner goes on where its back-off was."""
+        return max(_STABLE_S, 10 * self.min_s)
+
+
+class Backoff:
+    """Doubling pauses with jitter, never outside their bounds: ports that fell together do not come back in step."""
+
+    def __init__(self, retry: Retry, rng: random.Random) -> None:
+        self._retry = retry
+        self._rng = rng
+        self._upper_s = retry.min_s
+
+    def pause_s(self) -> float:
+        """The pause before the next attempt."""
+        self._upper_s = min(2 * self._upper_s, self._retry.max_s)
+        return max(self._retry.min_s, self._rng.uniform(self._upper_s / 2, self._upper_s))
+
+    def reset(self) -> None:
+        """Begin anew with the shortest pause."""
+        self._upper_s = self._retry.min_s

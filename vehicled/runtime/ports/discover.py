@@ -1,0 +1,197 @@
+"""What is plugged in: serial ports with their stable names, and CAN interfaces. Reads ``/dev`` and ``/sys``, opens nothing."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+_CAN_HARDWARE = 280
+"""``ARPHRD_CAN`` of ``linux/if_arp.h``."""
+_INTERFACE_UP = 1
+_USB_LEVELS = 6
+"""From a tty up to its USB device: tty, port, interface, device, and a hub or two of margin."""
+
+
+class SerialDevice(Struct, frozen=True, kw_only=True):
+    """A serial port. Texts are empty where the system does not tell."""
+
+    path: str
+    """The kernel's name, which depends on the order of plugging."""
+    by_id: str = ""
+    """Stable name by maker, product and serial number."""
+    by_path: str = ""
+    """Stable name by the socket it is plugged into."""
+    driver: str = ""
+    vendor_id: str = ""
+    """USB, four hexadecimal digits, lower case; empty for ports that are not on USB."""
+    product_id: str = ""
+    serial_number: str = ""
+    manufacturer: str = ""
+    product: str = ""
+    interface: str = ""
+    """Number of the USB interface, where one device has several ports."""
+    latency_ms: int | None = None
+    """Latency timer of the adapter; FTDI only."""
+    accessible: bool = False
+    """This process may read and write it."""
+
+    @property
+    def url(self) -> str:
+        """Address for a profile, by the most stable name there is."""
+        return f"serial:{self.by_id or self.by_path or self.path}"
+
+
+class CanInterface(Struct, frozen=True, kw_only=True):
+    """A CAN interface of the kernel."""
+
+    name: str
+    driver: str = ""
+    up: bool = False
+    carrier: bool | None = None
+    """False while bus-off; None while the interface is down."""
+    queue_length: int | None = None
+    """Frames that may wait in the kernel; the default of 10 is short for bursts."""
+    rx_errors: int | None = None
+    tx_errors: int | None = None
+    vendor_id: str = ""
+    product_id: str = ""
+    serial_number: str = ""
+
+    @property
+    def url(self) -> str:
+        """Address for a profile."""
+        return f"can:{self.name}"
+
+
+class Found(Struct, frozen=True):
+    """Everything that was found, ordered by name."""
+
+    serial: tuple[SerialDevice, ...]
+    can: tuple[CanInterface, ...]
+
+
+def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> Found:
+    """List the ports of this machine. Never raises: what cannot be read is left out."""
+    by_id, by_path = _links(dev / "serial" / "by-id"), _links(dev / "serial" / "by-path")
+    serial = [_serial(folder, dev, by_id, by_path) for folder in _folders(sysfs / "class" / "tty") if _is_hardware(folder)]
+    can = [_can(folder) for folder in _folders(sysfs / "class" / "net") if _number(folder / "type") == _CAN_HARDWARE]
+    return Found(tuple(serial), tuple(can))
+
+
+def udev_rule(device: SerialDevice, link: str) -> str:
+    """Rule that gives a USB serial port the name ``/dev/LINK``; empty when nothing of it is stable enough to go by.
+
+    By serial number, or, since many adapters have none, by the socket it is plugged into. For a file that sorts after
+    ``60-serial.rules``, which sets what it compares: ``/etc/udev/rules.d/70-vehicled-names.rules``.
+    """
+    if not device.vendor_id:
+        return ""
+    match = ['SUBSYSTEM=="tty"', f'ENV{{ID_VENDOR_ID}}=="{device.vendor_id}"', f'ENV{{ID_MODEL_ID}}=="{device.product_id}"']
+    if device.serial_number:
+        match.append(f'ENV{{ID_SERIAL_SHORT}}=="{_literal(device.serial_number)}"')
+    elif device.by_path:
+        match.append(f'ENV{{ID_PATH}}=="{_literal(_path_tag(device.by_path))}"')
+    else:
+        return ""
+    if device.interface:
+        match.append(f'ENV{{ID_USB_INTERFACE_NUM}}=="{device.interface}"')
+    return ", ".join([*match, f'SYMLINK+="{link}"'])
+
+
+def _serial(folder: Path, dev: Path, by_id: dict[str, str], by_path: dict[str, str]) -> SerialDevice:
+    name = folder.name
+    path = dev / name
+    hardware = (folder / "device").resolve()
+    usb, interface = _usb(hardware)
+    return SerialDevice(
+        path=str(path),
+        by_id=by_id.get(name, ""),
+        by_path=by_path.get(name, ""),
+        driver=_driver(hardware),
+        vendor_id=_text(usb, "idVendor"),
+        product_id=_text(usb, "idProduct"),
+        serial_number=_text(usb, "serial"),
+        manufacturer=_text(usb, "manufacturer"),
+        product=_text(usb, "product"),
+        interface=interface,
+        latency_ms=_number(hardware / "latency_timer"),
+        accessible=os.access(path, os.R_OK | os.W_OK),
+    )
+
+
+def _can(folder: Path) -> CanInterface:
+    hardware = (folder / "device").resolve()
+    usb, _ = _usb(hardware)
+    flags = _number(folder / "flags", 16)
+    carrier = _number(folder / "carrier")
+    return CanInterface(
+        name=folder.name,
+        driver=_driver(hardware),
+        up=bool(flags and flags & _INTERFACE_UP),
+        carrier=None if carrier is None else bool(carrier),
+        queue_length=_number(folder / "tx_queue_len"),
+        rx_errors=_number(folder / "statistics" / "rx_errors"),
+        tx_errors=_number(folder / "statistics" / "tx_errors"),
+        vendor_id=_text(usb, "idVendor"),
+        product_id=_text(usb, "idProduct"),
+        serial_number=_text(usb, "serial"),
+    )
+
+
+def _is_hardware(folder: Path) -> bool:
+    """Consoles and ptys have no device; the four ttyS of every PC have one, of type 0 when there is no chip."""
+    return (folder / "device").exists() and _number(folder / "type") != 0
+
+
+def _usb(hardware: Path) -> tuple[Path | None, str]:
+    """The USB device above a port and the number of its interface."""
+    interface = ""
+    for folder in [hardware, *hardware.parents][:_USB_LEVELS]:
+        interface = interface or _text(folder, "bInterfaceNumber")
+        if (folder / "idVendor").exists():
+            return folder, interface
+    return None, ""
+
+
+def _driver(hardware: Path) -> str:
+    link = hardware / "driver"
+    return link.resolve().name if link.exists() else ""
+
+
+def _links(folder: Path) -> dict[str, str]:
+    """Stable names by the kernel name they point to; of several the first in the alphabet."""
+    found: dict[str, str] = {}
+    for link in _folders(folder):
+        found.setdefault(os.path.realpath(link).rpartition("/")[2], str(link))
+    return found
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _text(folder: Path | None, name: str) -> str:
+    if folder is not None:
+        with suppress(OSError):
+            return (folder / name).read_text(errors="replace").strip()
+    return ""
+
+
+def _number(file: Path, base: int = 10) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(file.read_text(), base)
+    return None
+
+
+def _path_tag(by_path: str) -> str:
+    """``ID_PATH`` of a name in ``by-path``, which ends in the number of the port."""
+    return by_path.rpartition("/")[2].partition("-port")[0]
+
+
+def _literal(text: str) -> str:
+    """As udev compares it: blanks are underscores in its database, and pattern characters lose their meaning."""
+    return "".join("?" if c in '*?[]|"\\' else c for c in text.replace(" ", "_"))

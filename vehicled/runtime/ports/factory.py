@@ -1,0 +1,57 @@
+"""From the address of a port to the port. What carries a kind of port is imported only when there is one of it."""
+
+from functools import partial
+
+from vehicled.runtime.ports.address import (
+    Address,
+    SerialAddress,
+    SlcanAddress,
+    SocketCanAddress,
+    TcpAddress,
+    UdpCanAddress,
+    note,
+    parse,
+)
+from vehicled.runtime.ports.backoff import Retry
+from vehicled.runtime.ports.contract import AddressError, Channel, Opener, PortCounts
+from vehicled.runtime.ports.supervised import SupervisedPort
+
+
+def make_port(name: str, url: str) -> SupervisedPort:
+    """A port, not yet open. Raises :class:`~vehicled.runtime.ports.contract.AddressError` for a URL that no port can have."""
+    address = parse(url)
+    retry = Retry(min_s=address.retry_min_s, max_s=address.retry_max_s)
+    opener = _opener(address)
+    hint = note(address)
+    return SupervisedPort(name, partial(_open_with_note, opener, hint) if hint else opener, retry=retry)
+
+
+async def _open_with_note(opener: Opener, hint: str, counts: PortCounts) -> Channel:
+    channel = await opener(counts)
+    channel.detail += f"; {hint}"
+    return channel
+
+
+def _opener(address: Address) -> Opener:
+    match address:
+        case SerialAddress():
+            from vehicled.runtime.ports.serial_channel import open_serial
+
+            return partial(open_serial, address)
+        case TcpAddress():
+            from vehicled.runtime.ports.tcp_channel import open_tcp
+
+            return partial(open_tcp, address)
+        case SlcanAddress():
+            from vehicled.runtime.ports.slcan_channel import open_slcan
+
+            return partial(open_slcan, address)
+        case SocketCanAddress():
+            from vehicled.runtime.ports.can_channel import open_socketcan
+
+            return partial(open_socketcan, address)
+        case UdpCanAddress():
+            from vehicled.runtime.ports.can_channel import open_udp_can
+
+            return partial(open_udp_can, address)
+    raise AddressError(f"{type(address).__name__} has no port")

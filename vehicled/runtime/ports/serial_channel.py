@@ -1,0 +1,220 @@
+"""Serial ports and ptys. pyserial opens, in a worker thread because that may block for seconds; pyserial-asyncio carries.
+
+The open port is handed to ``SerialTransport`` behind a handle, because the transport, left alone, reads 1 KiB by two system calls,
+and drains and closes the port on the loop when it ends, which can hold the loop for as long as the line needs. It only reads: its
+write buffer knows no deadlines, and the last frame must leave at once, when no loop turns any more.
+
+On trio :func:`~vehicled.runtime.ports.readiness.while_readable` reads the bare descriptor. It can do so on asyncio as well, should
+pyserial-asyncio have to go: remove the branch in ``receive``. CPU per frame of 64 bytes at 400 Hz on a pty, one shared core:
+behind the handle 28-42 us, transport alone 51-58, bare descriptor 30-41, ``anyio.wait_readable`` 68-103, trio 51-60.
+"""
+
+import asyncio
+import errno
+import os
+import termios
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import serial
+import serial_asyncio
+
+from vehicled.runtime.ports.address import SerialAddress
+from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
+from vehicled.runtime.ports.readiness import while_readable
+
+READ_BYTES = 65_536
+_READS_PER_WAKE = 16
+_DRAIN_S = 5.0
+
+
+class SerialChannel:
+    """An open serial port."""
+
+    retry_s: float | None = None
+    owes = False
+
+    def __init__(self, port: serial.Serial, detail: str) -> None:
+        """``port`` is open and non-blocking, and belongs to the channel from now on."""
+        self.detail = detail
+        self._port = port
+        self._fd = port.fileno()
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._fd
+
+    async def receive(self, deliver: Deliver) -> None:
+        """Hand over what arrives: by ``SerialTransport`` on asyncio, from the bare descriptor on trio."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            await while_readable(self._fd, partial(self._drain, deliver))
+        end: asyncio.Future[None] = loop.create_future()
+        transport = serial_asyncio.SerialTransport(loop, _Receiver(deliver, end), _Handle(self))
+        try:
+            await end
+        finally:
+            if not transport.is_closing():
+                transport.abort()
+
+    def read(self) -> bytes:
+        """What waits, nothing if nothing does. Raises :class:`LostError`."""
+        try:
+            data = os.read(self._fd, READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise LostError(f"the device is gone ({error.strerror})") from None
+        if not data:
+            # With VMIN 1 an idle line gives EAGAIN, so this is a hang-up, and the descriptor would be readable for ever.
+            raise LostError("the device is gone (hang-up)")
+        return data
+
+    def write(self, data: bytes) -> int:
+        """How much the driver took."""
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise LostError(f"the device is gone ({error.strerror})") from None
+
+    async def change_baud(self, baud: int) -> None:
+        """Wait until the line is drained and change its rate, in a worker thread: adapters take milliseconds for it."""
+        try:
+            with anyio.fail_after(_DRAIN_S):
+                await anyio.to_thread.run_sync(self._change_baud, baud, abandon_on_cancel=True)
+        except TimeoutError:
+            raise LostError(f"the line did not drain within {_DRAIN_S:.0f} s, so its rate cannot be changed") from None
+        except (OSError, ValueError, termios.error) as error:
+            raise LostError(f"the line rate cannot be changed to {baud} ({error})") from None
+
+    async def aclose(self, *, drain: bool) -> None:
+        """Close in a worker thread: the kernel waits there for what has still to leave."""
+        if self._port.is_open:
+            await anyio.to_thread.run_sync(self._close, drain)
+
+    def _drain(self, deliver: Deliver) -> None:
+        for _ in range(_READS_PER_WAKE):
+            data = self.read()
+            if not data:
+                return
+            deliver(data, time.monotonic_ns())
+
+    def _change_baud(self, baud: int) -> None:
+        termios.tcdrain(self._fd)
+        self._port.baudrate = baud
+
+    def _close(self, drain: bool) -> None:
+        if not drain:
+            with suppress(OSError, termios.error):
+                termios.tcflush(self._fd, termios.TCOFLUSH)
+        with suppress(OSError):
+            self._port.close()
+
+
+class _Handle:
+    """What the transport holds in the place of the port."""
+
+    timeout = 0
+    write_timeout = 0
+
+    def __init__(self, channel: SerialChannel) -> None:
+        self._channel = channel
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    def read(self, size: int) -> bytes:
+        """All that waits, whatever ``size``: fewer turns of the loop after it was held."""
+        try:
+            return self._channel.read()
+        except LostError as error:
+            raise serial.SerialException(str(error)) from None
+
+    def flush(self) -> None:
+        """The transport drains when it ends; the channel does so where it may block."""
+
+    def close(self) -> None:
+        """The channel closes the port, not the transport."""
+
+
+class _Receiver(asyncio.Protocol):
+    """Stamps what the transport read."""
+
+    def __init__(self, deliver: Deliver, end: asyncio.Future[None]) -> None:
+        self._deliver = deliver
+        self._end = end
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._deliver(data, time.monotonic_ns())
+        except BaseException as error:  # noqa: BLE001 - the loop would only log it; here it reaches the task that waits
+            self._finish(error)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._finish(LostError(str(exc) if exc is not None else "the transport was closed"))
+
+    def _finish(self, error: BaseException) -> None:
+        if not self._end.done():
+            self._end.set_exception(error)
+
+
+async def open_serial(address: SerialAddress, counts: PortCounts) -> SerialChannel:
+    """Open a serial port for us alone. Raises :class:`OpenError`."""
+    return await anyio.to_thread.run_sync(_open, address)
+
+
+def _open(address: SerialAddress) -> SerialChannel:
+    path = address.path
+    # An inter-byte time-out of 0 makes pyserial set VMIN 1: then reading an idle line and a hung-up one differ.
+    port = serial.Serial(baudrate=address.baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
+    try:
+        port.port = path
+        port.open()
+    except (OSError, ValueError, termios.error) as error:
+        raise OpenError(_why_not(path, address.baud, error)) from None
+    real = os.path.realpath(path)
+    detail = f"{path} at {address.baud} baud" if real == path else f"{path} ({real}) at {address.baud} baud"
+    try:
+        port.set_low_latency_mode(True)
+    except (OSError, ValueError, RuntimeError):
+        # Ptys and CDC-ACM have no such mode and need none; drivers may forbid it; other systems than Linux do not know it.
+        return SerialChannel(port, detail)
+    return SerialChannel(port, f"{detail}, low latency")
+
+
+def _why_not(path: str, baud: int, error: Exception) -> str:
+    code = getattr(error, "errno", None)
+    if code == errno.ENOENT:
+        return f"{path} does not exist: plug the device in, or name one that 'vehicled doctor' lists"
+    if code in (errno.EACCES, errno.EPERM):
+        return f"no permission to open {path}: add the user to the group that owns it, mostly dialout"
+    if code in (errno.EAGAIN, errno.EBUSY):
+        holder = lock_holder(path)
+        return f"{path} is in use by {holder or 'another process'}: a port has one owner, so end the other one"
+    if code is None and "configure port" in str(error):
+        return f"{path} is not a serial port ({error})"
+    if isinstance(error, ValueError):
+        return f"{path} does not do {baud} baud ({error})"
+    return f"{path} cannot be opened ({error})"
+
+
+def lock_holder(path: str, proc: Path = Path("/proc")) -> str:
+    """Process that holds the lock of a serial port, as ``name (process 123)``; empty when the system does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        state = os.stat(path)
+        file = (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
+        for line in (proc / "locks").read_text().splitlines():
+            # 1: FLOCK  ADVISORY  WRITE 27276 00:1a:3 0 EOF
+            words = line.split()
+            major, minor, inode = words[5].split(":")
+            if words[1] == "FLOCK" and (int(major, 16), int(minor, 16), int(inode)) == file:
+                pid = words[4]
+                return f"{(proc / pid / 'comm').read_text().strip()} (process {pid})"
+    return ""

@@ -1,0 +1,92 @@
+"""Serial CAN adapters: the text protocol of :mod:`vehicled.wire.slcan` on a serial channel, as a frame port.
+
+Whether an adapter listens shows in what it answers; silence is noticed by the device behind the port, as on any line.
+"""
+
+from functools import partial
+
+from vehicled.runtime.ports.address import SerialAddress, SlcanAddress
+from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
+from vehicled.runtime.ports.serial_channel import SerialChannel, open_serial
+from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
+from vehicled.wire.slcan import REFUSED, Decoder, encode, opening
+
+
+class SlcanChannel:
+    """An open adapter. Its bus is closed by the opening of the next, not by us: what we hold may be past hearing."""
+
+    retry_s: float | None = None
+    owes = False
+
+    def __init__(self, line: SerialChannel, bitrate: int, counts: PortCounts) -> None:
+        """Put the adapter on the bus. Raises :class:`LostError`."""
+        self.detail = f"{line.detail}, CAN at {bitrate} bit/s"
+        self._line = line
+        self._counts = counts
+        self._decoder = Decoder()
+        self._owed = opening(bitrate)
+        self.write(b"")
+
+    def fileno(self) -> int:
+        """The descriptor of the line."""
+        return self._line.fileno()
+
+    async def receive(self, deliver: Deliver) -> None:
+        """Hand over the frames of each read, together."""
+        await self._line.receive(partial(self._decode, deliver))
+
+    def write(self, data: bytes) -> int:
+        """How many bytes, in whole records, the line took or will: a line of text that was begun is finished."""
+        if self._owed:
+            self._owed = self._owed[self._line.write(self._owed) :]
+            self.owes = bool(self._owed)
+        if self._owed:
+            return 0
+        for at in range(0, len(data), RECORD_BYTES):
+            text = self._text(data[at : at + RECORD_BYTES])
+            if not text:
+                continue
+            taken = self._line.write(text)
+            if taken == 0:
+                return at
+            if taken < len(text):
+                self._owed, self.owes = text[taken:], True
+                return min(at + RECORD_BYTES, len(data))
+        return len(data)
+
+    async def change_baud(self, baud: int) -> None:
+        """The rate of a bus is that of all its nodes, set in the address."""
+
+    async def aclose(self, *, drain: bool) -> None:
+        """Close the line."""
+        await self._line.aclose(drain=drain)
+
+    def _text(self, record: bytes) -> bytes:
+        try:
+            return b"".join(map(encode, unpack_all(record)))
+        except ValueError:
+            self._counts.bad_frames += 1  # an error frame: nothing a node could send
+            return b""
+
+    def _decode(self, deliver: Deliver, data: bytes, t_rx_ns: int) -> None:
+        decoder = self._decoder
+        bad = decoder.bad_lines
+        records = []
+        for item in decoder.feed(data):
+            if isinstance(item, CanFrame):
+                records.append(pack(item))
+            elif item.text == REFUSED:
+                self._counts.nacks += 1
+        self._counts.bad_frames += decoder.bad_lines - bad
+        if records:
+            deliver(b"".join(records), t_rx_ns)
+
+
+async def open_slcan(address: SlcanAddress, counts: PortCounts) -> SlcanChannel:
+    """Open the line and put the adapter on the bus. Raises :class:`OpenError`."""
+    line = await open_serial(SerialAddress(path=address.path, baud=address.baud), counts)
+    try:
+        return SlcanChannel(line, address.bitrate, counts)
+    except LostError as error:
+        await line.aclose(drain=False)
+        raise OpenError(f"{address.path}: {error}") from None

@@ -1,0 +1,182 @@
+"""The one port there is: opens a channel, reads it, sends with deadlines, and opens it again when it is lost."""
+
+import random
+import time
+
+import anyio
+
+from vehicled.messages import PortState
+from vehicled.runtime.ports.backoff import Backoff, Retry
+from vehicled.runtime.ports.contract import Channel, LostError, Opener, OpenError, PortCounts, PortHost
+from vehicled.runtime.ports.outbox import Outbox
+
+TX_LIMIT_BYTES = 16_384
+"""Waits at most: 1.4 s of a line at 115200 baud, and far more than any burst of commands or corrections."""
+
+
+class SupervisedPort:
+    """A :class:`~vehicled.runtime.ports.contract.Port` over whatever its opener opens."""
+
+    def __init__(
+        self,
+        name: str,
+        opener: Opener,
+        *,
+        retry: Retry | None = None,
+        tx_limit_bytes: int = TX_LIMIT_BYTES,
+        rng: random.Random | None = None,
+    ) -> None:
+        """``rng`` jitters the back-off."""
+        self.name = name
+        self.counts = PortCounts()
+        self.trouble = "it has not been opened yet"
+        self._opener = opener
+        self._retry = retry or Retry()
+        self._rng = rng or random.Random()
+        self._outbox = Outbox(tx_limit_bytes, self.counts)
+        self._channel: Channel | None = None
+        self._usable = False
+        self._scope: anyio.CancelScope | None = None
+        self._backlog: anyio.Event | None = None
+
+    async def serve(self, host: PortHost) -> None:
+        """Open, read and reopen until cancelled."""
+        await self._close(drain=False)
+        backoff = Backoff(self._retry, self._rng)
+        down_ns = time.monotonic_ns()
+        told = False
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                channel = await self._opener(self.counts)
+            except OpenError as error:
+                self.trouble = str(error)
+                if not told:
+                    told = True
+                    host.on_port(self.name, PortState.ERROR, self.trouble, time.monotonic_ns())
+                await anyio.sleep(backoff.pause_s())
+                continue
+            opened_ns = time.monotonic_ns()
+            detail = channel.detail
+            if told:
+                detail += f"; after {(opened_ns - down_ns) / 1e9:.1f} s and {attempts} attempts"
+            await self._hold(channel, host, detail, opened_ns)
+            down_ns = time.monotonic_ns()
+            told, attempts = True, 0
+            if down_ns - opened_ns > self._retry.stable_s * 1e9:
+                backoff.reset()
+            await anyio.sleep(backoff.pause_s())
+
+    def send(self, data: bytes, deadline_ns: int, now_ns: int) -> bool:
+        """Write at once what the descriptor takes; the rest waits for it."""
+        channel = self._channel
+        if channel is None or not self._usable:
+            self.counts.refused += 1
+            return False
+        if now_ns > deadline_ns:
+            self.counts.expired += 1
+            return False
+        if not data:
+            return True
+        if not self._outbox.put(data, deadline_ns):
+            return False
+        self._push(channel, now_ns)
+        return self._usable
+
+    def set_baud(self, baud: int) -> None:
+        """Change the line rate after what was sent before; the next opening starts at the rate of the address again."""
+        if self._usable:
+            self._outbox.put_baud(baud)
+            if self._backlog is not None:
+                self._backlog.set()
+
+    def reopen(self, reason: str) -> None:
+        """Close and open again, as if it had been lost."""
+        if self._usable and self._scope is not None:
+            self._lose(f"reopened on request: {reason}")
+
+    async def aclose(self) -> None:
+        """Give the descriptor back; what the kernel has taken still leaves."""
+        await self._close(drain=True)
+
+    async def _hold(self, channel: Channel, host: PortHost, detail: str, opened_ns: int) -> None:
+        """From open to lost. Cancelled, it leaves the channel open for the last frames."""
+        self._channel = channel
+        self._usable = True
+        self._backlog = anyio.Event()
+        self._scope = scope = anyio.CancelScope()
+        self.trouble = ""
+        self.counts.opened += 1
+        try:
+            # Before this call the scope must be there: what the host sends at once may find the port gone again.
+            host.on_port(self.name, PortState.OPENED, detail, opened_ns)
+            with scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._write_backlog, channel)
+                    try:
+                        await self._receive(channel, host)
+                    except LostError as error:
+                        self._lose(str(error))
+        finally:
+            self._scope = None
+        host.on_port(self.name, PortState.LOST, self.trouble, time.monotonic_ns())
+        await self._close(drain=False)
+
+    async def _receive(self, channel: Channel, host: PortHost) -> None:
+        name, counts, on_rx = self.name, self.counts, host.on_rx
+
+        def deliver(data: bytes, t_rx_ns: int) -> None:
+            counts.rx_bytes += len(data)
+            on_rx(name, data, t_rx_ns)
+
+        await channel.receive(deliver)
+
+    async def _write_backlog(self, channel: Channel) -> None:
+        while True:
+            assert self._backlog is not None
+            await self._backlog.wait()
+            baud = self._outbox.baud
+            try:
+                if baud is not None and not channel.owes:
+                    await channel.change_baud(baud)
+                    self._outbox.baud_done(baud)
+                elif channel.retry_s is None:
+                    await anyio.wait_writable(channel.fileno())
+                else:
+                    await anyio.sleep(channel.retry_s)
+            except LostError as error:
+                self._lose(str(error))
+                return
+            self._push(channel, time.monotonic_ns())
+
+    def _push(self, channel: Channel, now_ns: int) -> None:
+        try:
+            if channel.owes:
+                channel.write(b"")
+            if not channel.owes:
+                self._outbox.drain(channel.write, now_ns)
+        except LostError as error:
+            self._lose(str(error))
+            return
+        if self._outbox or channel.owes:
+            if self._backlog is not None:
+                self._backlog.set()
+        elif self._backlog is not None and self._backlog.is_set():
+            self._backlog = anyio.Event()
+
+    def _lose(self, why: str) -> None:
+        """The channel is of no use any more; the first reason counts. It is closed by whoever serves, or by ``aclose``."""
+        if self._usable:
+            self._usable = False
+            self.trouble = why
+            self.counts.abandoned += self._outbox.clear()
+            if self._scope is not None:
+                self._scope.cancel()
+
+    async def _close(self, *, drain: bool) -> None:
+        self._lose("it was closed")
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            with anyio.CancelScope(shield=True):
+                await channel.aclose(drain=drain)

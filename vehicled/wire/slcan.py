@@ -1,0 +1,147 @@
+"""The text that serial CAN adapters speak: Lawicel's ASCII protocol, known as slcan. Pure codec, both directions.
+
+A line ends with CR; BEL, with which an adapter refuses a command, is a line of its own. Frames are ``t`` id(3) length data and
+``T`` id(8) length data, remote frames ``r`` and ``R`` without data, all digits hexadecimal. All else is a command or an answer.
+The protocol has no check sum: a line is refused unless every character of it fits, and that is all the protection there is.
+Source: Lawicel CAN232 manual, version 3; ``drivers/net/can/slcan`` of Linux.
+"""
+
+import re
+
+from msgspec import Struct
+
+from vehicled.wire.can import EXTENDED_MASK, MAX_DATA_BYTES, STANDARD_MASK, CanFrame
+
+BITRATES: dict[int, bytes] = {
+    10_000: b"S0",
+    20_000: b"S1",
+    50_000: b"S2",
+    100_000: b"S3",
+    125_000: b"S4",
+    250_000: b"S5",
+    500_000: b"S6",
+    800_000: b"S7",  # python-can takes it for 750 kbit/s
+    1_000_000: b"S8",
+}
+"""Bit rates of the bus, in bit/s, and the command that sets each."""
+
+END = b"\r"
+REFUSED = b"\a"
+LINE_LIMIT = 128
+"""Longest line believed: a frame has at most 34 characters, but some adapters tell long stories when asked for their version."""
+
+_LINE = re.compile(rb"([^\r\a]*)([\r\a])")
+_FRAME = re.compile(rb"[tTrRx][0-9A-Fa-f]+")
+_TEXT = re.compile(rb"[ -~]*")
+_FD_FRAMES = b"dDbB"
+
+
+class Text(Struct, frozen=True, gc=False):
+    """A line that is no frame, without its CR: a command, or an answer to one. Empty is the plain OK, ``REFUSED`` the plain no."""
+
+    text: bytes
+
+
+def encode(frame: CanFrame) -> bytes:
+    """The line that stands for a frame. Raises ValueError for an error frame, or an id or data that no CAN frame can have."""
+    can_id, data, size = frame.can_id, frame.data, len(frame.data)
+    if frame.error or size > MAX_DATA_BYTES or not 0 <= can_id <= (EXTENDED_MASK if frame.extended else STANDARD_MASK):
+        raise ValueError(f"slcan cannot express this: {frame}")
+    if frame.remote:
+        return b"R%08X%d\r" % (can_id, size) if frame.extended else b"r%03X%d\r" % (can_id, size)
+    digits = data.hex().upper().encode()
+    return b"T%08X%d%s\r" % (can_id, size, digits) if frame.extended else b"t%03X%d%s\r" % (can_id, size, digits)
+
+
+def opening(bitrate: int, listen_only: bool = False) -> bytes:
+    """Commands that open an adapter in whatever state it is: end a torn line, close, set the bit rate, open.
+
+    The adapter answers each, and refuses to close when it is closed. Raises ValueError for a bit rate that adapters do not have.
+    """
+    try:
+        rate = BITRATES[bitrate]
+    except KeyError:
+        raise ValueError(f"slcan has no bit rate {bitrate}; it has {', '.join(map(str, BITRATES))}") from None
+    return b"\rC\r" + rate + (b"\rL\r" if listen_only else b"\rO\r")
+
+
+CLOSING = b"C\r"
+"""Command that takes the adapter off the bus."""
+
+
+class Decoder:
+    """Incremental decoder of either direction: feed bytes cut anywhere. Never raises on wire input.
+
+    A damaged character costs the line it stands in, and the next one where it was the CR between the two.
+    """
+
+    def __init__(self, timestamp_digits: int = 0) -> None:
+        """``timestamp_digits``: hexadecimal digits that the adapter appends to each frame, 4 after the command ``Z1``; ignored."""
+        self._tail_digits = timestamp_digits
+        self._rest = b""
+        self._overlong = False
+        self.bad_lines = 0
+        """Lines that are neither a frame nor plain text, CAN FD among them."""
+        self.dropped_bytes = 0
+        """Bytes of bad lines, with their ends."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a line that has not ended yet; at most ``LINE_LIMIT``."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> list[CanFrame | Text]:
+        """Frames and other lines completed by ``data``, in order."""
+        if self._rest:
+            data = self._rest + data
+        found: list[CanFrame | Text] = []
+        at = 0
+        for match in _LINE.finditer(data):
+            at = match.end()
+            line, end = match.groups()
+            item = None if self._overlong else self._parse(line)
+            self._overlong = False
+            if item is None:
+                self.bad_lines += 1
+                self.dropped_bytes += len(line)
+                if end == END:
+                    self.dropped_bytes += 1
+            elif line or end == END:
+                found.append(item)
+            if end == REFUSED:
+                found.append(Text(REFUSED))
+        rest = data[at:]
+        if len(rest) > LINE_LIMIT or self._overlong:
+            self._overlong = True
+            self.dropped_bytes += len(rest)
+            rest = b""
+        self._rest = rest
+        return found
+
+    def _parse(self, line: bytes) -> CanFrame | Text | None:
+        """What a whole line means; None when nothing."""
+        if len(line) > LINE_LIMIT:
+            return None
+        line = line.lstrip(b"\n")
+        if _FRAME.fullmatch(line):
+            return self._parse_frame(line)
+        # A letter of a frame alone is a question about it in some dialects; with digits it would have been a frame.
+        if not _TEXT.fullmatch(line) or (len(line) > 1 and line[:1] in b"tTrRx" + _FD_FRAMES):
+            return None
+        return Text(line)
+
+    def _parse_frame(self, line: bytes) -> CanFrame | None:
+        """A frame, when the lengths agree and the id is one."""
+        kind = line[:1]
+        extended = kind in b"TRx"
+        at = 9 if extended else 4
+        size = line[at] - 0x30 if len(line) > at else -1
+        if not 0 <= size <= MAX_DATA_BYTES:
+            return None
+        can_id = int(line[1:at], 16)
+        remote = kind in b"rR"
+        stop = at + 1 + (0 if remote else 2 * size)
+        if len(line) != stop + self._tail_digits or can_id > (EXTENDED_MASK if extended else STANDARD_MASK):
+            return None
+        data = bytes(size) if remote else bytes.fromhex(line[at + 1 : stop].decode("ascii"))
+        return CanFrame(can_id, data, extended, remote)
