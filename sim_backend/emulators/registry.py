@@ -14,6 +14,8 @@ EMULATORS: dict[str, str] = {
     "n100": "sim_backend.emulators.n100:n100",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
     "ublox": "sim_backend.emulators.ublox:ublox",
+    "vesc_can": "sim_backend.emulators.vesc:VescCanEmulator",
+    "vesc_uart": "sim_backend.emulators.vesc:VescUartEmulator",
 }
 """Driver to "module:name". What is named there makes an emulator of the port's name, the device's table, seed and start time."""
 

@@ -103,7 +103,7 @@ def test_every_sensor_comes_at_its_rate_on_its_port(course: Course):
     assert counted == {
         ("gnss", GnssFix): 100,
         ("imu", ImuSample): 3000,
-        ("heading", Heading): 200,
+        ("heading", Heading): 100,
         ("drive", MotorStatus): 500,
         ("truth", GroundTruth): 1000,
     }
@@ -196,7 +196,7 @@ def test_without_noise_the_sensors_agree_with_the_truth(course: Course):
         elif isinstance(message, Heading):
             assert remainder(message.yaw_rad - truth[message.t_ns].yaw_rad, 2 * pi) == pytest.approx(0.0, abs=1e-12)
             compared += 1
-    assert compared > 80
+    assert compared > 50
 
 
 def test_integrated_gyro_and_accelerometer_give_the_motion(course: Course):

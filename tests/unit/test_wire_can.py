@@ -89,6 +89,14 @@ def test_arbitrary_records_do_not_raise_and_what_is_understood_can_be_packed(dat
     assert unpack_all(data) == [frame for record in records for frame in unpack_all(record)]
 
 
+def test_what_a_record_carries_beside_the_frame_is_ignored() -> None:
+    noise = b"\xff\xff\xff" + b"\xee" * 8
+    assert unpack_all(struct.pack("<IB", 0x8000_0901, 2) + noise) == [CanFrame(0x901, b"\xee\xee")]
+    assert unpack_all(struct.pack("<IB", 0xC000_0901, 2) + noise) == [CanFrame(0x901, bytes(2), remote=True)]
+    assert unpack_all(struct.pack("<IB", 0x0000_F901, 0) + noise) == [CanFrame(0x101, b"", extended=False)]
+    assert unpack_all(struct.pack("<IB", 0xA000_0004, 8) + noise) == [CanFrame(4, b"\xee" * 8, extended=False, error=True)]
+
+
 def test_a_record_of_impossible_length_and_a_cut_one_cost_only_themselves() -> None:
     good = CanFrame(0x901, b"12345678")
     bad = pack(good)[:4] + b"\x09" + pack(good)[5:]

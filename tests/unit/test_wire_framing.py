@@ -135,6 +135,16 @@ def test_a_sync_may_repeat_its_first_byte() -> None:
     assert (framer.bad_frames, framer.dropped_bytes) == (2, 2)
 
 
+@pytest.mark.parametrize("sync", [b"[a", b"(*", b"\\x", b"$^.", b"..", b"\n\n", b"|]", b"a\x00"])
+def test_a_sync_may_be_any_bytes(sync: bytes) -> None:
+    """Although they are searched with a regular expression."""
+    framer = Framer([Protocol("any", sync, lambda _buffer, at, end: 5 if end - at >= 5 else INCOMPLETE)])
+    whole = sync.ljust(5, b"-")
+    stream = b"noise" + whole + b"n" + whole + sync[:1] + b"n" + whole
+    assert [each for byte in stream for each in framer.feed(bytes([byte]))] == [("any", whole)] * 3
+    assert framer.dropped_bytes == 8
+
+
 def test_clear_forgets_a_torn_frame() -> None:
     framer = Framer([COUNTED])
     framer.feed(frame(b"torn")[:4])

@@ -4,29 +4,30 @@ Check values over ``b"123456789"`` stand at each CRC; names after Greg Cook's ca
 """
 
 from binascii import crc_hqx
-from itertools import accumulate
 
 Buffer = bytes | bytearray | memoryview
+
+_FLETCHER_BLOCK = 362
+_FLETCHER_BASE = (1 << 24) - 1
+_FLETCHER_MODULUS = _FLETCHER_BASE**2
 
 
 def fletcher8(data: Buffer) -> bytes:
     """The two bytes CK_A, CK_B of UBX and MIP: a = sum of the bytes, b = sum of the sums, both modulo 256.
 
     With the bytes as digits of a number N in base X, N = sum(d_i X^i) = sum(d_i) + (X - 1) sum(i d_i) modulo (X - 1)^2, so that
-    one division of long integers, which runs in C, replaces a loop in Python. X must exceed the sums.
+    one division of long integers, which runs in C, replaces a loop in Python. X exceeds the sums of one block.
     """
-    size = len(data)
-    if size <= 362:
-        lane = 3
-    elif size <= 90_000:
-        lane = 5
-    else:
-        return bytes((sum(data) & 255, sum(accumulate(data)) & 255))
-    digits = bytearray(lane * size)
-    digits[::lane] = data
-    base = (1 << 8 * lane) - 1
-    weighted, total = divmod(int.from_bytes(digits, "little") % (base * base), base)
-    return bytes((total & 255, (size * total - weighted) & 255))
+    total = sums = 0
+    for at in range(0, len(data), _FLETCHER_BLOCK):
+        block = data[at : at + _FLETCHER_BLOCK]
+        size = len(block)
+        digits = bytearray(3 * size)
+        digits[::3] = block
+        weighted, part = divmod(int.from_bytes(digits, "little") % _FLETCHER_MODULUS, _FLETCHER_BASE)
+        sums += size * (total + part) - weighted
+        total += part
+    return bytes((total & 255, sums & 255))
 
 
 def sum8(data: Buffer) -> int:

@@ -61,10 +61,10 @@ class Framer:
         complete is given up, and what it held back is searched.
         """
         rest = self._rest
-        undecided = 0
+        stale_end = 0
         if rest:
             if stale:
-                undecided = len(rest)
+                stale_end = len(rest)
             data = rest + data
         frames: list[tuple[str, bytes]] = []
         by_first, limit = self._by_first, self._limit
@@ -83,7 +83,7 @@ class Framer:
                 if 0 < verdict <= limit:
                     name = candidate
                     break
-                if verdict == 0 and at >= undecided and end - at < limit:
+                if verdict == 0 and at >= stale_end and end - at < limit:
                     break
                 verdict = NO_FRAME
             if verdict > 0:
@@ -118,4 +118,4 @@ def _pattern(protocols: Sequence[Protocol]) -> re.Pattern[bytes]:
     for sync in {protocol.sync for protocol in protocols}:
         places.add(re.escape(sync))
         places.update(re.escape(sync[:length]) + rb"\Z" for length in range(1, len(sync)))
-    return re.compile(b"|".join(sorted(places)), re.DOTALL)
+    return re.compile(b"|".join(sorted(places)))
