@@ -1,0 +1,65 @@
+"""Whole drives on the devices' own protocols: the drivers of the vehicle against emulated devices."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.closed_loop.conftest import Daemon
+from vehicled.log.reader import LogReader
+from vehicled.messages import PortEvent, PortState
+
+Drive = Callable[..., tuple[int, dict[str, Any], str]]
+Start = Callable[..., Daemon]
+
+PATIENT = ("--set", "limits.imu_silence_s=1", "--set", "limits.estimate_silence_s=1", "--set", "sim.command_timeout_s=1")
+
+
+@pytest.mark.parametrize("profile", ["art", "art_vesc"])
+def test_a_course_on_wires_repeats_and_tracks_as_on_messages(drive: Drive, profile: str) -> None:
+    options = ("--profile", profile, "--course", "circle_r5_ccw", "--quiet", "--no-log")
+    status, wires, said = drive(*options, "--link", "wires")
+    again = drive(*options, "--link", "wires")[1]
+    messages = drive(*options)[1]
+    assert status == 0, said
+    assert wires["digest"] == again["digest"]
+    assert wires["cross_track_m"]["mean"] == pytest.approx(messages["cross_track_m"]["mean"], abs=0.015)
+    assert wires["estimate_position_m"]["mean"] < 0.03
+
+
+@pytest.mark.parametrize("profile", ["art", "art_vesc"])
+def test_wall_time_opens_real_ports(start: Start, profile: str) -> None:
+    daemon = start("--profile", profile, "--link", "wires", "--clock", "wall", "--duration", "4", *PATIENT)
+    _, result, said = daemon.end()
+    assert "time limit" in result["why"], said
+    assert result["driven_m"] > 1.0
+    assert result["cross_track_m"]["mean"] < 0.1
+    with LogReader(daemon.log()) as log:
+        opened = [record.message for record in log.messages(PortEvent)]
+    details = {event.port: event.detail for event in opened if event.state is PortState.OPENED}
+    assert "/dev/pts/" in details["gnss"]
+    assert "/dev/pts/" in details["drive"]
+    assert details["operator"] == "simulator link"
+
+
+def test_an_injected_failure_is_named_in_the_result(drive: Drive) -> None:
+    status, result, said = drive("--course", "circle_r5_ccw", "--link", "wires", "--fail", "imu:off@6", "--quiet", "--no-log")
+    assert status == 1
+    assert "IMU" in result["why"]
+    assert "IMU" in said
+
+
+def test_recordings_decode_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from vehicled.cli import main
+
+    golden = Path(__file__).resolve().parents[1] / "golden" / "ublox" / "zed_f9p_rtk.ubx"
+    table = tmp_path / "pvt.csv"
+    assert main(["devices", "decode", str(golden), "--type", "ublox", "--only", "NAV-PVT", "--csv", str(table)]) == 0
+    shown = capsys.readouterr().out
+    assert "NAV-PVT" in shown
+    lines = table.read_text().splitlines()
+    assert len(lines) == 11
+    assert "carrier" in lines[0] or "flags" in lines[0]
+    assert main(["devices", "decode", str(golden), "--type", "mip"]) == 1
+    assert "another device's" in capsys.readouterr().err
