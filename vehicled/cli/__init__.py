@@ -78,6 +78,12 @@ def _parser() -> ArgumentParser:
     courses = commands.add_parser("courses", help="list the courses")
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
+    doctor = commands.add_parser("doctor", help="ports of this machine, what answers on them, and what is missing")
+    doctor.add_argument(
+        "--probe", action="store_true", help="listen on every serial port to find out what speaks there; sends nothing"
+    )
+    doctor.set_defaults(run="vehicled.cli.doctor:doctor")
+
     devices = commands.add_parser("devices", help="record a port, decode a recording").add_subparsers(
         dest="devices_command", metavar="COMMAND", required=True
     )

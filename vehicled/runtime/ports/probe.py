@@ -1,0 +1,85 @@
+"""Who speaks on a port: listens at the usual line rates and tries every decoder on what was heard. Sends nothing."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import anyio
+from msgspec import Struct
+
+from vehicled.messages import PortState
+from vehicled.runtime.ports.factory import make_port
+
+BAUDS = (115_200, 921_600, 460_800, 38_400, 9_600, 230_400, 250_000)
+"""Line rates of the devices that have a driver, the commonest first."""
+ENOUGH = 3
+"""Messages that prove a decoder right: check sums are short, and noise passes one now and then."""
+
+Decoder = Callable[[bytes], Iterable[tuple[str, object]]]
+
+
+class Answer(Struct, frozen=True):
+    """What was heard on a port."""
+
+    baud: int
+    bytes: int
+    driver: str = ""
+    """Name of the decoder that understood it; empty when none did."""
+    messages: tuple[tuple[str, float], ...] = ()
+    """Rate (Hz) of each kind of message."""
+    gap_p99_ms: float = 0.0
+    """Time between arrivals that 99 % keep below: what a slow adapter or a busy system adds."""
+    trouble: str = ""
+    """Why the port could not be listened to."""
+
+
+class _Ear:
+    """Host of one port."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.arrivals_ns: list[int] = []
+        self.trouble = ""
+
+    def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
+        self.trouble = "" if state is PortState.OPENED else detail
+
+    def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
+        self.data += data
+        self.arrivals_ns.append(t_rx_ns)
+
+
+async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2, bauds: Sequence[int] = BAUDS) -> Answer:
+    """Listen at each line rate until a decoder understands. Never raises for trouble with the device."""
+    best = Answer(0, 0)
+    for baud in bauds:
+        ear = _Ear()
+        port = make_port("probed", f"{url}?baud={baud}")
+        begin_ns = time.monotonic_ns()
+        with anyio.move_on_after(seconds):
+            await port.serve(ear)
+        await port.aclose()
+        if ear.trouble:
+            return Answer(baud, 0, trouble=ear.trouble)
+        elapsed_s = (time.monotonic_ns() - begin_ns) * 1e-9
+        answer = judge(bytes(ear.data), ear.arrivals_ns, baud, elapsed_s, decoders)
+        if answer.driver:
+            return answer
+        if answer.bytes > best.bytes:
+            best = answer
+    return best
+
+
+def judge(data: bytes, arrivals_ns: Sequence[int], baud: int, elapsed_s: float, decoders: Mapping[str, Decoder]) -> Answer:
+    """The decoder that understands most of it, if any does."""
+    counts: Counter[str] = Counter()
+    driver = ""
+    for name, decode in decoders.items():
+        found = Counter(kind for kind, _ in decode(data))
+        if found.total() >= ENOUGH and found.total() > counts.total():
+            driver, counts = name, found
+    gaps = sorted(later - sooner for sooner, later in pairwise(arrivals_ns))
+    gap_ns = gaps[min(len(gaps) - 1, len(gaps) * 99 // 100)] if gaps else 0
+    rates = tuple((kind, count / elapsed_s) for kind, count in counts.most_common())
+    return Answer(baud, len(data), driver, rates, gap_ns * 1e-6)
