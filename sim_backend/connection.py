@@ -189,7 +189,7 @@ class Peer:
             raise LinkError(f"the link to the daemon broke: {error.strerror}") from error
         if not data:
             raise LinkError("the daemon closed the link without a goodbye")
-        return list(self._decoder.feed(data))
+        return self._decoder.feed(data)
 
     def _read_last(self, error: OSError) -> list[Frame]:
         if self._backlog:
@@ -202,7 +202,7 @@ class Peer:
             data = b""
         if not data:
             raise LinkError(f"the link to the daemon broke: {error.strerror}") from error
-        return list(self._decoder.feed(data))
+        return self._decoder.feed(data)
 
 
 class Goodbye(Exception):  # noqa: N818 - not an error: the orderly end of a run, raised from wherever it is read

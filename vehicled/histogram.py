@@ -1,7 +1,6 @@
 """Histograms of durations in constant memory: logarithmic bins, sixteen to the octave, exact below 32 ns."""
 
 from collections.abc import Sequence
-from math import sqrt
 
 _SUB_BITS = 4
 _SUB = 1 << _SUB_BITS
@@ -27,27 +26,20 @@ def lower_edge_ns(index: int) -> int:
 
 
 class Histogram:
-    """Counts of durations in ns, with exact number, sum, sum of squares and extremes. Relative bin width at most 1/16."""
+    """Counts of durations in ns, with exact mean and largest. Relative bin width at most 1/16."""
 
-    __slots__ = ("counts", "max_ns", "min_ns", "n", "sum_ns", "sum_squares")
+    __slots__ = ("counts", "max_ns", "sum_ns")
 
     def __init__(self) -> None:
         self.counts = [0] * BINS
-        self.n = 0
         self.sum_ns = 0
-        self.sum_squares = 0
-        self.min_ns = 2**63 - 1
         self.max_ns = -(2**63)
 
     def add(self, value_ns: int) -> None:
-        """Count one duration."""
-        self.n += 1
+        """Count one duration. Runs several times for every release: nothing that can be worked out later is kept here."""
         self.sum_ns += value_ns
-        self.sum_squares += value_ns * value_ns
         if value_ns > self.max_ns:
             self.max_ns = value_ns
-        if value_ns < self.min_ns:
-            self.min_ns = value_ns
         if value_ns < _EXACT:
             self.counts[value_ns if value_ns > 0 else 0] += 1
         else:
@@ -55,21 +47,20 @@ class Histogram:
             self.counts[(shift << _SUB_BITS) + (value_ns >> shift)] += 1
 
     @property
-    def mean_ns(self) -> float:
-        """Mean; 0 when nothing was counted."""
-        return self.sum_ns / self.n if self.n else 0.0
+    def n(self) -> int:
+        """Durations counted."""
+        return sum(self.counts)
 
     @property
-    def sigma_ns(self) -> float:
-        """Standard deviation of the population."""
-        if not self.n:
-            return 0.0
-        # Integers until the last division: no cancellation for long runs of nearly equal values.
-        return sqrt(max(0, self.n * self.sum_squares - self.sum_ns * self.sum_ns)) / self.n
+    def mean_ns(self) -> float:
+        """Mean; 0 when nothing was counted."""
+        n = self.n
+        return self.sum_ns / n if n else 0.0
 
     def quantiles_ns(self, shares: Sequence[float]) -> list[int]:
-        """Values below which the given shares lie, to the width of a bin, never beyond the true extremes."""
-        if not self.n:
+        """Values below which the given shares lie, to the width of a bin, never beyond the largest."""
+        n = self.n
+        if not n:
             return [0] * len(shares)
         wanted = sorted(range(len(shares)), key=lambda i: shares[i])
         result = [self.max_ns] * len(shares)
@@ -78,9 +69,9 @@ class Histogram:
             if not count:
                 continue
             seen += count
-            while at < len(wanted) and seen >= shares[wanted[at]] * self.n:
+            while at < len(wanted) and seen >= shares[wanted[at]] * n:
                 middle = (lower_edge_ns(index) + lower_edge_ns(index + 1) - 1) // 2
-                result[wanted[at]] = min(max(middle, self.min_ns), self.max_ns)
+                result[wanted[at]] = min(middle, self.max_ns)
                 at += 1
             if at == len(wanted):
                 break

@@ -32,7 +32,7 @@ class Router:
 
     def __init__(self) -> None:
         self._log: Callable[[Message, int], None] = NullSink().record
-        self._taps: dict[type[Message], tuple[Callable[[Message, int], None], ...]] = {}
+        self._taps: dict[type[Message], list[Callable[[Message, int], None]]] = {}
 
     def log_to(self, log: Sink) -> None:
         """Send every record from now on to this log."""
@@ -41,13 +41,15 @@ class Router:
     def tap(self, types: Iterable[type[Message]], record: Callable[[Message, int], None]) -> None:
         """Call ``record`` too for messages of these types. It must neither block nor raise."""
         for kind in types:
-            self._taps[kind] = (*self._taps.get(kind, ()), record)
+            self._taps.setdefault(kind, []).append(record)
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Pass the record on."""
         self._log(message, log_time_ns)
-        for record in self._taps.get(type(message), ()):
-            record(message, log_time_ns)
+        kind = type(message)
+        if kind in self._taps:
+            for record in self._taps[kind]:
+                record(message, log_time_ns)
 
 
 class Digest:

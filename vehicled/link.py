@@ -20,7 +20,6 @@ clocks; the simulator stamps in the daemon's clock, found by SYNC (smallest roun
 """
 
 import struct
-from collections.abc import Iterator
 from enum import IntEnum
 
 import msgspec
@@ -112,27 +111,35 @@ def decode_hello(payload: bytes) -> Hello:
 
 
 class Decoder:
-    """Incremental decoder: feed bytes cut anywhere, iterate the whole frames they complete."""
+    """Incremental decoder: feed bytes cut anywhere, get the whole frames they complete."""
 
     def __init__(self) -> None:
         self._rest = b""
+        self._broken = ""
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """Frames completed by ``data``. Raises :class:`LinkError` on an impossible length or kind: the stream is then lost."""
+    def feed(self, data: bytes) -> list[Frame]:
+        """Frames completed by ``data``.
+
+        An impossible length or kind means that the stream is lost: raises :class:`LinkError`, once the frames before it have been
+        given out.
+        """
+        if self._broken:
+            raise LinkError(self._broken)
         if self._rest:
             data = self._rest + data
+        frames: list[Frame] = []
         at, end = 0, len(data)
         while end - at >= _HEAD.size:
             length, kind, port, t_ns = _HEAD.unpack_from(data, at)
-            if not _HEAD_AFTER_LENGTH <= length <= MAX_FRAME_BYTES or kind not in _KINDS:
-                self._rest = b""
-                raise LinkError(f"not a frame of the simulator link: length {length}, kind {kind}")
+            if kind not in _KINDS or not _HEAD_AFTER_LENGTH <= length <= MAX_FRAME_BYTES:
+                self._broken = f"not a frame of the simulator link: length {length}, kind {kind}"
+                if not frames:
+                    raise LinkError(self._broken)
+                break
             stop = at + 4 + length
             if stop > end:
                 break
-            payload = data[at + _HEAD.size : stop]
+            frames.append((_KINDS[kind], port, t_ns, data[at + _HEAD.size : stop]))
             at = stop
-            # The rest is kept before yielding, so that a consumer that stops early loses nothing.
-            self._rest = data[at:] if at < end else b""
-            yield _KINDS[kind], port, t_ns, payload
         self._rest = data[at:] if at else data
+        return frames

@@ -42,8 +42,9 @@ def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str
     assert "the brake was commanded" in result["why"]
 
 
-def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: Start) -> None:
-    daemon = start(*PATIENT)
+@pytest.mark.parametrize("clock", ["wall", "lockstep"])
+def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: Start, clock: str) -> None:
+    daemon = start(*PATIENT, "--clock", clock, "--link-timeout", "0.6")
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
     os.kill(pid, signal.SIGSTOP)

@@ -121,8 +121,9 @@ def drive(
     written; from then on everything is an :class:`Ending`.
     """
     link = Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S)
-    sock.settimeout(plan.link_timeout_s)
     lockstep = plan.clock == "lockstep"
+    if lockstep:
+        link.block(plan.link_timeout_s)
     started_ns = link.hello.start_ns if lockstep else time.monotonic_ns()
     witness = None if lockstep else WallWitness(HOLDERS)
     stopwatch = declared_stopwatch(plan.wiring) if lockstep else WallStopwatch()

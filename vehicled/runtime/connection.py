@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,6 +56,7 @@ class Link:
         self.sock = sock
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
+        self._patience_s = 0.0
         sock.settimeout(timeout_s)
         kind, _, _, payload = self._first_frame()
         if kind is Kind.BYE:
@@ -86,14 +88,27 @@ class Link:
         try:
             data = self.sock.recv(RECEIVE_BYTES)
         except TimeoutError:
-            raise LinkClosedError(f"the simulator has been silent for {self.sock.gettimeout():.1f} s") from None
+            raise LinkClosedError("the simulator does not answer") from None
         except BlockingIOError:
+            if self._patience_s > 0.0:
+                raise LinkClosedError(f"the simulator has been silent for {self._patience_s:.1f} s") from None
             return []
         except OSError as error:
             raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
         if not data:
             raise LinkClosedError("the simulator is gone (end of stream)")
-        return list(self._decoder.feed(data))
+        return self._decoder.feed(data)
+
+    def block(self, patience_s: float) -> None:
+        """From now on wait in reads and writes, up to ``patience_s``; for lockstep.
+
+        The kernel keeps the time: a time-out of Python's own would ask it twice for every read and every write.
+        """
+        self._patience_s = patience_s
+        self.sock.setblocking(True)
+        limit = struct.pack("@ll", int(patience_s), int(patience_s % 1.0 * 1e6))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self.sock.setsockopt(socket.SOL_SOCKET, option, limit)
 
     def send(self, data: bytes) -> None:
         """Write everything. Raises :class:`LinkClosedError` when the peer cannot take it."""
