@@ -65,7 +65,7 @@ check-pytest: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest --quiet
 
 .PHONY: bench
-bench: $(VENV)/dev.stamp ## Measure lateness, lockstep speed, executive and log on this machine
+bench: $(VENV)/dev.stamp ## Measure lateness, executive, lockstep, log and codecs on this machine
 	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \

@@ -33,7 +33,7 @@ from drivers.vesc.codec import (
     fault_name,
 )
 from drivers.vesc.episodes import Episodes
-from drivers.vesc.params import VescParams, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
+from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.ports import Action, Send
@@ -168,9 +168,9 @@ class VescCore(ABC):
         elif self.refusal:
             self._episodes.start("vesc_drive_refused", Reaction.BRAKE, f"not driven: {self.refusal}", now_ns)
             throttle, brake = 0.0, 1.0
-        self._commanded_ns = now_ns
-        if self._commanding_since_ns is None:
+        if self._commanding_since_ns is None or now_ns - self._commanded_ns > self._pause_ns():
             self._commanding_since_ns = now_ns
+        self._commanded_ns = now_ns
         self._send(throttle, brake, now_ns)
 
     def next_due_ns(self) -> int:
@@ -309,7 +309,7 @@ class VescCore(ABC):
 
     def _on_status_bits(self, status: int, now_ns: int) -> None:
         since, last = self._commanding_since_ns, self._commanded_ns
-        commanded = since is not None and now_ns - since > DIAGNOSE_NS and now_ns - last < self._silence_ns
+        commanded = since is not None and now_ns - since > DIAGNOSE_NS and now_ns - last <= self._pause_ns()
         if status & TIMED_OUT and commanded:
             reason = "the controller has timed out although commands are sent: they do not reach it"
             if self._episodes.start("vesc_timed_out", Reaction.BRAKE, reason, now_ns):
@@ -320,6 +320,12 @@ class VescCore(ABC):
             self._episodes.end("vesc_kill_switch", now_ns)
         elif self._episodes.start("vesc_kill_switch", Reaction.DISABLE, "the kill switch at the controller is on", now_ns):
             self._lock = "the kill switch was on; disarm, then arm again"
+
+    def _pause_ns(self) -> int:
+        """Commands further apart may let the controller time out rightly. Less than its time-out: frames travel unevenly."""
+        conf = self._setup.conf
+        timeout_ms = conf.timeout_ms if isinstance(conf, AppConf) else self._params.timeout_ms
+        return timeout_ms * 750_000
 
     def _on_motion(self, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool) -> None:
         t_ns = t_rx_ns - self._latency_ns
@@ -333,7 +339,7 @@ class VescCore(ABC):
                     current_a,
                     self._recall("current", t_rx_ns),
                     self._recall("voltage", t_rx_ns),
-                    duty,
+                    forward(params) * duty,
                     kelvin(self._recall("fet", t_rx_ns)),
                     kelvin(self._recall("motor", t_rx_ns), motor=True),
                     self._fault_code,

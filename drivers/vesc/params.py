@@ -73,6 +73,11 @@ class UartParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     poll_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 50.0
 
 
+def forward(params: VescParams) -> float:
+    """Sign of the electrical speed and of the duty when driving forwards: 1 or -1."""
+    return 1.0 if params.erpm_per_mps > 0.0 else -1.0
+
+
 def motor_setpoint(params: VescParams, throttle: float, brake: float) -> Setpoint:
     """The one motor command for a throttle and a brake of 0 to 1; the brake wins. Every input gives a frame: silence is no command.
 
@@ -82,12 +87,11 @@ def motor_setpoint(params: VescParams, throttle: float, brake: float) -> Setpoin
         return Setpoint(Comm.SET_CURRENT_BRAKE, brake * params.max_brake_current_a)
     if throttle <= 0.0:
         return Setpoint(Comm.SET_CURRENT, 0.0)
-    forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
     match params.control:
         case "duty":
-            return Setpoint(Comm.SET_DUTY, forward * throttle * params.max_duty)
+            return Setpoint(Comm.SET_DUTY, forward(params) * throttle * params.max_duty)
         case "current":
-            return Setpoint(Comm.SET_CURRENT, forward * throttle * params.max_current_a)
+            return Setpoint(Comm.SET_CURRENT, forward(params) * throttle * params.max_current_a)
         case "speed":
             return Setpoint(Comm.SET_RPM, throttle * params.max_speed_mps * params.erpm_per_mps + params.erpm_offset)
 
@@ -104,8 +108,8 @@ def speed_mps(params: VescParams, erpm: float) -> float:
 
 
 def motor_radps(params: VescParams, erpm: float) -> float:
-    """Mechanical speed of the motor shaft."""
-    return erpm / params.pole_pairs * pi / 30.0
+    """Mechanical speed of the motor shaft, positive when driving forwards."""
+    return forward(params) * erpm / params.pole_pairs * pi / 30.0
 
 
 def kelvin(celsius: float, *, motor: bool = False) -> float:

@@ -184,6 +184,7 @@ class SerialLine:
         self._up_free_ns = self._down_free_ns = now_ns
         self._device.restart(now_ns)
         self._send(self._device.take_tx(), now_ns)
+        self._commands += self._device.take_commands()
 
     @property
     def kinds(self) -> Mapping[str, float]:

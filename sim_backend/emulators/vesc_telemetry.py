@@ -79,10 +79,10 @@ class Telemetry:
     """Takes the samples of the sensor model, gives out what GET_VALUES and the STATUS frames say."""
 
     def __init__(self, params: Calibration, controller_id: int) -> None:
-        self._forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
-        self._erpm_per_radps = self._forward * params.pole_pairs * 30.0 / pi
+        forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
+        self._erpm_per_radps = forward * params.pole_pairs * 30.0 / pi
         # Full drive of the twin is the largest duty that the driver asks for.
-        self._duty_per_share = self._forward * params.max_duty
+        self._duty_per_share = forward * params.max_duty
         self._controller_id = controller_id
         self.restart()
 
@@ -105,7 +105,8 @@ class Telemetry:
         if isfinite(sample.duty):
             self.duty = sample.duty * self._duty_per_share
         if isfinite(sample.motor_current_a):
-            self._motor_current.add(self._forward * sample.motor_current_a)
+            # Its sign says whether the motor draws or generates, not which way it pulls.
+            self._motor_current.add(sample.motor_current_a)
         if isfinite(sample.input_current_a):
             self._input_current.add(sample.input_current_a)
         if isfinite(sample.input_voltage_v):

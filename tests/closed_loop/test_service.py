@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.closed_loop.conftest import ROOT
 
+VEHICLED = [sys.executable, "-m", "vehicled"]
 PATIENT = ["--set", "limits.imu_silence_s=1", "--set", "limits.estimate_silence_s=1"]
 
 
@@ -19,7 +20,7 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
         manager.bind(str(notify))
         manager.settimeout(20)
         simulator = subprocess.Popen(
-            [sys.executable, "-m", "vehicled", "simulator", "--listen", f"unix:{link}", "--course", "circle_r5_ccw"],
+            [*VEHICLED, "simulator", "--listen", f"unix:{link}", "--course", "circle_r5_ccw"],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
         )
@@ -27,19 +28,7 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
         while not link.exists() and time.monotonic() < end:
             time.sleep(0.02)
         daemon = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "vehicled",
-                "run",
-                "--connect",
-                f"unix:{link}",
-                "--course",
-                "circle_r5_ccw",
-                "--log",
-                str(tmp_path),
-            ]
-            + PATIENT,
+            [*VEHICLED, "run", "--connect", f"unix:{link}", "--course", "circle_r5_ccw", "--log", str(tmp_path), *PATIENT],
             cwd=ROOT,
             env={**os.environ, "NOTIFY_SOCKET": str(notify), "WATCHDOG_USEC": "1000000"},
             stderr=subprocess.PIPE,

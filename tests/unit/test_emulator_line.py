@@ -20,6 +20,7 @@ class Echo:
         self.heard: list[tuple[int, bytes]] = []
         self.restarts = 0
         self._tx: list[bytes] = []
+        self._commands: list[DriveCommand] = []
 
     def on_message(self, message: Message, now_ns: int) -> None:
         assert isinstance(message, Event)
@@ -37,13 +38,15 @@ class Echo:
 
     def restart(self, now_ns: int) -> None:
         self.restarts += 1
+        self._commands.append(DriveCommand(now_ns, 0.0, 0.0, 0.0))
 
     def take_tx(self) -> Sequence[bytes]:
         tx, self._tx = self._tx, []
         return tx
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        return ()
+        commands, self._commands = self._commands, []
+        return commands
 
 
 def event(t_ns: int, text: str) -> Event:
@@ -173,6 +176,13 @@ def test_a_restart_forgets_what_was_on_its_way_to_the_device() -> None:
     assert device.restarts == 1
     assert device.heard == []
     assert b"".join(data for _, data in got) == b"later"
+
+
+def test_what_the_device_does_to_the_actuators_at_a_restart_is_known_at_once() -> None:
+    emulator = line(Echo(9600))
+    emulator.restart(START + 10 * MS)
+    assert emulator.take_commands() == [DriveCommand(START + 10 * MS, 0.0, 0.0, 0.0)]
+    assert emulator.take_commands() == ()
 
 
 @pytest.mark.parametrize(

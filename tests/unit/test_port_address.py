@@ -17,6 +17,7 @@ from vehicled.runtime.ports.address import (
     note,
     parse,
 )
+from vehicled.wire.slcan import BITRATES, opening
 
 BY_ID = "/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver-if00"
 
@@ -82,6 +83,18 @@ def test_refused_with_place_and_cure(url, words):
     assert repr(url) in str(caught.value)
     with pytest.raises(AddressError):
         make_port("gnss", url)
+
+
+@pytest.mark.parametrize("bitrate", BITRATES)
+def test_adapters_have_the_bitrates_that_they_have_a_command_for(bitrate):
+    assert parse(f"can:slcan:/dev/ttyACM0?bitrate={bitrate}") == SlcanAddress(path="/dev/ttyACM0", bitrate=bitrate)
+    assert BITRATES[bitrate] in opening(bitrate)
+
+
+def test_the_seventh_bitrate_is_800_kbit_and_not_750():
+    assert opening(800_000) == b"\rC\rS7\rO\r"
+    with pytest.raises(AddressError, match="800000"):
+        parse("can:slcan:/dev/ttyACM0?bitrate=750000")
 
 
 @given(

@@ -501,6 +501,44 @@ def test_its_own_time_out_and_kill_switch_are_told(wire) -> None:
 
 
 @each_wire
+@pytest.mark.parametrize("pause_ms", [60, 160, 300])
+def test_its_time_out_after_a_pause_of_ours_is_no_fault(wire, pause_ms) -> None:
+    """The daemon stalled for longer than the controller's time-out; the first answers are from before the next command."""
+    bench = Bench(wire, silence_s=0.5)
+    bench.conf = AppConf(**{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"timeout_ms": pause_ms // 20 * 10})
+    bench.open().run(300, STANDBY)
+    bench.run(1500, command(throttle=0.5))
+    bench.now += pause_ms * MS
+    late = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT})
+    bench.reply(encode_comm(late, Layout.STATUS))
+    bench.device.on_command(command(throttle=0.5), bench.now)
+    bench.collect()
+    bench.reply(encode_comm(late, Layout.STATUS))
+    bench.run(1500, command(throttle=0.5))
+    assert bench.faults() == []
+    assert bench.motor()[-1] == (DUTY[wire], 0.1)
+    # Commands that go on without reaching it are told all the same.
+    bench.values = late
+    bench.run(300, command(throttle=0.5))
+    assert bench.faults()[0] == "vesc_timed_out"
+
+
+@each_wire
+def test_a_pause_is_measured_by_the_profile_where_the_time_out_cannot_be_read(wire) -> None:
+    bench = Bench(wire, silence_s=0.5, timeout_ms=100, accept_unreadable_timeout=True)
+    bench.version = FwVersion(6, 99, "60_MK6", bytes(12), 1, 0, 0)
+    bench.open().run(1500, STANDBY)
+    bench.now += 110 * MS
+    bench.device.on_command(STANDBY, bench.now)
+    bench.collect()
+    bench.values = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT})
+    bench.run(900, STANDBY)
+    assert bench.faults() == []
+    bench.run(400, STANDBY)
+    assert bench.faults() == ["vesc_timed_out"]
+
+
+@each_wire
 def test_silence_stops_and_disarms_and_asks_again(wire) -> None:
     bench = armed(wire)
     bench.run(100, command(throttle=0.5))
@@ -725,6 +763,24 @@ def test_a_motor_that_runs_backwards_gets_negative_current() -> None:
     bench = armed(control="current", erpm_per_mps=-4614.0)
     bench.run(10, command(throttle=0.5))
     assert bench.motor()[-1] == (Can.SET_CURRENT, -10.0)
+
+
+@each_wire
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_motor_status_is_positive_forwards_whichever_way_the_motor_turns(wire, sign) -> None:
+    bench = armed(wire, erpm_per_mps=sign * 4614.0)
+    before = len(bench.messages)
+    # The current is that which the motor draws: its sign does not tell the direction.
+    if wire == "can":
+        bench.deliver(pack(encode_can(Status(1, sign * 9228.0, 3.0, sign * 0.2))))
+    else:
+        fields = {"erpm": sign * 9228.0, "duty": sign * 0.2, "motor_current_a": 3.0}
+        bench.reply(encode_comm(Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | fields), Layout.STATUS))
+    motor, wheel = bench.messages[before:]
+    assert isinstance(motor, MotorStatus)
+    assert isinstance(wheel, WheelSpeed)
+    assert motor.motor_speed_radps == pytest.approx(9228.0 / 2 * 3.141592653589793 / 30)
+    assert (motor.motor_current_a, motor.duty, wheel.speed_mps) == (3.0, 0.2, 2.0)
 
 
 @each_wire
