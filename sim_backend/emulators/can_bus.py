@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand, Transmission
+from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.outbox import Outbox
 from vehicled.messages import Message
 from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
 
@@ -64,10 +65,11 @@ class CanNode(Protocol):
         ...
 
 
-class CanBus:
+class CanBus(Outbox):
     """An emulator made of a node and the bus to it. Each frame reaches the daemon as a record of its own, at its last bit."""
 
     def __init__(self, node: CanNode, start_ns: int, bitrate: int = BITRATE) -> None:
+        super().__init__()
         self._node = node
         self._bitrate = bitrate
         self._events: list[tuple[int, int, int, Any]] = []
@@ -75,8 +77,6 @@ class CanBus:
         self._now_ns = self._free_ns = start_ns
         self._rest = b""
         self._off = False
-        self._tx: list[Transmission] = []
-        self._commands: list[DriveCommand] = []
         self.lost_frames = 0
         """Frames that found no time on the bus, or no bus."""
 
@@ -134,20 +134,6 @@ class CanBus:
                 t_ns = self._now_ns = max(node_ns, self._now_ns)
                 node.on_time(t_ns)
             self._collect(t_ns)
-
-    def take_tx(self) -> Sequence[Transmission]:
-        """Frames that came through, each at its end."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
-
-    def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands understood by the node."""
-        if not self._commands:
-            return ()
-        commands, self._commands = self._commands, []
-        return commands
 
     # ---------------------------------------------------------------- what goes wrong on purpose
 

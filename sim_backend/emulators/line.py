@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand, Transmission
+from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.outbox import Outbox
 from sim_backend.sensors.noise import BLOCK, stream
 from vehicled.messages import Message
 
@@ -75,7 +76,7 @@ def baud_of(port: str) -> int:
     return int(found[1]) if found else _OPENED_BAUD
 
 
-class SerialLine:
+class SerialLine(Outbox):
     """An emulator made of a device and the line to it: first in, first out, one byte after the other, in both directions.
 
     Bytes reach the daemon in pieces of random length, each at the time of its last byte. While the two ends differ in their line
@@ -86,6 +87,7 @@ class SerialLine:
         self, device: LineDevice, port: str, seed: int, start_ns: int, *, host_baud: int = 0, buffer_bytes: int = BUFFER_BYTES
     ) -> None:
         """``host_baud`` is the rate that the daemon opens the port with; 0 is not known, and then it fits until it is set."""
+        super().__init__()
         self._device = device
         self._buffer_bytes = buffer_bytes
         self._opened_baud = host_baud
@@ -94,8 +96,6 @@ class SerialLine:
         self._events: list[tuple[int, int, int, Any]] = []
         self._queued = 0
         self._now_ns = self._up_free_ns = self._down_free_ns = start_ns
-        self._tx: list[Transmission] = []
-        self._commands: list[DriveCommand] = []
         self._cuts = stream(seed, f"{port}/cuts")
         self._noise = stream(seed, f"{port}/noise")
         self._lengths: list[int] = []
@@ -159,20 +159,6 @@ class SerialLine:
                 device.on_time(t_ns)
             self._send(device.take_tx(), t_ns)
             self._commands += device.take_commands()
-
-    def take_tx(self) -> Sequence[Transmission]:
-        """Pieces of what the device sent, each with the arrival of its last byte."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
-
-    def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands understood by the device."""
-        if not self._commands:
-            return ()
-        commands, self._commands = self._commands, []
-        return commands
 
     # ---------------------------------------------------------------- what goes wrong on purpose
 

@@ -1,20 +1,18 @@
 """A device that speaks our own messages: what every device is on the message link."""
 
-from collections.abc import Sequence
-
 from drivers.msglink.codec import Decoder, encode
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand, Transmission
+from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.outbox import Outbox
 from vehicled.messages import ActuatorCommand, Message
 
 
-class MsgLinkEmulator:
+class MsgLinkEmulator(Outbox):
     """Sends messages as they are, without delay; an actuator understands commands."""
 
     def __init__(self, *, actuator: bool) -> None:
+        super().__init__()
         self._actuator = actuator
         self._decoder = Decoder()
-        self._tx: list[Transmission] = []
-        self._commands: list[DriveCommand] = []
         self.unexpected = 0
         """Messages of the daemon that mean nothing to a device."""
 
@@ -44,17 +42,3 @@ class MsgLinkEmulator:
 
     def on_time(self, now_ns: int) -> None:
         """Nothing to do."""
-
-    def take_tx(self) -> Sequence[Transmission]:
-        """Messages as bytes."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
-
-    def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands understood."""
-        if not self._commands:
-            return ()
-        commands, self._commands = self._commands, []
-        return commands
