@@ -127,8 +127,8 @@ class Peer:
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
 
-    def greet(self, ports: list[str], identity: str, urls: dict[str, str] | None = None) -> Hello:
-        """Exchange greetings and return the daemon's. ``urls``: real ports on offer. Raises :class:`vehicled.link.LinkError`."""
+    def greet(self, ports: list[str], identity: str, world: dict[str, str], urls: dict[str, str] | None = None) -> Hello:
+        """Exchange greetings and return the daemon's. Raises :class:`vehicled.link.LinkError`. See :class:`vehicled.link.Hello`."""
         hello = Hello(
             role="simulator",
             clock="lockstep",
@@ -137,6 +137,7 @@ class Peer:
             start_ns=START_NS,
             boot_id=boot_id(),
             identity=identity,
+            world=world,
         )
         self.send(encode_hello(hello))
         while not self._backlog:

@@ -63,8 +63,10 @@ def _ptys(profile: Profile) -> Ptys:
 def _run(
     peer: Peer, profile: Profile, course: Course, seed: int, wires: bool, failures: Sequence[Failure], ptys: Ptys | None
 ) -> str:
-    twin = f"profile {profile.name}, plant {profile.sim.plant}, course {course.name}, seed {seed}"
-    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}, {twin}", ptys.urls if ptys is not None else None)
+    link = "wires" if wires else "messages"
+    twin = {"profile": profile.name, "plant": profile.sim.plant, "course": course.name, "seed": str(seed), "link": link}
+    urls = ptys.urls if ptys is not None else None
+    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
     if hello.clock == "lockstep":
         world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures)
         _settle()

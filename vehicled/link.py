@@ -65,7 +65,9 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str = ""
     """Machine and boot; equal ones share their monotonic clock."""
     identity: str = ""
-    """What the simulator is: name, version, course, seed."""
+    """What the simulator is: name and version."""
+    world: dict[str, str] = {}
+    """What it simulates: ``profile``, ``course``, ``seed``, ``link``. The daemon refuses another world than its own."""
 
 
 Frame = tuple[Kind, int, int, bytes]

@@ -106,6 +106,24 @@ def test_wall_time_runs_on_either_backend(start: Start, backend: str) -> None:
     assert result["cross_track_m"]["mean"] < 0.1
 
 
+def test_a_simulator_of_another_world_is_refused(start: Start, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path / 'link'}"
+    simulator = subprocess.Popen(
+        [sys.executable, "-m", "vehicled", "simulator", "--listen", address, "--course", "straight_20m"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert simulator.stdout is not None
+        assert b"listening" in simulator.stdout.readline()
+        status, _, said = start("--connect", address, "--course", "circle_r5_ccw").end()
+        assert status == 2
+        assert "straight_20m" in said
+    finally:
+        simulator.kill()
+        simulator.communicate()
+
+
 @pytest.mark.parametrize("clock", ["wall", "lockstep"])
 def test_a_simulator_on_another_machine(start: Start, clock: str) -> None:
     with socket.socket() as probe:

@@ -138,7 +138,7 @@ def test_lockstep_grants_what_is_asked_and_repeats_bit_for_bit():
             digests.append(digest)
             assert ended(process) == (0, "")
             assert daemon.hello is not None
-            assert "art" in daemon.hello.identity
+            assert daemon.hello.world["profile"] == "art"
             assert f"seed {seed}" in daemon.hello.identity
         assert truth[-1].t_ns == 4_000_000_000
         assert truth[-1].speed_mps > 0.5

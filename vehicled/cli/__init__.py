@@ -1,7 +1,10 @@
 """The command line: ``vehicled <command>``. Imports are lazy, because starting fast is part of being pleasant."""
 
+import errno
 import os
+import signal
 import sys
+import threading
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
@@ -13,6 +16,11 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 USAGE_STATUS = 2
 """Exit status for input that cannot be used."""
 
+_EXIT_STATUS = (
+    "Exit status: 0 the course was driven to its end; 1 it was not, for any reason, a reached --duration included; "
+    "2 the arguments cannot be used; 130 interrupted."
+)
+
 
 def _parser() -> ArgumentParser:
     from vehicled import __version__
@@ -22,12 +30,12 @@ def _parser() -> ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     sim = commands.add_parser(
-        "sim", help="drive a course in simulation", description="Drive a course against the simulator process."
+        "sim", help="drive a course in simulation", description="Drive a course against the simulator process.", epilog=_EXIT_STATUS
     )
     _profile_arguments(sim)
     sim.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
     sim.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
-    sim.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    sim.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
     sim.add_argument("--clock", choices=("lockstep", "wall"), default="lockstep", help="who owns time (default lockstep)")
     sim.add_argument("--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)")
     sim.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
@@ -39,7 +47,7 @@ def _parser() -> ArgumentParser:
         action="append",
         default=[],
         metavar="FAILURE",
-        help="break a device: port:kind[=value]@start[+duration] in seconds, such as gnss:stuck@20+5; repeatable",
+        help="break a device: port:kind[=value]@start[+duration] in seconds (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
     )
     sim.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
     sim.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 5 lockstep, 0.5 wall)")
@@ -63,7 +71,11 @@ def _parser() -> ArgumentParser:
 
     simulator = commands.add_parser("simulator", help="run the simulator for a daemon on another machine")
     _profile_arguments(simulator)
-    simulator.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    simulator.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    simulator.add_argument(
+        "--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)"
+    )
+    simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="break a device, as in vehicled sim")
     simulator.add_argument("--listen", metavar="URL", required=True, help="unix:PATH or tcp:HOST:PORT")
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
@@ -112,7 +124,7 @@ def _parser() -> ArgumentParser:
         command.add_argument("file", metavar="RUN.mcap")
     for command in (info, timing):
         command.add_argument("--json", action="store_true", help="print JSON")
-    recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN.recovered.mcap)")
+    recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
     info.set_defaults(run="vehicled.cli.log:info")
     timing.set_defaults(run="vehicled.cli.log:timing")
     recover.set_defaults(run="vehicled.cli.log:recover")
@@ -133,19 +145,32 @@ def _seconds(text: str) -> float:
     return value
 
 
-_seconds.__name__ = "number of seconds"
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and text.isascii() and len(text) <= 20):
+        raise ValueError(text)
+    return int(text)
+
+
+_seed.__name__ = "seed, a whole number from 0 on"
+_seconds.__name__ = "number of seconds above 0"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point. Returns the exit status; a mistake in the input is a message, never a traceback."""
+    # Until everything is loaded Ctrl-C ends the process the plain way: an import that is interrupted half-way fails in odd words.
+    previous = signal.signal(signal.SIGINT, signal.SIG_DFL) if threading.current_thread() is threading.main_thread() else None
     arguments = _parser().parse_args(argv)
     from importlib import import_module
 
     module, _, name = arguments.run.partition(":")
     from vehicled.cli.errors import expected_errors
 
+    command = getattr(import_module(module), name)
+    if previous is not None:
+        signal.signal(signal.SIGINT, previous)
     try:
-        status: int = getattr(import_module(module), name)(arguments)
+        status: int = command(arguments)
+        sys.stdout.flush()
     except expected_errors() as error:
         print(f"vehicled: {error}", file=sys.stderr)
         return USAGE_STATUS
@@ -157,4 +182,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away (`| head`): not a failure of ours, and nothing to tell it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print("vehicled: the output cannot be written: no space left", file=sys.stderr)
+        return USAGE_STATUS
     return status

@@ -32,7 +32,7 @@ def record(arguments: Namespace) -> int:
         raise SetupError(str(error)) from error
     target = Path(arguments.output)
     try:
-        with target.open("wb") as data, Path(f"{target}.times").open("w") as times:
+        with target.open("xb") as data, Path(f"{target}.times").open("w") as times:
             recorder = Recorder(data, times)
 
             async def run() -> None:
@@ -44,6 +44,8 @@ def record(arguments: Namespace) -> int:
                     anyio.run(run, backend_options={"loop_factory": new_event_loop})
             finally:
                 recorder.progress.close()
+    except FileExistsError:
+        raise SetupError(f"{target} exists: choose another name, a recording is not overwritten") from None
     except OSError as error:
         raise SetupError(f"{target} cannot be written: {error.strerror}") from error
     print(f"{target}: {recorder.total} bytes in {recorder.pieces} pieces; arrival times in {target}.times")
@@ -102,6 +104,9 @@ def decode(arguments: Namespace) -> int:
             f"{source}: no message of type {arguments.type} in {len(data)} bytes: is it another device's recording?",
             file=sys.stderr,
         )
+        return 1
+    if arguments.only and arguments.only not in counts:
+        print(f"{source}: no message {arguments.only!r}; there are {', '.join(sorted(counts))}", file=sys.stderr)
         return 1
     print_table(f"{source}, {len(data)} bytes", ["message", "count"], [[name, str(n)] for name, n in counts.most_common()])
     return 0

@@ -1,5 +1,6 @@
 """The table at the end of a run, and the same as JSON."""
 
+from math import isnan
 from typing import Any
 
 import msgspec
@@ -124,6 +125,8 @@ def exit_status(ending: Ending, finished: bool) -> int:
 
 
 def _line(figures: Figures, unit: str, digits: int) -> str:
+    if isnan(figures.mean):
+        return "nothing to judge: it did not drive by itself"
     return f"mean {figures.mean:.{digits}f}  RMS {figures.rms:.{digits}f}  max {figures.max:.{digits}f} {unit}"
 
 

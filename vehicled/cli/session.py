@@ -22,6 +22,7 @@ from msgspec import Struct
 from vehicled import __version__
 from vehicled.app import SetupError, Wiring, build, course_message, declared_stopwatch, wire
 from vehicled.journal import Router
+from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
@@ -98,6 +99,8 @@ class Drive(Struct, frozen=True):
 
     ending: Ending
     machine: Machine
+    seed: int
+    """Of the simulator that was driven against."""
     started_ns: int
     wall_s: float
     log: LogResult | None
@@ -121,6 +124,7 @@ def drive(
     written; from then on everything is an :class:`Ending`.
     """
     link = Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S)
+    plan = _same_world(plan, link.hello.world)
     lockstep = plan.clock == "lockstep"
     if lockstep:
         link.block(plan.link_timeout_s)
@@ -167,7 +171,21 @@ def drive(
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
     log = None if writer is None else writer.close(end, ending.now_ns)
-    return Drive(ending, machine, started_ns, wall_s, log, log.failure if log is not None else "")
+    return Drive(ending, machine, plan.seed, started_ns, wall_s, log, log.failure if log is not None else "")
+
+
+def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
+    """The plan with the simulator's seed. Raises :class:`LinkError` when the simulator simulates something else.
+
+    Other simulators may tell nothing of their world; then nothing is compared.
+    """
+    ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.link}
+    for what, name in ours.items():
+        if world.get(what, name) != name:
+            raise LinkError(
+                f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same for both"
+            )
+    return msgspec.structs.replace(plan, seed=int(world.get("seed", plan.seed)))
 
 
 def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
@@ -203,7 +221,7 @@ def _run_wall(plan: Plan, pump: WallPump) -> Ending:
         try:
             import trio  # noqa: F401  (anyio would fail later and in other words)
         except ImportError:
-            raise SetupError("--async-backend trio needs trio: pip install 'vehicled[trio]'") from None
+            raise SetupError("--async-backend trio needs trio: pip install trio") from None
         return anyio.run(pump.run, backend="trio")
     return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
 

@@ -1,8 +1,11 @@
 """``vehicled sim | run | simulator``."""
 
+import os
 import sys
 from argparse import Namespace
 from contextlib import ExitStack
+from math import isfinite
+from pathlib import Path
 
 from vehicled.app import SetupError
 from vehicled.cli.result import Result, exit_status, figures_of, health_of
@@ -19,12 +22,15 @@ from vehicled.runtime.run import START_PATIENCE_NS
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
 from vehicled.runtime.simulator import SimulatorProcess
 
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+
 
 def run(arguments: Namespace) -> int:
     """Drive a course in simulation and say how it went."""
     plan = Plan.of(arguments, clock=arguments.clock, link=arguments.link, seed=arguments.seed, backend=arguments.async_backend)
     if arguments.plot:
-        _require_matplotlib()
+        _check_plot(Path(arguments.plot))
+    _check_failures(plan, arguments.fail)
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
     taps: list[Tap] = [(JUDGE_TAPS, judge.record), ((Fault,), EventLog(json=False, quiet=True).record)]
     progress = Progress()
@@ -36,7 +42,8 @@ def run(arguments: Namespace) -> int:
         started_ns = started_ns or now_ns
         if progress.due():
             estimate = machine.estimate
-            speed = f"{estimate.speed_mps:4.2f} m/s" if estimate is not None else "no estimate yet"
+            known = estimate is not None and isfinite(estimate.speed_mps)
+            speed = f"{estimate.speed_mps:4.2f} m/s" if estimate is not None and known else "no estimate yet"
             share = min(1.0, judge.driven_m / length_m)
             bar = "#" * round(24 * share)
             time_s = (now_ns - started_ns) * 1e-9
@@ -140,7 +147,9 @@ def simulator(arguments: Namespace) -> int:
 
     overrides = [word for override in arguments.set for word in ("--set", override)]
     course = ["--course", arguments.course] if arguments.course else []
-    return main(["--profile", arguments.profile, *course, "--seed", str(arguments.seed), "--listen", arguments.listen, *overrides])
+    failures = [word for failure in arguments.fail for word in ("--fail", failure)]
+    options = ["--seed", str(arguments.seed), "--link", arguments.link, "--listen", arguments.listen]
+    return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 
 def _result(plan: Plan, done: Drive, judge: Judge) -> Result:
@@ -159,7 +168,7 @@ def _result(plan: Plan, done: Drive, judge: Judge) -> Result:
         estimator=profile.estimator.name,
         clock=plan.clock,
         link=plan.link,
-        seed=plan.seed,
+        seed=done.seed,
         driven_m=judge.driven_m,
         course_m=plan.course.length_m,
         driving_s=judge.driving_s,
@@ -174,8 +183,27 @@ def _result(plan: Plan, done: Drive, judge: Judge) -> Result:
     )
 
 
-def _require_matplotlib() -> None:
+def _check_failures(plan: Plan, failures: list[str]) -> None:
+    """Raises :class:`SetupError` for a failure that the simulator would refuse."""
+    if not failures:
+        return
+    from sim_backend.emulators.failures import FailureError, parse_failure
+    from sim_backend.emulators.registry import UnknownEmulatorError, check_failures
+
+    try:
+        check_failures(plan.loaded.profile, [parse_failure(text) for text in failures], wires=plan.link == "wires")
+    except (FailureError, UnknownEmulatorError) as error:
+        raise SetupError(f"--fail: {error}") from error
+
+
+def _check_plot(file: Path) -> None:
+    """Before the drive, not after it. Raises :class:`SetupError`."""
     from importlib.util import find_spec
 
+    if file.suffix.lower() not in PLOT_SUFFIXES:
+        raise SetupError(f"--plot {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
+    if not file.parent.is_dir() or file.is_dir() or not os.access(file.parent, os.W_OK):
+        raise SetupError(f"--plot {file}: the folder {file.parent} cannot be written to")
+
     if find_spec("matplotlib") is None:
-        raise SetupError("--plot needs matplotlib: pip install 'vehicled[plot]'")
+        raise SetupError("--plot needs matplotlib: pip install matplotlib")

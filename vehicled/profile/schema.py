@@ -193,7 +193,7 @@ class Sim(Table, frozen=True, kw_only=True):
     """The twin: vehicle, actuators and sensors as they really are."""
 
     plant: str = "four_dof"
-    step_ms: Annotated[float, Meta(gt=0.0, le=20.0)] = 1.0
+    step_ms: Annotated[float, Meta(ge=0.05, le=20.0)] = 1.0
     wheelbase_m: Positive
     steering: TwinSteering
     drive: Drive
