@@ -1,6 +1,7 @@
 """The machine without any operating system: two pure sides joined in the test, as the simulator link would join them."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow, Source
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
+    Corrections,
     Direction,
     EstimatorStatus,
     GnssFix,
@@ -280,3 +282,44 @@ def test_the_controller_starts_afresh_with_every_drive() -> None:
     rig = Rig()
     rig.drive()
     assert rig.controller.resets == 1
+
+
+class Receiver(MsgLinkDevice):
+    """A device that takes corrections, as a GNSS receiver does."""
+
+    consumes: ClassVar[tuple[type[Message], ...]] = (Corrections,)
+
+    def __init__(self) -> None:
+        super().__init__(MsgLinkParams(), [Corrections], COMMAND_LIFETIME_NS)
+        self.taken: list[Message] = []
+
+    def on_command(self, command: Message, now_ns: int) -> None:
+        self.taken.append(command)
+        super().on_command(command, now_ns)
+
+
+def test_what_one_device_produces_reaches_the_devices_that_take_it() -> None:
+    rig = Rig()
+    source, receiver = MsgLinkDevice(MsgLinkParams(), [Corrections], COMMAND_LIFETIME_NS), Receiver()
+    machine = Machine(
+        devices={"ntrip": source, "gnss": receiver, "drive": rig.machine.device("drive")},
+        actuator="drive",
+        sources=[],
+        rates={name: RateRow(rate_hz=100.0, deadline_ns=10 * MS) for name in PIPELINE},
+        estimator=rig.estimator,  # type: ignore[arg-type]
+        controller=rig.controller,  # type: ignore[arg-type]
+        supervisor=Supervisor(LIMITS),
+        gate=Gate(VEHICLE, LIMITS),
+        limits=LIMITS,
+        stopwatch=DeclaredStopwatch([COST] * 4),
+        sink=rig.log,
+        virtual=True,
+    )
+    machine.start(START)
+    correction = Corrections(START, 0, "base", b"\xd3\x00\x01x")
+    machine.on_rx("ntrip", encode(correction), START)
+    machine.on_rx("gnss", encode(correction), START)
+    machine.on_time(START)
+    assert len(receiver.taken) == 1, "not its own"
+    forwarded = [port for _, port, _ in sent(machine.take_tx())]
+    assert sorted(forwarded) == ["drive", "gnss"]
