@@ -115,6 +115,7 @@ class Machine:
         self._control: Latest[ControlCommand] = Latest()
         self._actuator_lost = "its port is not open yet"
         self._stopping_since_ns = NEVER_NS
+        self._mode_seen = supervisor.mode
         self._pending: list[str] = []
         # Devices that take what other devices produce, such as a receiver its corrections. Commands go by the gate alone.
         self._consumers: dict[type[Message], list[str]] = {}
@@ -282,10 +283,11 @@ class Machine:
 
     def _actuate(self, now_ns: int) -> None:
         supervisor = self._supervisor
-        before = supervisor.mode
         supervisor.step(self._situation(now_ns))
-        if supervisor.mode is not before:
-            self._on_mode(before, now_ns)
+        if supervisor.mode is not self._mode_seen:
+            # Also what an operator changed between two ticks.
+            self._on_mode(self._mode_seen, now_ns)
+            self._mode_seen = supervisor.mode
         if supervisor.faults:
             for fault in supervisor.take_faults():
                 self._sink.record(fault, now_ns)

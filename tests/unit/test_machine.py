@@ -9,13 +9,14 @@ from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.executive import DeclaredStopwatch
-from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow, Source
+from vehicled.machine import PIPELINE, STOP_PATIENCE_NS, Machine, Outgoing, RateRow, Source
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     Corrections,
     Direction,
     EstimatorStatus,
+    Fault,
     GnssFix,
     GroundTruth,
     ImuSample,
@@ -323,3 +324,16 @@ def test_what_one_device_produces_reaches_the_devices_that_take_it() -> None:
     assert len(receiver.taken) == 1, "not its own"
     forwarded = [port for _, port, _ in sent(machine.take_tx())]
     assert sorted(forwarded) == ["drive", "gnss"]
+
+
+def test_a_stop_by_the_operator_is_recorded_and_not_waited_for_without_end() -> None:
+    rig = Rig()
+    rig.drive()
+    now = START + 100 * MS
+    rig.machine.on_operator(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
+    rig.run(now, now + 50 * MS)
+    reasons = [fault.reason for fault in rig.log.of(Fault) if isinstance(fault, Fault) and fault.code == "mode"]
+    assert reasons[-1] == "AUTO -> STOPPING: stopped by test"
+    # The vehicle does not stand still: its actuator is stuck.
+    assert not rig.machine.at_rest(now + 50 * MS)
+    assert rig.machine.at_rest(now + 50 * MS + STOP_PATIENCE_NS)

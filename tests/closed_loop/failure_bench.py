@@ -1,0 +1,255 @@
+"""One drive with one failure: daemon and simulator in one process, in lockstep, on the devices' own bytes.
+
+The machine and the world are those of ``vehicled sim --link wires --clock lockstep``. Only the socket between them is left out, so
+that a drive costs half a second and can go on after a stop: the vehicle is armed again and either drives or does not.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import hypot, inf, isfinite
+
+from msgspec import Struct
+
+from sim_backend.connection import START_NS
+from sim_backend.emulators.failures import Failure, parse_failure
+from sim_backend.lockstep import HORIZON_NS
+from sim_backend.world import SIMULATED_UTC_NS, World, port_names
+from vehicled.app import build, declared_stopwatch, wire
+from vehicled.machine import Machine
+from vehicled.messages import (
+    ActuatorCommand,
+    EstimatorStatus,
+    Event,
+    Fault,
+    GroundTruth,
+    Message,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    PortState,
+    Reaction,
+    StateEstimate,
+)
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
+from vehicled.paths.tracking import PathTracker
+from vehicled.ports import Send, SetBaud
+from vehicled.profile import load_profile
+from vehicled.profile.schema import Profile
+
+COURSE = "circle_r5_ccw"
+AFTER_S = 4.0
+"""Of driving after a failure or after the vehicle has come to rest, to see whether it recovers."""
+REST_S = 0.5
+"""Between the rest, or the end of the failure, and the arming."""
+STANDSTILL_MPS = 0.05
+SECOND_NS = 1_000_000_000
+
+
+class Outcome(Struct, kw_only=True):
+    """What came of a failure, from its start on."""
+
+    named: set[str]
+    """Codes of faults and names of events in the log, changes of mode left out."""
+    counted: set[str]
+    """Counters that grew while nothing need have been said."""
+    vehicle: str
+    """One of the words of ``failure_table.VEHICLE``."""
+    after_s: float
+    """From the start of the failure to the first frame that reacts; infinite without one."""
+    off_course_m: float
+    """Largest distance of the true vehicle from the course."""
+    stands_after_s: float
+    """From the start of the failure to the standstill of the true vehicle, before it is armed again; infinite without one."""
+    recovers: str
+    """One of the words of ``failure_table.RECOVERS``."""
+    faults: list[Fault]
+    """All of the drive."""
+    digest_until_stop: str
+    """Of all frames up to the first standstill or the end."""
+
+
+class _Recorder:
+    """The journal's listener: keeps what an outcome is made of."""
+
+    def __init__(self, course: Course, since_ns: int) -> None:
+        self._since_ns = since_ns
+        self._tracker = PathTracker(course)
+        self._estimate: StateEstimate | None = None
+        self._rejected = 0
+        self.named: set[str] = set()
+        self.counted: set[str] = set()
+        self.faults: list[Fault] = []
+        self.worst = Reaction.NONE
+        self.reacted_ns: int | None = None
+        self.off_course_m = 0.0
+        self.stood_ns: int | None = None
+        self.truth: GroundTruth | None = None
+        self.command: ActuatorCommand | None = None
+        self.driving = False
+        self.watching = True
+        """Until the vehicle is armed again."""
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """See :class:`vehicled.journal.Sink`."""
+        since = log_time_ns >= self._since_ns
+        if isinstance(message, Fault):
+            self.faults.append(message)
+            if since and self.watching and message.code != "mode":
+                self.named.add(message.code)
+        elif isinstance(message, Event):
+            if since and self.watching:
+                self.named.add(message.name)
+        elif isinstance(message, StateEstimate):
+            self._estimate = message
+            if since and self.watching:
+                if message.rejected > self._rejected:
+                    self.counted.add("rejected by the gate")
+                if message.status is not EstimatorStatus.RUNNING:
+                    self.counted.add(f"estimator {message.status.name}")
+            else:
+                self._rejected = message.rejected
+        elif isinstance(message, ActuatorCommand):
+            self.command = message
+            self.driving = message.mode in (Mode.AUTO, Mode.STOPPING)
+            if since and self.watching and self.driving and message.reaction > Reaction.NONE:
+                self.reacted_ns = self.reacted_ns or log_time_ns
+                self.worst = max(self.worst, message.reaction)
+        elif isinstance(message, GroundTruth):
+            self.truth = message
+            point = self._tracker.update(message.x_m, message.y_m, message.yaw_rad)
+            if since and self.watching and self.driving:
+                self.off_course_m = max(self.off_course_m, abs(point.cross_track_m))
+            if since and self.watching and message.speed_mps < STANDSTILL_MPS:
+                self.stood_ns = self.stood_ns or log_time_ns
+
+    @property
+    def tracks(self) -> bool:
+        """It drives at speed, unhindered, and knows where it is."""
+        truth, estimate, command = self.truth, self._estimate, self.command
+        if truth is None or estimate is None or command is None:
+            return False
+        known = hypot(truth.x_m - estimate.x_m, truth.y_m - estimate.y_m) < 0.1
+        return known and command.mode is Mode.AUTO and command.reaction is Reaction.NONE and truth.speed_mps > 0.8
+
+
+class _Pair:
+    """Daemon and simulator, granted time as ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do it together."""
+
+    def __init__(self, profile: Profile, course: Course, failure: Failure, recorder: _Recorder, seed: int) -> None:
+        wiring = wire(profile, "wires")
+        self.machine: Machine = build(profile, course, wiring, declared_stopwatch(wiring), recorder, virtual=True)
+        self._world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=True, failures=[failure])
+        self._names = port_names(profile)
+        self._number = {name: i for i, name in enumerate(self._names)}
+        self.now_ns = START_NS
+        self.machine.start(START_NS)
+        for name in self.machine.ports:
+            self.machine.on_port(name, PortState.OPENED, "simulator link", START_NS)
+        self._granted_ns = START_NS
+
+    def grant(self) -> None:
+        """One grant: everything up to an instant, and what the daemon makes of it."""
+        machine, now_ns = self.machine, self._granted_ns
+        for t_rx_ns, port, data in self._world.advance(now_ns):
+            machine.on_rx(self._names[port], data, t_rx_ns)
+        self.now_ns = now_ns
+        machine.on_time(now_ns)
+
+    def reply(self) -> None:
+        """The daemon's frames reach the devices, and the next instant is agreed."""
+        machine = self.machine
+        for out in machine.take_tx():
+            port = self._number[out.port]
+            if isinstance(out.action, Send):
+                self._world.on_frame(port, out.t_ns, out.action.data)
+            else:
+                self._world.on_line(port, out.t_ns, out.action.baud if isinstance(out.action, SetBaud) else 0)
+        wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, self.now_ns + 1)
+        self._granted_ns = min(wake_ns, self.now_ns + HORIZON_NS)
+
+
+def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: float | None = None, seed: int = 0) -> Outcome:
+    """Drive ``COURSE`` with a failure. ``watch_s``: of a failure without an end. ``stop_s``: when the operator asks for a stop."""
+    profile, course, failure = _profile(profile_name), _course(), parse_failure(text)
+    start_ns = START_NS + round(failure.start_s * SECOND_NS)
+    over_s = failure.start_s + (failure.duration_s if isfinite(failure.duration_s) else watch_s)
+    over_ns = START_NS + round(over_s * SECOND_NS)
+    end_ns = over_ns + (round(AFTER_S * SECOND_NS) if isfinite(failure.duration_s) else 0)
+    stop_ns = None if stop_s is None else START_NS + round(stop_s * SECOND_NS)
+    recorder = _Recorder(course, start_ns)
+    pair = _Pair(profile, course, failure, recorder, seed)
+    machine = pair.machine
+    before = _counters(machine)
+    digest, rearm_ns = "", 0
+    while True:
+        pair.grant()
+        now_ns = pair.now_ns
+        if stop_ns is not None and now_ns >= stop_ns:
+            machine.on_operator(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, "the test"), now_ns)
+            stop_ns = None
+        if rearm_ns == 0 and machine.at_rest(now_ns):
+            digest = machine.digest.hexdigest()
+            rearm_ns = max(over_ns, now_ns) + round(REST_S * SECOND_NS)
+            end_ns = rearm_ns + round(AFTER_S * SECOND_NS)
+        if rearm_ns and recorder.watching and now_ns >= rearm_ns:
+            recorder.watching = False
+            for action in (OperatorAction.ARM, OperatorAction.DRIVE):
+                machine.on_operator(OperatorCommand(now_ns, now_ns, action, "the test"), now_ns)
+        if now_ns >= end_ns:
+            break
+        pair.reply()
+    recovers = "no"
+    if recorder.tracks:
+        recovers = "by itself" if recorder.watching else "after re-arming"
+    elif not isfinite(failure.duration_s) and recorder.watching:
+        recovers = "lasts"
+    grown = {name for name, n in _counters(machine).items() if n > before.get(name, 0)}
+    return Outcome(
+        named=recorder.named,
+        counted=recorder.counted | grown,
+        vehicle=_vehicle(recorder),
+        after_s=_elapsed_s(start_ns, recorder.reacted_ns),
+        off_course_m=recorder.off_course_m,
+        stands_after_s=_elapsed_s(start_ns, recorder.stood_ns),
+        recovers=recovers,
+        faults=recorder.faults,
+        digest_until_stop=digest or machine.digest.hexdigest(),
+    )
+
+
+def _elapsed_s(start_ns: int, t_ns: int | None) -> float:
+    return inf if t_ns is None else (t_ns - start_ns) / SECOND_NS
+
+
+def _vehicle(recorder: _Recorder) -> str:
+    match recorder.worst:
+        case Reaction.NONE | Reaction.WARN:
+            return "halts unnoticed" if recorder.stood_ns is not None else "drives on"
+        case Reaction.CAP_SPEED:
+            return "capped"
+        case Reaction.CONTROLLED_STOP:
+            return "controlled stop"
+        case Reaction.BRAKE:
+            return "brakes"
+        case _:
+            return "drive disabled"
+
+
+def _counters(machine: Machine) -> Mapping[str, int]:
+    found = {"not finite": machine.not_finite}
+    for port in machine.ports:
+        device = machine.device(port)
+        for name in ("bad_frames", "saturated_samples", "stuck_samples"):
+            found[f"{port}.{name}"] = getattr(device, name, 0)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _course() -> Course:
+    return load_course(COURSE)
+
+
+@lru_cache(maxsize=2)
+def _profile(name: str) -> Profile:
+    return load_profile(name)

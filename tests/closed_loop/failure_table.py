@@ -1,0 +1,312 @@
+"""What each failure of each device does to a drive: the rows of ``docs/failures.md``, and what ``test_failures.py`` measures.
+
+Print the table of the document with ``python -m tests.closed_loop.failure_table``.
+"""
+
+import sys
+from math import inf, isfinite
+
+from msgspec import Struct
+
+VEHICLE = ("drives on", "halts unnoticed", "capped", "controlled stop", "brakes", "drive disabled")
+"""The strongest reaction. ``halts unnoticed``: it came to a standstill without the daemon having asked for it."""
+RECOVERS = ("by itself", "after re-arming", "lasts", "no")
+"""``lasts``: the failure has no end, and the vehicle is still under way."""
+GATE = ("estimator ALIGNING", "rejected by the gate")
+"""What a wrong measurement leaves behind: the gate refuses five in a row, believes the sixth, and the filter doubts itself."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One failure of one device, and everything that comes of it."""
+
+    profile: str = "art"
+    failure: str
+    """As ``--fail`` takes it."""
+    injected: str
+    """In words: kind and magnitude."""
+    named: tuple[str, ...] = ()
+    """Exactly what the log names: codes of faults, names of events; sorted."""
+    counted: tuple[str, ...] = ()
+    """Exactly the counters that grow; sorted. They are in the log's estimates or in the device, and stop nothing."""
+    vehicle: str
+    """Of ``VEHICLE``."""
+    within_s: float = inf
+    """From the failure to the first reacting frame, at the most."""
+    off_course_m: float = 0.05
+    """The true vehicle is at most this far off the course. Above 0.1 it also gets at least half as far."""
+    stands_s: tuple[float, float] | None = None
+    """Standstill of the true vehicle after the failure began, from and to; None where it does not matter."""
+    recovers: str = "by itself"
+    """Of ``RECOVERS``."""
+    bound: int | None = None
+    """Row of the failsafe matrix that has to bound it, where nothing names it."""
+    remark: str = ""
+    watch_s: float = 4.0
+    """How long a failure without an end is watched."""
+    stop_s: float | None = None
+    """When the operator asks for a stop."""
+
+    @property
+    def key(self) -> str:
+        """Identity of the row."""
+        return f"{self.profile} {self.failure}"
+
+
+_SILENT = "no fix for 0.5 s: prediction, 0.5 m/s"
+_IMU_LOST = "silence of 50 ms"
+_NO_TELEMETRY = "the board answers nothing"
+_VESC_BACK = ("actuator_lost", "vesc_ready", "vesc_silent", "vesc_status_off")
+
+ROWS: tuple[Row, ...] = (
+    # Position.
+    Row(
+        failure="gnss:off@3+2", injected="nothing passes for 2 s", vehicle="capped", within_s=0.6,
+        named=("epochs_missing", "gnss_silent"), remark=_SILENT,
+    ),
+    Row(
+        failure="gnss:stuck@3+2", injected="the same position for 2 s, fresh stamps, 2 m from the truth at the end",
+        vehicle="drives on", counted=GATE, off_course_m=1.0, bound=10,
+        remark="believed after 0.5 s; the vehicle speeds up to catch its own estimate",
+    ),
+    Row(
+        failure="gnss:stuck@3", injected="the same for ever", vehicle="drives on", counted=GATE, off_course_m=7.0, bound=10,
+        recovers="lasts", watch_s=8.0,
+        remark="a metre more every second: the corridor is judged by the estimate, which stays in it",
+    ),
+    Row(
+        failure="gnss:garbage@3+2", injected="random bytes for 2 s", vehicle="capped", within_s=0.6,
+        named=("epochs_missing", "gnss_silent"), counted=("gnss.bad_frames",), remark=_SILENT,
+    ),
+    Row(
+        failure="gnss:wrong=10@3+2", injected="10 m aside for 2 s, called fixed", vehicle="brakes", within_s=0.7,
+        named=("corridor_left",), counted=GATE, recovers="after re-arming",
+        remark="five fixes are refused, the sixth is believed and lies outside the corridor",
+    ),
+    Row(
+        failure="gnss:slow=5@3+2", injected="one fix of 5, 2 Hz, for 2 s", vehicle="drives on", named=("epochs_missing",),
+        remark="just within the limit of silence",
+    ),
+    Row(
+        failure="gnss:delayed=0.5@3+2", injected="0.5 s late for 2 s", vehicle="capped", within_s=0.6, named=("gnss_silent",),
+        off_course_m=0.1, remark="the cap is over with the first late fix; from then on each meets the pose of its own time",
+    ),
+    Row(
+        failure="gnss:intermittent=0.4@3+3", injected="a loose contact for 3 s, turns of 0.4 s", vehicle="capped", within_s=2.0,
+        named=("epochs_missing", "gnss_silent"),
+    ),
+    Row(
+        failure="gnss:no_fix@3+2", injected="a tunnel of 2 s", vehicle="capped", within_s=0.6, named=("gnss_silent", "rtk_state"),
+        counted=("not finite",), remark=_SILENT,
+    ),
+    Row(
+        failure="gnss:cold_start@3+2", injected="restart, no position for 2 s, settings forgotten", vehicle="capped",
+        within_s=0.6, named=("epochs_absent", "gnss_configured", "gnss_silent"), remark="set up again after 3 s without an epoch",
+    ),
+    Row(
+        failure="gnss:brownout@3+1", injected="no power for 1 s, settings forgotten", vehicle="capped", within_s=0.6,
+        named=("epochs_absent", "gnss_configured", "gnss_silent"), remark="as a cold start",
+    ),
+    Row(
+        failure="gnss:float=0.4@3+2", injected="fixed to float, drifting to 0.4 m, honest sigma, for 2 s", vehicle="drives on",
+        named=("rtk_state",), remark="the sigma takes its weight; row 9 asks for a cap besides, which is not in force",
+    ),
+    Row(
+        failure="gnss:multipath=1.5@3+2", injected="1.5 m aside for 2 s, called fixed", vehicle="drives on", counted=GATE,
+        off_course_m=1.6, bound=10, remark="refused for 0.5 s, then followed: the vehicle leaves the course by the jump",
+    ),
+    # Heading.
+    Row(
+        failure="heading:off@3+3", injected="nothing passes for 3 s", vehicle="drives on",
+        named=("epochs_absent", "epochs_missing", "gnss_configured", "receiver_heard", "receiver_silent"),
+        remark="gyro and course over ground carry the yaw",
+    ),
+    Row(
+        failure="heading:stuck@3+3", injected="the same heading for 3 s", vehicle="drives on", counted=GATE, off_course_m=1.8,
+        bound=11, remark="refused and believed in turns",
+    ),
+    Row(
+        failure="heading:stuck@3", injected="the same for ever", vehicle="brakes", within_s=5.5, named=("corridor_left",),
+        counted=GATE, off_course_m=3.2, recovers="no", watch_s=7.0, bound=11,
+        remark="named late, and by its consequence only",
+    ),
+    Row(
+        failure="heading:garbage@3+3", injected="random bytes for 3 s", vehicle="drives on",
+        named=("epochs_absent", "epochs_missing", "gnss_configured", "receiver_heard", "receiver_silent"),
+        counted=("heading.bad_frames",), remark="as off",
+    ),
+    Row(
+        failure="heading:wrong=0.5@3+3", injected="0.5 rad off for 3 s", vehicle="drives on", counted=GATE, off_course_m=1.2,
+        bound=11, remark="heading and course over ground contradict each other; neither is named",
+    ),
+    Row(failure="heading:slow=5@3+2", injected="one of 5, 2 Hz, for 2 s", vehicle="drives on", named=("epochs_missing",)),
+    Row(
+        failure="heading:delayed=0.5@3+2", injected="0.5 s late for 2 s", vehicle="drives on", bound=11,
+        remark="not observable, and without effect: each heading meets the pose of its own time",
+    ),
+    Row(
+        failure="heading:intermittent=0.2@3+2", injected="a loose contact for 2 s, turns of 0.2 s", vehicle="drives on",
+        named=("epochs_missing",),
+    ),
+    # Inertial unit.
+    Row(
+        failure="imu:off@3+2", injected="nothing passes for 2 s", vehicle="controlled stop", within_s=0.1, named=("imu_silent",),
+        recovers="after re-arming", remark=_IMU_LOST,
+    ),
+    Row(
+        failure="imu:stuck@3+2", injected="the same sample for 2 s, fresh stamps", vehicle="controlled stop", within_s=0.6,
+        named=("imu_silent", "imu_stuck"), counted=("imu.stuck_samples",), recovers="after re-arming",
+        remark="accelerometer and gyro identical for 0.5 s; then the driver withholds them",
+    ),
+    Row(
+        failure="imu:garbage@3+2", injected="random bytes for 2 s", vehicle="controlled stop", within_s=0.1, named=("imu_silent",),
+        counted=("imu.bad_frames",), recovers="after re-arming", remark=_IMU_LOST,
+    ),
+    Row(
+        failure="imu:wrong=0.5@3+3", injected="0.5 rad/s of yaw added for 3 s", vehicle="drives on", counted=GATE,
+        off_course_m=0.6, bound=11, remark="heading and course pull the yaw back each time the gate gives way",
+    ),
+    Row(
+        failure="imu:slow=5@3+3", injected="one sample of 5, 80 Hz, for 3 s", vehicle="drives on", named=("imu_rate",),
+        remark="the rate is told, the samples suffice",
+    ),
+    Row(
+        failure="imu:delayed=0.2@3+2", injected="0.2 s late for 2 s", vehicle="controlled stop", within_s=0.1,
+        named=("imu_silent",), recovers="after re-arming", remark="the gap at its beginning stops the vehicle",
+    ),
+    Row(
+        failure="imu:intermittent=0.2@3+2", injected="a loose contact for 2 s, turns of 0.2 s", vehicle="controlled stop",
+        within_s=0.8, named=("imu_silent",), recovers="after re-arming", remark=_IMU_LOST,
+    ),
+    Row(
+        failure="imu:saturation=1@3+2", injected="end of range in x and yaw for 2 s, flagged", vehicle="drives on",
+        counted=("imu.saturated_samples",), bound=12, remark="no flagged sample is used; the wheel angle predicts the yaw",
+    ),
+    Row(
+        failure="imu:brownout@3+1", injected="no power for 1 s", vehicle="controlled stop", within_s=0.1, named=("imu_silent",),
+        recovers="after re-arming", remark=_IMU_LOST,
+    ),
+    Row(
+        failure="imu:baud=460800@3+2", injected="speaks at half its line rate for 2 s", vehicle="controlled stop", within_s=0.1,
+        named=("imu_silent",), counted=("imu.bad_frames",), recovers="after re-arming", remark=_IMU_LOST,
+    ),
+    # The PWM board: nothing comes back from it.
+    Row(
+        failure="drive:off@3+4", injected="no frame passes for 4 s", vehicle="halts unnoticed", stands_s=(1.0, 3.0), bound=14,
+        remark=f"{_NO_TELEMETRY}; it goes to neutral after 0.2 s and the vehicle coasts, then **drives off again by itself**",
+    ),
+    Row(
+        failure="drive:stuck@3+3", injected="the last pulses for 3 s; the operator asks for a stop after 1 s", vehicle="brakes",
+        stop_s=4.0, within_s=1.1, stands_s=(3.0, 5.0), recovers="after re-arming", bound=15,
+        remark=f"{_NO_TELEMETRY}: **the stop is not obeyed** until the pulses move again",
+    ),
+    Row(
+        failure="drive:garbage@3+2", injected="random bytes reach it for 2 s", vehicle="halts unnoticed", stands_s=(1.0, 3.0),
+        bound=14, remark="as off: random bytes are hardly ever a frame",
+    ),
+    Row(
+        failure="drive:wrong=0.3@3+3", injected="0.3 of full steering to the left for 3 s", vehicle="drives on",
+        off_course_m=0.3, bound=19, remark="pursuit settles beside the course; no feedback of the wheel angle to compare with",
+    ),
+    Row(failure="drive:slow=5@3+2", injected="one frame of 5, 4 Hz, for 2 s", vehicle="drives on", bound=14, remark=_NO_TELEMETRY),
+    Row(
+        failure="drive:delayed=0.5@3+3", injected="0.5 s late for 3 s", vehicle="drives on", off_course_m=0.09, bound=19,
+        remark=_NO_TELEMETRY,
+    ),
+    Row(
+        failure="drive:intermittent=0.2@3+2", injected="a loose contact for 2 s, turns of 0.2 s", vehicle="drives on", bound=14,
+        remark=_NO_TELEMETRY,
+    ),
+    Row(
+        failure="drive:brownout@3+2", injected="no power for 2 s", vehicle="halts unnoticed", stands_s=(1.0, 3.0), bound=14,
+        remark="as off",
+    ),
+    # The VESC.
+    Row(
+        profile="art_vesc", failure="drive:fault=4@3+1", injected="fault 4, over-current, for 1 s", vehicle="drive disabled",
+        within_s=0.05, named=("actuator_lost", "vesc_abs_over_current"), stands_s=(0.2, 1.5), recovers="after re-arming",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:own_timeout@3+1", injected="motor commands are lost for 1 s, telemetry goes on",
+        vehicle="brakes", within_s=0.25, named=("actuator_lost", "vesc_timed_out"), stands_s=(0.2, 1.5),
+        recovers="after re-arming", remark="the controller brakes by itself after 0.2 s and says so",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:bus_off@3+1", injected="no frame on CAN for 1 s", vehicle="brakes", within_s=0.12,
+        named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming", remark="its own time-out brakes, unreached by us",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:brownout@3+1", injected="no power for 1 s", vehicle="brakes", within_s=0.12,
+        named=("actuator_lost", "vesc_ready", "vesc_restarted", "vesc_silent", "vesc_status_off", "vesc_unanswered"),
+        stands_s=(0.2, 1.5), recovers="after re-arming", remark="its configuration is read back before it is driven again",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:off@3+1", injected="nothing passes for 1 s", vehicle="brakes", within_s=0.12,
+        named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:stuck@3+3", vehicle="brakes", stop_s=4.0, within_s=1.1, stands_s=(3.0, 4.0),
+        injected="the last command and telemetry for 3 s; the operator asks for a stop after 1 s", counted=GATE,
+        recovers="after re-arming", bound=15, remark="sound frames of old values: **the stop is not obeyed** until they move again",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:garbage@3+1", injected="random bytes for 1 s", vehicle="brakes", within_s=0.12,
+        named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming", remark="no such frame is the controller's",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:wrong=0.3@3+3", injected="0.3 of full steering to the left; speed told 0.3 too high",
+        vehicle="drives on", off_course_m=0.3, bound=19, remark="the servo tells nothing; the told speed does not reach the filter",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:slow=5@3+2", injected="one command and one value of 5 for 2 s", vehicle="drives on",
+        bound=17, remark="20 Hz of commands are above the controller's time-out",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:delayed=0.5@3+1", injected="0.5 s late for 1 s", vehicle="brakes", within_s=0.12,
+        named=("actuator_lost", "vesc_silent", "vesc_status_off", "vesc_unanswered"), stands_s=(0.2, 1.5),
+        recovers="after re-arming",
+    ),
+    Row(
+        profile="art_vesc", failure="drive:intermittent=0.2@3+1", injected="a loose contact for 1 s, turns of 0.2 s",
+        vehicle="brakes", within_s=0.8, named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming",
+    ),
+)  # fmt: skip
+"""In the order of the document."""
+
+
+def markdown() -> str:
+    """The table of the document."""
+    lines = [
+        "| profile | failure | injected | noticed by | vehicle | reacts within | off the course | recovers | remark |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in ROWS:
+        cells = (
+            row.profile,
+            f"`{row.failure}`",
+            row.injected,
+            _noticed(row),
+            row.vehicle,
+            _seconds(row.within_s),
+            f"{row.off_course_m:g} m",
+            row.recovers,
+            row.remark,
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _noticed(row: Row) -> str:
+    found = [", ".join(f"`{name}`" for name in row.named)] if row.named else ["nothing"]
+    if row.counted:
+        found.append(f"counted: {', '.join(row.counted)}")
+    if row.bound is not None:
+        found.append(f"row {row.bound}")
+    return "; ".join(found)
+
+
+def _seconds(value_s: float) -> str:
+    return f"{value_s:g} s" if isfinite(value_s) else "-"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{markdown()}\n")
