@@ -27,15 +27,19 @@ from vehicled.messages import (
     Fault,
     GnssFix,
     GroundTruth,
+    Heading,
     ImuSample,
     Message,
     Mode,
+    MotorStatus,
     OperatorCommand,
     PortEvent,
     PortState,
     Reaction,
     StateEstimate,
+    SteeringFeedback,
     TaskTick,
+    WheelSpeed,
     WireChunk,
 )
 from vehicled.ports import NEVER_NS, Action, Device, Send
@@ -76,6 +80,10 @@ class RateRow(Struct, frozen=True, kw_only=True):
 
 PIPELINE = ("ingestion", "fusion", "control", "actuation")
 """Tasks in the order in which they run when due at the same instant."""
+
+
+_MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
+"""What the estimator is given, whether or not the profile promises a rate of it."""
 
 
 class Machine:
@@ -254,11 +262,12 @@ class Machine:
         heard, sources = self._heard_ns, self._sources
         for message in self._inbox.drain():
             kind = type(message)
-            if kind in sources:
+            if kind in _MEASUREMENTS:
                 if not _is_finite(message):
                     self.not_finite += 1
                     continue
-                heard[kind] = message.t_rx_ns  # type: ignore[attr-defined]
+                if kind in sources:
+                    heard[kind] = message.t_rx_ns  # type: ignore[attr-defined]
                 self._accepted.put(message)
             elif kind is OperatorCommand:
                 self._supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
