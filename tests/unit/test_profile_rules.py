@@ -107,3 +107,11 @@ def test_a_course_that_is_not_there_is_serious() -> None:
     note = notes("course=no_such_course")["course"]
     assert note.serious
     assert "no_such_course" in note.message
+
+
+@pytest.mark.parametrize(("device", "message"), [("gnss", "GnssFix"), ("imu", "ImuSample")])
+def test_a_profile_without_what_the_estimator_needs_is_serious(device: str, message: str) -> None:
+    note = notes(f"devices.{device}.messages=[]")["devices"]
+    assert note.serious
+    assert f"no device gives {message}" in note.message
+    assert "estimator" in note.message

@@ -25,9 +25,9 @@ def timing(arguments: Namespace) -> int:
 
 
 def recover(arguments: Namespace) -> int:
-    """Repair a log; the original is left as it is."""
+    """Repair a log; the original is left as it is. Status 1 when something of it is lost."""
     from vehicled.log.recover import recover
 
     report = recover(arguments.file, arguments.output)
     print(report.to_text())
-    return 0
+    return 1 if report.reasons else 0

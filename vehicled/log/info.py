@@ -11,6 +11,9 @@ from vehicled.log.quota import is_being_written
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import RunHeader
 
+_CHECK_LIMIT_BYTES = 200_000_000
+"""Chunks of complete files up to this size are checked: a second or two."""
+
 
 class TopicInfo(Struct, frozen=True, kw_only=True):
     """One topic."""
@@ -28,20 +31,26 @@ class LogInfo(Struct, frozen=True, kw_only=True):
     path: str
     size_bytes: int
     state: str
-    """``complete``, ``being written``, or ``incomplete`` with the reason."""
+    """``complete``, ``being written``, or ``incomplete`` with the reason; says how many chunks are damaged."""
     ended: str
     """How the daemon ended the run."""
     library: str
     start_utc: str
+    """Empty without a message."""
     duration_s: float
     messages: int
     chunks: int
     damaged_chunks: int
+    """Chunks that cannot be read or whose record head is wrong."""
     topics: list[TopicInfo]
     attachments: dict[str, int]
     """Size by name."""
     header: RunHeader | None
     end: dict[str, str]
+    checked: bool = True
+    """Whether the chunks were read; not in large complete files."""
+    unreadable_chunks: int = 0
+    """The damaged ones whose content is lost."""
 
     def to_json(self) -> str:
         """As JSON."""
@@ -52,10 +61,7 @@ class LogInfo(Struct, frozen=True, kw_only=True):
         lines = [
             self.path,
             self.state,
-            (
-                f"{self.size_bytes / 1e6:.1f} MB, {self.messages} messages in {self.chunks} chunks, "
-                f"{self.duration_s:.1f} s from {self.start_utc}"
-            ),
+            self._amount(),
             f"ended: {self.ended}",
         ]
         if (header := self.header) is not None:
@@ -78,27 +84,40 @@ class LogInfo(Struct, frozen=True, kw_only=True):
                 **header.realtime,
             }
             lines += [f"{key}: {value}" for key, value in facts.items() if value]
+        elif self.library or self.topics:
+            lines.append("not written by vehicled" + (f" ({self.library})" if self.library else ""))
         else:
-            lines.append(f"not written by vehicled ({self.library})")
+            lines.append("an MCAP start and nothing that can be read behind it: no header, no topic, no message")
         lines += [f"{key}: {value}" for key, value in self.end.items() if key != "reason" and value]
         if self.damaged_chunks:
-            lines.append(f"{self.damaged_chunks} damaged chunks")
+            lines.append(f"{self.damaged_chunks} of {self.chunks} chunks damaged, {self.unreadable_chunks} of them unreadable")
+        elif not self.checked:
+            lines.append(f"chunks not checked: the file is larger than {_CHECK_LIMIT_BYTES / 1e6:.0f} MB")
         lines += [f"attachment {name}, {size} bytes" for name, size in self.attachments.items()]
         width = max((len(t.topic) for t in self.topics), default=0)
         lines += [""] if self.topics else []
         lines += [f"{t.topic:<{width}}  {t.messages:>9}  {t.rate_hz:>8.1f} Hz  {t.type}" for t in self.topics]
         return "\n".join(lines) + "\n"
 
+    def _amount(self) -> str:
+        if not self.messages:
+            size = f"{self.size_bytes} bytes" if self.size_bytes < 100_000 else f"{self.size_bytes / 1e6:.1f} MB"
+            return f"{size}, no messages"
+        amount = f"{self.size_bytes / 1e6:.1f} MB, {self.messages} messages in {self.chunks} chunks, {self.duration_s:.1f} s"
+        return f"{amount} from {self.start_utc}" if self.start_utc else amount
+
 
 def info(path: str | os.PathLike[str]) -> LogInfo:
-    """What is in a file. Complete files are answered from their summary, others read through. Raises :class:`LogError`."""
+    """What is in a file. Large complete files are answered from their summary, others read through. Raises :class:`LogError`."""
     with LogReader(path) as log:
         layout = log.layout
-        if layout.statistics is not None:
+        checked = layout.statistics is None or layout.size <= _CHECK_LIMIT_BYTES
+        found = _count(log) if checked else {}
+        if layout.statistics is not None and not log.faults:
             counts = dict(layout.statistics.channel_message_counts)
             start_ns, stop_ns = layout.statistics.message_start_time, layout.statistics.message_end_time
         else:
-            counts = _count(log)
+            counts = found
             chunks = layout.chunks
             start_ns = int(chunks["start_ns"].min()) if len(chunks) else 0
             stop_ns = int(chunks["end_ns"].max()) if len(chunks) else 0
@@ -113,23 +132,19 @@ def info(path: str | os.PathLike[str]) -> LogInfo:
             for channel in sorted(layout.channels.values(), key=lambda channel: channel.topic)
         ]
         header = log.header if log.is_vehicled_log else None
-        if layout.complete:
-            state = "complete"
-        elif is_being_written(log.path):
-            state = "being written"
-        else:
-            state = f"incomplete: {layout.problem}; `vehicled log recover` completes it"
         return LogInfo(
             path=log.path,
             size_bytes=layout.size,
-            state=state,
+            state=_state(log),
             ended=_ended(log),
             library=layout.library,
-            start_utc=datetime.fromtimestamp(start_ns / 1e9, UTC).isoformat(timespec="seconds") if start_ns < 2**62 else "",
+            start_utc=_utc(start_ns) if sum(counts.values()) and start_ns < 2**62 else "",
             duration_s=duration_s,
             messages=sum(counts.values()),
             chunks=len(layout.chunks),
-            damaged_chunks=log.damaged_chunks,
+            damaged_chunks=len(log.faults.keys() | log.bad_heads),
+            checked=checked,
+            unreadable_chunks=len(log.faults),
             topics=topics,
             attachments={entry.name: entry.data_size for entry in layout.attachments},
             header=header,
@@ -137,12 +152,33 @@ def info(path: str | os.PathLike[str]) -> LogInfo:
         )
 
 
+def _utc(t_ns: int) -> str:
+    return datetime.fromtimestamp(t_ns / 1e9, UTC).isoformat(timespec="seconds")
+
+
 def _count(log: LogReader) -> dict[int, int]:
     counts: dict[int, int] = {}
     for number in range(len(log.layout.chunks)):
-        for _, _, channel, _, _ in message_heads(log.records(number)):
-            counts[channel] = counts.get(channel, 0) + 1
+        try:
+            for _, _, channel, _, _ in message_heads(log.records(number)):
+                counts[channel] = counts.get(channel, 0) + 1
+        except ValueError as error:
+            log.faults[number] = str(error)
     return counts
+
+
+def _state(log: LogReader) -> str:
+    layout = log.layout
+    damaged = len(log.faults.keys() | log.bad_heads)
+    what = f"{damaged} of {len(layout.chunks)} chunks damaged" if damaged else ""
+    if layout.complete:
+        return f"damaged: {what}, otherwise complete; `vehicled log recover` saves what is whole" if damaged else "complete"
+    if is_being_written(log.path):
+        return "being written"
+    state = f"incomplete: {layout.problem}" + (f", {what}" if damaged else "")
+    if not log.is_vehicled_log and len(log.faults) == len(layout.chunks):
+        return f"{state}; there is nothing to recover"
+    return f"{state}; `vehicled log recover` completes it"
 
 
 def _ended(log: LogReader) -> str:

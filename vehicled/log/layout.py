@@ -1,11 +1,14 @@
 """Where things are in an MCAP file: its summary, or, when that is missing or damaged, a walk over the heads of its records.
 
+A damaged head does not end the walk: the length of a chunk stands twice in it, and what follows is found by the next sound chunk.
 Nothing is unpacked here. Chunks are kept in one flat array, so that a file of many gigabytes costs a few megabytes.
 """
 
 import io
 import os
+import re
 import struct
+import zlib
 from array import array
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -31,6 +34,12 @@ _CHANNEL_OFFSET = struct.Struct("<HQ")
 _U64 = struct.Struct("<Q")
 _FOOTER_BYTES = 9 + 20 + 8
 _SMALL_LIMIT = 1 << 30
+_CHUNK_FIXED = struct.Struct("<QQQII")
+"""Start, end, size, checksum, length of the name of the compression; then that name and the length of the data."""
+CHUNK_PEEK_BYTES = _HEAD.size + _CHUNK_FIXED.size + 4 + _U64.size
+"""What :func:`chunk_length` needs of a chunk."""
+_CHUNK_HEAD = re.compile(rb"\x06(?=[\s\S]{4}\x00{4})")
+_SCAN_BYTES = 1 << 20
 _FAULTS = (McapError, struct.error, UnicodeDecodeError, EOFError, ValueError, IndexError)
 
 
@@ -42,11 +51,14 @@ class Layout(Struct):
     library: str = ""
     problem: str = ""
     """Empty for a complete file."""
-    whole_bytes: int = 0
-    """Up to here there are whole records."""
+    lost_bytes: int = 0
+    """Between and behind the whole records of an incomplete file."""
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The last of each name."""
+    metadata_places: list[tuple[int, int]] = field(default_factory=list)
+    """(offset of the body, length) of every metadata record."""
     attachments: list[AttachmentIndex] = field(default_factory=list)
     statistics: Statistics | None = None
     chunks: np.ndarray = field(default_factory=lambda: np.empty(0, CHUNK_DTYPE))
@@ -129,7 +141,8 @@ def _from_summary(stream: BinaryIO, size: int) -> Layout:
     stop = size - _FOOTER_BYTES
     if not len(MAGIC) < summary_start < stop:
         raise ValueError("it has no summary")
-    layout = Layout(size=size, whole_bytes=size)
+    _check_summary(stream, summary_start, size)
+    layout = Layout(size=size)
     _read_header(stream, layout)
     chunks = array("Q")
     at = summary_start
@@ -138,13 +151,12 @@ def _from_summary(stream: BinaryIO, size: int) -> Layout:
         if opcode == Opcode.CHUNK_INDEX:
             chunks.extend(_chunk_index(stream, offset, length, summary_start))
         elif opcode == Opcode.METADATA_INDEX:
-            pointer = MetadataIndex.read(_body(stream, offset, length))
-            record = Metadata.read(_body(stream, pointer.offset + _HEAD.size, pointer.length - _HEAD.size))
-            layout.metadata[record.name] = record.metadata
+            pointer = MetadataIndex.read(record_body(stream, offset, length))
+            _read_metadata(stream, layout, pointer.offset + _HEAD.size, pointer.length - _HEAD.size)
         elif opcode == Opcode.ATTACHMENT_INDEX:
-            layout.attachments.append(AttachmentIndex.read(_body(stream, offset, length)))
+            layout.attachments.append(AttachmentIndex.read(record_body(stream, offset, length)))
         elif opcode == Opcode.STATISTICS:
-            layout.statistics = Statistics.read(_body(stream, offset, length))
+            layout.statistics = Statistics.read(record_body(stream, offset, length))
         else:
             _read_definition(stream, layout, opcode, offset, length)
     if at != stop:
@@ -155,35 +167,129 @@ def _from_summary(stream: BinaryIO, size: int) -> Layout:
     return layout
 
 
+def _check_summary(stream: BinaryIO, summary_start: int, size: int) -> None:
+    stream.seek(size - len(MAGIC) - 4)
+    (expected,) = struct.unpack("<I", stream.read(4))
+    stream.seek(summary_start)
+    left, found = size - len(MAGIC) - 4 - summary_start, 0
+    while expected and left > 0:
+        data = stream.read(min(left, _SCAN_BYTES))
+        if not data:
+            break
+        found, left = zlib.crc32(data, found), left - len(data)
+    if found != expected:
+        raise ValueError("its summary is damaged")
+
+
 def _from_walk(stream: BinaryIO, size: int, problem: str) -> Layout:
-    layout = Layout(size=size, problem=problem, whole_bytes=len(MAGIC))
+    layout = Layout(size=size, problem=problem)
     chunks = array("Q")
-    for opcode, offset, length in records_between(stream, len(MAGIC), size):
+    at = len(MAGIC)
+    while at < size:
+        record = _record_at(stream, at, size)
+        if record is None:
+            found = _next_chunk(stream, at + 1, size)
+            layout.lost_bytes += found - at
+            at = found
+            continue
+        opcode, length = record
         if opcode == Opcode.DATA_END:
             # What follows is made of what came before.
-            layout.whole_bytes = size
             break
         try:
-            if opcode == Opcode.CHUNK:
-                stream.seek(offset)
-                start_ns, end_ns = _CHUNK_TIMES.unpack(stream.read(_CHUNK_TIMES.size))
-                chunks.extend((offset - _HEAD.size, length + _HEAD.size, start_ns, end_ns, 0, ALL_CHANNELS))
-            elif opcode == Opcode.MESSAGE_INDEX and chunks:
-                chunks[-2] += length + _HEAD.size
-            elif opcode == Opcode.HEADER:
-                _read_header(stream, layout)
-            elif opcode == Opcode.METADATA:
-                record = Metadata.read(_body(stream, offset, length))
-                layout.metadata[record.name] = record.metadata
-            elif opcode == Opcode.ATTACHMENT:
-                layout.attachments.append(_attachment(stream, offset, length))
-            else:
-                _read_definition(stream, layout, opcode, offset, length)
+            _read_walked(stream, layout, chunks, opcode, at + _HEAD.size, length)
         except _FAULTS:
-            break
-        layout.whole_bytes = offset + length
+            layout.lost_bytes += _HEAD.size + length
+        at += _HEAD.size + length
     layout.chunks = np.frombuffer(chunks, CHUNK_DTYPE) if chunks else layout.chunks
     return layout
+
+
+def _read_walked(stream: BinaryIO, layout: Layout, chunks: "array[int]", opcode: int, offset: int, length: int) -> None:
+    at = offset - _HEAD.size
+    if opcode == Opcode.CHUNK:
+        stream.seek(offset)
+        start_ns, end_ns = _CHUNK_TIMES.unpack(stream.read(_CHUNK_TIMES.size))
+        chunks.extend((at, length + _HEAD.size, start_ns, end_ns, 0, ALL_CHANNELS))
+    elif opcode == Opcode.MESSAGE_INDEX:
+        if chunks and chunks[-6] + chunks[-5] + chunks[-2] == at:
+            chunks[-2] += length + _HEAD.size
+    elif opcode == Opcode.HEADER:
+        _read_header(stream, layout)
+    elif opcode == Opcode.METADATA:
+        _read_metadata(stream, layout, offset, length)
+    elif opcode == Opcode.ATTACHMENT:
+        layout.attachments.append(_attachment(stream, offset, length))
+    else:
+        _read_definition(stream, layout, opcode, offset, length)
+
+
+def _record_at(stream: BinaryIO, at: int, size: int) -> tuple[int, int] | None:
+    """Opcode and length of the record at a place, a damaged opcode or length of a chunk put right; None where there is none."""
+    stream.seek(at)
+    head = stream.read(CHUNK_PEEK_BYTES)
+    if len(head) < _HEAD.size:
+        return None
+    opcode, length = _HEAD.unpack_from(head)
+    known = 0 < opcode <= Opcode.DATA_END or opcode >= 0x80
+    leads_on = known and at + _HEAD.size + length <= size and _may_begin(stream, at + _HEAD.size + length, size)
+    inner = chunk_length(head)
+    if inner is not None and at + _HEAD.size + inner <= size:
+        if inner == length:
+            return Opcode.CHUNK, inner
+        if opcode == Opcode.CHUNK and not leads_on and _may_begin(stream, at + _HEAD.size + inner, size):
+            return Opcode.CHUNK, inner
+    if opcode == Opcode.DATA_END and length != 4:
+        return None
+    return (opcode, length) if leads_on else None
+
+
+def chunk_length(head: bytes) -> int | None:
+    """Length of a chunk, without opcode and length, as its own fields give it; None for what does not look like a chunk."""
+    if len(head) < _HEAD.size + _CHUNK_FIXED.size + _U64.size:
+        return None
+    *_, name_bytes = _CHUNK_FIXED.unpack_from(head, _HEAD.size)
+    at = _HEAD.size + _CHUNK_FIXED.size
+    if name_bytes > 4 or head[at : at + name_bytes] not in (b"", b"zstd", b"lz4") or len(head) < at + name_bytes + _U64.size:
+        return None
+    (data_bytes,) = _U64.unpack_from(head, at + name_bytes)
+    return int(_CHUNK_FIXED.size + name_bytes + _U64.size + data_bytes)
+
+
+def _may_begin(stream: BinaryIO, at: int, size: int) -> bool:
+    """Whether a record, the end of the file or unwritten blocks may begin at a place; the record may be cut off."""
+    stream.seek(at)
+    head = stream.read(CHUNK_PEEK_BYTES)
+    if len(head) < _HEAD.size or not any(head[: _HEAD.size]):
+        return True
+    opcode: int
+    length: int
+    opcode, length = _HEAD.unpack_from(head)
+    inner = chunk_length(head)
+    if inner is not None and at + _HEAD.size + inner <= size and (opcode == Opcode.CHUNK or length == inner):
+        return True
+    # Opcodes from 0x80 on are private to applications.
+    if opcode >= 0x80:
+        return at + _HEAD.size + length <= size
+    return 0 < opcode <= Opcode.DATA_END and length < 1 << 32
+
+
+def _next_chunk(stream: BinaryIO, start: int, size: int) -> int:
+    """Where the next sound chunk begins; ``size`` when there is none."""
+    while start < size:
+        stream.seek(start)
+        block = stream.read(_SCAN_BYTES)
+        for match in _CHUNK_HEAD.finditer(block):
+            at = start + match.start()
+            stream.seek(at)
+            head = stream.read(CHUNK_PEEK_BYTES)
+            length = _HEAD.unpack_from(head)[1]
+            if chunk_length(head) == length and at + _HEAD.size + length <= size:
+                return at
+        if len(block) < _SCAN_BYTES:
+            break
+        start += len(block) - _HEAD.size
+    return size
 
 
 def _read_header(stream: BinaryIO, layout: Layout) -> None:
@@ -191,28 +297,35 @@ def _read_header(stream: BinaryIO, layout: Layout) -> None:
     opcode, length = _HEAD.unpack(stream.read(_HEAD.size))
     if opcode != Opcode.HEADER:
         raise ValueError("it does not begin with a header")
-    header = Header.read(_body(stream, len(MAGIC) + _HEAD.size, length))
+    header = Header.read(record_body(stream, len(MAGIC) + _HEAD.size, length))
     layout.mcap_profile, layout.library = header.profile, header.library
+
+
+def _read_metadata(stream: BinaryIO, layout: Layout, offset: int, length: int) -> None:
+    record = Metadata.read(record_body(stream, offset, length))
+    layout.metadata[record.name] = record.metadata
+    layout.metadata_places.append((offset, length))
 
 
 def _read_definition(stream: BinaryIO, layout: Layout, opcode: int, offset: int, length: int) -> None:
     if opcode == Opcode.SCHEMA:
-        schema = Schema.read(_body(stream, offset, length))
+        schema = Schema.read(record_body(stream, offset, length))
         layout.schemas[schema.id] = schema
     elif opcode == Opcode.CHANNEL:
-        channel = Channel.read(_body(stream, offset, length))
+        channel = Channel.read(record_body(stream, offset, length))
         layout.channels[channel.id] = channel
 
 
 def _attachment(stream: BinaryIO, offset: int, length: int) -> AttachmentIndex:
     """The index entry of an attachment, without reading its data."""
-    body = _body(stream, offset, min(length, 65536))
+    body = record_body(stream, offset, min(length, 65536))
     log_time, create_time = body.read8(), body.read8()
     name, media_type = body.read_prefixed_string(), body.read_prefixed_string()
     return AttachmentIndex(offset - _HEAD.size, length + _HEAD.size, log_time, create_time, body.read8(), name, media_type)
 
 
-def _body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
+def record_body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
+    """Body of a record. Raises ``ValueError`` where it is cut off."""
     if not 0 <= length <= _SMALL_LIMIT:
         raise ValueError("a record of impossible length")
     stream.seek(offset)

@@ -1,7 +1,7 @@
 """Reads logs in constant memory: indexed where the file is complete, by salvage where it is not.
 
 A file that cannot be read at all raises :class:`~vehicled.log.errors.LogError` on opening. A damaged chunk in the middle costs that
-chunk: it is skipped and counted in :attr:`LogReader.damaged_chunks`.
+chunk: it is skipped and told in :attr:`LogReader.faults`.
 """
 
 import heapq
@@ -23,7 +23,7 @@ from mcap.records import Chunk
 from msgspec import Struct
 
 from vehicled.log.errors import LogError
-from vehicled.log.layout import Layout, channel_bit, open_file, read_layout
+from vehicled.log.layout import CHUNK_PEEK_BYTES, Layout, channel_bit, chunk_length, open_file, read_layout
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.schema import CHANNELS, END_RECORD, HEADER_RECORD, RunHeader, schema_of
 from vehicled.messages import Message, TaskTick
@@ -64,8 +64,10 @@ class LogReader:
         except BaseException:
             self._stream.close()
             raise
-        self.damaged_chunks = 0
-        """Chunks that could not be unpacked so far."""
+        self.faults: dict[int, str] = {}
+        """Chunks that could not be unpacked so far, with the reason."""
+        self.bad_heads: set[int] = set()
+        """Chunks so far whose opcode or length is wrong, which makes readers without an index stumble."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +80,11 @@ class LogReader:
         self._stream.close()
 
     # ------------------------------------------------------------------ what it is
+
+    @property
+    def damaged_chunks(self) -> int:
+        """Chunks that could not be unpacked so far."""
+        return len(self.faults)
 
     @property
     def is_vehicled_log(self) -> bool:
@@ -169,14 +176,23 @@ class LogReader:
                         yield kind, found
 
     def records(self, number: int) -> bytes:
-        """Message records of a chunk; empty, and counted, where it is damaged."""
-        chunk = self.layout.chunks[number]
+        """Message records of a chunk; empty where it is damaged, which is noted in ``faults``."""
         try:
-            record = Chunk.read(self._body(int(chunk["offset"]), int(chunk["length"])))
-            return unpack_chunk(record)
-        except DAMAGE:
-            self.damaged_chunks += 1
+            return unpack_chunk(self.chunk(number))
+        except DAMAGE as error:
+            self.faults[number] = str(error) or type(error).__name__
             return b""
+
+    def chunk(self, number: int) -> Chunk:
+        """A chunk as it is stored. Raises one of :data:`DAMAGE`."""
+        row = self.layout.chunks[number]
+        offset, length = int(row["offset"]), int(row["length"])
+        self._stream.seek(offset)
+        head = self._stream.read(CHUNK_PEEK_BYTES)
+        if head[:9] != struct.pack("<BQ", Opcode.CHUNK, length - 9) or chunk_length(head) not in (None, length - 9):
+            self.bad_heads.add(number)
+        chunk: Chunk = Chunk.read(self._body(offset, length))
+        return chunk
 
     # ------------------------------------------------------------------ inside
 
@@ -279,7 +295,7 @@ def unpack_chunk(chunk: Chunk) -> bytes:
         except RuntimeError as error:
             raise ValueError(str(error)) from error
     elif chunk.compression:
-        raise LogError(f"chunks are compressed with {chunk.compression}, which is not known here")
+        raise ValueError(f"compressed with {chunk.compression!r}, which is not known here")
     else:
         data = chunk.data
     if len(data) != chunk.uncompressed_size or (chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc):

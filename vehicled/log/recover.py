@@ -1,27 +1,30 @@
-"""``vehicled log recover``: everything up to the last whole record of a cut or killed file, as a proper file.
+"""``vehicled log recover``: everything that is whole in a cut, killed or damaged file, as a proper file.
 
-The writer finishes its file when the daemon is killed; this is for what a killed writer, a full disk or a power cut leaves. Chunks
-are copied as they are compressed; index, statistics and summary are made anew.
+The writer finishes its file when the daemon is killed; this is for what a killed writer, a full disk, a power cut or a bad disk
+leaves. Chunks are found by the index where there is one and copied as they are compressed; index, statistics and summary are made
+anew.
 """
 
 import io
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import numpy as np
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Attachment, Channel, Chunk, Metadata, Schema
-from msgspec import Struct
+from mcap.records import Attachment, Channel, Metadata, Schema
+from msgspec import Struct, field
 
 from vehicled.log.errors import LogError, why
-from vehicled.log.layout import Layout, open_file, records_between
+from vehicled.log.layout import Layout, open_file, record_body, records_between
 from vehicled.log.mcapfile import McapFile
 from vehicled.log.reader import DAMAGE, LogReader, unpack_chunk
 
 
 class RecoverReport(Struct, frozen=True, kw_only=True):
-    """What was saved."""
+    """What was saved, and what was not."""
 
     source: str
     path: str
@@ -31,109 +34,136 @@ class RecoverReport(Struct, frozen=True, kw_only=True):
     messages: int
     chunks: int
     damaged_chunks: int
-    """Skipped in the middle of the file."""
+    """Found, but not readable: lost."""
     lost_bytes: int
-    """Behind the last whole record."""
+    """Of the damaged chunks and attachments, and of what lies between and behind the whole records."""
     duration_s: float
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why chunks were lost, with the number of chunks."""
+    mended_chunks: int = 0
+    """Saved although their record head was damaged."""
+    lost_attachments: list[str] = field(default_factory=list)
 
     def to_text(self) -> str:
         """In words."""
         if not self.path:
             return f"{self.source}: complete, nothing to recover\n"
-        skipped = f", {self.damaged_chunks} damaged chunks skipped" if self.damaged_chunks else ""
-        return (
-            f"{self.source}: {self.problem}\n"
-            f"{self.path}: {self.messages} messages in {self.chunks} chunks over {self.duration_s:.1f} s{skipped}; "
-            f"{self.lost_bytes} bytes behind the last whole record are lost\n"
-        )
+        lines = [
+            f"{self.source}: {self.problem}",
+            f"{self.path}: {self.messages} messages in {self.chunks} chunks over {self.duration_s:.1f} s",
+        ]
+        if self.mended_chunks:
+            lines.append(f"{self.mended_chunks} of these chunks had a damaged record head and are saved whole")
+        if self.damaged_chunks:
+            reasons = ", ".join(f"{count} because: {reason}" for reason, count in self.reasons.items())
+            lines.append(f"LOST: {self.damaged_chunks} of {self.chunks + self.damaged_chunks} chunks are damaged ({reasons})")
+        if self.lost_attachments:
+            lines.append(f"LOST: attachments {', '.join(self.lost_attachments)}")
+        lines.append(f"LOST: {self.lost_bytes} bytes of the source" if self.lost_bytes else "nothing is lost of what was written")
+        return "\n".join(lines) + "\n"
 
 
 def recover(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> RecoverReport:
     """Write what is whole in ``path`` to ``out``, by default ``<name>_recovered.mcap`` beside it. The source is not touched.
 
-    Raises :class:`LogError` when the source is no log or the target cannot be written; an existing target is never overwritten.
+    Raises :class:`LogError` when the source is no log, has nothing to recover, or the target cannot be written; an existing target
+    is never overwritten.
     """
     source = os.fspath(path)
     with LogReader(source) as log:
-        layout = log.layout
-        damaged = 0
-        if layout.complete:
-            damaged = _damaged(log)
-            if not damaged:
-                return _report(source, "", layout, None, 0)
-    target = os.fspath(out) if out is not None else os.path.splitext(source)[0] + "_recovered.mcap"
-    try:
-        stream = open(target, "xb")  # noqa: SIM115 - entered below
-    except OSError as error:
-        raise LogError(f"the recovered log cannot be written: {why(error)}") from error
-    try:
-        with stream, open_file(source) as old:
-            file = McapFile(stream, layout.mcap_profile, layout.library or "vehicled log recover")
-            damaged = 0
-            for opcode, body in _whole(old, layout.whole_bytes):
-                damaged += _copy(file, opcode, body)
-            file.finish()
-    except BaseException as error:
-        os.unlink(target)
-        if isinstance(error, OSError):
+        if log.layout.complete:
+            for number in range(len(log.layout.chunks)):
+                log.records(number)
+            if not log.faults and not log.bad_heads:
+                return _untouched(source, log.layout)
+        if not log.is_vehicled_log and not len(log.layout.chunks):
+            raise LogError(f"{source}: nothing to recover: there is neither a run header nor a chunk of messages in it")
+        target = os.fspath(out) if out is not None else os.path.splitext(source)[0] + "_recovered.mcap"
+        try:
+            stream = open(target, "xb")  # noqa: SIM115 - entered below
+        except OSError as error:
             raise LogError(f"the recovered log cannot be written: {why(error)}") from error
-        raise
-    return _report(source, target, layout, file, damaged)
+        try:
+            with stream, open_file(source) as old:
+                file = McapFile(stream, log.layout.mcap_profile, log.layout.library or "vehicled log recover")
+                lost_attachments, lost_bytes = _copy_parts(file, old, log.layout)
+                lost_bytes += _copy_chunks(file, log)
+                if not file.chunk_count and not log.is_vehicled_log:
+                    raise LogError(f"{source}: nothing to recover: none of its {len(log.layout.chunks)} chunks can be read")
+                file.finish()
+        except BaseException as error:
+            os.unlink(target)
+            if isinstance(error, OSError):
+                raise LogError(f"the recovered log cannot be written: {why(error)}") from error
+            raise
+        return RecoverReport(
+            source=source,
+            path=target,
+            problem=log.layout.problem or "it has damaged chunks",
+            messages=file.message_count,
+            chunks=file.chunk_count,
+            damaged_chunks=log.damaged_chunks,
+            lost_bytes=lost_bytes + log.layout.lost_bytes,
+            duration_s=file.duration_s,
+            reasons=dict(Counter(log.faults.values())),
+            mended_chunks=len(log.bad_heads - log.faults.keys()),
+            lost_attachments=lost_attachments,
+        )
 
 
-def _report(source: str, target: str, layout: Layout, file: McapFile | None, damaged: int) -> RecoverReport:
+def _untouched(source: str, layout: Layout) -> RecoverReport:
     statistics = layout.statistics
-    duration_ns = statistics.message_end_time - statistics.message_start_time if statistics else 0
     return RecoverReport(
         source=source,
-        path=target,
-        problem=layout.problem or ("it has damaged chunks" if damaged else ""),
-        messages=file.message_count if file else statistics.message_count if statistics else 0,
-        chunks=file.chunk_count if file else len(layout.chunks),
-        damaged_chunks=damaged,
-        lost_bytes=layout.size - layout.whole_bytes,
-        duration_s=file.duration_s if file else duration_ns / 1e9,
+        path="",
+        problem="",
+        messages=statistics.message_count if statistics else 0,
+        chunks=len(layout.chunks),
+        damaged_chunks=0,
+        lost_bytes=0,
+        duration_s=(statistics.message_end_time - statistics.message_start_time) / 1e9 if statistics else 0.0,
     )
 
 
-def _damaged(log: LogReader) -> int:
-    for number in range(len(log.layout.chunks)):
-        log.records(number)
-    return log.damaged_chunks
-
-
-def _whole(stream: BinaryIO, whole_bytes: int) -> Iterator[tuple[int, bytes]]:
-    for opcode, offset, length in records_between(stream, 8, whole_bytes):
-        if opcode in (Opcode.DATA_END, Opcode.FOOTER):
-            return
-        stream.seek(offset)
-        yield opcode, stream.read(length)
-
-
-def _copy(file: McapFile, opcode: int, body: bytes) -> int:
-    """Copy one record; 1 when it is a chunk that cannot be read."""
-    stream = ReadDataStream(io.BytesIO(body))
-    try:
-        if opcode == Opcode.CHUNK:
-            chunk = Chunk.read(stream)
-            records = unpack_chunk(chunk)
-            for inner, data in _definitions(records):
-                # Other writers put these inside; the summary must have them too.
-                _copy(file, inner, data)
-            file.add_chunk(records, chunk.compression, chunk.data)
-        elif opcode == Opcode.SCHEMA:
-            file.add_schema(Schema.read(stream))
-        elif opcode == Opcode.CHANNEL:
-            file.add_channel(Channel.read(stream))
-        elif opcode == Opcode.METADATA:
-            record = Metadata.read(stream)
-            file.add_metadata(record.name, record.metadata)
-        elif opcode == Opcode.ATTACHMENT:
-            item = Attachment.read(stream)
+def _copy_parts(file: McapFile, old: BinaryIO, layout: Layout) -> tuple[list[str], int]:
+    """Copy all but the chunks; names of the attachments that cannot be read, and their bytes."""
+    for schema in layout.schemas.values():
+        file.add_schema(schema)
+    for channel in layout.channels.values():
+        file.add_channel(channel)
+    for offset, length in layout.metadata_places:
+        record = Metadata.read(record_body(old, offset, length))
+        file.add_metadata(record.name, record.metadata)
+    lost, lost_bytes = [], 0
+    for entry in layout.attachments:
+        try:
+            item = Attachment.read(record_body(old, entry.offset + 9, entry.length - 9))
+        except DAMAGE:
+            lost.append(entry.name)
+            lost_bytes += entry.length
+        else:
             file.add_attachment(item.name, item.media_type, item.data, item.log_time, item.create_time)
-    except DAMAGE:
-        return 1
-    return 0
+    return lost, lost_bytes
+
+
+def _copy_chunks(file: McapFile, log: LogReader) -> int:
+    """Copy the chunks in the order of the file; bytes of those that cannot be read, which are noted in ``log.faults``."""
+    lost_bytes = 0
+    for number in np.argsort(log.layout.chunks["offset"], kind="stable").tolist():
+        try:
+            chunk = log.chunk(number)
+            records = unpack_chunk(chunk)
+            for opcode, data in _definitions(records):
+                # Other writers put these inside; the summary must have them too.
+                if opcode == Opcode.SCHEMA:
+                    file.add_schema(Schema.read(ReadDataStream(io.BytesIO(data))))
+                else:
+                    file.add_channel(Channel.read(ReadDataStream(io.BytesIO(data))))
+            file.add_chunk(records, chunk.compression, chunk.data)
+        except DAMAGE as error:
+            log.faults[number] = str(error) or type(error).__name__
+            lost_bytes += int(log.layout.chunks[number]["length"])
+    return lost_bytes
 
 
 def _definitions(records: bytes) -> Iterator[tuple[int, bytes]]:

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from io import StringIO
 
 from vehicled.paths.datum import Datum
-from vehicled.paths.drawing import Drawing, check_count, shown, text_of
+from vehicled.paths.drawing import POLAR_DEG, Drawing, check_count, shown, text_of
 from vehicled.paths.errors import CourseError
 
 KIND = "a table of waypoints, one a line, with columns x_m, y_m or lat, lon"
@@ -184,6 +184,11 @@ def _datum(file_name: str, value: str | None) -> Datum | None:
             '"# datum_deg: 43.0705, -89.4090, 230"'
         )
     numbers = [float(part) for part in parts]
+    if POLAR_DEG < abs(numbers[0]) <= 90.0:
+        raise CourseError(
+            f'{file_name}: "# datum_deg: {value[:40]}" is next to a pole: latitude and longitude look swapped; write latitude '
+            'first, for example "# datum_deg: 43.0705, -89.4090, 230"'
+        )
     try:
         return Datum.from_degrees(*numbers)
     except CourseError as error:

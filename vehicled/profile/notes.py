@@ -20,7 +20,7 @@ class Note(Problem, frozen=True):
 
 def check(profile: Profile) -> list[Note]:
     """Every remark on a valid profile; reads the course it names."""
-    return [*_vehicle(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
+    return [*_vehicle(profile), *_devices(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
 
 
 def _vehicle(profile: Profile) -> Iterator[Note]:
@@ -46,6 +46,21 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
             yield Note(
                 f"devices.{name}.capabilities.brake",
                 f"the device {says}, but vehicle.drive.brake_deceleration_mps2 = {vehicle.drive.brake_deceleration_mps2:g}",
+            )
+
+
+def _devices(profile: Profile) -> Iterator[Note]:
+    carried = {message for device in profile.devices.values() for message in device.messages}
+    needs = {
+        "GnssFix": ("the estimator can never start", "a GNSS receiver"),
+        "ImuSample": ("the estimator has no measured yaw rate and the vehicle may never drive (imu_silent)", "an inertial sensor"),
+    }
+    for message, (consequence, device) in needs.items():
+        if message not in carried:
+            yield Note(
+                "devices",
+                f'no device gives {message}: {consequence}; add {device}, or write messages = ["{message}"] for the one that is it',
+                serious=True,
             )
 
 
