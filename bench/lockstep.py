@@ -65,7 +65,9 @@ def lap(folder: str | None) -> dict[str, float]:
     lap_plan = plan()
     usage = Usage()
     with SimulatorProcess(lap_plan.loaded.path, [], "lot17", SEED) as simulator:
-        done = drive(lap_plan, simulator.sock, until_s=None, patience_s=30.0, log_folder=folder, taps=[])
+        done = drive(
+            lap_plan, simulator.sock, until_s=None, patience_s=30.0, log_folder=folder, taps=[], simulator_pid=simulator.pid
+        )
     run_s = (done.ending.now_ns - done.started_ns) * 1e-9
     writer_s = done.log.writer_cpu_s if done.log is not None else 0.0
     return {

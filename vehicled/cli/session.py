@@ -117,6 +117,7 @@ def drive(
     taps: Sequence[Tap],
     progress: Callable[[Machine, int], None] | None = None,
     on_ready: Callable[[], object] | None = None,
+    simulator_pid: int | None = None,
 ) -> Drive:
     """Run the daemon on a connected link until it ends. ``log_folder`` None writes no log.
 
@@ -154,7 +155,7 @@ def drive(
         if on_ready is not None:
             on_ready()
         if witness is None:
-            with _interrupts(run):
+            with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
         else:
             ending = _run_wall(plan, WallPump(machine, _transport(plan, link, router), run, witness, router))
@@ -224,6 +225,26 @@ def _run_wall(plan: Plan, pump: WallPump) -> Ending:
             raise SetupError("--async-backend trio needs trio: pip install trio") from None
         return anyio.run(pump.run, backend="trio")
     return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
+
+
+@contextmanager
+def _one_processor(simulator_pid: int | None) -> Iterator[None]:
+    """Keep daemon and simulator on one processor: they take turns, and waking another one for each turn costs more than it gives.
+
+    The log's writer stays free. Without such a call on the system, or without a simulator of our own, nothing changes.
+    """
+    allowed = os.sched_getaffinity(0) if simulator_pid is not None and hasattr(os, "sched_getaffinity") else set()
+    # Runs side by side spread over the processors by their process ids.
+    chosen = {sorted(allowed)[os.getpid() % len(allowed)]} if allowed else set()
+    with suppress(OSError):
+        for pid in (simulator_pid, 0) if chosen else ():
+            os.sched_setaffinity(pid or 0, chosen)
+    try:
+        yield
+    finally:
+        if allowed:
+            with suppress(OSError):
+                os.sched_setaffinity(0, allowed)
 
 
 @contextmanager

@@ -52,6 +52,7 @@ def run(arguments: Namespace) -> int:
             )
             progress.show(text)
 
+    simulator_pid: int | None = None
     with ExitStack() as stack:
         if arguments.connect and arguments.fail:
             raise SetupError("--fail belongs to the simulator: with --connect give it to 'vehicled simulator' on the other machine")
@@ -67,6 +68,7 @@ def run(arguments: Namespace) -> int:
                 arguments.fail,
             )
             sock = stack.enter_context(simulator).sock
+            simulator_pid = simulator.pid
         done = drive(
             plan,
             sock,
@@ -75,6 +77,7 @@ def run(arguments: Namespace) -> int:
             log_folder=None if arguments.no_log else (arguments.log or ""),
             taps=taps,
             progress=None if arguments.quiet else show,
+            simulator_pid=simulator_pid,
         )
         progress.close()
     result = _result(plan, done, judge)
