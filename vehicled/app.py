@@ -9,9 +9,10 @@ from vehicled import messages
 from vehicled.attribution import Witness
 from vehicled.executive import DeclaredStopwatch, Stopwatch
 from vehicled.journal import Sink
-from vehicled.machine import PIPELINE, Machine, RateRow, Source
+from vehicled.machine import PIPELINE, Machine, RateRow
 from vehicled.messages import GnssFix, GroundTruth, Message, OperatorCommand, Path
 from vehicled.paths.course import Course
+from vehicled.pipeline import Pipeline, Source
 from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.profile.schema import Profile, Task
@@ -94,22 +95,31 @@ def build(
 ) -> Machine:
     """The machine of a vehicle, ready to be started."""
     estimator_class = resolve("estimator", profile.estimator.name)
+    identifier = None
+    if profile.identifier is not None:
+        identifier = resolve("identifier", profile.identifier.name)(profile.identifier.selected, profile.vehicle)
     controller_class = resolve("controller", profile.controller.name)
     antenna = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
     estimator = estimator_class(profile.estimator.selected, profile.vehicle, course.datum, tuple(antenna))
     controller = controller_class(
         profile.controller.selected, profile.vehicle, profile.limits, course, 1.0 / profile.tasks.control.rate_hz
     )
-    return Machine(
-        devices={port: _device(port, profile.devices, wiring.link) for port in wiring.ports},
-        actuator=wiring.actuator,
+    pipeline = Pipeline(
         sources=sources(profile),
-        rates=wiring.rates,
+        vehicle=profile.vehicle,
+        limits=profile.limits,
         estimator=estimator,
+        identifier=identifier,
         controller=controller,
         supervisor=Supervisor(profile.limits),
         gate=Gate(profile.vehicle, profile.limits),
-        limits=profile.limits,
+        sink=sink,
+    )
+    return Machine(
+        devices={port: _device(port, profile.devices, wiring.link) for port in wiring.ports},
+        actuator=wiring.actuator,
+        pipeline=pipeline,
+        rates=wiring.rates,
         stopwatch=stopwatch,
         sink=sink,
         witness=witness,

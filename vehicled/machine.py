@@ -3,61 +3,35 @@
 Two pumps drive it, the wall clock's and lockstep's; nothing else differs between road and simulation. Its verbs are the verbs of
 the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`, :meth:`Machine.on_operator`, :meth:`Machine.on_time`.
 
-One sample's way through it: ``on_rx`` hands the bytes to the port's device; the messages that come out wait in the inbox until
-*ingestion* checks them and passes them on; *fusion* steps the estimator; *control* steps the controller; *actuation* asks the
-supervisor for mode and reaction, passes the command through the gate and hands it to the actuator's device, whose bytes leave
-stamped with the end of the task. ``docs/flow_of_a_fix.md`` follows one fix through these functions.
+One sample's way through it: ``on_rx`` hands the bytes to the port's device; the messages that come out wait in the inbox of the
+:class:`~vehicled.pipeline.Pipeline` until *ingestion* checks them and passes them on; *fusion* steps the estimator; *control* steps
+the controller; *actuation* asks the supervisor for mode and reaction, passes the command through the gate and hands it to the
+actuator's device, whose bytes leave stamped with the end of the task. ``docs/flow_of_a_fix.md`` follows one fix through them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 
 from msgspec import Struct
 
 from vehicled.attribution import Witness
-from vehicled.bus import Inbox, Latest
-from vehicled.control.interface import Controller
-from vehicled.estimation.interface import Estimator
 from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     Direction,
-    Fault,
-    GnssFix,
     GroundTruth,
-    Heading,
-    ImuSample,
     Message,
     Mode,
-    MotorStatus,
     OperatorCommand,
     PortEvent,
     PortState,
-    Reaction,
     StateEstimate,
-    SteeringFeedback,
     TaskTick,
-    WheelSpeed,
     WireChunk,
 )
+from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
-from vehicled.safety.gate import Gate
-from vehicled.safety.supervisor import Situation, Supervisor
-from vehicled.vehicle import Limits
-
-INBOX_LIMIT = 4096
-STOP_PATIENCE_NS = 8 * 10**9
-"""A vehicle that has not come to rest this long after a stop is given up waiting for: the brake stays applied, the run ends."""
-
-
-class Source(Struct, frozen=True, kw_only=True):
-    """A stream of messages that must keep coming, and how long it may be silent."""
-
-    name: str
-    message: type[Message]
-    silence_ns: int
 
 
 class Outgoing(Struct, frozen=True, gc=False):
@@ -82,10 +56,6 @@ PIPELINE = ("ingestion", "fusion", "control", "actuation")
 """Tasks in the order in which they run when due at the same instant."""
 
 
-_MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
-"""What the estimator is given, whether or not the profile promises a rate of it."""
-
-
 class Machine:
     """A vehicle's daemon without its operating system."""
 
@@ -94,13 +64,8 @@ class Machine:
         *,
         devices: Mapping[str, Device],
         actuator: str,
-        sources: Sequence[Source],
+        pipeline: Pipeline,
         rates: Mapping[str, RateRow],
-        estimator: Estimator,
-        controller: Controller,
-        supervisor: Supervisor,
-        gate: Gate,
-        limits: Limits,
         stopwatch: Stopwatch,
         sink: Sink,
         witness: Witness | None = None,
@@ -109,21 +74,9 @@ class Machine:
         """``devices`` by port name; ``actuator`` is the port that takes the commands; ``rates`` by task name of ``PIPELINE``."""
         self._devices = dict(devices)
         self._actuator = actuator
-        self._sources = {source.message: source for source in sources}
-        self._heard_ns: dict[type[Message], int] = {}
-        self._estimator = estimator
-        self._controller = controller
-        self._supervisor = supervisor
-        self._gate = gate
-        self._limits = limits
+        self._pipeline = pipeline
         self._sink = sink
-        self._inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
-        self._accepted: Inbox[Message] = Inbox(INBOX_LIMIT)
-        self._estimate: Latest[StateEstimate] = Latest()
-        self._control: Latest[ControlCommand] = Latest()
         self._actuator_lost = "its port is not open yet"
-        self._stopping_since_ns = NEVER_NS
-        self._mode_seen = supervisor.mode
         self._pending: list[str] = []
         # Devices that take what other devices produce, such as a receiver its corrections. Commands go by the gate alone.
         self._consumers: dict[type[Message], list[str]] = {}
@@ -133,14 +86,12 @@ class Machine:
                     self._consumers.setdefault(kind, []).append(port)
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
-        self.not_finite = 0
-        """Sensor messages refused for NaN or infinite values."""
         self.digest = Digest()
         """Of all frames handed over."""
         runs: Mapping[str, Callable[[int], None]] = {
-            "ingestion": self._ingest,
-            "fusion": self._fuse,
-            "control": self._steer,
+            "ingestion": pipeline.ingest,
+            "fusion": pipeline.fuse,
+            "control": pipeline.steer,
             "actuation": self._actuate,
         }
         table = [
@@ -184,7 +135,7 @@ class Machine:
     def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
         """A request that came by no port: a signal, the console."""
         self._sink.record(command, now_ns)
-        self._supervisor.on_operator(command, now_ns)
+        self._pipeline.supervisor.on_operator(command, now_ns)
 
     def on_time(self, now_ns: int) -> None:
         """Run what is due: duties of devices, then tasks."""
@@ -211,8 +162,7 @@ class Machine:
 
     def brake_now(self, now_ns: int) -> Sequence[Outgoing]:
         """The safe frame, without waiting for any task: for crashes and the loss of the runtime's own footing."""
-        command = self._gate.apply(None, float("nan"), self.mode, Reaction.BRAKE, now_ns, 0)
-        self._send(command, now_ns)
+        self._send(self._pipeline.safe_command(now_ns), now_ns)
         self._collect(now_ns)
         return self.take_tx()
 
@@ -230,128 +180,55 @@ class Machine:
     @property
     def mode(self) -> Mode:
         """Present mode."""
-        return self._supervisor.mode
+        return self._pipeline.supervisor.mode
 
     @property
     def why(self) -> str:
         """Reason of the present mode, in words."""
-        return self._supervisor.why
+        return self._pipeline.supervisor.why
 
     @property
     def course_driven(self) -> bool:
         """The end of the course was reached."""
-        return self._supervisor.course_driven
+        return self._pipeline.supervisor.course_driven
 
     @property
     def estimate(self) -> StateEstimate | None:
         """Newest state estimate."""
-        return self._estimate.value
+        return self._pipeline.estimate.value
 
     @property
     def control(self) -> ControlCommand | None:
         """Newest control command."""
-        return self._control.value
+        return self._pipeline.control.value
+
+    @property
+    def not_finite(self) -> int:
+        """Sensor messages refused for NaN or infinite values."""
+        return self._pipeline.not_finite
 
     def at_rest(self, now_ns: int) -> bool:
         """A drive has ended and the vehicle stands, or will not be waited for any longer."""
-        return self._supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
+        return self._pipeline.at_rest(now_ns)
 
-    # ---------------------------------------------------------------- tasks
-
-    def _ingest(self, now_ns: int) -> None:
-        heard, sources = self._heard_ns, self._sources
-        for message in self._inbox.drain():
-            kind = type(message)
-            if kind in _MEASUREMENTS:
-                if not _is_finite(message):
-                    self.not_finite += 1
-                    continue
-                if kind in sources:
-                    heard[kind] = message.t_rx_ns  # type: ignore[attr-defined]
-                self._accepted.put(message)
-            elif kind is OperatorCommand:
-                self._supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
-            elif kind is Fault:
-                self._supervisor.on_fault(message)  # type: ignore[arg-type]
-
-    def _fuse(self, now_ns: int) -> None:
-        estimator = self._estimator
-        for message in self._accepted.drain():
-            estimator.observe(message)
-        estimate = estimator.step(now_ns)
-        self._estimate.put(estimate, now_ns)
-        self._sink.record(estimate, now_ns)
-
-    def _steer(self, now_ns: int) -> None:
-        estimate = self._estimate.value
-        if estimate is None:
-            return
-        command = self._controller.step(estimate, now_ns)
-        self._control.put(command, now_ns)
-        self._sink.record(command, now_ns)
+    # ---------------------------------------------------------------- plumbing
 
     def _actuate(self, now_ns: int) -> None:
-        supervisor = self._supervisor
-        supervisor.step(self._situation(now_ns))
-        if supervisor.mode is not self._mode_seen:
-            # Also what an operator changed between two ticks.
-            self._on_mode(self._mode_seen, now_ns)
-            self._mode_seen = supervisor.mode
-        if supervisor.faults:
-            for fault in supervisor.take_faults():
-                self._sink.record(fault, now_ns)
-        control, estimate = self._control.value, self._estimate.value
-        moving = supervisor.mode in (Mode.AUTO, Mode.STOPPING)
-        command = self._gate.apply(
-            control if moving else None,
-            estimate.speed_mps if estimate is not None else float("nan"),
-            supervisor.mode,
-            supervisor.reaction,
-            now_ns,
-            control.newest_input_ns if control is not None else 0,
-        )
-        self._send(command, now_ns)
-
-    def _on_mode(self, before: Mode, now_ns: int) -> None:
-        mode = self._supervisor.mode
-        if mode is Mode.AUTO:
-            self._controller.reset()
-        self._stopping_since_ns = now_ns if mode is Mode.STOPPING else NEVER_NS
-        reason = f"{before.name} -> {mode.name}: {self._supervisor.why}"
-        self._sink.record(Fault(now_ns, "mode", "supervisor", self._supervisor.reaction, True, reason), now_ns)
-
-    def _situation(self, now_ns: int) -> Situation:
-        heard = self._heard_ns
-        silent = [s.name for kind, s in self._sources.items() if now_ns - heard.get(kind, -NEVER_NS) > s.silence_ns]
-        control = self._control.value
         executive = self.executive
-        return Situation(
-            now_ns,
-            self._estimate.value,
-            silent,
-            now_ns - heard.get(GnssFix, 0) > self._limits.gnss_silence_s * 1e9,
-            now_ns - heard.get(ImuSample, 0) > self._limits.imu_silence_s * 1e9,
-            self._estimate.age_ns(now_ns),
-            self._actuator_lost or self._refusal(),
-            control.cross_track_m if control is not None else float("nan"),
-            control.heading_error_rad if control is not None else float("nan"),
-            self._controller.finished,
-            max(executive.stats(i).consecutive_misses for i in range(len(PIPELINE))),
-        )
+        misses = max(executive.stats(i).consecutive_misses for i in range(len(PIPELINE)))
+        self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._refusal(), misses), now_ns)
 
     def _refusal(self) -> str:
         """Why the actuator's device would not pass a throttle on, if it judges that at all."""
         reason: str = getattr(self._devices[self._actuator], "refusal", "")
         return reason
 
-    # ---------------------------------------------------------------- plumbing
-
     def _take(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:
             kind = type(message)
             self._sink.record(message, t_ns)
             if kind is not GroundTruth:
-                self._inbox.put(message)
+                self._pipeline.inbox.put(message)
             for port in self._consumers.get(kind, ()):
                 if port != origin:
                     device = self._devices[port]
@@ -360,7 +237,6 @@ class Machine:
 
     def _send(self, command: ActuatorCommand, now_ns: int) -> None:
         self._sink.record(command, now_ns)
-        self._estimator.command(command)
         self._devices[self._actuator].on_command(command, now_ns)
         self._pending.append(self._actuator)
 
@@ -385,13 +261,3 @@ class Machine:
                     self._sink.record(WireChunk(t_ns, port, Direction.TX, action.journal), t_ns)
                 self._outgoing.append(Outgoing(t_ns, port, action))
         self._pending.clear()
-
-
-def _is_finite(message: Message) -> bool:
-    """Whether the values a filter would use are finite. Optional values may be NaN: their users check them."""
-    if isinstance(message, ImuSample):
-        f, w = message.specific_force_mps2, message.angular_rate_radps
-        return isfinite(f[0] + f[1] + f[2] + w[0] + w[1] + w[2])
-    if isinstance(message, GnssFix):
-        return isfinite(message.latitude_rad + message.longitude_rad + message.height_m)
-    return True

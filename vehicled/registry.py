@@ -10,11 +10,12 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Literal
 
-Kind = Literal["estimator", "controller", "driver", "decoder"]
+Kind = Literal["estimator", "identifier", "controller", "driver", "decoder"]
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4:Ekf4",
 }
+IDENTIFIERS: dict[str, str] = {}
 CONTROLLERS: dict[str, str] = {
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
 }
@@ -45,7 +46,13 @@ DECODERS: dict[str, str] = {
 }
 """Formats of recordings. Each takes the bytes of one and gives (message name, content) in order."""
 
-_TABLES: dict[Kind, dict[str, str]] = {"estimator": ESTIMATORS, "controller": CONTROLLERS, "driver": DRIVERS, "decoder": DECODERS}
+_TABLES: dict[Kind, dict[str, str]] = {
+    "estimator": ESTIMATORS,
+    "identifier": IDENTIFIERS,
+    "controller": CONTROLLERS,
+    "driver": DRIVERS,
+    "decoder": DECODERS,
+}
 
 
 class UnknownNameError(LookupError):

@@ -1,20 +1,27 @@
 """Parameters of a vehicle, as the daemon believes them to be. The simulator has a set of its own: the truth of the twin."""
 
+from math import copysign, isfinite
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from vehicled.messages import Identification
 
 Positive = Annotated[float, Meta(gt=0.0)]
 NonNegative = Annotated[float, Meta(ge=0.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5)]
 Delay = Annotated[float, Meta(ge=0.0, le=2.0)]
+MAX_DELAY_NS = 2_000_000_000
+"""Longest delay of an actuator, for those who keep histories."""
 
 
 class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Steering actuator: normalised command -1..1 (left positive) to the angle of the virtual front wheel.
 
-    ``wheel_angle = offset_rad + gain_rad * command(t - delay_s)``, slewed at ``rate_radps`` and cut at ``max_wheel_rad``.
+    ``wheel_angle = offset_rad + gain_rad * effective(command(t - delay_s))``, slewed at ``rate_radps``, cut at ``max_wheel_rad``.
+    Commands smaller than ``dead_zone`` do nothing; beyond it the rest of the range is used in full.
     """
 
     gain_rad: Positive
@@ -23,6 +30,19 @@ class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_wheel_rad: SteeringAngle
     rate_radps: Positive
     delay_s: Delay
+    dead_zone: Annotated[float, Meta(ge=0.0, lt=0.9)] = 0.0
+
+    def wheel_angle_rad(self, command: float) -> float:
+        """Angle that a command -1..1 leads to, when the wheel has followed."""
+        effective = max(abs(command) - self.dead_zone, 0.0) / (1.0 - self.dead_zone)
+        return self.offset_rad + self.gain_rad * copysign(effective, command)
+
+    def command(self, wheel_angle_rad: float) -> float:
+        """Command -1..1 that leads to an angle, or as near to it as the range allows. Finite for finite angles."""
+        wanted = (wheel_angle_rad - self.offset_rad) / self.gain_rad
+        if wanted == 0.0:
+            return 0.0
+        return min(1.0, max(-1.0, wanted * (1.0 - self.dead_zone) + copysign(self.dead_zone, wanted)))
 
 
 class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -80,6 +100,32 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         from math import tan
 
         return self.wheelbase_m / tan(self.steering.max_wheel_rad)
+
+
+    def identified(self, found: Identification) -> "Vehicle":
+        """This vehicle with what has been identified in place of what was believed."""
+        steering, drive = self.steering, self.drive
+        if isfinite(found.steering_gain_sigma_rad):
+            steering = replace(
+                steering,
+                gain_rad=found.steering_gain_rad,
+                offset_rad=found.steering_offset_rad,
+                delay_s=found.steering_delay_s,
+                dead_zone=found.steering_dead_zone,
+            )
+        if isfinite(found.drive_authority_sigma_mps2):
+            reduced_m = drive.wheel_radius_m * drive.gear_ratio
+            torque_per_mps2 = drive.inertia_kgm2 / reduced_m
+            stall_nm = found.drive_authority_mps2 * torque_per_mps2
+            # Both the back electromotive force and viscous losses grow with speed; data cannot tell them apart.
+            back_emf = max(found.drive_damping_per_s * drive.inertia_kgm2 - drive.viscous_nms, 1e-9)
+            drive = replace(
+                drive,
+                stall_torque_nm=stall_nm,
+                no_load_speed_radps=stall_nm / back_emf,
+                friction_nm=found.drive_friction_mps2 * torque_per_mps2,
+            )
+        return replace(self, steering=steering, drive=drive)
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

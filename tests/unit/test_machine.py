@@ -9,7 +9,7 @@ from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.executive import DeclaredStopwatch
-from vehicled.machine import PIPELINE, STOP_PATIENCE_NS, Machine, Outgoing, RateRow, Source
+from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -30,6 +30,7 @@ from vehicled.messages import (
     TaskTick,
     WireChunk,
 )
+from vehicled.pipeline import STOP_PATIENCE_NS, Pipeline, Source
 from vehicled.ports import Send
 from vehicled.safety.gate import Gate
 from vehicled.safety.supervisor import Supervisor
@@ -120,19 +121,14 @@ class Rig:
         self.machine = Machine(
             devices={port: MsgLinkDevice(MsgLinkParams(), types, COMMAND_LIFETIME_NS) for port, types in accepts.items()},
             actuator="drive",
-            sources=[
+            pipeline=self.pipeline(
                 Source(name="imu", message=ImuSample, silence_ns=50 * MS),
                 Source(name="gnss", message=GnssFix, silence_ns=500 * MS),
-            ],
+            ),
             rates={
                 name: RateRow(rate_hz=rate, deadline_ns=10 * MS)
                 for name, rate in zip(PIPELINE, (400.0, 200.0, 100.0, 100.0), strict=True)
             },
-            estimator=self.estimator,  # type: ignore[arg-type]
-            controller=self.controller,  # type: ignore[arg-type]
-            supervisor=Supervisor(LIMITS),
-            gate=Gate(VEHICLE, LIMITS),
-            limits=LIMITS,
             stopwatch=DeclaredStopwatch([COST] * 4),
             sink=self.log,
             virtual=True,
@@ -141,6 +137,18 @@ class Rig:
         for port in accepts:
             self.machine.on_port(port, PortState.OPENED, "test", START)
         self.frames: list[tuple[int, str, bytes]] = []
+
+    def pipeline(self, *sources: Source) -> Pipeline:
+        return Pipeline(
+            sources=sources,
+            vehicle=VEHICLE,
+            limits=LIMITS,
+            estimator=self.estimator,  # type: ignore[arg-type]
+            controller=self.controller,  # type: ignore[arg-type]
+            supervisor=Supervisor(LIMITS),
+            gate=Gate(VEHICLE, LIMITS),
+            sink=self.log,
+        )
 
     def run(self, from_ns: int, to_ns: int, *, imu: bool = True, gnss: bool = True) -> None:
         """Run the machine over a stretch of time, with sensors that speak."""
@@ -305,13 +313,8 @@ def test_what_one_device_produces_reaches_the_devices_that_take_it() -> None:
     machine = Machine(
         devices={"ntrip": source, "gnss": receiver, "drive": rig.machine.device("drive")},
         actuator="drive",
-        sources=[],
+        pipeline=rig.pipeline(),
         rates={name: RateRow(rate_hz=100.0, deadline_ns=10 * MS) for name in PIPELINE},
-        estimator=rig.estimator,  # type: ignore[arg-type]
-        controller=rig.controller,  # type: ignore[arg-type]
-        supervisor=Supervisor(LIMITS),
-        gate=Gate(VEHICLE, LIMITS),
-        limits=LIMITS,
         stopwatch=DeclaredStopwatch([COST] * 4),
         sink=rig.log,
         virtual=True,

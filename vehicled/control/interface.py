@@ -30,6 +30,10 @@ class Controller(Protocol):
         """Command for the state, to take effect after the delays of the vehicle."""
         ...
 
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Drive with these parameters from now on: what was identified while driving. Keeps progress and plans."""
+        ...
+
     def reset(self) -> None:
         """Begin the course anew, with nothing remembered."""
         ...

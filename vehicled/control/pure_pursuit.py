@@ -29,7 +29,7 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
-from vehicled.vehicle import Limits, Positive, Vehicle
+from vehicled.vehicle import MAX_DELAY_NS, Limits, Positive, Vehicle
 
 MAX_ESTIMATE_AGE_NS = 200_000_000
 """Older estimates are predicted over this much only; their age is for the failsafe to judge."""
@@ -85,18 +85,23 @@ class PurePursuit:
 
     def __init__(self, params: PurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
-        self._vehicle = vehicle
         self._period_s = period_s
         self._tracker = PathTracker(course)
         self._profile = SpeedProfile(params.speed, vehicle, limits, course)
         tight = course.s_m[np.abs(course.curvature_per_m) * vehicle.min_turn_radius_m > 1.0].tolist()
         self._corners_m: list[float] = tight + [s + course.length_m for s in tight] if course.closed else tight
-        self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
-        self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
-        keep_ns = max(self._steering_delay_ns, self._drive_delay_ns) + 2 * MAX_ESTIMATE_AGE_NS
+        # What is identified later may be any delay that a vehicle can have.
+        keep_ns = MAX_DELAY_NS + 2 * MAX_ESTIMATE_AGE_NS
         self._wheels: CommandHistory[float] = CommandHistory(0.0, keep_ns)
         self._demands: CommandHistory[Demand] = CommandHistory(Demand(0.0, 0.0), keep_ns)
+        self.adapt(vehicle)
         self.reset()
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
+        self._vehicle = vehicle
+        self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
+        self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
 
     def reset(self) -> None:
         """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""

@@ -38,7 +38,7 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Vehicle
+from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 NAN = float("nan")
 MAX_SUBSTEP_NS = 20_000_000
@@ -82,7 +82,7 @@ class Ekf4:
         self._history_ns = int(params.history_s * 1e9)
         self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
-        keep_ns = max(self._steering_delay_ns, self._drive_delay_ns) + self._history_ns + MAX_GAP_NS
+        keep_ns = MAX_DELAY_NS + self._history_ns + MAX_GAP_NS
         self._commands: CommandHistory[Command] = CommandHistory(Command(), keep_ns)
         self._poses = PoseHistory(self._history_ns)
         self._pending: list[GnssFix | Heading | WheelSpeed | MotorStatus | SteeringFeedback] = []
@@ -144,6 +144,12 @@ class Ekf4:
                 min(max(command.wheel_angle_rad, -lock), lock),
             ),
         )
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`."""
+        self._vehicle = vehicle
+        self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
+        self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
 
     # ---------------------------------------------------------------- step
 

@@ -219,6 +219,8 @@ class Profile(Table, frozen=True, kw_only=True):
     devices: dict[PortName, Device]
     tasks: Tasks
     estimator: Annotated[Choice, Meta(extra={"registered": "estimator"})]
+    identifier: Annotated[Choice, Meta(extra={"registered": "identifier"})] | None = None
+    """What learns the vehicle's parameters while it drives; without it the beliefs of ``[vehicle]`` stay."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: Log = field(default_factory=Log)
     sim: Sim

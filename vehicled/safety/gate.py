@@ -30,6 +30,10 @@ class Gate:
         self.clipped_total = 0
         """Commands that had to be cut or replaced since start."""
 
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Map wheel angles to commands with these parameters from now on."""
+        self._vehicle = vehicle
+
     def apply(
         self, command: ControlCommand | None, speed_mps: float, mode: Mode, reaction: Reaction, now_ns: int, newest_input_ns: int
     ) -> ActuatorCommand:
@@ -58,8 +62,7 @@ class Gate:
         cut_throttle, cut_brake = min(1.0, max(0.0, throttle)), min(1.0, max(0.0, brake))
         clipped |= (CLIPPED_THROTTLE if cut_throttle != throttle else 0) | (CLIPPED_BRAKE if cut_brake != brake else 0)
         steering = self._vehicle.steering
-        wanted = (wheel - steering.offset_rad) / steering.gain_rad
-        sent = min(1.0, max(-1.0, wanted))
+        sent = steering.command(wheel)
         self._wheel_angle_rad = wheel
         self.clipped_total += clipped != 0
         return ActuatorCommand(
@@ -68,7 +71,7 @@ class Gate:
             cut_throttle,
             cut_brake,
             sent,
-            steering.offset_rad + steering.gain_rad * sent,
+            steering.wheel_angle_rad(sent),
             mode,
             reaction,
             clipped,

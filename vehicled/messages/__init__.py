@@ -1,0 +1,112 @@
+"""The message interface: everything that passes between drivers, tasks, log and simulator.
+
+One frozen struct per message. The struct is the only definition: :mod:`vehicled.ros` derives the ROS 2 message text and the
+CDR packer from it, and :mod:`drivers.msglink` carries it over the simulator link.
+
+Conventions (REP-103, REP-105). SI units, named in the field: ``_m``, ``_mps``, ``_rad``, ``_ns``. World frame ENU on a local
+tangent plane; body frame x forward, y left, z up, origin at the rear axle; yaw counter-clockwise from east; a positive steering
+angle turns left. Degrees, compass headings and device units live inside codecs only.
+
+Stamps are integer nanoseconds on the daemon's monotonic clock: ``t_ns`` is the time of validity, ``t_rx_ns`` the time the last
+byte arrived. A value that a device did not give is NaN, never a plausible substitute.
+
+Compatibility: fields are only ever appended, with a default. A reader older than the writer ignores what it does not know.
+"""
+
+from vehicled.messages.base import (
+    NAN,
+    NAN3,
+    NAN9,
+    Float64s,
+    Int64,
+    Matrix3,
+    Matrix4,
+    Message,
+    UInt8,
+    UInt16,
+    UInt32,
+    Vector2,
+    Vector3,
+)
+from vehicled.messages.decisions import (
+    ActuatorCommand,
+    ControlCommand,
+    ControlLevel,
+    ControlReason,
+    EstimatorStatus,
+    Identification,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+    StateEstimate,
+)
+from vehicled.messages.records import Cause, Direction, Event, Fault, Path, PortEvent, PortState, TaskTick, WireChunk
+from vehicled.messages.sensors import (
+    CarrierSolution,
+    Corrections,
+    FixType,
+    GnssFix,
+    GroundTruth,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    MotorStatus,
+    SteeringFeedback,
+    WheelSpeed,
+)
+
+__all__ = [
+    "ALL",
+    "NAN",
+    "NAN3",
+    "NAN9",
+    "ActuatorCommand",
+    "CarrierSolution",
+    "Cause",
+    "ControlCommand",
+    "ControlLevel",
+    "ControlReason",
+    "Corrections",
+    "Direction",
+    "EstimatorStatus",
+    "Event",
+    "Fault",
+    "FixType",
+    "Float64s",
+    "GnssFix",
+    "GroundTruth",
+    "Heading",
+    "HeadingKind",
+    "Identification",
+    "ImuSample",
+    "Int64",
+    "Matrix3",
+    "Matrix4",
+    "Message",
+    "Mode",
+    "MotorStatus",
+    "OperatorAction",
+    "OperatorCommand",
+    "Path",
+    "PortEvent",
+    "PortState",
+    "Reaction",
+    "StateEstimate",
+    "SteeringFeedback",
+    "TaskTick",
+    "UInt8",
+    "UInt16",
+    "UInt32",
+    "Vector2",
+    "Vector3",
+    "WheelSpeed",
+    "WireChunk",
+]
+
+ALL: tuple[type[Message], ...] = (
+    GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
+    ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
+    Identification,
+)  # fmt: skip
+"""Every message type, in the order of the log's channels."""

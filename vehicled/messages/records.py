@@ -1,0 +1,114 @@
+"""What the log keeps besides: bytes, ticks, faults, events, ports and the course."""
+
+from enum import IntEnum
+
+from vehicled.messages.base import Float64s, Int64, Message, UInt8, UInt32
+from vehicled.messages.decisions import Reaction
+
+
+class Direction(IntEnum):
+    """Of bytes on a port, seen from the daemon."""
+
+    RX = 0
+    TX = 1
+
+
+class WireChunk(Message, frozen=True):
+    """Bytes as they crossed a port."""
+
+    t_ns: Int64
+    port: str
+    direction: Direction
+    data: bytes
+
+
+class Cause(IntEnum):
+    """Why a release missed its deadline."""
+
+    NONE = 0
+    COMPUTE = 1
+    """The task itself needed more CPU than its deadline allows."""
+    BLOCKED = 2
+    """The task gave up the processor: a blocking call."""
+    PREEMPTED = 3
+    """Another thread or process, or the hypervisor, had the processor."""
+    GARBAGE_COLLECTION = 4
+    PAGE_FAULT = 5
+    QUEUED = 6
+    """An earlier task of the same instant held the loop."""
+    LOOP_HELD = 7
+    """A callback of the runtime held the loop."""
+    WAKE_UP = 8
+    """The loop slept and the kernel woke it late."""
+    DECLARED = 9
+    """Simulated: the declared or injected costs do not fit."""
+    UNKNOWN = 15
+
+
+class TaskTick(Message, frozen=True):
+    """One release of a fixed-rate task. Fixed size; ``task`` indexes the rate table in the log's header."""
+
+    release_ns: Int64
+    start_ns: Int64
+    end_ns: Int64
+    cpu_ns: Int64
+    """Thread CPU time between start and end; -1 where it was not measured."""
+    deadline_ns: Int64
+    """Allowed response, relative to the release."""
+    skipped: UInt32
+    """Releases after this one that passed unrun because it was late."""
+    task: UInt8
+    missed: bool
+    cause: Cause
+    holder: UInt8
+    """For QUEUED the task, for LOOP_HELD the runtime callback that held the loop; 255 otherwise."""
+
+
+class Fault(Message, frozen=True):
+    """Start or end of a fault episode, never one line per tick."""
+
+    t_ns: Int64
+    code: str
+    origin: str
+    reaction: Reaction
+    active: bool
+    reason: str
+
+
+class Event(Message, frozen=True):
+    """A line of the human event log, also sent to the journal of the system. ``fields`` is JSON."""
+
+    t_ns: Int64
+    level: str
+    name: str
+    fields: str
+
+
+class PortState(IntEnum):
+    """Life of a port."""
+
+    OPENED = 0
+    LOST = 1
+    ERROR = 2
+
+
+class PortEvent(Message, frozen=True):
+    """A port opened, was lost, or could not be opened."""
+
+    t_ns: Int64
+    port: str
+    state: PortState
+    detail: str
+
+
+class Path(Message, frozen=True):
+    """The course being driven, sampled, in the ``map`` frame."""
+
+    t_ns: Int64
+    name: str
+    closed: bool
+    x_m: Float64s
+    y_m: Float64s
+    yaw_rad: Float64s
+    curvature_per_m: Float64s
+    speed_mps: Float64s

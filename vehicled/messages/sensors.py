@@ -1,0 +1,134 @@
+"""What comes from outside: measurements, corrections, and the truth that a simulator tells."""
+
+from enum import IntEnum
+
+from vehicled.messages.base import NAN, NAN3, NAN9, Int64, Matrix3, Message, UInt8, Vector3
+
+
+class FixType(IntEnum):
+    """Kind of GNSS solution, in increasing worth for a ground vehicle."""
+
+    NONE = 0
+    TIME = 1
+    DEAD_RECKONING = 2
+    FIX_2D = 3
+    FIX_3D = 4
+
+
+class CarrierSolution(IntEnum):
+    """State of the RTK carrier-phase solution."""
+
+    NONE = 0
+    FLOAT = 1
+    FIXED = 2
+
+
+class GnssFix(Message, frozen=True):
+    """Position and velocity of the GNSS antenna, WGS 84. Covariances ENU, row-major, NaN where unknown."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    latitude_rad: float
+    longitude_rad: float
+    height_m: float
+    velocity_enu_mps: Vector3 = NAN3
+    position_covariance_m2: Matrix3 = NAN9
+    velocity_covariance_m2ps2: Matrix3 = NAN9
+    fix_type: FixType = FixType.NONE
+    carrier: CarrierSolution = CarrierSolution.NONE
+    differential: bool = False
+    correction_age_s: float = NAN
+    satellites: UInt8 = 0
+    hdop: float = NAN
+    vdop: float = NAN
+    utc_ns: Int64 = 0
+    """UTC of validity since 1970; 0 when the receiver does not know it."""
+
+
+class ImuSample(Message, frozen=True):
+    """Specific force and angular rate at the sensor, rotated to the body axes (forward, left, up)."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    specific_force_mps2: Vector3
+    angular_rate_radps: Vector3
+    temperature_k: float = NAN
+    saturated: bool = False
+
+
+class HeadingKind(IntEnum):
+    """Where a heading comes from, which decides how its error behaves."""
+
+    INERTIAL = 0
+    """Integrated gyro: drifts."""
+    MAGNETIC = 1
+    """Compass: bent by motors and iron."""
+    MOVING_BASE = 2
+    """Two GNSS antennas: no drift, noise by baseline."""
+
+
+class Heading(Message, frozen=True):
+    """Yaw of the body, counter-clockwise from east."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    yaw_rad: float
+    sigma_rad: float
+    kind: HeadingKind = HeadingKind.INERTIAL
+
+
+class MotorStatus(Message, frozen=True):
+    """What the motor controller reports of itself."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    motor_speed_radps: float = NAN
+    motor_current_a: float = NAN
+    input_current_a: float = NAN
+    input_voltage_v: float = NAN
+    duty: float = NAN
+    controller_temperature_k: float = NAN
+    motor_temperature_k: float = NAN
+    fault_code: UInt8 = 0
+    """0 is no fault; the driver's notes name the others."""
+
+
+class WheelSpeed(Message, frozen=True):
+    """Speed over ground at the rear axle as the wheels see it, positive forward."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    speed_mps: float
+    sigma_mps: float
+
+
+class SteeringFeedback(Message, frozen=True):
+    """Measured angle of the virtual front wheel of the single-track model, positive left."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    wheel_angle_rad: float
+    sigma_rad: float
+
+
+class Corrections(Message, frozen=True):
+    """RTCM bytes for the GNSS receiver, unparsed."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    origin: str
+    data: bytes
+
+
+class GroundTruth(Message, frozen=True):
+    """True state of the simulated vehicle. Logged and judged by, never given to a task."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+    yaw_rate_radps: float
+    wheel_angle_rad: float
+    battery_v: float = NAN

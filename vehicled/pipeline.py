@@ -1,0 +1,222 @@
+"""The four tasks between a sample and a command: ingestion, fusion, control, actuation.
+
+Each runs to its end at one instant it is told. What it needs is handed to it by the task before; the mailboxes between them are the
+whole of the shared state. Which bytes the messages were, and which bytes the command becomes, is the machine's business.
+"""
+
+from collections.abc import Sequence
+from math import isfinite
+
+from msgspec import Struct
+
+from vehicled.bus import Inbox, Latest
+from vehicled.control.interface import Controller
+from vehicled.estimation.interface import Estimator, Identifier
+from vehicled.journal import Sink
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    Fault,
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    Mode,
+    MotorStatus,
+    OperatorCommand,
+    Reaction,
+    StateEstimate,
+    SteeringFeedback,
+    WheelSpeed,
+)
+from vehicled.ports import NEVER_NS
+from vehicled.safety.gate import Gate
+from vehicled.safety.supervisor import Situation, Supervisor
+from vehicled.vehicle import Limits, Vehicle
+
+INBOX_LIMIT = 4096
+STOP_PATIENCE_NS = 8 * 10**9
+"""A vehicle that has not come to rest this long after a stop is given up waiting for: the brake stays applied, the run ends."""
+
+MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
+"""What the estimator is given, whether or not the profile promises a rate of it."""
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A stream of messages that must keep coming, and how long it may be silent."""
+
+    name: str
+    message: type[Message]
+    silence_ns: int
+
+
+class Pipeline:
+    """The parts that decide, wired in a row. One call of each task per release, in the order of the rate table."""
+
+    def __init__(
+        self,
+        *,
+        sources: Sequence[Source],
+        vehicle: Vehicle,
+        limits: Limits,
+        estimator: Estimator,
+        controller: Controller,
+        supervisor: Supervisor,
+        gate: Gate,
+        sink: Sink,
+        identifier: Identifier | None = None,
+    ) -> None:
+        self._sources = {source.message: source for source in sources}
+        self._vehicle = vehicle
+        self._limits = limits
+        self._estimator = estimator
+        self._controller = controller
+        self._gate = gate
+        self._sink = sink
+        self._identifier = identifier
+        self.supervisor = supervisor
+        self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
+        """What the devices produced since the last ingestion."""
+        self._accepted: Inbox[Message] = Inbox(INBOX_LIMIT)
+        self._heard_ns: dict[type[Message], int] = {}
+        self.estimate: Latest[StateEstimate] = Latest()
+        self.control: Latest[ControlCommand] = Latest()
+        self._mode_seen = supervisor.mode
+        self._stopping_since_ns = NEVER_NS
+        self.not_finite = 0
+        """Sensor messages refused for NaN or infinite values."""
+
+    # ---------------------------------------------------------------- tasks
+
+    def ingest(self, now_ns: int) -> None:
+        """Check what arrived and pass it on: measurements to fusion, requests and faults to the supervisor."""
+        heard, sources = self._heard_ns, self._sources
+        for message in self.inbox.drain():
+            kind = type(message)
+            if kind in MEASUREMENTS:
+                if not is_finite(message):
+                    self.not_finite += 1
+                    continue
+                if kind in sources:
+                    heard[kind] = message.t_rx_ns  # type: ignore[attr-defined]
+                self._accepted.put(message)
+            elif kind is OperatorCommand:
+                self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
+            elif kind is Fault:
+                self.supervisor.on_fault(message)  # type: ignore[arg-type]
+
+    def fuse(self, now_ns: int) -> None:
+        """Step the estimator, and learn about the vehicle."""
+        estimator, identifier = self._estimator, self._identifier
+        for message in self._accepted.drain():
+            estimator.observe(message)
+            if identifier is not None:
+                identifier.observe(message)
+        estimate = estimator.step(now_ns)
+        self.estimate.put(estimate, now_ns)
+        self._sink.record(estimate, now_ns)
+        if identifier is not None:
+            found = identifier.step(estimate, now_ns)
+            if found is not None:
+                self._sink.record(found, now_ns)
+                self._adapt(self._vehicle.identified(found))
+
+    def steer(self, now_ns: int) -> None:
+        """Step the controller on the newest estimate."""
+        estimate = self.estimate.value
+        if estimate is None:
+            return
+        command = self._controller.step(estimate, now_ns)
+        self.control.put(command, now_ns)
+        self._sink.record(command, now_ns)
+
+    def actuate(self, now_ns: int, actuator_lost: str, missing_in_a_row: int) -> ActuatorCommand:
+        """Decide mode and reaction and pass the command through the gate.
+
+        ``actuator_lost`` says why the actuator cannot obey, empty when it can; ``missing_in_a_row`` is the largest number of
+        deadlines that a task has missed in a row.
+        """
+        supervisor = self.supervisor
+        supervisor.step(self._situation(now_ns, actuator_lost, missing_in_a_row))
+        if supervisor.mode is not self._mode_seen:
+            # Also what an operator changed between two ticks.
+            self._on_mode(self._mode_seen, now_ns)
+            self._mode_seen = supervisor.mode
+        if supervisor.faults:
+            for fault in supervisor.take_faults():
+                self._sink.record(fault, now_ns)
+        control, estimate = self.control.value, self.estimate.value
+        moving = supervisor.mode in (Mode.AUTO, Mode.STOPPING)
+        command = self._gate.apply(
+            control if moving else None,
+            estimate.speed_mps if estimate is not None else float("nan"),
+            supervisor.mode,
+            supervisor.reaction,
+            now_ns,
+            control.newest_input_ns if control is not None else 0,
+        )
+        self.sent(command)
+        return command
+
+    # ---------------------------------------------------------------- what else the machine asks
+
+    def safe_command(self, now_ns: int) -> ActuatorCommand:
+        """Brake now, whatever the tasks were about."""
+        command = self._gate.apply(None, float("nan"), self.supervisor.mode, Reaction.BRAKE, now_ns, 0)
+        self.sent(command)
+        return command
+
+    def sent(self, command: ActuatorCommand) -> None:
+        """A command goes to the actuators: those who predict by it are told."""
+        self._estimator.command(command)
+        if self._identifier is not None:
+            self._identifier.command(command)
+
+    def at_rest(self, now_ns: int) -> bool:
+        """A drive has ended and the vehicle stands, or will not be waited for any longer."""
+        return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
+
+    # ---------------------------------------------------------------- inside
+
+    def _adapt(self, vehicle: Vehicle) -> None:
+        """Everyone who reckons with the vehicle's parameters goes on with the same ones."""
+        self._estimator.adapt(vehicle)
+        self._controller.adapt(vehicle)
+        self._gate.adapt(vehicle)
+
+    def _on_mode(self, before: Mode, now_ns: int) -> None:
+        supervisor = self.supervisor
+        mode = supervisor.mode
+        if mode is Mode.AUTO:
+            self._controller.reset()
+        self._stopping_since_ns = now_ns if mode is Mode.STOPPING else NEVER_NS
+        reason = f"{before.name} -> {mode.name}: {supervisor.why}"
+        self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
+
+    def _situation(self, now_ns: int, actuator_lost: str, missing_in_a_row: int) -> Situation:
+        heard = self._heard_ns
+        silent = [s.name for kind, s in self._sources.items() if now_ns - heard.get(kind, -NEVER_NS) > s.silence_ns]
+        control = self.control.value
+        return Situation(
+            now_ns,
+            self.estimate.value,
+            silent,
+            now_ns - heard.get(GnssFix, 0) > self._limits.gnss_silence_s * 1e9,
+            now_ns - heard.get(ImuSample, 0) > self._limits.imu_silence_s * 1e9,
+            self.estimate.age_ns(now_ns),
+            actuator_lost,
+            control.cross_track_m if control is not None else float("nan"),
+            control.heading_error_rad if control is not None else float("nan"),
+            self._controller.finished,
+            missing_in_a_row,
+        )
+
+
+def is_finite(message: Message) -> bool:
+    """Whether the values a filter would use are finite. Optional values may be NaN: their users check them."""
+    if isinstance(message, ImuSample):
+        f, w = message.specific_force_mps2, message.angular_rate_radps
+        return isfinite(f[0] + f[1] + f[2] + w[0] + w[1] + w[2])
+    if isinstance(message, GnssFix):
+        return isfinite(message.latitude_rad + message.longitude_rad + message.height_m)
+    return True
