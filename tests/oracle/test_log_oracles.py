@@ -35,6 +35,11 @@ SAMPLES: tuple[Message, ...] = (
     messages.PortEvent(16, "gnss", messages.PortState.LOST, "unplugged"),
     messages.Path(17, "sine", False, (0.0, 1.0), (0.0, 0.1), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)),
     messages.GroundTruth(18, 19, 1.0, 2.0, 0.3, 1.5, 0.1, 0.05, 8.1),
+    messages.Identification(19, 0.3, 0.01, 0.4, 0.0, 2.5, 0.5, 0.4, 1.0, 0.1, steering_gain_sigma_rad=0.01),
+    messages.TeleopCommand(20, 21, -0.5, 0.3, 0.0, True, "keyboard", 7),
+    messages.Heartbeat(21, 22, "ground station"),
+    messages.ObstacleRange(22, 23, math.inf),
+    messages.HostHealth(23, disk_free_share=0.5, log_failure="disk full"),
 )
 
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.msglink.codec import CRC_START, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, SYNC, VERSION, Decoder, encode
-from vehicled import messages
 from vehicled.messages import ActuatorCommand, Corrections, ImuSample, Message, Mode, OperatorAction, OperatorCommand, WheelSpeed
 
-NOTES = Path(messages.__file__).parent.parent / "drivers" / "msglink" / "NOTES.md"
+NOTES = Path(__file__).parents[2] / "drivers" / "msglink" / "NOTES.md"
 
 times = st.integers(0, 2**63 - 1)
 floats = st.floats(width=64, allow_nan=False)

@@ -34,14 +34,16 @@ from vehicled.messages.decisions import (
     ControlLevel,
     ControlReason,
     EstimatorStatus,
+    Heartbeat,
     Identification,
     Mode,
     OperatorAction,
     OperatorCommand,
     Reaction,
     StateEstimate,
+    TeleopCommand,
 )
-from vehicled.messages.records import Cause, Direction, Event, Fault, Path, PortEvent, PortState, TaskTick, WireChunk
+from vehicled.messages.records import Cause, Direction, Event, Fault, HostHealth, Path, PortEvent, PortState, TaskTick, WireChunk
 from vehicled.messages.sensors import (
     CarrierSolution,
     Corrections,
@@ -52,6 +54,7 @@ from vehicled.messages.sensors import (
     HeadingKind,
     ImuSample,
     MotorStatus,
+    ObstacleRange,
     SteeringFeedback,
     WheelSpeed,
 )
@@ -78,6 +81,8 @@ __all__ = [
     "GroundTruth",
     "Heading",
     "HeadingKind",
+    "Heartbeat",
+    "HostHealth",
     "Identification",
     "ImuSample",
     "Int64",
@@ -86,6 +91,7 @@ __all__ = [
     "Message",
     "Mode",
     "MotorStatus",
+    "ObstacleRange",
     "OperatorAction",
     "OperatorCommand",
     "Path",
@@ -95,6 +101,7 @@ __all__ = [
     "StateEstimate",
     "SteeringFeedback",
     "TaskTick",
+    "TeleopCommand",
     "UInt8",
     "UInt16",
     "UInt32",
@@ -107,6 +114,6 @@ __all__ = [
 ALL: tuple[type[Message], ...] = (
     GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
     ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
-    Identification,
+    Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""

@@ -16,6 +16,10 @@ class OperatorAction(IntEnum):
     """Controlled stop, stays armed."""
     DISARM = 4
     EMERGENCY_STOP = 5
+    TELEOP = 6
+    """Drive by hand; needs ARM first."""
+    RESET = 7
+    """Leave FAULT when its cause is gone. Arms nothing."""
 
 
 class OperatorCommand(Message, frozen=True):
@@ -24,6 +28,32 @@ class OperatorCommand(Message, frozen=True):
     t_ns: Int64
     t_rx_ns: Int64
     action: OperatorAction
+    origin: str = ""
+
+
+class TeleopCommand(Message, frozen=True):
+    """One reading of whoever drives by hand: keyboard, gamepad, wheel, web page. Never repeated by the daemon."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    steering: float
+    """-1 to 1, positive left."""
+    throttle: float
+    """-1 to 1; negative drives backward."""
+    brake: float
+    """0 to 1."""
+    deadman: bool
+    """Held by the human; without it everything else is the brake."""
+    origin: str = ""
+    sequence: UInt32 = 0
+    """Counts the readings of one origin."""
+
+
+class Heartbeat(Message, frozen=True):
+    """The ground station, or whoever must not lose sight of the vehicle, is there."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
     origin: str = ""
 
 
@@ -53,6 +83,8 @@ class StateEstimate(Message, frozen=True):
     """Of the newest position update; chi-square with two degrees of freedom when the filter is consistent."""
     rejected: UInt32 = 0
     """Measurements refused by the gate since start."""
+    rejected_in_a_row: UInt16 = 0
+    """Positions refused by the gate since the last one that was accepted."""
 
 
 class Identification(Message, frozen=True):

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from vehicled.messages.base import Float64s, Int64, Message, UInt8, UInt32
+from vehicled.messages.base import NAN, Float64s, Int64, Message, UInt8, UInt32
 from vehicled.messages.decisions import Reaction
 
 
@@ -112,3 +112,28 @@ class Path(Message, frozen=True):
     yaw_rad: Float64s
     curvature_per_m: Float64s
     speed_mps: Float64s
+
+
+class HostHealth(Message, frozen=True):
+    """State of the computer that drives, as the runtime measured it. NaN where this machine does not tell."""
+
+    t_ns: Int64
+    disk_free_share: float = NAN
+    """Of the file system that takes the log."""
+    memory_free_share: float = NAN
+    cpu_busy_share: float = NAN
+    """Of all processors, since the last reading."""
+    temperature_k: float = NAN
+    """Of the hottest zone."""
+    throttled: bool = False
+    """The processor runs slower than it could, for heat or want of power."""
+    clock_step_s: float = 0.0
+    """How far the wall clock was moved against the monotonic one since the last reading."""
+    suspended_s: float = 0.0
+    """Time that the machine slept since the last reading."""
+    log_backlog_share: float = 0.0
+    """Of the queue to the log's writer."""
+    log_dropped: UInt32 = 0
+    """Records of the log lost since start."""
+    log_failure: str = ""
+    """Why the log is not written any more; empty while it is."""

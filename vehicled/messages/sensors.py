@@ -132,3 +132,12 @@ class GroundTruth(Message, frozen=True):
     yaw_rate_radps: float
     wheel_angle_rad: float
     battery_v: float = NAN
+
+
+class ObstacleRange(Message, frozen=True):
+    """Way to the nearest thing in the lane that the vehicle is about to drive, along that lane, from the front of the vehicle."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    distance_m: float
+    """Infinite when the lane is free as far as the sensor sees."""

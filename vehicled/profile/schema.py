@@ -18,7 +18,7 @@ PortName = Annotated[
 ]
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback", "Corrections", "OperatorCommand",
-    "ActuatorCommand",
+    "ActuatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 
