@@ -254,7 +254,7 @@ class Supervisor:
         # Without a trustworthy speed the brake stays on: STOPPING does not end by itself.
         estimate = situation.estimate
         fresh = situation.estimate_age_ns <= self._limits.estimate_silence_s * 1e9
-        return fresh and estimate is not None and estimate.speed_mps < STANDSTILL_MPS
+        return fresh and estimate is not None and abs(estimate.speed_mps) < STANDSTILL_MPS
 
     def _record(self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int) -> None:
         self.faults.append(Fault(now_ns, code, origin, reaction, active, reason))
