@@ -85,7 +85,8 @@ class Judge:
     @property
     def finished(self) -> bool:
         """The true vehicle reached the end of the course."""
-        return self._tracker.finished or self.driven_m >= self._course.length_m - 1.0
+        on_last_leg = self._tracker.leg == len(self._course.cusps)
+        return self._tracker.finished or (on_last_leg and self.driven_m >= self._course.length_m - 1.0)
 
     @property
     def driven_m(self) -> float:

@@ -137,6 +137,8 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             steering = replace(
                 steering,
                 gain_rad=found.steering_gain_rad,
+                # The full command may reach less far than the stop, and who plans must know the tightest turn there is.
+                max_wheel_rad=min(steering.max_wheel_rad, found.steering_gain_rad + abs(found.steering_offset_rad)),
                 offset_rad=found.steering_offset_rad,
                 delay_s=found.steering_delay_s,
                 dead_zone=found.steering_dead_zone,

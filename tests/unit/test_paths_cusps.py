@@ -14,9 +14,9 @@ from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
 
 
-def _out_and_back(speeds: list[float], **options: bool) -> Course:
+def _out_and_back(speeds: list[float], closed: bool | None = None) -> Course:
     """Four metres east and two metres back, a waypoint per metre."""
-    return course_from_waypoints("shuttle", [0, 1, 2, 3, 4, 3, 2], [0.0] * 7, speed=speeds, **options)
+    return course_from_waypoints("shuttle", [0, 1, 2, 3, 4, 3, 2], [0.0] * 7, speed=speeds, closed=closed)
 
 
 FORWARD, BACK = [1.0] * 4, [-0.5] * 3

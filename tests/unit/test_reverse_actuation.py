@@ -19,6 +19,7 @@ from vehicled.control.preview import predict_speed
 from vehicled.control.speed import Demand
 from vehicled.estimation.history import CommandHistory
 from vehicled.messages import ActuatorCommand, ControlCommand, Mode, MotorStatus, Reaction
+from vehicled.profile import ProfileError, load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
 from vehicled.safety.gate import CLIPPED_THROTTLE, CRAWL_MPS, Gate
 from vehicled.vehicle import Drive, Limits, Steering, Vehicle
@@ -281,3 +282,16 @@ def test_a_board_that_brakes_first_is_given_a_pull_and_neutral_before_it_reverse
     assert _say(found, 200, 0.0, brake=1.0)[-1] == -2.0
     _say(found, 100, 0.5)
     assert min(told for told in _say(found, 500, -0.5) if told > -2.0) == 0.0
+
+
+# ---------------------------------------------------------------- profile
+
+
+def test_a_profile_whose_board_cannot_reverse_may_not_promise_it() -> None:
+    with pytest.raises(ProfileError, match=r'reverse_share.*the board of "drive" has no reverse'):
+        load_profile("art", ["vehicle.drive.reverse_share=0.5"])
+    with pytest.raises(ProfileError, match=r"0.1 of the full drive does not overcome friction_nm \(0.22 does\)"):
+        load_profile("art_vesc", ["vehicle.drive.reverse_share=0.1"])
+    board = ['devices.drive.driver={name = "pwm_board", pwm_board = {reverse_range_us = 100.0}}']
+    assert load_profile("art", [*board, "vehicle.drive.reverse_share=0.5"]).vehicle.drive.reverse_share == 0.5
+    assert load_profile("art").vehicle.drive.reverse_share == 0.0

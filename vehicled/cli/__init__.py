@@ -126,8 +126,12 @@ def _parser() -> ArgumentParser:
 
     _bench_arguments(commands.add_parser("bench", help="measure"))
 
-    experiment = commands.add_parser("experiment", help="repeat a published experiment", add_help=False)
-    experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="its name and options; --help lists them")
+    experiment = commands.add_parser(
+        "experiment",
+        help="repeat a published experiment",
+        description="Repeat a published experiment and show both results: ekf-circle, mpc-tracking. Each has a --help of its own.",
+    )
+    experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="its name and its options")
     experiment.set_defaults(run="vehicled.cli.experiment:run")
 
     log = commands.add_parser("log", help="look into a log").add_subparsers(dest="log_command", metavar="COMMAND", required=True)

@@ -16,6 +16,8 @@ Found = Iterator[tuple[KeyPath, str]]
 MAX_DEADLINE_PERIODS = 10
 RESERVED_PORTS = ("truth",)
 """Ports of the simulator link that are no devices."""
+PULSE_BOARD = "pwm_board"
+"""Driver whose reverse must be calibrated."""
 
 
 def _task(task: View) -> Found:
@@ -66,11 +68,13 @@ def _profile(profile: View) -> Found:
 
 def _reverse(profile: View) -> Found:
     """A board without a pulse for reverse turns a command to drive backward into neutral."""
-    if not profile.get("vehicle", "drive", "reverse_share"):
+    devices: Any = profile.written.get("devices")
+    if not profile.get("vehicle", "drive", "reverse_share") or not isinstance(devices, dict):
         return
-    for name in profile.names("devices"):
-        driver = profile.get("devices", name, "driver")
-        if driver is not None and getattr(driver.selected, "reverse_range_us", None) == 0.0:
+    for name, device in devices.items():
+        driver = device.get("driver") if isinstance(device, dict) else None
+        chosen = driver.get("name") if isinstance(driver, dict) else driver
+        if chosen == PULSE_BOARD and not profile.get("devices", name, "driver", PULSE_BOARD, "reverse_range_us"):
             yield (
                 ("vehicle", "drive", "reverse_share"),
                 f'above 0, but the board of "{name}" has no reverse (reverse_range_us = 0): calibrate it, or write 0 here',
