@@ -12,12 +12,13 @@ from vehicled.journal import Sink
 from vehicled.machine import PIPELINE, Machine, RateRow
 from vehicled.messages import GnssFix, GroundTruth, Message, OperatorCommand, Path
 from vehicled.paths.course import Course
-from vehicled.pipeline import Pipeline, Source
+from vehicled.pipeline import Pipeline
 from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.profile.schema import Profile, Task
 from vehicled.registry import resolve
 from vehicled.safety.gate import Gate
+from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
 
 COMMAND_LIFETIME_NS = 50_000_000
@@ -111,7 +112,7 @@ def build(
         estimator=estimator,
         identifier=identifier,
         controller=controller,
-        supervisor=Supervisor(profile.limits),
+        supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,
     )
