@@ -7,6 +7,8 @@ whole of the shared state. Which bytes the messages were, and which bytes the co
 from collections.abc import Sequence
 from math import isfinite
 
+from msgspec.structs import replace
+
 from vehicled.bus import Inbox, Latest
 from vehicled.control.hand import hand_command
 from vehicled.control.interface import Controller
@@ -15,6 +17,7 @@ from vehicled.journal import Sink
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
+    ControlLevel,
     Fault,
     GnssFix,
     Heading,
@@ -22,6 +25,7 @@ from vehicled.messages import (
     Message,
     Mode,
     MotorStatus,
+    ObstacleRange,
     OperatorCommand,
     Reaction,
     StateEstimate,
@@ -60,7 +64,6 @@ class Pipeline:
         sink: Sink,
         identifier: Identifier | None = None,
     ) -> None:
-        self._promised = {source.message for source in sources}
         self.watch = Watch(limits, vehicle, sources)
         self._vehicle = vehicle
         self._limits = limits
@@ -90,16 +93,17 @@ class Pipeline:
 
     def ingest(self, now_ns: int) -> None:
         """Check what arrived and pass it on: measurements to fusion, requests and faults to those who guard the drive."""
-        watch, promised = self.watch, self._promised
+        watch = self.watch
         for message in self.inbox.drain():
             kind = type(message)
             if kind in MEASUREMENTS:
                 if not is_finite(message):
                     self.not_finite += 1
                     continue
-                if kind in promised:
-                    watch.sources.heard(kind, message.t_rx_ns)  # type: ignore[attr-defined]
+                watch.sources.heard(kind, message.t_rx_ns)  # type: ignore[attr-defined]
                 self._accepted.put(message)
+            elif kind is ObstacleRange:
+                watch.sources.heard(kind, message.t_rx_ns)  # type: ignore[attr-defined]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
             watch.hear(message, now_ns)
@@ -156,8 +160,28 @@ class Pipeline:
             cap_mps=supervisor.speed_cap_mps,
             releases_brake=supervisor.releases_brake,
         )
+        command = self._aged(command, now_ns, wanted)
         self.sent(command)
         return command
+
+    def _aged(self, command: ActuatorCommand, now_ns: int, wanted: ControlCommand | None) -> ActuatorCommand:
+        """The command with the age of everything it rests on."""
+        sources = self.watch.sources
+        ages = [
+            self.estimate.age_ns(now_ns),
+            sources.age_ns(GnssFix, now_ns),
+            sources.age_ns(ImuSample, now_ns),
+            min(sources.age_ns(WheelSpeed, now_ns), sources.age_ns(MotorStatus, now_ns)),
+        ]
+        estimate_ns, gnss_ns, imu_ns, odometry_ns = (-1 if age >= NEVER_NS else age for age in ages)
+        return replace(
+            command,
+            level=wanted.level if wanted is not None else ControlLevel.STOP,
+            estimate_age_ns=estimate_ns,
+            gnss_age_ns=gnss_ns,
+            imu_age_ns=imu_ns,
+            odometry_age_ns=odometry_ns,
+        )
 
     def _wanted(self, now_ns: int) -> ControlCommand | None:
         """Whose command counts in this mode."""

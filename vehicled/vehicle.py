@@ -101,7 +101,6 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
         return self.wheelbase_m / tan(self.steering.max_wheel_rad)
 
-
     def identified(self, found: Identification) -> "Vehicle":
         """This vehicle with what has been identified in place of what was believed."""
         steering, drive = self.steering, self.drive

@@ -12,6 +12,7 @@ from vehicled.messages import (
     GnssFix,
     HostHealth,
     ImuSample,
+    Message,
     Mode,
     MotorStatus,
     OperatorAction,
@@ -47,7 +48,7 @@ class Bench:
         self.supervisor = Supervisor()
         self.watch = Watch(LIMITS, VEHICLE, SOURCES)
         self.now_ns = 10**9
-        self.speaks = {GnssFix, ImuSample}
+        self.speaks: set[type[Message]] = {GnssFix, ImuSample}
         self.estimate = ESTIMATE
 
     def step(self, times: int = 1, **broken: object) -> None:
@@ -82,7 +83,7 @@ def driving() -> Bench:
     return bench
 
 
-def silence(bench: Bench, kind: type) -> None:
+def silence(bench: Bench, kind: type[Message]) -> None:
     bench.speaks.discard(kind)
 
 

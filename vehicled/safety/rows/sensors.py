@@ -2,7 +2,7 @@
 
 from math import isfinite, nan
 
-from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, ObstacleRange, Reaction, StateEstimate
+from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, Message, ObstacleRange, Reaction, StateEstimate
 from vehicled.safety.rule import Clear, Row, Rule
 from vehicled.safety.situation import Situation
 
@@ -10,6 +10,12 @@ from vehicled.safety.situation import Situation
 def is_finite(estimate: StateEstimate) -> bool:
     """Whether pose and speed are numbers."""
     return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps)
+
+
+def _silent(s: Situation, kind: type[Message], limit_s: float) -> bool:
+    """Whether a stream that the profile promises has been silent for too long."""
+    sources = s.watch.sources
+    return sources.promised(kind) and sources.age_ns(kind, s.now_ns) > limit_s * 1e9
 
 
 def _sigma_m(s: Situation) -> float:
@@ -37,7 +43,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gnss_silent",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.sources.age_ns(GnssFix, s.now_ns) > s.limits.gnss_silence_s * 1e9,
+                holds=lambda s: _silent(s, GnssFix, s.limits.gnss_silence_s),
                 reason=lambda s: f"no GNSS fix for {s.limits.gnss_silence_s:.1f} s: predicting",
                 detect_ms=500.0,
                 persist_ms=50.0,
@@ -136,7 +142,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="imu_silent",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.sources.age_ns(ImuSample, s.now_ns) > s.limits.imu_silence_s * 1e9,
+                holds=lambda s: _silent(s, ImuSample, s.limits.imu_silence_s),
                 reason=lambda s: f"no IMU sample for {s.limits.imu_silence_s * 1e3:.0f} ms",
                 detect_ms=50.0,
                 persist_ms=30.0,
@@ -163,10 +169,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_sensor_silent",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: (
-                    s.watch.sources.promised(ObstacleRange)
-                    and s.watch.obstacle.age_ns(s.now_ns) > s.limits.obstacle_silence_s * 1e9
-                ),
+                holds=lambda s: _silent(s, ObstacleRange, s.limits.obstacle_silence_s),
                 reason=lambda s: f"nothing heard of obstacles for {s.limits.obstacle_silence_s:.1f} s: taken as one",
                 detect_ms=300.0,
                 persist_ms=10.0,
