@@ -35,6 +35,7 @@ from vehicled.messages import (
 )
 from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.safety.supervisor import Supervisor
 
 
 class Outgoing(Struct, frozen=True, gc=False):
@@ -86,6 +87,8 @@ class Machine:
         self._pipeline = pipeline
         self._sink = sink
         self._actuator_lost = "its port is not open yet"
+        self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(devices, (None, "not open yet"))
+        """Newest state of every port, and what was said of it."""
         self._raised_ns: list[int] = []
         self._pending: list[str] = []
         # Devices that take what other devices produce, such as a receiver its corrections. Commands go by the gate alone.
@@ -127,6 +130,7 @@ class Machine:
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         """A port opened, was lost, or failed."""
         self._sink.record(PortEvent(now_ns, port, state, detail), now_ns)
+        self.port_states[port] = state, detail
         if port == self._actuator:
             self._actuator_lost = "" if state is PortState.OPENED else detail
         device = self._devices.get(port)
@@ -190,6 +194,15 @@ class Machine:
     def device(self, port: str) -> Device:
         """The device on a port."""
         return self._devices[port]
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Mode, reaction, and why."""
+        return self._pipeline.supervisor
+
+    def waiting_for(self, now_ns: int) -> list[str]:
+        """What arming would wait for now, in words; empty when it would succeed, or while the vehicle is armed."""
+        return self._pipeline.waiting_for(now_ns, self._actuator_lost or self._refusal())
 
     @property
     def mode(self) -> Mode:

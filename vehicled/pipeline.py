@@ -33,6 +33,7 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.ports import NEVER_NS
+from vehicled.safety.arming import missing
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors.sources import Source
@@ -206,6 +207,12 @@ class Pipeline:
         self._estimator.command(command)
         if self._identifier is not None:
             self._identifier.command(command)
+
+    def waiting_for(self, now_ns: int, actuator_lost: str) -> list[str]:
+        """What arming would wait for now, in words; empty while the vehicle is armed or on its way."""
+        if self.supervisor.mode not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
+            return []
+        return missing(self._situation(now_ns, actuator_lost))
 
     def at_rest(self, now_ns: int) -> bool:
         """A drive has ended and the vehicle stands, or will not be waited for any longer."""
