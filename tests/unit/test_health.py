@@ -45,5 +45,10 @@ async def test_sleep_is_no_step_of_the_clock(tmp_path: Path, monkeypatch: pytest
 async def test_a_disk_that_hangs_counts_as_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "READ_TIMEOUT_S", 0.05)
     sampler = HealthSampler(tmp_path)
-    monkeypatch.setattr(sampler, "_disk", lambda: time.sleep(0.5) or 1.0)
+
+    def hang() -> float:
+        time.sleep(0.5)
+        return 1.0
+
+    monkeypatch.setattr(sampler, "_disk", hang)
     assert (await sampler.read()).disk_free_share == 0.0
