@@ -6,11 +6,11 @@ import pwd
 import socket
 import struct
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
-from anyio.abc import SocketStream
 
 from vehicled.control_socket.place import GROUP, PlaceError
 from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, Follow, Hand, RequestError, answer, parse, refusal
@@ -24,50 +24,76 @@ WRITE_TIMEOUT_S = 1.0
 """A client that does not read its answers for so long is hung up on."""
 
 
+class _Stream:
+    """A client's socket. Plain, because a socket of anyio's asyncio backend complains when it is cancelled in mid-read."""
+
+    def __init__(self, client: socket.socket) -> None:
+        self._socket = client
+
+    async def receive(self) -> bytes:
+        """What has arrived. Raises EOFError when the client hung up, OSError when it broke."""
+        while True:
+            await anyio.wait_readable(self._socket)
+            try:
+                data = self._socket.recv(MAX_LINE)
+            except BlockingIOError:
+                continue
+            if not data:
+                raise EOFError
+            return data
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Raises TimeoutError, an OSError, for a client that does not read."""
+        with anyio.fail_after(WRITE_TIMEOUT_S):
+            while data:
+                await anyio.wait_writable(self._socket)
+                with suppress(BlockingIOError):
+                    data = data[self._socket.send(data) :]
+
+
 class ControlServer:
     """Serves one socket until cancelled."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._clients = 0
+        self.clients = 0
+        """Connected now."""
         self.refused = 0
         """Lines that were no requests."""
 
     async def serve(self, console: Console) -> None:
         """Listen, and serve every client in a task of its own. Raises :class:`PlaceError` when another daemon has the socket."""
-        _make_way(self._path)
-        listener = await anyio.create_unix_listener(self._path, mode=0o660)
-        with suppress(KeyError, PermissionError):
-            # The group may ask; without such a group the owner alone may.
-            os.chown(self._path, -1, grp.getgrnam(GROUP).gr_gid)
-        try:
-            async with listener:
-                await listener.serve(lambda stream: self._serve_client(stream, console))
-        finally:
-            with suppress(OSError):
-                self._path.unlink()
+        with _listener(self._path) as listener:
+            async with anyio.create_task_group() as group:
+                while True:
+                    await anyio.wait_readable(listener)
+                    with suppress(OSError):
+                        group.start_soon(self._serve_client, listener.accept()[0], console)
 
-    async def _serve_client(self, stream: SocketStream, console: Console) -> None:
-        async with stream:
-            if self._clients >= MAX_CLIENTS:
-                await _send(stream, refusal(f"{MAX_CLIENTS} clients are connected already"))
-                return
-            self._clients += 1
+    async def _serve_client(self, client: socket.socket, console: Console) -> None:
+        with client:
+            client.setblocking(False)
+            stream = _Stream(client)
             try:
-                await self._converse(stream, console, _who(stream))
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
-                pass
-            finally:
-                self._clients -= 1
+                if self.clients >= MAX_CLIENTS:
+                    await stream.send(refusal(f"{MAX_CLIENTS} clients are connected already"))
+                    return
+                self.clients += 1
+                try:
+                    await self._converse(stream, console, _who(client))
+                finally:
+                    self.clients -= 1
+            except (OSError, EOFError):
+                pass  # It hung up, or did not read its answers.
 
-    async def _converse(self, stream: SocketStream, console: Console, who: str) -> None:
+    async def _converse(self, stream: _Stream, console: Console, who: str) -> None:
         buffer = b""
         tokens, before_s = BURST, time.monotonic()
         while True:
-            buffer += await stream.receive(MAX_LINE)
+            buffer += await stream.receive()
             *lines, buffer = buffer.split(b"\n")
             if len(buffer) > MAX_LINE:
-                await _send(stream, refusal(f"a line may have {MAX_LINE} bytes"))
+                await stream.send(refusal(f"a line may have {MAX_LINE} bytes"))
                 return
             for line in lines:
                 now_s = time.monotonic()
@@ -80,20 +106,20 @@ class ControlServer:
                 if line.strip():
                     await self._serve_line(stream, console, who, line)
 
-    async def _serve_line(self, stream: SocketStream, console: Console, who: str, line: bytes) -> None:
+    async def _serve_line(self, stream: _Stream, console: Console, who: str, line: bytes) -> None:
         try:
             request = parse(line)
         except RequestError as error:
             self.refused += 1
-            await _send(stream, refusal(str(error)))
+            await stream.send(refusal(str(error)))
             return
         now_ns = time.monotonic_ns()
         match request:
             case Ask():
-                await _send(stream, answer(status=console.status(now_ns)))
+                await stream.send(answer(status=console.status(now_ns)))
             case Act():
                 console.request(ACTIONS[request.action], request.origin or who, now_ns)
-                await _send(stream, answer(mode=console.mode.name))
+                await stream.send(answer(mode=console.mode.name))
             case Hand():
                 reading = TeleopCommand(
                     now_ns, now_ns, request.steering, request.throttle, request.brake, request.deadman, request.origin,
@@ -104,24 +130,35 @@ class ControlServer:
                 console.heartbeat(request.origin, now_ns)
             case Follow():
                 while True:
-                    await _send(stream, answer(status=console.status(time.monotonic_ns())))
+                    await stream.send(answer(status=console.status(time.monotonic_ns())))
                     await anyio.sleep(1.0 / request.rate_hz)
 
 
-async def _send(stream: SocketStream, data: bytes) -> None:
-    with anyio.fail_after(WRITE_TIMEOUT_S):
-        await stream.send(data)
+@contextmanager
+def _listener(path: Path) -> Iterator[socket.socket]:
+    """A socket that listens at a path, for owner and group; the path goes with it."""
+    _make_way(path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.setblocking(False)
+        listener.bind(str(path))
+        try:
+            path.chmod(0o660)
+            with suppress(KeyError, PermissionError):
+                # The group may ask; without such a group the owner alone may.
+                os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
+            listener.listen(MAX_CLIENTS)
+            yield listener
+        finally:
+            with suppress(OSError):
+                path.unlink()
 
 
-def _who(stream: SocketStream) -> str:
+def _who(client: socket.socket) -> str:
     """The user at the other end, as the kernel knows it."""
-    raw = stream.extra(anyio.abc.SocketAttribute.raw_socket, None)  # noqa: S610  (anyio's, not a database's)
-    if raw is None or not hasattr(socket, "SO_PEERCRED"):
-        return "control socket"
     try:
-        _, uid, _ = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        _, uid, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return f"{pwd.getpwuid(uid).pw_name} on the control socket"
-    except (OSError, KeyError):
+    except (AttributeError, OSError, KeyError):
         return "control socket"
 
 
