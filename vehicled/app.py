@@ -17,6 +17,7 @@ from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.profile.schema import Profile, Task
 from vehicled.registry import resolve
+from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
@@ -92,6 +93,7 @@ def build(
     sink: Sink,
     witness: Witness | None = None,
     *,
+    fence: Fence | None = None,
     virtual: bool,
 ) -> Machine:
     """The machine of a vehicle, ready to be started."""
@@ -111,6 +113,8 @@ def build(
         limits=profile.limits,
         estimator=estimator,
         identifier=identifier,
+        course=course,
+        fence=fence,
         controller=controller,
         supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),

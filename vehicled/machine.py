@@ -60,6 +60,8 @@ PIPELINE = ("ingestion", "fusion", "control", "actuation")
 """Tasks in the order in which they run when due at the same instant."""
 
 
+MEASURE_NS = 10**9
+"""So often the reaction time of the daemon itself is measured anew."""
 RAISE_LIMIT = 2
 """So often tasks may raise within the window; the next time ends the run, braked."""
 RAISE_WINDOW_NS = 10 * 10**9
@@ -90,6 +92,7 @@ class Machine:
         self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(devices, (None, "not open yet"))
         """Newest state of every port, and what was said of it."""
         self._raised_ns: list[int] = []
+        self._measure_ns = 0
         self._pending: list[str] = []
         # Devices that take what other devices produce, such as a receiver its corrections. Commands go by the gate alone.
         self._consumers: dict[type[Message], list[str]] = {}
@@ -263,6 +266,10 @@ class Machine:
         stats = self.executive.stats
         counts = [(name, stats(i).n, stats(i).misses, stats(i).consecutive_misses) for i, name in enumerate(PIPELINE)]
         self._pipeline.watch.deadlines.look(now_ns, counts)
+        if now_ns >= self._measure_ns:
+            self._measure_ns = now_ns + MEASURE_NS
+            response_ns = stats(len(PIPELINE) - 1).response.quantiles_ns((0.999,))[0]
+            self._pipeline.watch.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
         self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._refusal()), now_ns)
 
     def _refusal(self) -> str:

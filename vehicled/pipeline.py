@@ -32,8 +32,10 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
+from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS
 from vehicled.safety.arming import missing
+from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors.sources import Source
@@ -64,8 +66,10 @@ class Pipeline:
         gate: Gate,
         sink: Sink,
         identifier: Identifier | None = None,
+        course: Course | None = None,
+        fence: Fence | None = None,
     ) -> None:
-        self.watch = Watch(limits, vehicle, sources)
+        self.watch = Watch(limits, vehicle, sources, course, fence)
         self._vehicle = vehicle
         self._limits = limits
         self._estimator = estimator
@@ -213,6 +217,11 @@ class Pipeline:
         if self.supervisor.mode not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
             return []
         return missing(self._situation(now_ns, actuator_lost))
+
+    def age_s(self, now_ns: int) -> float:
+        """Age of the newest measurement in the estimate; 0 without an estimate."""
+        estimate = self.estimate.value
+        return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
 
     def at_rest(self, now_ns: int) -> bool:
         """A drive has ended and the vehicle stands, or will not be waited for any longer."""

@@ -21,6 +21,8 @@ from vehicled.messages import (
     TeleopCommand,
     WheelSpeed,
 )
+from vehicled.paths.course import Course
+from vehicled.safety.fence import Fence
 from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
@@ -31,13 +33,21 @@ from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.vehicle import Limits, Vehicle
 
 
 class Watch:
     """The detectors: each listens to the messages it needs and is asked once per tick what it makes of them."""
 
-    def __init__(self, limits: Limits, vehicle: Vehicle, sources: Sequence[Source] = ()) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        vehicle: Vehicle,
+        sources: Sequence[Source] = (),
+        course: Course | None = None,
+        fence: Fence | None = None,
+    ) -> None:
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
         self.gnss = GnssMonitor()
@@ -49,6 +59,7 @@ class Watch:
         self.ground = PresenceMonitor()
         self.obstacle = PresenceMonitor()
         self.host = HostMonitor()
+        self.stopping = StoppingMonitor(limits, vehicle, course, fence)
         self.told: dict[tuple[str, str], Fault] = {}
         """Episodes that devices told of and that last, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
@@ -79,6 +90,7 @@ class Watch:
         self.inertial.look(s)
         self.motion.look(s)
         self.control.look(s)
+        self.stopping.look(s)
 
     def reset(self) -> None:
         """A drive begins: what lies before it does not count against it."""

@@ -205,7 +205,7 @@ class Supervisor:
     def _worst(self, s: Situation) -> tuple[Rule | None, Reaction, str]:
         """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
         worst: tuple[Rule | None, Reaction, str] = (None, Reaction.NONE, "")
-        cap = float("inf")
+        cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         for rule in self._rules:
             trip = self._follow(rule, s)
             if trip is None:

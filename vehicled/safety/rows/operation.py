@@ -92,6 +92,28 @@ ROWS: tuple[Row, ...] = (
         reaction="cap, controlled stop before the edge, brake beyond it",
         rules=(
             Rule(
+                code="fence_ahead",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: bool(s.watch.stopping.leaves),
+                reason=lambda s: (
+                    f"a stop takes {s.watch.stopping.distance_m:.1f} m from here and would end {s.watch.stopping.leaves}"
+                ),
+                detect_ms=10.0,
+                persist_ms=30.0,
+                react_ms=100.0,
+            ),
+            Rule(
+                code="fence_left",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: bool(s.watch.stopping.outside),
+                reason=lambda s: f"the vehicle is {s.watch.stopping.outside}",
+                detect_ms=10.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                # By hand it may be driven back in.
+                modes=frozenset({Mode.AUTO}),
+            ),
+            Rule(
                 code="corridor_left",
                 reaction=Reaction.BRAKE,
                 holds=lambda s: abs(s.cross_track_m) > s.limits.corridor_m,
