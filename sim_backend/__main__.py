@@ -1,15 +1,22 @@
 """``python -m sim_backend``: the simulator as a process.
 
 Ends with the daemon: exit status 0 after its goodbye, 1 with one line of reason when the link ends otherwise, 2 for arguments that
-cannot be used, 143 when terminated.
+cannot be used, 143 when terminated. Behind ptys it does not know of a daemon, and runs until it is terminated.
 """
 
 import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    # Loaded late, see below.
+    from sim_backend.emulators.failures import Failure
+    from vehicled.paths.course import Course
+    from vehicled.profile.schema import Profile
 
 TERMINATED = 128 + signal.SIGTERM
 
@@ -56,10 +63,13 @@ def _main(arguments: Sequence[str] | None) -> int:
         profile = load_profile(options.profile, options.overrides)
         course = load_course(options.course or profile.course)
         plant_class(profile.sim.plant)
-        if options.link == "wires":
+        wires = options.link == "wires" or options.ptys is not None
+        if wires:
             check_emulators(profile)
         failures = [parse_failure(text) for text in options.failures]
-        check_failures(profile, failures, wires=options.link == "wires")
+        check_failures(profile, failures, wires=wires)
+        if options.ptys is not None:
+            return _behind_ptys(options, profile, course, failures)
         listener = Listener(options.listen)
     except (ProfileError, CourseError, UnknownPlantError, UnknownEmulatorError, FailureError, ListenError) as error:
         _say(str(error))
@@ -70,10 +80,30 @@ def _main(arguments: Sequence[str] | None) -> int:
             sys.stdout.write(f"listening on {listener.address}\n")
             sys.stdout.flush()
         try:
-            serve(listener, profile, course, options.seed, wires=options.link == "wires", failures=failures)
+            serve(listener, profile, course, options.seed, wires=wires, failures=failures)
         except LinkError as error:
             _say(str(error))
             return 1
+    return 0
+
+
+def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Course", failures: "list[Failure]") -> int:
+    """Until it is terminated, by Ctrl-C too: nobody else will tell it to end."""
+    from sim_backend.standalone import Standalone
+
+    try:
+        standalone = Standalone(profile, course, options.seed, options.ptys.absolute(), failures)
+    except OSError as error:
+        _say(f"cannot make ptys in {options.ptys}: {error.strerror}")
+        return 2
+    with standalone:
+        signal.signal(signal.SIGINT, _terminate)
+        sys.stdout.write("".join(f"{line}\n" for line in [*standalone.settings, "ready"]))
+        sys.stdout.flush()
+        try:
+            standalone.run()
+        finally:
+            _say(f"the vehicle drove {standalone.driven_m:.2f} m")
     return 0
 
 
@@ -105,8 +135,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="port:kind[=value]@start[+duration] in seconds, such as gnss:stuck@20+5",
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of all noise (default 0)")
-    parser.add_argument(
-        "--listen", required=True, metavar="ADDRESS", help="unix:PATH, tcp:HOST:PORT, or fd:N for a socket handed down"
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--listen", metavar="ADDRESS", help="unix:PATH, tcp:HOST:PORT, or fd:N for a socket handed down")
+    place.add_argument(
+        "--ptys",
+        type=Path,
+        metavar="DIR",
+        help="no link: a pty for each device, under its name in this folder, as if they were plugged in; prints their addresses",
     )
     return parser.parse_args(arguments)
 

@@ -6,7 +6,8 @@ import gc
 import re
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
@@ -34,7 +35,8 @@ def serve(
     with connection:
         peer = Peer(connection)
         try:
-            with _ptys(profile) if wires and listener.inherited else nullcontext() as ptys:
+            with ExitStack() as stack:
+                ptys = _ptys(profile, failures, stack) if wires and listener.inherited else None
                 return _run(peer, profile, course, seed, wires, failures, ptys)
         except Goodbye as goodbye:
             return str(goodbye)
@@ -50,14 +52,21 @@ def serve(
             raise
 
 
-def _ptys(profile: Profile) -> Ptys:
+def _ptys(profile: Profile, failures: Sequence[Failure], stack: ExitStack) -> Ptys:
     """Terminals for every device that has a wire. Only for a daemon that we share a machine with: it opens them in wall time."""
+    from tempfile import TemporaryDirectory
+
     from sim_backend.ptys import Ptys
 
+    folder = None
+    if any(failure.kind == "usb" for failure in failures):
+        # What is plugged in again has another number, and the daemon must find it.
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="vehicled-")))
     wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
     # Without a rate in the address there is none: the device is on USB.
     rates = {name: int(rate[1]) if (rate := _BAUD.search(device.port)) else 0 for name, device in wired.items()}
-    return Ptys(rates, [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS])
+    can_ports = [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS]
+    return stack.enter_context(Ptys(rates, can_ports, folder))
 
 
 def _run(

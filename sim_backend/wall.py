@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.ptys import Ptys
+from sim_backend.terminals import Terminals
 from sim_backend.world import World
 from vehicled.link import Frame, Kind, LinkError, decode_line, encode
 from vehicled.runtime.loop import PreciseSelector
@@ -77,12 +78,9 @@ def run_wall(peer: Peer, world: World, clock: DaemonClock, ports: list[str] | No
 
     ``ptys``: devices that the daemon reaches by a terminal instead of the link; ``ports`` then are the names by port number.
     """
-    behind = {number: name for number, name in enumerate(ports or []) if ptys is not None and name in ptys.urls}
-    number_of = {name: number for number, name in behind.items()}
     with PreciseSelector() as selector:
         selector.register(peer.socket, selectors.EVENT_READ)
-        for descriptor in ptys.descriptors if ptys is not None else ():
-            selector.register(descriptor, selectors.EVENT_READ)
+        terminals = Terminals(ptys, world, ports or [], selector) if ptys is not None else None
         reached_ns = beat_ns = clock.now_ns()
         sync_ns = reached_ns + SYNC_PERIOD_NS
         try:
@@ -91,10 +89,10 @@ def run_wall(peer: Peer, world: World, clock: DaemonClock, ports: list[str] | No
                 reached_ns = min(now_ns, reached_ns + SLICE_NS)
                 frames = []
                 for t_rx_ns, port, payload in world.advance(reached_ns):
-                    if ptys is not None and port in behind:
-                        ptys.write(behind[port], payload)
-                    else:
+                    if terminals is None or not terminals.write(port, payload):
                         frames.append(encode(Kind.DATA, port, t_rx_ns, payload))
+                if terminals is not None:
+                    terminals.follow(reached_ns)
                 if now_ns >= beat_ns:
                     frames.append(encode(Kind.GRANT, 0, now_ns))
                     beat_ns = now_ns + HEARTBEAT_NS
@@ -108,14 +106,8 @@ def run_wall(peer: Peer, world: World, clock: DaemonClock, ports: list[str] | No
                 ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
                 if peer.socket.fileno() in ready or peer.has_backlog:
                     _hear(peer.receive(), world, clock)
-                if ptys is not None:
-                    for descriptor in ready.intersection(ptys.descriptors):
-                        name, data, baud = ptys.read(descriptor)
-                        now_ns = clock.now_ns()
-                        if baud is not None:
-                            world.on_line(number_of[name], now_ns, baud)
-                        if data:
-                            world.on_frame(number_of[name], now_ns, data)
+                if terminals is not None:
+                    terminals.read(ready, clock.now_ns())
         except Goodbye as goodbye:
             return str(goodbye)
 

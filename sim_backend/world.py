@@ -72,8 +72,11 @@ class World:
         *,
         wires: bool = False,
         failures: Sequence[Failure] = (),
+        scenario: bool = True,
     ) -> None:
         """``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device speaks the protocol of its driver, else messages.
+
+        Without ``scenario`` nobody arms the vehicle until :meth:`begin_scenario`.
 
         Raises :class:`sim_backend.plant.registry.UnknownPlantError`,
         :class:`sim_backend.emulators.registry.UnknownEmulatorError` and
@@ -103,9 +106,14 @@ class World:
         self._duty_ns = NEVER_NS
         for port in range(len(names)):
             self._collect(port)
-        operator = names.index(OPERATOR_PORT)
+        self._operator = names.index(OPERATOR_PORT)
+        if scenario:
+            self.begin_scenario(start_ns)
+
+    def begin_scenario(self, now_ns: int) -> None:
+        """The operator arms the vehicle and lets it drive, counted from now."""
         for after_ns, action in ((ARM_AFTER_NS, OperatorAction.ARM), (DRIVE_AFTER_NS, OperatorAction.DRIVE)):
-            self._send(operator, OperatorCommand(start_ns + after_ns, 0, action, "scenario"), start_ns + after_ns)
+            self._send(self._operator, OperatorCommand(now_ns + after_ns, 0, action, "scenario"), now_ns + after_ns)
 
     @property
     def actuators(self) -> Actuators:

@@ -7,12 +7,14 @@ from msgspec import Struct
 
 from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, StateEstimate
 from vehicled.paths.course import Course
-from vehicled.paths.tracking import PathTracker
+from vehicled.paths.tracking import END_TOLERANCE_M, PathTracker
 
 TAPS: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand)
 """Messages that the judge listens to."""
 
 _RING = 256
+_CUSP_TOLERANCE_M = 0.3
+"""A vehicle that stands this near to a cusp has turned there, whatever its estimate thought."""
 
 
 class Errors:
@@ -65,7 +67,7 @@ class Judge:
 
     def __init__(self, course: Course, *, keep_trace: bool = False) -> None:
         """``keep_trace`` keeps every judged instant for plotting; memory then grows with the run."""
-        self._tracker = PathTracker(course)
+        self._tracker = PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
         self._course = course
         self._estimates: deque[StateEstimate] = deque(maxlen=_RING)
         self._target_speed_mps = float("nan")
@@ -113,7 +115,7 @@ class Judge:
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns
         self._last_ns = truth.t_ns
-        point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad)
+        point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps)
         self.cross_track_m.add(point.cross_track_m)
         self.heading_rad.add(point.heading_error_rad)
         if isfinite(self._target_speed_mps):

@@ -14,10 +14,19 @@ Kind = Literal["estimator", "identifier", "controller", "driver", "decoder"]
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4:Ekf4",
+    "ekf4_published": "vehicled.estimation.ekf4_published:Ekf4Published",
+    "planar": "vehicled.estimation.planar:Planar",
+    "ins": "vehicled.estimation.ins:Ins",
 }
 IDENTIFIERS: dict[str, str] = {}
 CONTROLLERS: dict[str, str] = {
+    "linear": "vehicled.control.linear:Linear",
+    "mpc": "vehicled.control.mpc:Mpc",
+    "mpc_published": "vehicled.control.mpc_published:MpcPublished",
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
+    "pure_pursuit_published": "vehicled.control.pure_pursuit_published:PurePursuitPublished",
+    "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",
+    "stanley": "vehicled.control.stanley:Stanley",
 }
 DRIVERS: dict[str, str] = {
     "msglink": "drivers.msglink.device:MsgLinkDevice",

@@ -49,7 +49,8 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Longitudinal map of the 4-DOF model: DC motor, gear, losses.
 
     ``dv/dt = (r gear / I) (f1 - f0)`` with ``f1 = stall_torque throttle - stall_torque v / (no_load r gear)`` and
-    ``f0 = viscous v / (r gear) + friction``. Unjhawala et al. 2023; tau0, omega0, c1, c0, gamma, r, I there.
+    ``f0 = viscous v / (r gear) + friction``. Unjhawala et al. 2023; tau0, omega0, c1, c0, gamma, r, I there. Backward all of it
+    is mirrored: throttle and speed negative, friction and brake against the motion.
     """
 
     stall_torque_nm: Positive
@@ -62,24 +63,52 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     delay_s: Delay
     brake_deceleration_mps2: NonNegative = 0.0
     """Deceleration of the full brake; 0 for a vehicle that can only coast."""
+    reverse_share: Share = 0.0
+    """Largest share of full drive that is used backward; 0 for a vehicle that cannot reverse."""
 
-    def acceleration_mps2(self, throttle: float, speed_mps: float) -> float:
-        """Acceleration at a throttle 0..1 and a forward speed; rolling friction included, so negative at rest without drive."""
+    def acceleration_mps2(self, throttle: float, speed_mps: float, brake: float = 0.0) -> float:
+        """Acceleration at a throttle -1..1 and a speed, both negative backward, and a brake 0..1; rolling friction included.
+
+        Friction and brake stand against the motion; at rest against the drive, forward without any, where a result against the
+        drive means that it does not move off: :meth:`settled_mps` keeps it standing.
+        """
         reduced = self.wheel_radius_m * self.gear_ratio
         motor_speed = speed_mps / reduced
         drive = self.stall_torque_nm * (throttle - motor_speed / self.no_load_speed_radps)
-        return (drive - self.viscous_nms * motor_speed - self.friction_nm) * reduced / self.inertia_kgm2
+        backward = speed_mps < 0.0 or (speed_mps == 0.0 and throttle < 0.0)
+        sign = -1.0 if backward else 1.0
+        rolling = (drive - self.viscous_nms * motor_speed - sign * self.friction_nm) * reduced / self.inertia_kgm2
+        return rolling - sign * (brake * self.brake_deceleration_mps2)
+
+    def settled_mps(self, before_mps: float, after_mps: float, throttle: float) -> float:
+        """Speed at the end of a step over which ``acceleration_mps2`` gave ``after_mps``: friction and brake end at rest.
+
+        They stop a motion and never begin one, and what stands moves off the way the throttle says or not at all.
+        """
+        if before_mps > 0.0 or (before_mps == 0.0 and throttle >= 0.0):
+            return max(0.0, after_mps)
+        return min(0.0, after_mps)
 
     @property
     def top_speed_mps(self) -> float:
         """Steady speed at full throttle."""
+        return self._steady_speed_mps(1.0)
+
+    @property
+    def top_reverse_speed_mps(self) -> float:
+        """Steady speed backward at ``reverse_share``, as a magnitude; 0 for a vehicle that cannot reverse."""
+        return max(0.0, self._steady_speed_mps(self.reverse_share))
+
+    def _steady_speed_mps(self, throttle: float) -> float:
         slope = self.stall_torque_nm / self.no_load_speed_radps + self.viscous_nms
-        return (self.stall_torque_nm - self.friction_nm) * self.wheel_radius_m * self.gear_ratio / slope
+        torque_nm = self.stall_torque_nm * throttle - self.friction_nm
+        return torque_nm * self.wheel_radius_m * self.gear_ratio / slope
 
     def steady_throttle(self, speed_mps: float) -> float:
-        """Throttle that holds a speed; may exceed 1 when the vehicle cannot reach it."""
+        """Throttle that holds a speed; may exceed 1 when the vehicle cannot reach it. Negative backward; at 0 that before moving
+        off forward."""
         motor_speed = speed_mps / (self.wheel_radius_m * self.gear_ratio)
-        loss = self.viscous_nms * motor_speed + self.friction_nm
+        loss = self.viscous_nms * motor_speed + (self.friction_nm if speed_mps >= 0.0 else -self.friction_nm)
         return loss / self.stall_torque_nm + motor_speed / self.no_load_speed_radps
 
 

@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 from drivers.imu.axes import flu, forward_of_quaternion
 from drivers.imu.base import ZERO_CELSIUS_K, Sample, frames
 from drivers.imu.dialogue import MAX_REPLIES, Ask, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Script
+from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
 from vehicled.messages import HeadingKind, Message
 from vehicled.wire.crc import crc16_xmodem, xor8
 from vehicled.wire.framing import Protocol
@@ -27,31 +28,6 @@ MAX_FRAME_BYTES = 600
 """Of fields with a fixed length; no device sends more, and the CRC of anything longer would hold back what follows it."""
 MAX_SATELLITES = 64
 MAX_LINE_BYTES = 256
-
-_GNSS = (
-    "utc:b5BH tow:Q week:H satellites:B fix:B position_lla:3d position_ecef:3d velocity_ned:3f velocity_ecef:3f position_sigma:3f"
-    " velocity_sigma:f time_sigma:f time_info:2B dop:7f satellite_info:* - raw:* status:H altitude_msl:d"
-)
-_TABLE = {
-    "common": "time_startup:Q time_gps:Q time_sync_in:Q ypr:3f quaternion:4f angular_rate:3f position_lla:3d velocity_ned:3f"
-    " acceleration:3f imu:6f mag_pres:5f deltas:7f ins_status:H sync_in_count:I time_pps:Q",
-    "time": "startup:Q gps:Q tow:Q week:H sync_in:Q pps:Q utc:b5BH sync_in_count:I sync_out_count:I status:B",
-    "imu": "status:H raw_mag:3f raw_acceleration:3f raw_gyro:3f temperature:f pressure:f delta_theta:4f delta_velocity:3f mag:3f"
-    " acceleration:3f angular_rate:3f saturation:H reserved12:40s",
-    "gnss": _GNSS,
-    "attitude": "status:H ypr:3f quaternion:4f dcm:9f mag_ned:3f acceleration_ned:3f linear_body:3f linear_ned:3f ypr_sigma:3f"
-    " reserved9:12s reserved10:28s reserved11:24s heave:3f sigma:f",
-    "ins": "status:H position_lla:3d position_ecef:3d velocity_body:3f velocity_ned:3f velocity_ecef:3f mag_ecef:3f"
-    " acceleration_ecef:3f linear_ecef:3f position_sigma:f velocity_sigma:f reserved11:68s reserved12:64s",
-    "gnss2": _GNSS,
-}  # fmt: skip
-GROUPS = tuple(_TABLE)
-"""Names by the number of the bit in the group byte."""
-FIELDS = {group: tuple([(cell.partition(":")[0], cell.partition(":")[2]) for cell in row.split()]) for group, row in _TABLE.items()}
-"""(name, layout) by the number of the bit in the group's masks, where bit 15 only says that a second mask follows; a field ``*`` is
-as long as a count in it says."""
-_NAMES = {f"{group}.{name}": (i, bit) for i, group in enumerate(GROUPS) for bit, (name, code) in enumerate(FIELDS[group]) if code}
-_EXTENDED = 0x8000
 
 
 class Plan(NamedTuple):
@@ -110,9 +86,9 @@ def _plan(head: bytes) -> Plan | None:
         bits, shift, extended = 0, 0, True
         while extended:
             mask = head[place] | head[place + 1] << 8
-            extended = bool(mask & _EXTENDED)
+            extended = bool(mask & EXTENDED)
             # In the table the fields of the second mask stand behind the place of the extension bit.
-            bits |= (mask & ~_EXTENDED) << shift
+            bits |= (mask & ~EXTENDED) << shift
             place, shift = place + 2, shift + 16
         if bits == 0 or bits >> len(FIELDS[group]):
             return None
@@ -220,15 +196,15 @@ def encode(values: Mapping[str, Any]) -> bytes:
     """A binary frame with the fields ``"group.field"``, in any order. ValueError for a name or value that does not fit."""
     masks: dict[int, int] = {}
     for name in values:
-        if name not in _NAMES:
+        if name not in NAMES:
             raise ValueError(f"{name} is no field of a binary frame")
-        index, bit = _NAMES[name]
+        index, bit = NAMES[name]
         masks[index] = masks.get(index, 0) | 1 << bit
     head = bytes((sum([1 << index for index in masks]),))
     payload = b""
     for index, mask in sorted(masks.items()):
         low, high = mask & 0x7FFF, mask >> 16
-        head += (low | (_EXTENDED if high else 0)).to_bytes(2, "little") + (high.to_bytes(2, "little") if high else b"")
+        head += (low | (EXTENDED if high else 0)).to_bytes(2, "little") + (high.to_bytes(2, "little") if high else b"")
         for bit, (name, code) in enumerate(FIELDS[GROUPS[index]]):
             if mask >> bit & 1:
                 value = values[f"{GROUPS[index]}.{name}"]
@@ -373,16 +349,6 @@ class VectorNavDevice(ConfigurableImuDevice):
                     return {"model": name, "fields": self.fields(all_of_them), "rate_hz": self._base_rate_hz / divisor}
         reason = got.reason if isinstance(got, Refusal) else f"it is set to {','.join(got)}"
         raise ConfigurationError(f"the device does not take the binary output: {reason}")
-
-
-def masks(names: list[str]) -> str:
-    """Groups and masks of the binary output registers, hexadecimal."""
-    bits = [0] * len(GROUPS)
-    for name in names:
-        index, bit = _NAMES[name]
-        bits[index] |= 1 << bit
-    groups = sum([1 << index for index, mask in enumerate(bits) if mask])
-    return ",".join([f"{groups:02X}", *[f"{mask:04X}" for mask in bits if mask]])
 
 
 def _register(number: int) -> Callable[[str], list[str] | Refusal | None]:

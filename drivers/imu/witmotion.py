@@ -35,6 +35,9 @@ CONTENT = 0x0F
 """Time, acceleration, gyro, angle: one bit per type from 0x50 on."""
 RATE_CODES = {10: 0x06, 20: 0x07, 50: 0x08, 100: 0x09, 125: 0x0A, 200: 0x0B}
 COMMAND_PAUSE_NS = 100_000_000
+COMMAND_BYTES = 5
+SAVE_REGISTER, READ_REGISTER, UNLOCK_REGISTER = 0x00, 0x27, 0x69
+UNLOCK_KEY = 0xB588
 
 _WORDS = Layout("<4h")
 _TIME = Layout("<6BH")
@@ -147,6 +150,20 @@ def encode(packet: Packet) -> bytes:
 def command(register: int, value: int) -> bytes:
     """Host to device: write a register. Needs ``UNLOCK`` first, and ``SAVE`` to outlast a power cycle."""
     return bytes((0xFF, 0xAA, register, value & 0xFF, value >> 8))
+
+
+def probe_command(buffer: bytes | bytearray, at: int, end: int) -> int:
+    """5 for what the host says at ``at``; 0 when more bytes are needed. There is no check sum."""
+    return COMMAND_BYTES if end - at >= COMMAND_BYTES else 0
+
+
+COMMANDS = Protocol("command", b"\xff\xaa", probe_command)
+"""The other direction: what a device listens for."""
+
+
+def parse_command(frame: bytes) -> tuple[int, int]:
+    """(register, value) of a whole command."""
+    return frame[2], frame[3] | frame[4] << 8
 
 
 def parse(frame: bytes) -> Packet | bytes:

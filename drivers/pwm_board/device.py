@@ -26,6 +26,11 @@ class PwmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """From neutral to full throttle."""
     brake_range_us: PulseRange = 0.0
     """From neutral to full brake. 0: the brake is the neutral pulse. The published 100 was never sent (NOTES.md)."""
+    reverse_range_us: PulseRange = 0.0
+    """From neutral to full drive backward. 0: there is no reverse, a throttle below 0 is the neutral pulse."""
+    reverse_pull_s: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
+    """For speed controllers that take the first pulse on the reverse side for the brake: how long it is given, then neutral for as
+    long, before reverse. 0: it reverses at once (NOTES.md)."""
     slew_us_per_s: Annotated[float, Meta(ge=0.0, le=100_000.0)] = 0.0
     """Limit on steering and rising throttle. 0: left to the board, which follows at 500 us/s."""
     rate_hz: Annotated[float, Meta(ge=5.1, le=100.0)] = 20.0
@@ -54,6 +59,10 @@ class PwmBoard:
         self._out: list[Message] = []
         self._steering = 0.0
         self._drive = 0.0
+        self._brake = 0.0
+        self._backward = False
+        self._pull_since_ns: int | None = None
+        self._pull_ns = round(params.reverse_pull_s * 1e9)
         self._commanded_ns = 0
         self._sent_ns = 0
         self._servo_us = params.steering_center_us
@@ -67,11 +76,12 @@ class PwmBoard:
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """An opened port starts with a neutral frame; nothing is driven until the daemon was disarmed once."""
         self._locked = True
-        self._drive = 0.0
+        self._drive = self._brake = 0.0
+        self._pull_since_ns = None
         self._frame = None
         if state is PortState.OPENED:
             self._commanded_ns = now_ns
-            self._servo_us, self._drive_us = self._target_us()
+            self._servo_us, self._drive_us = self._target_us(now_ns)
             self._transmit(now_ns)
         else:
             self._due_ns = NEVER_NS
@@ -91,17 +101,19 @@ class PwmBoard:
             self._steering = min(1.0, max(-1.0, command.steering))
         if not (isfinite(throttle) and isfinite(brake)):
             throttle, brake = 0.0, 1.0
-        throttle, brake = min(1.0, max(0.0, throttle)), min(1.0, max(0.0, brake))
+        throttle, brake = min(1.0, max(-1.0, throttle)), min(1.0, max(0.0, brake))
+        if not self._params.reverse_range_us:
+            throttle = max(throttle, 0.0)
         if throttle == 0.0 and command.mode not in DRIVING:
             self._locked = False
             self._refuse(False, now_ns)
-        elif throttle > 0.0 and self._locked:
+        elif throttle != 0.0 and self._locked:
             throttle, brake = 0.0, 1.0
             self._refuse(True, now_ns)
         # The brake wins: a pulse can only say one of the two.
-        drive = -brake if brake > 0.0 else throttle
-        less = drive < self._drive and drive <= 0.0
-        self._drive = drive
+        drive = 0.0 if brake > 0.0 else throttle
+        less = (drive == 0.0 and self._drive != 0.0) or brake > self._brake
+        self._drive, self._brake = drive, brake
         self._commanded_ns = now_ns
         if self._due_ns != NEVER_NS and (less or now_ns >= self._due_ns):
             self._transmit(now_ns)
@@ -114,7 +126,7 @@ class PwmBoard:
         """A frame is due, whether or not there is anything new."""
         if now_ns >= self._due_ns:
             if now_ns - self._commanded_ns > self._hold_ns:
-                self._drive = 0.0
+                self._drive = self._brake = 0.0
             self._transmit(now_ns)
         return self._take()
 
@@ -125,18 +137,38 @@ class PwmBoard:
         frame, self._frame = self._frame, None
         return (frame,)
 
-    def _target_us(self) -> tuple[float, float]:
+    def _target_us(self, now_ns: int) -> tuple[float, float]:
         params = self._params
-        reach = params.throttle_range_us * self._drive if self._drive > 0.0 else -params.brake_range_us * self._drive
-        return params.steering_center_us + params.steering_range_us * self._steering, params.drive_neutral_us + reach
+        reach_us = self._reach_us(now_ns)
+        return params.steering_center_us + params.steering_range_us * self._steering, params.drive_neutral_us + reach_us
+
+    def _reach_us(self, now_ns: int) -> float:
+        """Drive pulse from neutral. ``_backward``: the speed controller may take a pulse on the reverse side for reverse by now."""
+        params, drive = self._params, self._drive
+        if drive >= 0.0:
+            self._pull_since_ns = None
+        if drive > 0.0:
+            self._backward = False
+            return params.throttle_range_us * drive
+        if drive == 0.0:
+            # Going backward, a brake pulse on the side of reverse would drive on instead of braking.
+            drives_on = self._backward and params.brake_range_us * params.reverse_range_us > 0.0
+            return 0.0 if drives_on else params.brake_range_us * self._brake
+        if self._pull_since_ns is None:
+            self._pull_since_ns = now_ns - (2 * self._pull_ns if self._backward else 0)
+            self._backward = True
+        since_ns = now_ns - self._pull_since_ns
+        if since_ns < self._pull_ns:
+            return params.reverse_range_us
+        return 0.0 if since_ns < 2 * self._pull_ns else -params.reverse_range_us * drive
 
     def _transmit(self, now_ns: int) -> None:
-        servo_us, drive_us = self._target_us()
+        servo_us, drive_us = self._target_us(now_ns)
         slew = self._params.slew_us_per_s
         if slew:
             step = slew * min(now_ns - self._sent_ns, self._period_ns) / 1e9
             servo_us = min(self._servo_us + step, max(self._servo_us - step, servo_us))
-            if self._drive > 0.0:
+            if self._drive != 0.0:
                 drive_us = min(self._drive_us + step, max(self._drive_us - step, drive_us))
         self._servo_us, self._drive_us = servo_us, drive_us
         data = encode(Pulses(_width(servo_us), _width(drive_us)), self._params.resync_bytes)

@@ -74,6 +74,7 @@ class VescCore(ABC):
         self._requests: list[Send] = []
         self._steering = 0.0
         self._opened_ns = NEVER_NS
+        self._present_since_ns = NEVER_NS
         self._heard_ns: int | None = None
         self._values_ns: int | None = None
         self._status_ns: int | None = None
@@ -138,7 +139,7 @@ class VescCore(ABC):
         self._heard_ns = self._values_ns = self._status_ns = self._commanding_since_ns = None
         self._slow.clear()
         if state is PortState.OPENED:
-            self._opened_ns = now_ns
+            self._opened_ns = self._present_since_ns = now_ns
             self._setup.begin(now_ns)
             self._poll_due_ns = NEVER_NS
             self._lock = "the port was opened anew; disarm, then arm again"
@@ -159,7 +160,7 @@ class VescCore(ABC):
             self._steering = min(1.0, max(-1.0, steering))
         if not (isfinite(throttle) and isfinite(brake)):
             throttle, brake = 0.0, 1.0
-        throttle, brake = min(1.0, max(0.0, throttle)), min(1.0, max(0.0, brake))
+        throttle, brake = min(1.0, max(-1.0, throttle)), min(1.0, max(0.0, brake))
         if throttle == 0.0:
             if command.mode not in DRIVING:
                 self._episodes.end("vesc_drive_refused", now_ns)
@@ -253,6 +254,7 @@ class VescCore(ABC):
     def _heard(self, t_rx_ns: int) -> None:
         self._heard_ns = t_rx_ns
         if self._episodes.end("vesc_silent", t_rx_ns):
+            self._present_since_ns = t_rx_ns
             # It may have been off, and come back as somebody else.
             self._setup.begin(t_rx_ns)
 
@@ -373,7 +375,7 @@ class VescCore(ABC):
         """When polls have gone unanswered too long although the controller is heard."""
         if self._heard_ns is None or "vesc_silent" in self._episodes or "vesc_unanswered" in self._episodes:
             return NEVER_NS
-        return max(self._opened_ns, self._values_ns or 0) + max(DIAGNOSE_NS, 5 * self._poll_ns)
+        return max(self._present_since_ns, self._values_ns or 0) + max(DIAGNOSE_NS, 5 * self._poll_ns)
 
     def _diagnose(self, now_ns: int) -> None:
         reason = "it is heard but answers no questions, so that its fault code is unknown: does it hear us, is host_id ours alone?"

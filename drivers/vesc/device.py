@@ -166,8 +166,16 @@ class VescCan(VescCore):
                 # Whoever is there answers this in its own name: a wrong controller_id shows.
                 self._ping_due_ns = now_ns + DIAGNOSE_NS
                 self._requests.append(Send(pack(encode_can(Ping(EVERYONE, self._host))), now_ns + DIAGNOSE_NS, droppable=True))
-        elif self._status_ns is None and self._values_ns is not None and now_ns - self._opened_ns >= 2 * DIAGNOSE_NS:
+        elif "vesc_silent" in self._episodes:
+            # Who says nothing at all does not answer questions either.
+            self._episodes.end("vesc_status_off", now_ns)
+        elif self._status_ns is None and self._answers and now_ns - self._present_since_ns >= 2 * DIAGNOSE_NS:
             self._episodes.start("vesc_status_off", Reaction.WARN, self._status_reason(), now_ns)
+
+    @property
+    def _answers(self) -> bool:
+        """It has answered a question since it is there."""
+        return self._values_ns is not None and self._values_ns >= self._present_since_ns
 
     def _status_reason(self) -> str:
         text = "it answers questions but sends no STATUS frames, so that speed comes at the rate of the polls only"

@@ -16,7 +16,7 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Calibration and expectations, whatever the wire."""
 
     control: Literal["duty", "current", "speed"] = "duty"
-    """What throttle 1 means: ``max_duty``, ``max_current_a`` or ``max_speed_mps``."""
+    """What throttle 1 means, and backward -1: ``max_duty``, ``max_current_a`` or ``max_speed_mps``."""
     max_duty: Annotated[float, Meta(gt=0.0, le=0.95)] = 0.2
     max_current_a: Amperes = 20.0
     max_speed_mps: Annotated[float, Meta(gt=0.0, le=30.0)] = 3.0
@@ -79,13 +79,14 @@ def forward(params: VescParams) -> float:
 
 
 def motor_setpoint(params: VescParams, throttle: float, brake: float) -> Setpoint:
-    """The one motor command for a throttle and a brake of 0 to 1; the brake wins. Every input gives a frame: silence is no command.
+    """The one motor command for a throttle -1 to 1, negative backward, and a brake 0 to 1; the brake wins. Every input gives a
+    frame: silence is no command.
 
     Neither gives SET_CURRENT 0 in every mode, which releases the motor. SET_DUTY 0 would short it, SET_RPM 0 would brake.
     """
     if brake > 0.0:
         return Setpoint(Comm.SET_CURRENT_BRAKE, brake * params.max_brake_current_a)
-    if throttle <= 0.0:
+    if throttle == 0.0:
         return Setpoint(Comm.SET_CURRENT, 0.0)
     match params.control:
         case "duty":

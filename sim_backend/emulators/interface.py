@@ -9,7 +9,7 @@ NEVER_NS = 2**63 - 1
 
 
 class DriveCommand(NamedTuple):
-    """What an actuator's emulator understood, normalised: it acts on the plant from ``t_ns`` on."""
+    """What an actuator's emulator understood, normalised: it acts on the plant from ``t_ns`` on. Throttle below 0 is backward."""
 
     t_ns: int
     throttle: float

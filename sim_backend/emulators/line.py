@@ -23,6 +23,9 @@ RATE_TOLERANCE = 0.03
 """Two line rates that differ by less understand each other."""
 LONGEST_CHUNK_BYTES = 96
 BUFFER_BYTES = 8192
+FORCED_BACKLOG_NS = 20_000_000
+"""A device that is kept at a rate which is not its own gives up what would wait longer for the line: it is noise to the other end,
+and must not hold up what comes when the rate fits again."""
 _BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
 _OPENED_BAUD = 115_200
 """Of a serial port whose address does not name a rate."""
@@ -203,9 +206,13 @@ class SerialLine(Outbox):
         start_ns = max(now_ns, self._down_free_ns)
         room = self._buffer_bytes - (start_ns - now_ns) * baud // (BITS_PER_BYTE * 1_000_000_000)
         kept = []
+        waits_ns = start_ns - now_ns
         for frame in frames:
-            if len(frame) <= room:
+            if self._forced_baud and waits_ns > FORCED_BACKLOG_NS:
+                self.overruns += 1
+            elif len(frame) <= room:
                 room -= len(frame)
+                waits_ns += _duration_ns(len(frame), baud)
                 kept.append(frame)
             else:
                 self.overruns += 1

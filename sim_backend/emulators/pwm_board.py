@@ -12,6 +12,11 @@ from sim_backend.emulators.line import SerialLine, baud_of
 from vehicled.messages import Message
 from vehicled.profile.schema import Device
 
+FELT_SHARE = 0.1
+"""A pulse nearer to neutral than this share of its range is neutral to the speed controller."""
+ARMING_NS = 100_000_000
+"""After the brake, neutral for so long makes the next pulse on that side reverse."""
+
 
 class PwmBoardUnit:
     """See :class:`sim_backend.emulators.line.LineDevice`."""
@@ -32,6 +37,9 @@ class PwmBoardUnit:
         self._decoder = Decoder()
         self._servo_us = self._params.steering_center_us
         self._drive_us = self._params.drive_neutral_us
+        # What the speed controller remembers: braked, then neutral since, then armed to reverse.
+        self._braked = self._armed = False
+        self._neutral_ns: int | None = None
 
     @property
     def baud(self) -> int:
@@ -85,10 +93,26 @@ class PwmBoardUnit:
     def _command(self, now_ns: int) -> DriveCommand:
         params = self._params
         drive_us = self._drive_us - params.drive_neutral_us
-        throttle = _share(drive_us, params.throttle_range_us)
-        brake = _share(drive_us, params.brake_range_us)
+        throttle = max(_share(drive_us, params.throttle_range_us), 0.0)
+        brake = max(_share(drive_us, params.brake_range_us), 0.0)
         steering = _share(self._servo_us - params.steering_center_us, params.steering_range_us)
-        return DriveCommand(now_ns, max(throttle, 0.0), max(brake, 0.0), steering)
+        back = max(_share(drive_us, params.reverse_range_us), 0.0)
+        if params.reverse_range_us:
+            self._remember(throttle, back, now_ns)
+        if back and (self._armed or not params.reverse_pull_s):
+            return DriveCommand(now_ns, -back, 0.0, steering)
+        return DriveCommand(now_ns, throttle, brake, steering)
+
+    def _remember(self, throttle: float, back: float, now_ns: int) -> None:
+        """The memory of a speed controller that brakes on the first pull and reverses on the second."""
+        if throttle > FELT_SHARE:
+            self._braked = self._armed = False
+        elif back > FELT_SHARE:
+            self._braked, self._neutral_ns = True, None
+        elif self._neutral_ns is None:
+            self._neutral_ns = now_ns
+        if self._braked and self._neutral_ns is not None and now_ns - self._neutral_ns >= ARMING_NS:
+            self._armed = True
 
 
 def _share(pulse_us: float, range_us: float) -> float:

@@ -10,12 +10,17 @@ from sim_backend.emulators.msglink import MsgLinkEmulator
 from vehicled.profile.schema import Device, Profile
 
 EMULATORS: dict[str, str] = {
+    "bno08x": "sim_backend.emulators.bno08x:bno08x",
+    "mip": "sim_backend.emulators.mip:mip",
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
     "n100": "sim_backend.emulators.n100:n100",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
     "ublox": "sim_backend.emulators.ublox:ublox",
+    "vectornav": "sim_backend.emulators.vectornav:vectornav",
     "vesc_can": "sim_backend.emulators.vesc:VescCanEmulator",
     "vesc_uart": "sim_backend.emulators.vesc:VescUartEmulator",
+    "witmotion": "sim_backend.emulators.witmotion:witmotion",
+    "xsens": "sim_backend.emulators.xsens:xsens",
 }
 """Driver to "module:name". What is named there makes an emulator of the port's name, the device's table, seed and start time."""
 

@@ -21,6 +21,8 @@ MIN_VOLTAGE_V, MAX_VOLTAGE_V = 8.0, 57.0
 SERVO_AT_BOOT = 0.5
 SPEED_P, SPEED_I_PER_S = 3.0, 3.0
 """Of the speed controller, in shares of full drive per share of ``max_speed_mps``."""
+STANDS_MPS = 0.05
+"""Slower than this a set-point against the motion drives the other way; before, it brakes."""
 LONGEST_STEP_S = 0.1
 """A gap between measurements is not integrated beyond this."""
 
@@ -54,11 +56,12 @@ class SpeedLoop:
         self._integral = 0.0
 
     def output(self, target_erpm: float, measured_erpm: float, dt_s: float = 0.0) -> float:
-        """Share of full drive, -1 to 1; below zero is braking. Integrates over ``dt_s`` unless the output is at its end."""
+        """Share of full drive, -1 to 1; against the motion it brakes. Integrates over ``dt_s`` unless the output is at its end."""
         error = (target_erpm - measured_erpm) / self._full_erpm
         raw = SPEED_P * error + self._integral
+        lowest, highest = (0.0, 1.0) if target_erpm * self._full_erpm >= 0.0 else (-1.0, 0.0)
         if abs(raw) < 1.0 or raw * error < 0.0:
-            self._integral = min(1.0, max(0.0, self._integral + SPEED_I_PER_S * error * min(dt_s, LONGEST_STEP_S)))
+            self._integral = min(highest, max(lowest, self._integral + SPEED_I_PER_S * error * min(dt_s, LONGEST_STEP_S)))
         return min(1.0, max(-1.0, SPEED_P * error + self._integral))
 
 
@@ -191,7 +194,7 @@ class PowerStage:
 
     def _emit(self, now_ns: int) -> None:
         throttle, brake = self._outputs()
-        self._commands.append(DriveCommand(now_ns, min(throttle, 1.0), min(brake, 1.0), self._steering()))
+        self._commands.append(DriveCommand(now_ns, min(max(throttle, -1.0), 1.0), min(brake, 1.0), self._steering()))
         self._hold_ns = now_ns + HOLD_NS
 
     def _outputs(self) -> tuple[float, float]:
@@ -213,24 +216,28 @@ class PowerStage:
         max_brake_a = params.max_brake_current_a
 
         def current(value: float) -> tuple[float, float]:
-            amperes = forward * value
-            return (amperes / params.max_current_a, 0.0) if amperes > 0.0 else (0.0, -amperes / max_brake_a)
+            share = forward * value / params.max_current_a
+            return (0.0, abs(value) / max_brake_a) if self._against(share) else (share, 0.0)
 
         def braking(value: float) -> tuple[float, float]:
             return 0.0, abs(value) / max_brake_a
 
         return {
-            Can.SET_DUTY: lambda value: _both_ways(forward * value / params.max_duty),
+            Can.SET_DUTY: lambda value: self._both_ways(forward * value / params.max_duty),
             Can.SET_CURRENT: current,
             Can.SET_CURRENT_BRAKE: braking,
-            Can.SET_RPM: lambda value: _both_ways(self._speed_loop.output(value, self._erpm)),
-            Can.SET_CURRENT_REL: lambda value: _both_ways(forward * value),
+            Can.SET_RPM: lambda value: self._both_ways(self._speed_loop.output(value, self._erpm)),
+            Can.SET_CURRENT_REL: lambda value: self._both_ways(forward * value),
             Can.SET_CURRENT_BRAKE_REL: lambda value: (0.0, abs(value)),
             Can.SET_HANDBRAKE: braking,
             Can.SET_HANDBRAKE_REL: lambda value: (0.0, abs(value)),
         }
 
+    def _against(self, share: float) -> bool:
+        """Whether a share of full drive works against the motion."""
+        speed_mps = self._erpm / self._params.erpm_per_mps
+        return share * speed_mps < 0.0 and abs(speed_mps) > STANDS_MPS
 
-def _both_ways(share: float) -> tuple[float, float]:
-    """Throttle, or brake when the motor is driven against the direction of travel: the twin does not drive backwards."""
-    return (share, 0.0) if share > 0.0 else (0.0, -share)
+    def _both_ways(self, share: float) -> tuple[float, float]:
+        """Throttle, negative backward, or brake where it works against the motion: it slows down before it turns round."""
+        return (0.0, abs(share)) if self._against(share) else (share, 0.0)

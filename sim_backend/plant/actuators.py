@@ -36,14 +36,18 @@ class Supply:
         self.input_current_a = 0.0
 
     def step(self, duty: float, motor_speed_radps: float) -> float:
-        """Supply the motor for one grid step. Returns the throttle at nominal voltage that has the same torque."""
+        """Supply the motor for one grid step at a duty -1..1. Returns the throttle at nominal voltage that has the same torque."""
         open_v = self._full_v - self._volts_per_coulomb * self._drawn_c
         if open_v < 0.0:
             open_v = 0.0
-        if duty <= 0.0:
+        if duty == 0.0:
             self.voltage_v = open_v
             self.motor_current_a = self.input_current_a = 0.0
             return 0.0
+        sign = 1.0
+        if duty < 0.0:
+            # The bridge turns the motor's poles round; currents count as drawn either way.
+            sign, duty, motor_speed_radps = -1.0, -duty, -motor_speed_radps
         back_emf_share = motor_speed_radps / self._no_load_radps
         ohm_a = self._resistance_ohm * duty * self._full_drive_a
         voltage_v = (open_v + ohm_a * back_emf_share) / (1.0 + ohm_a * duty / self._nominal_v)
@@ -55,7 +59,7 @@ class Supply:
         self.motor_current_a = self._full_drive_a * torque_share
         self.input_current_a = duty * self.motor_current_a
         self._drawn_c += self.input_current_a * self._step_s
-        return duty * voltage_v / self._nominal_v
+        return sign * (duty * voltage_v / self._nominal_v)
 
 
 class Actuators:
@@ -71,6 +75,7 @@ class Actuators:
         self._slew_rad = steering.rate_radps * step_ns * 1e-9
         self._half_slack_rad = 0.5 * steering.slack_rad
         self._dead_zone = steering.dead_zone
+        self._reverse_share = sim.drive.reverse_share
         self._steering_delay_ns = round(steering.delay_s * 1e9)
         self._drive_delay_ns = round(sim.drive.delay_s * 1e9)
         self._timeout_ns = round(sim.command_timeout_s * 1e9)
@@ -99,8 +104,9 @@ class Actuators:
         return self._supply
 
     def command(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
-        """A command reached the board at ``t_ns``: throttle and brake 0..1, steering -1..1 left positive; clipped, as a pulse width
-        is. Anything not finite is ignored, counted, and does not keep the board awake. Never raises."""
+        """A command reached the board at ``t_ns``: throttle -1..1, of which no more than the drive's share backward, brake 0..1,
+        steering -1..1 left positive; clipped, as a pulse width is. Anything not finite is ignored, counted, and does not keep the
+        board awake. Never raises."""
         if not (isfinite(throttle) and isfinite(brake) and isfinite(steering)) or t_ns > self._now_ns + HORIZON_NS:
             self.ignored_commands += 1
             return
@@ -109,7 +115,7 @@ class Actuators:
         if t_ns > self._expiry_ns:
             self._go_neutral()
         self._expiry_ns = t_ns + self._timeout_ns
-        self._enqueue(t_ns, min(max(throttle, 0.0), 1.0), min(max(brake, 0.0), 1.0), min(max(steering, -1.0), 1.0))
+        self._enqueue(t_ns, min(max(throttle, -self._reverse_share), 1.0), min(max(brake, 0.0), 1.0), min(max(steering, -1.0), 1.0))
 
     def step(self, now_ns: int, motor_speed_radps: float) -> None:
         """Move the actuators over the grid step that begins at ``now_ns``."""

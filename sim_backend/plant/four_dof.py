@@ -4,6 +4,7 @@
 
 The speed equation is linear between inputs and solved exactly. The heading turns by the travelled distance times the mean
 curvature of the step, and the position follows the chord of that arc. The vehicle never rolls back: friction and brake end at rest.
+Backward (throttle below 0) it is the same with the signs turned.
 """
 
 from math import cos, exp, expm1, sin, tan
@@ -42,6 +43,9 @@ class FourDof:
         """Advance one grid step; see :class:`sim_backend.plant.interface.Plant`. Never raises for finite inputs."""
         step_s = self._step_s
         before_mps = self._speed_mps
+        backward = before_mps < 0.0 or (throttle < 0.0 and before_mps == 0.0)
+        if backward:
+            before_mps, throttle = -before_mps, -throttle
         drive_mps2 = self._stall_mps2 * throttle - self._friction_mps2 - self._brake_mps2 * brake
         speed_mps = self._decay * before_mps + self._response_s * drive_mps2
         if speed_mps > 0.0:
@@ -50,12 +54,15 @@ class FourDof:
             # Rest is reached inside the step, at the share before / (before - after) of it, and then held.
             travelled_m = 0.5 * before_mps * before_mps / (before_mps - speed_mps) * step_s if before_mps > 0.0 else 0.0
             speed_mps = 0.0
+        if backward:
+            before_mps, travelled_m = -before_mps, -travelled_m
+            speed_mps = -speed_mps if speed_mps else 0.0
         mean_curvature_per_m = self._curvature_per_m
         if wheel_angle_rad != self._wheel_angle_rad:
             self._wheel_angle_rad = wheel_angle_rad
             self._curvature_per_m = tan(wheel_angle_rad) / self._wheelbase_m
             mean_curvature_per_m = 0.5 * (mean_curvature_per_m + self._curvature_per_m)
-        if travelled_m > 0.0:
+        if travelled_m:
             half_turn_rad = 0.5 * travelled_m * mean_curvature_per_m
             # Chord of an arc: sin(h) / h, as a series because h is a few milliradians and may be 0.
             square = half_turn_rad * half_turn_rad

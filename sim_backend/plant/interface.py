@@ -21,7 +21,7 @@ class Motion(Struct, frozen=True, gc=False):
     yaw_rad: float
     """Continuous: it grows by a full turn per lap, so that it can be interpolated."""
     speed_mps: float
-    """Forward."""
+    """Forward; negative backward."""
     lateral_speed_mps: float
     """To the left; 0 without slip."""
     yaw_rate_radps: float
@@ -41,7 +41,8 @@ class Plant(Protocol):
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
         """Advance one grid step with inputs held: ``throttle`` as share of the stall torque at nominal voltage (can exceed 1 on a
-        full battery), ``brake`` 0..1, ``wheel_angle_rad`` of the virtual front wheel at the end of the step. Inputs are finite."""
+        full battery; negative backward), ``brake`` 0..1, ``wheel_angle_rad`` of the virtual front wheel at the end of the step.
+        Inputs are finite."""
         ...
 
     def motion(self) -> Motion:

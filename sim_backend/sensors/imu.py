@@ -50,7 +50,7 @@ class Imu:
         force_y += motion.lateral_acceleration_mps2 + turning * self._forward_m - square * self._left_m
         force_z += STANDARD_GRAVITY_MPS2
         rate_z += yaw_rate_radps
-        amplitude = self._vibration_mps2 * motion.speed_mps
+        amplitude = self._vibration_mps2 * abs(motion.speed_mps)
         if amplitude != 0.0:
             phase = self._vibration_radps_ns * t_ns
             half = 0.5 * amplitude

@@ -4,7 +4,7 @@ The machine and the world are those of ``vehicled sim --link wires --clock locks
 that a drive costs half a second and can go on after a stop: the vehicle is armed again and either drives or does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import hypot, inf, isfinite
 
@@ -15,6 +15,7 @@ from sim_backend.emulators.failures import Failure, parse_failure
 from sim_backend.lockstep import HORIZON_NS
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
 from vehicled.app import build, declared_stopwatch, wire
+from vehicled.journal import Sink
 from vehicled.machine import Machine
 from vehicled.messages import (
     ActuatorCommand,
@@ -133,13 +134,13 @@ class _Recorder:
         return known and command.mode is Mode.AUTO and command.reaction is Reaction.NONE and truth.speed_mps > 0.8
 
 
-class _Pair:
+class Pair:
     """Daemon and simulator, granted time as ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do it together."""
 
-    def __init__(self, profile: Profile, course: Course, failure: Failure, recorder: _Recorder, seed: int) -> None:
+    def __init__(self, profile: Profile, course: Course, failures: Sequence[Failure], recorder: Sink, seed: int) -> None:
         wiring = wire(profile, "wires")
         self.machine: Machine = build(profile, course, wiring, declared_stopwatch(wiring), recorder, virtual=True)
-        self._world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=True, failures=[failure])
+        self._world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=True, failures=failures)
         self._names = port_names(profile)
         self._number = {name: i for i, name in enumerate(self._names)}
         self.now_ns = START_NS
@@ -178,7 +179,7 @@ def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: fl
     end_ns = over_ns + (round(AFTER_S * SECOND_NS) if isfinite(failure.duration_s) else 0)
     stop_ns = None if stop_s is None else START_NS + round(stop_s * SECOND_NS)
     recorder = _Recorder(course, start_ns)
-    pair = _Pair(profile, course, failure, recorder, seed)
+    pair = Pair(profile, course, [failure], recorder, seed)
     machine = pair.machine
     before = _counters(machine)
     digest, rearm_ns = "", 0

@@ -11,6 +11,7 @@ import pynmeagps
 import pytest
 
 from drivers.imu import vectornav
+from drivers.imu.vectornav_fields import FIELDS, GROUPS, masks
 from vehicled.messages import Heading, ImuSample
 from vehicled.wire.crc import crc16_xmodem
 
@@ -115,9 +116,9 @@ def test_yaw_is_the_same_from_every_form_of_attitude(shared_data: Path) -> None:
 
 @pytest.mark.parametrize("group", LENGTHS)
 def test_field_lengths_are_those_of_the_vendor(group: str) -> None:
-    names = [name for name, _ in vectornav.FIELDS[group]]
+    names = [name for name, _ in FIELDS[group]]
     for bit, length in enumerate(LENGTHS[group]):
-        head = bytes((0xFA, 1 << vectornav.GROUPS.index(group))) + (1 << bit).to_bytes(2, "little")
+        head = bytes((0xFA, 1 << GROUPS.index(group))) + (1 << bit).to_bytes(2, "little")
         if length:
             body = head[1:] + bytes(length)
             frame = head + bytes(length) + crc16_xmodem(body).to_bytes(2, "big")
@@ -125,7 +126,7 @@ def test_field_lengths_are_those_of_the_vendor(group: str) -> None:
             assert vectornav.probe(frame, 0, len(frame) - 1) == 0
             assert list(vectornav.read_frame(frame).values) == [f"{group}.{names[bit]}"]
     for bit in range(len(LENGTHS[group]), 15):
-        head = bytes((0xFA, 1 << vectornav.GROUPS.index(group))) + (1 << bit).to_bytes(2, "little")
+        head = bytes((0xFA, 1 << GROUPS.index(group))) + (1 << bit).to_bytes(2, "little")
         assert vectornav.probe(head + bytes(600), 0, 604) == -1
 
 
@@ -134,4 +135,4 @@ def test_golden_lines() -> None:
     assert vectornav.encode_line("VNWRG,07,50") == b"$VNWRG,07,50*58\r\n"
     # VN-100 user manual UM001, page 35: start-up time, uncompensated force and rate, quaternion and magnetic field.
     names = ["common.time_startup", "imu.raw_acceleration", "imu.raw_gyro", "attitude.quaternion", "attitude.mag_ned"]
-    assert vectornav.masks(names) == "15,0001,000C,0014"
+    assert masks(names) == "15,0001,000C,0014"

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from vehicled.control.corners import arc_to
 from vehicled.control.preview import Preview, predict_pose
-from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams, arc_to
+from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.stop import brake_command
 from vehicled.estimation.history import CommandHistory
 from vehicled.messages import NAN, ControlCommand, EstimatorStatus, StateEstimate
@@ -58,11 +59,13 @@ def _sound(command: ControlCommand) -> None:
 def test_any_estimate_gives_a_sound_command(name: str, steps: list[tuple[tuple[float, float, float, float], int, int]]) -> None:
     controller = _controller(name)
     now_ns = 10**12
+    wheel = 0.0
     for pose, pause_ns, age_ns in steps:
         now_ns += pause_ns
-        before = controller._command_rad
+        before = wheel
         command = controller.step(_estimate(pose, now_ns - age_ns), now_ns)
         _sound(command)
+        wheel = command.wheel_angle_rad
         if not all(map(math.isfinite, pose)):
             assert (command.throttle, command.brake, command.wheel_angle_rad) == (0.0, 1.0, before)
 

@@ -116,7 +116,7 @@ def test_written_out_propagation_is_the_matrix_product(state: State, command: In
 def test_speed_never_falls_below_zero(state: State, command: Input, dt_s: float) -> None:
     slow = State(state.x_m, state.y_m, state.yaw_rad, 1e-4, state.wheel_rad, DIAGONAL)
     for _ in range(20):
-        slow, _rate = predict(Densities(0.02, 0.01, 0.05, 0.3), VEHICLE, slow, command, dt_s)
+        slow = predict(Densities(0.02, 0.01, 0.05, 0.3), VEHICLE, slow, command, dt_s)
         assert slow.speed_mps >= 0.0
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from drivers.imu import mip, vectornav, xsens
 from drivers.imu.base import FRAME_LIMIT_BYTES
 from drivers.imu.dialogue import ConfigurableImuDevice
+from drivers.imu.vectornav_fields import FIELDS
 from vehicled.messages import Heading, ImuSample, Message, PortState
 from vehicled.wire.crc import crc16_xmodem
 from vehicled.wire.framing import Framer, Protocol
@@ -264,7 +265,7 @@ def test_numbers_that_are_none_are_refused_wherever_they_stand(value: float, oth
                 streams["xsens"].append(xsens.encode_mtdata2(base))
     for name in FIELD_NAMES:
         group, _, field = name.partition(".")
-        code = dict(vectornav.FIELDS[group])[field]
+        code = dict(FIELDS[group])[field]
         if code[-1] in "fd":
             count = int(code[:-1] or 1)
             streams["vectornav"].append(vectornav.encode({name: (value, *[other] * (count - 1)) if count > 1 else value}))
@@ -285,7 +286,7 @@ def test_numbers_that_are_none_are_refused_wherever_they_stand(value: float, oth
         assert device.bad_frames == 0
 
 
-FIELD_NAMES = [f"{group}.{name}" for group, cells in vectornav.FIELDS.items() for name, code in cells if code]
+FIELD_NAMES = [f"{group}.{name}" for group, cells in FIELDS.items() for name, code in cells if code]
 
 
 @given(names=st.sets(st.sampled_from(FIELD_NAMES), min_size=1, max_size=8), number=st.integers(0, 60))
@@ -293,7 +294,7 @@ def test_vectornav_frames_of_any_masks_survive(names: set[str], number: int) -> 
     values: dict[str, Any] = {}
     for name in names:
         group, _, field = name.partition(".")
-        code = dict(vectornav.FIELDS[group])[field]
+        code = dict(FIELDS[group])[field]
         if code == "*":
             values[name] = bytes(10 if field == "raw" else 0) + bytes((number, 0)) + bytes((28 if field == "raw" else 8) * number)
         elif code.endswith("s"):

@@ -16,6 +16,7 @@ from vehicled.control.speed import (
     drive_authority_mps2,
     planned_deceleration_mps2,
     speed_step,
+    usable_gain,
 )
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
@@ -152,3 +153,56 @@ def test_demand_is_always_inside_its_limits(speed: float, target: float, a: floa
         assert demand.throttle == 0.0 or demand.brake == 0.0
         assert brake or demand.brake == 0.0
         assert abs(state.integral) <= max(PARAMS.integral_limit, abs(integral))
+
+
+REVERSING = msgspec.structs.replace(BRAKED, reverse_share=0.5)
+
+
+@given(st.floats(0, 2), st.floats(0, 2), st.floats(-1, 1), st.floats(-0.3, 0.3), st.floats(0.005, 0.1))
+def test_backward_is_forward_mirrored(speed: float, target: float, reference: float, integral: float, dt_s: float) -> None:
+    whole = msgspec.structs.replace(REVERSING, reverse_share=1.0)
+    ahead = PidState(abs(reference), integral, speed)
+    astern = PidState(-abs(reference), -integral, -speed)
+    state, demand = speed_step(PARAMS, whole, ahead, speed, Target(target, -0.1), dt_s)
+    mirrored, answer = speed_step(PARAMS, whole, astern, -speed, Target(-target, 0.1), dt_s)
+    if target == 0.0 or speed == 0.0:
+        return
+    assert answer == pytest.approx((-demand.throttle, demand.brake), abs=1e-12)
+    assert mirrored.integral == pytest.approx(-state.integral, abs=1e-12)
+    assert mirrored.reference_mps == pytest.approx(-state.reference_mps, abs=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_change_of_direction_goes_through_the_brake_and_rest(sign: float) -> None:
+    state, v, braked, driven = PidState(), 0.8 * sign, False, False
+    for _ in range(400):
+        state, demand = speed_step(SpeedParams(p=2.0), REVERSING, state, v, Target(-0.5 * sign, 0.0), 0.02)
+        if v * sign > 0.05:
+            assert demand.throttle == 0.0, "never against the motion"
+            braked = braked or demand.brake == 1.0
+        driven = driven or demand.throttle * sign < 0.0
+        v = REVERSING.settled_mps(v, v + 0.02 * REVERSING.acceleration_mps2(demand.throttle, v, demand.brake), demand.throttle)
+    assert braked
+    assert driven
+    assert v == pytest.approx(-0.5 * sign, abs=0.03)
+
+
+def test_backward_the_throttle_keeps_to_its_share() -> None:
+    _, demand = speed_step(SpeedParams(p=50.0), REVERSING, PidState(), -0.1, Target(-2.0, 0.0), 0.02)
+    assert demand.throttle == -0.5
+    _, forward_only = speed_step(SpeedParams(p=50.0), BRAKED, PidState(), 0.0, Target(-2.0, 0.0), 0.02)
+    assert forward_only.throttle == 0.0
+
+
+def test_taking_over_at_speed_gives_no_jerk() -> None:
+    """The first reference is the speed itself: the demand is that which holds it, plus the planned acceleration."""
+    _, demand = speed_step(PARAMS, DRIVE, PidState(), 0.6, Target(1.0, 0.0), 0.01)
+    expected = DRIVE.steady_throttle(0.61) + PARAMS.acceleration_mps2 / drive_authority_mps2(DRIVE) + 6.0 * 0.01
+    assert demand.throttle == pytest.approx(expected)
+
+
+def test_the_gain_is_cut_to_what_the_delay_allows() -> None:
+    late = msgspec.structs.replace(DRIVE, delay_s=0.2)
+    assert usable_gain(PARAMS, DRIVE) == 6.0
+    assert usable_gain(PARAMS, late) * drive_authority_mps2(late) * 0.2 == pytest.approx(0.6)
+    assert usable_gain(SpeedParams(p=0.5), late) == 0.5

@@ -157,6 +157,23 @@ def test_a_forced_rate_holds_until_it_is_lifted() -> None:
     assert device.heard[1][1] == b"hello"
 
 
+def test_what_was_sent_at_a_forced_rate_is_not_in_the_way_of_what_follows() -> None:
+    device = Echo(115_200)
+    emulator = line(device, host_baud=115_200)
+    emulator.force_baud(9600)
+    # Ten times what the slow line carries, for a second.
+    for k in range(100):
+        emulator.on_message(event(START + k * 10 * MS, "x" * 100), START + k * 10 * MS)
+    noise = run(emulator, START + SECOND)
+    emulator.force_baud(0)
+    emulator.on_message(event(START + SECOND, "hello"), START + SECOND)
+    got = run(emulator, START + 3 * SECOND)
+    assert emulator.overruns > 80
+    assert len(b"".join(data for _, data in noise)) > 5000, "an ear twelve times as fast hears noise all the while"
+    assert b"".join(data for _, data in got).endswith(b"hello")
+    assert got[-1][0] < START + SECOND + 150 * MS
+
+
 def test_a_full_buffer_loses_whole_frames_and_counts_them() -> None:
     emulator = line(Echo(9600), buffer_bytes=250)
     for name in "abcdef":

@@ -1,4 +1,4 @@
-"""Commands and poses of the recent past."""
+"""Commands and yaw rates of the recent past."""
 
 import math
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.estimation.gyro import Gyro
-from vehicled.estimation.history import CommandHistory, Pose, PoseHistory
+from vehicled.estimation.history import CommandHistory
 from vehicled.messages import ImuSample
 
 MS = 1_000_000
@@ -40,37 +40,6 @@ def test_memory_is_bounded_and_the_window_is_kept() -> None:
     assert history.at(10**18) == 7
 
 
-def test_pose_between_two_entries() -> None:
-    poses = PoseHistory(500 * MS)
-    poses.append(0, Pose(0.0, 0.0, 3.1, 1.0, 0.0))
-    poses.append(10 * MS, Pose(1.0, 2.0, -3.1, 2.0, 0.4))
-    pose = poses.at(5 * MS)
-    assert pose is not None
-    assert (pose.x_m, pose.y_m, pose.speed_mps, pose.yaw_rate_radps) == pytest.approx((0.5, 1.0, 1.5, 0.4))
-    assert math.cos(pose.yaw_rad) == pytest.approx(-1.0)  # the short way round
-    assert poses.at(-1) is None
-    assert poses.at(10**12) == Pose(1.0, 2.0, -3.1, 2.0, 0.4)
-
-
-def test_a_correction_reaches_the_past_but_only_what_came_before_it() -> None:
-    poses = PoseHistory(500 * MS)
-    poses.append(0, Pose(0.0, 0.0, 0.0, 1.0, 0.0))
-    before = Pose(1.0, 0.0, 0.0, 1.0, 0.0)
-    poses.append(100 * MS, before)
-    poses.correct(before, Pose(1.2, -0.1, 0.05, 0.9, 0.0))
-    poses.append(200 * MS, Pose(2.0, 0.0, 0.05, 0.9, 0.0))
-    assert poses.at(0) == pytest.approx(Pose(0.2, -0.1, 0.05, 0.9, 0.0))
-    assert poses.at(200 * MS) == pytest.approx(Pose(2.0, 0.0, 0.05, 0.9, 0.0))
-
-
-def test_poses_are_forgotten_after_their_time() -> None:
-    poses = PoseHistory(100 * MS)
-    for k in range(1000):
-        poses.append(k * MS, Pose(k, 0.0, 0.0, 0.0, 0.0))
-    assert poses.at(899 * MS) is not None
-    assert poses.at(890 * MS) is None
-
-
 def _sample(t_ns: int, rate: float, saturated: bool = False) -> ImuSample:
     return ImuSample(t_ns, t_ns, (0.0, 0.0, 9.81), (0.0, 0.0, rate), saturated=saturated)
 
@@ -85,6 +54,7 @@ def test_gyro_means_over_the_interval_and_goes_stale() -> None:
     assert gyro.take(6 * MS, standing=False) is None
     assert gyro.rate_radps(52 * MS) == pytest.approx(0.3)
     assert math.isnan(gyro.rate_radps(53 * MS))
+    assert gyro.fresh_until_ns == 52 * MS
 
 
 def test_gyro_learns_its_bias_only_at_rest() -> None:

@@ -5,6 +5,7 @@ import termios
 import time
 import tty
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,58 @@ def test_a_can_port_is_an_slcan_adapter(ptys: Ptys) -> None:
         assert slcan.encode(frame) in read(host, 4 + len(slcan.encode(frame)))
     finally:
         os.close(host)
+
+
+def test_a_plug_that_is_pulled_and_put_back_has_the_same_name(tmp_path: Path) -> None:
+    with Ptys({"gnss": 9600, "drive": 0}, ["drive"], tmp_path) as ptys:
+        pull_and_put_back(ptys, tmp_path / "gnss")
+
+
+def pull_and_put_back(ptys: Ptys, path: Path) -> None:
+    assert ptys.urls["gnss"] == f"serial:{path}?baud=9600"
+    before = open_terminal(ptys.urls["gnss"])
+    ptys.unplug("gnss")
+    try:
+        assert not ptys.plugged("gnss")
+        assert not path.is_symlink()
+        with pytest.raises(OSError, match=r"Input/output error"):
+            os.write(before, b"anybody there?")
+        ptys.write("gnss", b"nobody hears this")
+        assert len(ptys.descriptors) == 1
+    finally:
+        os.close(before)
+    ptys.plug("gnss")
+    after = open_terminal(ptys.urls["gnss"])
+    try:
+        ptys.write("gnss", b"here again")
+        assert read(after, 10) == b"here again"
+        assert hear(ptys, "gnss")[1] is not None, "its line rate is told anew"
+    finally:
+        os.close(after)
+
+
+def test_a_watched_port_knows_whether_it_is_open(tmp_path: Path) -> None:
+    with Ptys({"operator": 0, "late": 0}, [], tmp_path / "new" / "folder", watched=["operator"], absent=["late"]) as ptys:
+        assert not ptys.opened("operator")
+        assert ptys.descriptors == []
+        host = open_terminal(ptys.urls["operator"])
+        assert ptys.opened("operator")
+        ptys.write("operator", b"arm")
+        assert read(host, 3) == b"arm"
+        os.close(host)
+        assert not ptys.opened("operator")
+        assert not ptys.plugged("late")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+
+
+def test_names_that_a_killed_run_left_are_replaced_and_files_are_not(tmp_path: Path) -> None:
+    (tmp_path / "gnss").symlink_to("/dev/pts/no-such")
+    with Ptys({"gnss": 0}, [], tmp_path) as ptys:
+        os.close(open_terminal(ptys.urls["gnss"]))
+    (tmp_path / "gnss").write_text("precious")
+    with pytest.raises(FileExistsError):
+        Ptys({"gnss": 0}, [], tmp_path)
+    assert (tmp_path / "gnss").read_text() == "precious"
 
 
 def test_closing_gives_every_descriptor_back() -> None:

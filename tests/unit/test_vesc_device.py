@@ -609,6 +609,29 @@ def test_status_frames_that_are_off_are_diagnosed_and_polls_take_over() -> None:
     assert bench.faults(active=False) == ["vesc_status_off"]
 
 
+def test_a_controller_that_falls_silent_is_not_said_to_answer() -> None:
+    bench = Bench().open()
+    bench.run(3000, STANDBY)
+    bench.alive = False
+    bench.run(2000, STANDBY)
+    bench.alive = True
+    bench.run(3000, STANDBY)
+    assert bench.faults() == bench.faults(active=False) == ["vesc_silent"]
+
+
+def test_without_status_frames_silence_ends_what_was_said_of_them_and_it_is_said_again() -> None:
+    bench = Bench()
+    bench.status_period = None
+    bench.open().run(4000, STANDBY)
+    bench.alive = False
+    bench.run(2000, STANDBY)
+    assert bench.faults() == ["vesc_status_off", "vesc_silent"]
+    assert bench.faults(active=False) == ["vesc_status_off"]
+    bench.alive = True
+    bench.run(4000, STANDBY)
+    assert bench.faults() == ["vesc_status_off", "vesc_silent", "vesc_status_off"]
+
+
 @pytest.mark.parametrize(
     ("frames", "text"),
     [

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import REMAINDER, ArgumentParser, _SubParsersAction
 from collections.abc import Sequence
 
 # One BLAS thread, decided before numpy is loaded by anyone: its helper threads would only disturb the loop, and results must
@@ -59,24 +59,32 @@ def _parser() -> ArgumentParser:
     run = commands.add_parser(
         "run",
         help="run the daemon",
-        description="Run the daemon on the wall clock until it is stopped; what the systemd unit starts.",
+        description="Run the daemon on the vehicle's own ports, by the profile, until it is stopped; what the systemd unit starts. "
+        "A port that is not there is told once and tried again; the vehicle cannot be armed without it.",
+        epilog="Exit status: 130 stopped by a signal, after braking; 1 the simulator was lost; 2 the arguments cannot be used.",
     )
     _profile_arguments(run)
     run.add_argument(
-        "--connect", metavar="URL", required=True, help="where its devices are: unix:PATH or tcp:HOST:PORT of a simulator"
+        "--connect", metavar="URL", help="its devices are in a simulator that runs already: unix:PATH or tcp:HOST:PORT"
     )
     run.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
-    run.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 0.5)")
-    run.set_defaults(run="vehicled.cli.sim:serve")
+    run.add_argument("--link-timeout", type=_seconds, metavar="S", help="with --connect: silence that ends the run (default 0.5)")
+    run.set_defaults(run="vehicled.cli.run:serve")
 
-    simulator = commands.add_parser("simulator", help="run the simulator for a daemon on another machine")
+    simulator = commands.add_parser("simulator", help="run the simulator for a daemon that is started elsewhere")
     _profile_arguments(simulator)
     simulator.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
     simulator.add_argument(
         "--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)"
     )
     simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="break a device, as in vehicled sim")
-    simulator.add_argument("--listen", metavar="URL", required=True, help="unix:PATH or tcp:HOST:PORT")
+    place = simulator.add_mutually_exclusive_group(required=True)
+    place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH or tcp:HOST:PORT")
+    place.add_argument(
+        "--ptys",
+        metavar="DIR",
+        help="plug every device in as a serial port: a pty under the device's name in this folder; prints their addresses",
+    )
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
     _control_commands(commands)
@@ -118,6 +126,12 @@ def _parser() -> ArgumentParser:
     decode.add_argument("--csv", metavar="FILE", help="write the fields of the messages to this file")
     decode.set_defaults(run="vehicled.cli.devices:decode")
 
+    _bench_arguments(commands.add_parser("bench", help="measure"))
+
+    experiment = commands.add_parser("experiment", help="repeat a published experiment", add_help=False)
+    experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="its name and options; --help lists them")
+    experiment.set_defaults(run="vehicled.cli.experiment:run")
+
     log = commands.add_parser("log", help="look into a log").add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     info = log.add_parser("info", help="what a log holds")
     timing = log.add_parser("timing", help="where the time went: lateness, response, misses and their causes, per task")
@@ -149,12 +163,42 @@ def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         command.set_defaults(run=f"vehicled.cli.control:{name}")
         if name == "status":
             command.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
-            command.add_argument("--rate", type=_rate, default=2.0, metavar="HZ", help="so often (default 2)")
+            command.add_argument("--rate", type=_watch_rate, default=2.0, metavar="HZ", help="so often (default 2)")
             command.add_argument("--json", action="store_true", help="print JSON")
         elif name == "stop":
             command.add_argument("--emergency", action="store_true", help="disable the drive until it is armed anew")
         elif name == "mode":
             command.add_argument("mode", choices=("auto", "teleop", "standby"))
+
+
+def _bench_arguments(bench: ArgumentParser) -> None:
+    recorded = bench.add_subparsers(dest="bench_command", metavar="COMMAND", required=True).add_parser(
+        "recorded",
+        help="run an estimator over recorded drives and judge it by their truth",
+        description="Run an estimator over recorded drives: CSV files of the ART vehicle, logs, ROS bags. Judge it by their truth.",
+    )
+    recorded.add_argument(
+        "folder", nargs="?", default="../shared/data", metavar="DIR", help="file or folder (default ../shared/data)"
+    )
+    recorded.add_argument("--estimator", default="ekf4", metavar="NAME", help="estimator (default ekf4)")
+    recorded.add_argument(
+        "--identifier", metavar="NAME", help="what identifies the vehicle beside it, or none (default: the first)"
+    )
+    recorded.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter: estimator.KEY or identifier.KEY; repeatable"
+    )
+    recorded.add_argument(
+        "--kind", action="append", default=[], metavar="KIND", help="mocap, rtk, plain, plain_start, path, ...; repeatable"
+    )
+    recorded.add_argument("--only", default="", metavar="NAME", help="recordings with this in their name")
+    recorded.add_argument("--rate", type=_rate, metavar="HZ", help="also step the estimator at this rate between the rows")
+    recorded.add_argument(
+        "--outage", type=_duration, default=3.7, metavar="S", help="take RTK away for S seconds every 15 s; 0: never (default 3.7)"
+    )
+    recorded.add_argument("--profile", default="art", metavar="P", help="vehicle believed of ROS bags (default art)")
+    recorded.add_argument("--json", action="store_true", help="print JSON")
+    recorded.add_argument("--plot", metavar="PNG", help="draw the recording, or an overview of several, into this file")
+    recorded.set_defaults(run="vehicled.cli.bench:recorded")
 
 
 def _profile_arguments(parser: ArgumentParser) -> None:
@@ -171,9 +215,20 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _rate(text: str) -> float:
+def _watch_rate(text: str) -> float:
     value = float(text)
     if not 0.1 <= value <= 20.0:
+        raise ValueError(text)
+    return value
+
+
+def _duration(text: str) -> float:
+    return 0.0 if text.strip() in ("0", "0.0") else _seconds(text)
+
+
+def _rate(text: str) -> float:
+    value = float(text)
+    if not 1.0 <= value <= 1000.0:
         raise ValueError(text)
     return value
 
@@ -185,7 +240,9 @@ def _seed(text: str) -> int:
 
 
 _seed.__name__ = "seed, a whole number from 0 on"
-_rate.__name__ = "rate between 0.1 and 20"
+_watch_rate.__name__ = "rate from 0.1 to 20 Hz"
+_duration.__name__ = "number of seconds, 0 for never"
+_rate.__name__ = "rate from 1 to 1000 Hz"
 _seconds.__name__ = "number of seconds above 0"
 
 

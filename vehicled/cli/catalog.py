@@ -63,7 +63,7 @@ def courses(arguments: Namespace) -> int:
                 name,
                 f"{course.length_m:.1f} m",
                 "closed" if course.closed else "open",
-                f"{course.speed_mps.min():.1f}-{course.speed_mps.max():.1f} m/s",
+                f"{course.speed_mps.min():.1f} to {course.speed_mps.max():.1f} m/s",
             ]
         )
     print_table("", ["course", "length", "", "speed"], rows)

@@ -8,6 +8,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.log.errors import LogError
     from vehicled.paths.errors import CourseError
     from vehicled.profile import ProfileError
+    from vehicled.recordings.errors import RecordingError
     from vehicled.registry import UnknownNameError
 
-    return (SetupError, LinkError, LogError, CourseError, ProfileError, UnknownNameError)
+    return (SetupError, LinkError, LogError, CourseError, ProfileError, RecordingError, UnknownNameError)

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -39,8 +39,10 @@ from vehicled.runtime.host import Transport
 from vehicled.runtime.link_port import LinkTransport
 from vehicled.runtime.lockstep import run_lockstep
 from vehicled.runtime.loop import new_event_loop
+from vehicled.runtime.ports import Port
 from vehicled.runtime.run import Ending, Run
 from vehicled.runtime.wall import HOLDERS, WallPump
+from vehicled.runtime.wires import WireTransport
 
 LINK_TIMEOUT_S = {"lockstep": 5.0, "wall": 0.5}
 _GREETING_TIMEOUT_S = 15.0
@@ -74,9 +76,16 @@ class Plan(Struct, frozen=True, kw_only=True):
             if name:
                 overrides.append(f"{table}.name={name}")
         loaded = load(arguments.profile, overrides)
+        course = load_course(arguments.course or loaded.profile.course).repeated(arguments.laps)
+        if course.reverses and not loaded.profile.vehicle.drive.top_reverse_speed_mps:
+            raise SetupError(
+                f"course {course.name!r} is driven backward in parts, but the vehicle of profile {loaded.profile.name!r} cannot: "
+                "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
+                "can reverse"
+            )
         return cls(
             loaded=loaded,
-            course=load_course(arguments.course or loaded.profile.course).repeated(arguments.laps),
+            course=course,
             wiring=wire(loaded.profile, link),
             clock=clock,
             link=link,
@@ -109,27 +118,32 @@ class Drive(Struct, frozen=True):
 
 def drive(
     plan: Plan,
-    sock: socket.socket,
+    sock: socket.socket | None,
     *,
+    ports: Mapping[str, Port] | None = None,
     until_s: float | None,
     patience_s: float | None,
+    stays: bool = False,
     log_folder: str | None,
     taps: Sequence[Tap],
     progress: Callable[[Machine, int], None] | None = None,
     on_ready: Callable[[], object] | None = None,
     simulator_pid: int | None = None,
 ) -> Drive:
-    """Run the daemon on a connected link until it ends. ``log_folder`` None writes no log.
+    """Run the daemon on a connected link, or without one on ``ports`` by device, until it ends.
 
+    ``stays``: a drive that is over does not end the run. ``log_folder`` None writes no log.
     Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
     written; from then on everything is an :class:`Ending`.
     """
-    link = Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S)
-    plan = _same_world(plan, link.hello.world)
+    link = None if sock is None else Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S)
     lockstep = plan.clock == "lockstep"
-    if lockstep:
-        link.block(plan.link_timeout_s)
-    started_ns = link.hello.start_ns if lockstep else time.monotonic_ns()
+    started_ns = time.monotonic_ns()
+    if link is not None:
+        plan = _same_world(plan, link.hello.world)
+        if lockstep:
+            link.block(plan.link_timeout_s)
+            started_ns = link.hello.start_ns
     witness = None if lockstep else WallWitness(HOLDERS)
     stopwatch = declared_stopwatch(plan.wiring) if lockstep else WallStopwatch()
     router = Router()
@@ -148,6 +162,7 @@ def drive(
         writer or NoLog(),
         until_ns=NEVER_NS if until_s is None else started_ns + round(until_s * 1e9),
         patience_ns=NEVER_NS if patience_s is None else round(patience_s * 1e9),
+        stays=stays,
         progress=None if progress is None else lambda now_ns: progress(machine, now_ns),
     )
     begin_ns = time.monotonic_ns()
@@ -155,17 +170,19 @@ def drive(
         if on_ready is not None:
             on_ready()
         if witness is None:
+            assert link is not None
             with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
         else:
-            ending = _run_wall(plan, WallPump(machine, _transport(plan, link, router), run, witness, router))
+            ending = _run_wall(plan, WallPump(machine, _transport(plan, link, ports or {}, router), run, witness, router))
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):
             run.lost("the daemon crashed", time.monotonic_ns() if witness is not None else begin_ns)
         raise
     finally:
-        link.close("the run is over")
+        if link is not None:
+            link.close("the run is over")
         gc.unfreeze()
         if witness is not None:
             witness.close()
@@ -204,15 +221,16 @@ def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
             raise SetupError(f"devices.{port}: its password cannot be read from {file} ({reason})") from None
 
 
-def _transport(plan: Plan, link: Link, router: Router) -> Transport:
-    """The link alone, or the real ports that the simulator offers with the link for the rest."""
+def _transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router) -> Transport:
+    """The vehicle's own ports; the link alone; or the real ports that the simulator offers with the link for the rest."""
+    if link is None:
+        return WireTransport(ports)
     urls = link.hello.urls if plan.link == "wires" else {}
     on_link = [port for port in plan.wiring.ports if port not in urls]
     carried = LinkTransport(link, router, plan.link_timeout_s, on_link)
     if not urls:
         return carried
     from vehicled.runtime.ports import make_port
-    from vehicled.runtime.wires import WireTransport
 
     return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried)
 

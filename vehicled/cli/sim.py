@@ -1,7 +1,6 @@
-"""``vehicled sim | run | simulator``."""
+"""``vehicled sim | simulator``."""
 
 import os
-import sys
 from argparse import Namespace
 from contextlib import ExitStack
 from math import isfinite
@@ -14,12 +13,10 @@ from vehicled.cli.show import Progress
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Fault, Message
+from vehicled.messages import Fault
 from vehicled.runtime.connection import connect
-from vehicled.runtime.events import TAPS as EVENT_TAPS
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.run import START_PATIENCE_NS
-from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
 from vehicled.runtime.simulator import SimulatorProcess
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
@@ -94,56 +91,6 @@ def run(arguments: Namespace) -> int:
     return exit_status(done.ending, result.finished)
 
 
-def serve(arguments: Namespace) -> int:
-    """Run the daemon until it is stopped; events as JSON lines for the system's journal."""
-    plan = Plan.of(arguments, clock="wall", link="messages", seed=0)
-    notifier = Notifier()
-    feeder = Feeder(notifier)
-    with connect(arguments.connect) as sock:
-        done = drive(
-            plan,
-            sock,
-            until_s=None,
-            patience_s=None,
-            log_folder=arguments.log or "",
-            taps=[(EVENT_TAPS, EventLog().record), ((ActuatorCommand,), feeder.record)],
-            progress=feeder.show,
-            on_ready=lambda: notifier.ready("the machine runs"),
-        )
-    notifier.stopping(done.ending.why)
-    print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
-    return int(done.ending.outcome)
-
-
-class Feeder:
-    """Tells the service manager that actuation runs, and what the vehicle does or waits for."""
-
-    STATUS_NS = 1_000_000_000
-
-    def __init__(self, notifier: Notifier) -> None:
-        self._notifier = notifier
-        # Twice as often as asked for, as sd_watchdog_enabled(3) advises.
-        self._every_ns = watchdog_interval_ns() // 2
-        self._fed_ns = 0
-        self._status_ns = 0
-        self._status = ""
-
-    def record(self, message: Message, log_time_ns: int) -> None:
-        """A command went to the actuator."""
-        if self._every_ns and log_time_ns - self._fed_ns >= self._every_ns:
-            self._fed_ns = log_time_ns
-            self._notifier.watchdog()
-
-    def show(self, machine: Machine, now_ns: int) -> None:
-        """Pass the reason of the present mode on when it has changed, once a second at most."""
-        if now_ns - self._status_ns >= self.STATUS_NS:
-            self._status_ns = now_ns
-            status = f"{machine.mode.name}: {machine.why}"
-            if status != self._status:
-                self._status = status
-                self._notifier.status(status)
-
-
 def simulator(arguments: Namespace) -> int:
     """Run the simulator in this process."""
     from sim_backend.__main__ import main
@@ -151,7 +98,8 @@ def simulator(arguments: Namespace) -> int:
     overrides = [word for override in arguments.set for word in ("--set", override)]
     course = ["--course", arguments.course] if arguments.course else []
     failures = [word for failure in arguments.fail for word in ("--fail", failure)]
-    options = ["--seed", str(arguments.seed), "--link", arguments.link, "--listen", arguments.listen]
+    place = ["--ptys", arguments.ptys] if arguments.ptys else ["--listen", arguments.listen]
+    options = ["--seed", str(arguments.seed), "--link", arguments.link, *place]
     return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 

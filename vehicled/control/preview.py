@@ -29,7 +29,7 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
     """Pose ``horizon_ns`` after ``t_ns``, along the single-track model and the wheel angles already commanded.
 
     ``start`` is the pose at ``t_ns`` with the angle the wheel has then; each command acts after the steering delay, slewed.
-    Constant speed, midpoint rule. All inputs finite.
+    Constant speed, negative backward; midpoint rule. All inputs finite.
     """
     if horizon_ns <= 0:
         return start
@@ -55,13 +55,14 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
 
 
 def predict_speed(drive: Drive, demands: CommandHistory[Demand], speed_mps: float, t_ns: int, horizon_ns: int) -> float:
-    """Speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting after the delay of the drive. Euler, >= 0."""
+    """Speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting after the delay of the drive. Euler; a motion
+    ends at rest, whichever way it went."""
     delay_ns = int(drive.delay_s * 1e9)
     v, done_ns = speed_mps, 0
     while done_ns < horizon_ns:
         dt_ns = min(SPEED_STEP_NS, horizon_ns - done_ns)
         demand = demands.at(t_ns + done_ns + dt_ns // 2 - delay_ns)
-        acceleration = drive.acceleration_mps2(demand.throttle, v) - demand.brake * drive.brake_deceleration_mps2
-        v = max(0.0, v + acceleration * dt_ns * 1e-9)
+        acceleration = drive.acceleration_mps2(demand.throttle, v, demand.brake)
+        v = drive.settled_mps(v, v + acceleration * dt_ns * 1e-9, demand.throttle)
         done_ns += dt_ns
     return v

@@ -1,10 +1,14 @@
 """Speed along a course: the profile that may be driven, and PID with feed-forward that holds it.
 
+Backward everything is the same the other way round: targets, throttle and what is remembered are negative, the sizes obey the same
+rules. A change of direction goes through rest.
+
 Gains P 6.0, I 0.25, D 0 are those of the pure-pursuit study on the HMMWV (Michigan Tech 2022), in share of full drive per m/s. They
 suit a drive without delay; see ``SpeedParams.p``.
 """
 
 from bisect import bisect_right
+from itertools import pairwise
 from math import isfinite, sqrt
 from typing import Annotated, NamedTuple
 
@@ -14,6 +18,9 @@ from msgspec import Meta, Struct
 from vehicled.paths.course import Course
 from vehicled.vehicle import Drive, Limits, NonNegative, Positive, Vehicle
 
+REST_MPS = 0.05
+"""Slower than this the drive may be turned round."""
+
 COAST_SHARE = 0.8
 """Share of the deceleration at hand that a plan may count on, because friction and slope are known roughly."""
 
@@ -22,7 +29,7 @@ class SpeedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Tuning of the speed control."""
 
     p: NonNegative = 6.0
-    """Share of full drive per m/s. Stable while p times (acceleration per unit throttle) times (drive delay) stays below 0.6."""
+    """Share of full drive per m/s. Used as far as the delay of the drive allows, see :func:`usable_gain`."""
     i: NonNegative = 0.25
     """Share of full drive per metre."""
     d: NonNegative = 0.0
@@ -40,6 +47,17 @@ class SpeedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Demand below zero throttle (share of full drive) that coasting is left to deal with, so that the brake does not chatter."""
 
 
+STABLE_LOOP = 0.6
+"""Largest p times acceleration per unit throttle times delay of the drive. An integrator behind a delay is stable below pi / 2 and
+overshoots above 1 / e; the prediction over the delay takes off most of it."""
+
+
+def usable_gain(params: SpeedParams, drive: Drive) -> float:
+    """The gain p, cut to what is stable with the delay of the drive."""
+    loop = drive_authority_mps2(drive) * drive.delay_s
+    return min(params.p, STABLE_LOOP / loop) if loop > 0.0 else params.p
+
+
 def drive_authority_mps2(drive: Drive) -> float:
     """Acceleration per unit of throttle."""
     return drive.stall_torque_nm * drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
@@ -52,7 +70,7 @@ def planned_deceleration_mps2(params: SpeedParams, drive: Drive) -> float:
 
 
 class Target(NamedTuple):
-    """Speed wanted at one place, and how it changes there."""
+    """Speed wanted at one place, negative backward, and how it changes there."""
 
     speed_mps: float
     acceleration_mps2: float
@@ -62,16 +80,17 @@ class SpeedProfile:
     """Highest speed along a course, by arc length: its own, the limit of the vehicle, lateral acceleration, braking in time.
 
     At each sample the limit is sqrt(a_lat / |curvature|), with the curvature cut at what the vehicle can turn (a corner in the line
-    is driven as the tightest arc). A backward pass with the planned deceleration then looks ahead over the whole course; the end
-    counts as a stop, for a closed course the end of the lap.
+    is driven as the tightest arc). A pass from the end with the planned deceleration then looks ahead over the whole course; the
+    end counts as a stop, for a closed course the end of the lap, and so does every cusp.
     """
 
     def __init__(self, params: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course) -> None:
         tightest = 1.0 / vehicle.min_turn_radius_m
         curvature = np.clip(np.abs(course.curvature_per_m), 1e-9, tightest)
         by_turn = np.sqrt(limits.max_lateral_acceleration_mps2 / curvature)
-        top_mps = min(limits.max_speed_mps, vehicle.drive.top_speed_mps)
-        bound = np.minimum(np.minimum(course.speed_mps, by_turn), top_mps)
+        backward = course.speed_mps < 0.0
+        drive_top_mps = np.where(backward, vehicle.drive.top_reverse_speed_mps, vehicle.drive.top_speed_mps)
+        bound = np.minimum(np.minimum(np.abs(course.speed_mps), by_turn), np.minimum(limits.max_speed_mps, drive_top_mps))
         s_m = [float(s) for s in course.s_m]
         allowed = [float(v) for v in bound]
         if course.length_m > s_m[-1]:
@@ -79,31 +98,42 @@ class SpeedProfile:
             allowed.append(allowed[0])
         self._deceleration_mps2 = planned_deceleration_mps2(params, vehicle.drive)
         allowed[-1] = 0.0
+        cusps = course.cusps
+        stops = set(cusps)
+        arrival = [0.0] * (len(allowed) - 1)
         for k in range(len(allowed) - 2, -1, -1):
-            reachable2 = allowed[k + 1] * allowed[k + 1] + 2.0 * self._deceleration_mps2 * (s_m[k + 1] - s_m[k])
+            arrival[k] = 0.0 if k + 1 in stops else allowed[k + 1]
+            reachable2 = arrival[k] * arrival[k] + 2.0 * self._deceleration_mps2 * (s_m[k + 1] - s_m[k])
             allowed[k] = min(allowed[k], sqrt(reachable2))
         self._s_m = s_m
         # Squares, because under a constant deceleration these are linear in the way between two samples and speeds are not.
         self._square = [v * v for v in allowed]
+        self._square_after = [v * v for v in arrival]
+        self._signs = [-1.0 if back else 1.0 for back in backward.tolist()]
+        self._legs = list(pairwise([0, *cusps, len(s_m) - 1]))
 
-    def at(self, s_m: float) -> Target:
-        """Speed at an arc length, and the deceleration (never an acceleration) that follows the profile there."""
-        k = min(max(bisect_right(self._s_m, s_m) - 1, 0), len(self._s_m) - 2)
-        start, here = self._s_m[k], self._square[k]
-        slope = (self._square[k + 1] - here) / (self._s_m[k + 1] - start)
+    def at(self, s_m: float, leg: int | None = None) -> Target:
+        """Speed at an arc length, and the deceleration (never an acceleration) that follows the profile there.
+
+        With ``leg``, the tracker's number of it, places beyond its ends count as its ends.
+        """
+        first, last = self._legs[leg] if leg is not None else (0, len(self._s_m) - 1)
+        k = min(max(bisect_right(self._s_m, s_m) - 1, first), last - 1)
+        start, here, sign = self._s_m[k], self._square[k], self._signs[k]
+        slope = (self._square_after[k] - here) / (self._s_m[k + 1] - start)
         square = here + slope * min(max(s_m - start, 0.0), self._s_m[k + 1] - start)
-        return Target(sqrt(max(square, 0.0)), min(max(0.5 * slope, -self._deceleration_mps2), 0.0))
+        return Target(sign * sqrt(max(square, 0.0)), sign * min(max(0.5 * slope, -self._deceleration_mps2), 0.0))
 
 
 class Demand(NamedTuple):
-    """Shares of full drive and full brake, 0 to 1; at most one of them is above 0."""
+    """Shares of full drive, -1 to 1, and of full brake, 0 to 1; at most one of them is not 0."""
 
     throttle: float
     brake: float
 
 
 class PidState(Struct, frozen=True, gc=False):
-    """What the speed control remembers between two steps."""
+    """What the speed control remembers between two steps. Negative while driving backward."""
 
     reference_mps: float = float("nan")
     """Target after the acceleration limit; NaN before the first step."""
@@ -117,25 +147,36 @@ def speed_step(
 ) -> tuple[PidState, Demand]:
     """One step of PID with feed-forward. All inputs finite, ``dt_s`` > 0; speed is that at which the throttle will act.
 
-    The reference rises by at most ``acceleration_mps2`` and stays within reach of the speed. The integral stands still while the
-    output is saturated in the direction of the error, and while the vehicle coasts because it has no brake to obey with.
+    The reference starts at the speed, so that taking over gives no jerk; it rises by at most ``acceleration_mps2`` and stays within
+    reach of the speed. Anti-windup by clamping: the integral stands still while the output is saturated in the direction of the
+    error, and is limited by itself. A vehicle that can reverse is braked to rest before it is driven the other way.
     """
-    last = state.reference_mps if isfinite(state.reference_mps) else speed_mps
+    sign = _direction(drive, speed_mps, target)
+    if sign * speed_mps < -REST_MPS and drive.reverse_share > 0.0:
+        return PidState(0.0, 0.0, speed_mps), Demand(0.0, 1.0 if drive.brake_deceleration_mps2 > 0.0 else 0.0)
+    # From here on in the sense of the wanted direction.
+    speed, wanted, slowing = sign * speed_mps, sign * target.speed_mps, sign * target.acceleration_mps2
+    last = sign * state.reference_mps if isfinite(state.reference_mps) else speed
+    integral = sign * state.integral
+    if isfinite(state.reference_mps) and last < 0.0:
+        # What was learnt the other way round does not count.
+        last = integral = 0.0
     lead = max(0.3, 0.5 * params.acceleration_mps2)
-    highest = min(last + params.acceleration_mps2 * dt_s, speed_mps + lead)
-    reference = min(target.speed_mps, max(highest, 0.0))
+    highest = min(last + params.acceleration_mps2 * dt_s, speed + lead)
+    reference = min(wanted, max(highest, 0.0))
     authority = drive_authority_mps2(drive)
-    error = reference - speed_mps
-    demand = params.p * error + state.integral
+    error = reference - speed
+    demand = usable_gain(params, drive) * error + integral
     if params.feed_forward:
-        rising = reference < target.speed_mps
-        acceleration = params.acceleration_mps2 if rising else target.acceleration_mps2
+        rising = reference < wanted
+        acceleration = params.acceleration_mps2 if rising else slowing
         demand += drive.steady_throttle(reference) + acceleration / authority
     if isfinite(state.last_speed_mps):
-        demand -= params.d * (speed_mps - state.last_speed_mps) / dt_s
+        demand -= params.d * (speed - sign * state.last_speed_mps) / dt_s
 
     can_brake = drive.brake_deceleration_mps2 > 0.0
-    throttle = min(max(demand, 0.0), 1.0)
+    most = 1.0 if sign > 0.0 else drive.reverse_share
+    throttle = min(max(demand, 0.0), most)
     brake = 0.0
     lowest = 0.0
     if can_brake:
@@ -144,8 +185,15 @@ def speed_step(
         lowest = -1.0 / share
         if demand < -params.brake_dead_band:
             brake = min(-demand * share, 1.0)
-    integral = state.integral
-    saturated = (demand >= 1.0 and error > 0.0) or (demand <= lowest and error < 0.0)
+    saturated = (demand >= most and error > 0.0) or (demand <= lowest and error < 0.0)
     if not saturated:
         integral = min(max(integral + params.i * error * dt_s, -params.integral_limit), params.integral_limit)
-    return PidState(reference, integral, speed_mps), Demand(throttle, brake)
+    # Adding 0.0 makes no difference but to a negative zero.
+    return PidState(sign * reference, sign * integral, speed_mps), Demand(sign * throttle + 0.0, brake)
+
+
+def _direction(drive: Drive, speed_mps: float, target: Target) -> float:
+    """1.0 or -1.0: the way the target asks for, else the one in which the vehicle moves."""
+    if target.speed_mps != 0.0:
+        return 1.0 if target.speed_mps > 0.0 else -1.0
+    return -1.0 if speed_mps < 0.0 and drive.reverse_share > 0.0 else 1.0

@@ -1,6 +1,6 @@
 """The first state of the filter, from one fix and what is known of the yaw."""
 
-from math import atan2, hypot, isfinite, remainder, sqrt, tau
+from math import atan2, copysign, cos, hypot, isfinite, remainder, sin, sqrt, tau
 
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4_params import Ekf4Params
@@ -24,9 +24,11 @@ def initial_state(
     enu_m: tuple[float, float, float],
     heading: Heading | None,
     lever_arm_m: tuple[float, float, float],
+    lowest_speed_mps: float = 0.0,
 ) -> State | None:
     """State at the fix, whose antenna is at ``enu_m``: yaw from the heading, else from the course over ground when it moves fast
-    enough for one; None when there is neither. The wheel is taken as straight. Covariance diagonal but for the fix's own (E, N).
+    enough for one, taken as driven forward; None when there is neither. The wheel is taken as straight. Covariance diagonal but for
+    the fix's own (E, N).
     """
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     speed = hypot(ve, vn)
@@ -55,4 +57,6 @@ def initial_state(
         0.0, 0.0, sigma_yaw * sigma_yaw, 0.0,
         0.0, 0.0, 0.0, variance_speed,
     )  # fmt: skip
-    return State(east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), speed if moves else 0.0, 0.0, covariance)
+    forward = ve * cos(yaw) + vn * sin(yaw) if moves else 0.0
+    signed = max(lowest_speed_mps, copysign(speed, forward)) if moves else 0.0
+    return State(east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), signed, 0.0, covariance)

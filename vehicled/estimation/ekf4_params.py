@@ -1,6 +1,6 @@
 """Tuning of the 4-DOF filter."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -10,6 +10,17 @@ from vehicled.vehicle import Positive
 class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning. Densities are per root second; sigmas are floors under what the devices report."""
 
+    model: Literal["kinematic", "dynamic"] = "kinematic"
+    """How the yaw rate follows from the wheel angle, and whether the wheels slip: see dynamic_single_track.py. Kinematic by
+    default: below 2 m/s the tyres of a small vehicle slip by less than its steering gain is in doubt."""
+    cornering_stiffness_per_rad: Annotated[float, Meta(ge=1.0, le=100.0)] = 10.0
+    """Of the rear axle over its load; dynamic model only. Car tyres have 8 to 15, whatever the size of the car."""
+    understeer_rad_per_g: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.03
+    """Wheel angle that one g takes beyond that of the geometry; dynamic model only. Cars have 1 to 4 degrees."""
+    centre_share: Annotated[float, Meta(ge=0.1, le=0.9)] = 0.5
+    """Centre of gravity ahead of the rear axle, over the wheelbase; dynamic model only."""
+    inertia_share: Annotated[float, Meta(ge=0.3, le=3.0)] = 1.0
+    """Yaw inertia over m a b; dynamic model only. 0.8 to 1.2 for most vehicles."""
     position_density_m: Positive = 0.02
     yaw_density_rad: Positive = 0.01
     """Covers gyro noise, scale and bias drift."""

@@ -1,17 +1,21 @@
-"""Prediction of the 4-DOF model: single-track kinematics of the rear axle and a DC motor with gear and losses.
+"""Prediction of the 4-DOF model: a single track moved by a DC motor with gear and losses.
 
 State q = (x, y, theta, v) of the rear axle and input u = (throttle alpha, wheel angle delta):
 
     dx/dt = v cos(theta)    dy/dt = v sin(theta)    dtheta/dt = v tan(delta) / l    dv/dt = (r gamma / I) (f1 - f0) - b
 
 with f1, f0 as in :class:`vehicled.vehicle.Drive` and b the deceleration of the brake. Unjhawala et al. 2023, with two mends: the
-Jacobian is that of the step taken, F = I + dt df/dq to first order, and v never falls below 0 (the model has no reverse).
+Jacobian is that of the step taken, F = I + dt df/dq to first order, and v falls below 0 only where the drive has a reverse.
+
+With the coefficients of :mod:`~vehicled.estimation.dynamic_single_track` the wheels slip sideways and the yaw rate takes its time;
+lateral velocity and yaw rate are then carried along as the wheel angle is: known, not estimated.
 """
 
-from math import cos, exp, expm1, isfinite, remainder, sin, tan, tau
+from math import copysign, cos, exp, expm1, inf, isfinite, remainder, sin, tan, tau
 
 from msgspec import Struct
 
+from vehicled.estimation.dynamic_single_track import SingleTrack, lateral_step
 from vehicled.vehicle import Drive, Vehicle
 
 NAN = float("nan")
@@ -21,7 +25,7 @@ Covariance = tuple[float, ...]
 
 
 class State(Struct, frozen=True, gc=False):
-    """Mean and covariance of (x, y, yaw, speed), and the angle the wheel has slewed to, which is taken as known."""
+    """Mean and covariance of (x, y, yaw, speed), and what is taken as known: the angle the wheel has slewed to and how it turns."""
 
     x_m: float
     y_m: float
@@ -29,6 +33,10 @@ class State(Struct, frozen=True, gc=False):
     speed_mps: float
     wheel_rad: float
     covariance: Covariance
+    yaw_rate_radps: float = 0.0
+    """Of the last step."""
+    lateral_mps: float = 0.0
+    """Velocity of the rear axle to the left; 0 unless tyres are modelled."""
 
 
 class Input(Struct, frozen=True, gc=False):
@@ -61,6 +69,7 @@ class Step(Struct, frozen=True, gc=False):
     speed_mps: float
     wheel_rad: float
     yaw_rate_radps: float
+    lateral_mps: float
     dx_dyaw: float
     dx_dv: float
     dy_dyaw: float
@@ -83,27 +92,49 @@ def slew(wheel_rad: float, target_rad: float, max_step_rad: float, limit_rad: fl
     return wheel_rad if wheel_rad > -limit_rad else -limit_rad
 
 
+def lowest_speed_mps(drive: Drive) -> float:
+    """Bound of a believed speed: a vehicle without reverse does not move backward, one with it may also roll."""
+    return -inf if drive.reverse_share > 0.0 else 0.0
+
+
 def drive_rate(drive: Drive) -> float:
     """Rate (1/s) at which the speed settles: -d(dv/dt)/dv, a constant of the linear motor."""
     return (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
 
 
-def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float) -> Step:
-    """Mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed).
+def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, track: SingleTrack | None = None) -> Step:
+    """Mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed). With ``track`` the tyres slip.
 
     Speed is integrated exactly (the drive is linear in it, so a stiff motor is stable at any step), the pose by the midpoint rule.
-    Where the clamp v >= 0 acts, the Jacobian is that without it: its own derivative 0 would make the filter certain of standing.
+    Where speed ends at rest or at its bound, the Jacobian is that of going on: 0 would make the filter certain of standing.
     """
     drive, steering, wheelbase_m = vehicle.drive, vehicle.steering, vehicle.wheelbase_m
     rate = drive_rate(drive)
-    acceleration = drive.acceleration_mps2(command.throttle, state.speed_mps) - command.brake * drive.brake_deceleration_mps2
-    v = max(0.0, state.speed_mps - acceleration * expm1(-rate * dt_s) / rate)
-    v_mid = 0.5 * (state.speed_mps + v)
+    before, throttle = state.speed_mps, command.throttle
+    braking = copysign(command.brake * drive.brake_deceleration_mps2, before if before != 0.0 else throttle)
+    acceleration = drive.acceleration_mps2(throttle, before) - braking
+    v = drive.settled_mps(before, before - acceleration * expm1(-rate * dt_s) / rate, throttle)
+    if v < 0.0:
+        v = max(v, lowest_speed_mps(drive))
+    v_mid = 0.5 * (before + v)
     dv_dv = exp(-rate * dt_s)
     dmid_dv = 0.5 * (1.0 + dv_dv)
 
     wheel = slew(state.wheel_rad, command.wheel_command_rad, steering.rate_radps * dt_s, steering.max_wheel_rad)
-    if isfinite(command.yaw_rate_radps):
+    lateral = dlateral_dv = 0.0
+    if track is not None:
+        lateral, yaw_rate, dlateral_dv, drate_dv = lateral_step(
+            track,
+            v_mid,
+            state.lateral_mps,
+            state.yaw_rate_radps,
+            tan(0.5 * (state.wheel_rad + wheel)),
+            command.yaw_rate_radps,
+            dt_s,
+        )
+        dlateral_dv *= dmid_dv
+        dyaw_dv = dt_s * drate_dv * dmid_dv
+    elif isfinite(command.yaw_rate_radps):
         yaw_rate = command.yaw_rate_radps
         dyaw_dv = 0.0
     else:
@@ -113,17 +144,20 @@ def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float) -> S
     yaw_mid = state.yaw_rad + 0.5 * dt_s * yaw_rate
     way_x = dt_s * cos(yaw_mid)
     way_y = dt_s * sin(yaw_mid)
+    dx = v_mid * way_x - lateral * way_y
+    dy = v_mid * way_y + lateral * way_x
     return Step(
-        state.x_m + v_mid * way_x,
-        state.y_m + v_mid * way_y,
+        state.x_m + dx,
+        state.y_m + dy,
         remainder(state.yaw_rad + dt_s * yaw_rate, tau),
         v,
         wheel,
         yaw_rate,
-        -v_mid * way_y,
-        way_x * dmid_dv - 0.5 * v_mid * way_y * dyaw_dv,
-        v_mid * way_x,
-        way_y * dmid_dv + 0.5 * v_mid * way_x * dyaw_dv,
+        lateral,
+        -dy,
+        way_x * dmid_dv - way_y * dlateral_dv - 0.5 * dy * dyaw_dv,
+        dx,
+        way_y * dmid_dv + way_x * dlateral_dv + 0.5 * dx * dyaw_dv,
         dyaw_dv,
         dv_dv,
     )
@@ -157,12 +191,14 @@ def propagate(p: Covariance, s: Step) -> Covariance:
     return (n00, n01, n02, n03, n01, n11, n12, n13, n02, n12, n22, n23, n03, n13, n23, f * f * p33)
 
 
-def predict(noise: Densities, vehicle: Vehicle, state: State, command: Input, dt_s: float) -> tuple[State, float]:
-    """State ``dt_s`` later and the yaw rate (rad/s) used. ``dt_s`` > 0, short against the turn (20 ms).
+def predict(
+    noise: Densities, vehicle: Vehicle, state: State, command: Input, dt_s: float, track: SingleTrack | None = None
+) -> State:
+    """State ``dt_s`` later. ``dt_s`` > 0, short against the turn (20 ms).
 
     P+ = F P F' + Q dt with Q diagonal. EKF prediction, Sarkka 2013, Alg. 5.4.
     """
-    s = transition(vehicle, state, command, dt_s)
+    s = transition(vehicle, state, command, dt_s, track)
     p = propagate(state.covariance, s)
     q_position = noise.position_m * noise.position_m * dt_s
     q_yaw = noise.yaw_rad * noise.yaw_rad
@@ -175,4 +211,4 @@ def predict(noise: Densities, vehicle: Vehicle, state: State, command: Input, dt
         p[8], p[9], p[10] + q_yaw * dt_s, p[11],
         p[12], p[13], p[14], p[15] + noise.speed_mps * noise.speed_mps * dt_s,
     )  # fmt: skip
-    return State(s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance), s.yaw_rate_radps
+    return State(s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps, s.lateral_mps)

@@ -64,6 +64,11 @@ class Gyro:
         self._count = 0
         return entered
 
+    @property
+    def fresh_until_ns(self) -> int:
+        """Until when the newest sample is a rate to go by; 0 before any."""
+        return 0 if self._newest_ns is None else self._newest_ns + self._fresh_ns
+
     def rate_radps(self, t_ns: int) -> float:
         """Yaw rate without bias at a time; NaN when the newest sample is too old for it."""
         if self._newest_ns is None or t_ns - self._newest_ns > self._fresh_ns:

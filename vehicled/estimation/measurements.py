@@ -55,7 +55,7 @@ def position(at: Pose, east_m: float, north_m: float, R: Array, lever_arm_m: tup
 def velocity(
     at: Pose, east_mps: float, north_mps: float, R: Array, lever_arm_m: tuple[float, float, float], course_min_mps: float
 ) -> Measurement:
-    """GNSS velocity of the antenna: expected v (cos, sin) + yaw rate x lever. residual in m/s.
+    """GNSS velocity of the antenna: expected v (cos, sin) + slip (-sin, cos) + yaw rate x lever. residual in m/s.
 
     Above ``course_min_mps`` (believed and measured) both components are used, which is speed and course over ground with the right
     weights. Below, the course is noise and its linearisation poor, so that only the speed along the believed yaw is used.
@@ -64,10 +64,11 @@ def velocity(
     forward, left = lever_arm_m[0], lever_arm_m[1]
     ve = east_mps + at.yaw_rate_radps * (s * forward + c * left)
     vn = north_mps - at.yaw_rate_radps * (c * forward - s * left)
-    v = at.speed_mps
-    if v >= course_min_mps and hypot(ve, vn) >= course_min_mps:
-        de, dn = ve - v * c, vn - v * s
-        H = np.array(((0.0, 0.0, -v * s, c), (0.0, 0.0, v * c, s)))
+    v, slip = at.speed_mps, at.lateral_mps
+    if abs(v) >= course_min_mps and hypot(ve, vn) >= course_min_mps:
+        moved_e, moved_n = v * c - slip * s, v * s + slip * c
+        de, dn = ve - moved_e, vn - moved_n
+        H = np.array(((0.0, 0.0, -moved_n, c), (0.0, 0.0, moved_e, s)))
         error2 = de * de + dn * dn
         return Measurement(np.array((de, dn)), H, R, (0.0, 0.0, error2 / (v * v), error2))
     along = ve * c + vn * s - v

@@ -26,6 +26,8 @@ _FORMULAS: dict[str, Callable[[], Course]] = {
     "square": formulas.square,
     "double_lane_change": formulas.double_lane_change,
     "figure_eight": formulas.figure_eight,
+    "parallel_parking": formulas.parallel_parking,
+    "three_point_turn": formulas.three_point_turn,
 }
 
 

@@ -2,17 +2,19 @@
 
 Published waypoint files are uneven, doubled here and there, and their headings are up to 0.25 rad off the line they describe,
 so everything but position and speed is computed from the geometry. Between waypoints the line is a cubic through them;
-where it turns too sharply for that it keeps its corner.
+where it turns too sharply for that it keeps its corner. Parts with a negative speed are driven backward, see
+:mod:`vehicled.paths.cusps`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import hypot, remainder, tau
 
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.paths import smoothing
+from vehicled.paths import cusps, smoothing
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.smoothing import Array
@@ -42,22 +44,41 @@ class Course:
 
     A closed course does not repeat its first sample: the last leg, from sample n-1 to sample 0, ends at ``length_m``. A run
     starts at s = 0 on either kind; ``yaw_rad[0]`` is the direction of departure even where a lap ends in a corner.
+
+    Heading, curvature and speed are the vehicle's, whichever way it drives: where the speed is negative the line is driven
+    backward, its tangent in driving order is ``yaw_rad`` + pi, and yaw changes by minus the curvature per metre of the line.
+    Where the sign changes, at a cusp, the vehicle stops; its heading is continuous there, the curvature need not be.
     """
 
     name: str
     x_m: Array
     y_m: Array
     yaw_rad: Array
-    """Tangent, counter-clockwise from east, unwrapped (continuous, may leave -pi..pi). At a corner the mean of both legs."""
+    """Heading of the vehicle, counter-clockwise from east, unwrapped (continuous, may leave -pi..pi). Forward it is the tangent;
+    at a corner the mean of both legs."""
     curvature_per_m: Array
-    """Positive to the left. At a corner the turn is spread over the neighbouring samples, so its integral is the turn."""
+    """tan(wheel angle) / wheelbase of a vehicle on the line: positive when its wheels point left, forward or backward. At a
+    corner the turn is spread over the neighbouring samples, so its integral is the turn; at a cusp that of the part behind it."""
     s_m: Array
     """Arc length from the start, strictly increasing from 0, samples about ``SPACING_M`` apart."""
     speed_mps: Array
+    """Target; negative from each sample that is left backward."""
     closed: bool
     datum: Datum
     length_m: float
     """Of the whole line; of one lap when closed."""
+
+    @property
+    def cusps(self) -> list[int]:
+        """Samples at which the direction changes, in order."""
+        backward = self.speed_mps < 0.0
+        found: list[int] = (np.flatnonzero(backward[1:] != backward[:-1]) + 1).tolist()
+        return found
+
+    @property
+    def reverses(self) -> bool:
+        """Whether any of it is driven backward."""
+        return bool((self.speed_mps < 0.0).any())
 
     def renamed(self, name: str) -> "Course":
         """The same course under another name."""
@@ -105,8 +126,9 @@ def course_from_waypoints(
     """A course through waypoints ``x``, ``y`` (m, ENU), at least two.
 
     yaw: headings of the file, rad. Only used to refuse a file whose headings run against the order of its points.
-    speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each value holds until the next waypoint.
-    closed: None joins ends that meet within the spacing of the waypoints.
+    speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each value holds until the next waypoint. Negative
+    from a waypoint that is left backward; a 0 between opposite signs counts as the value behind it.
+    closed: None joins ends that meet within the spacing of the waypoints. A lap cannot change its direction.
     places: what to call each waypoint in an error, such as "line 12".
 
     Raises CourseError, its message starting with ``name`` and the place.
@@ -114,15 +136,19 @@ def course_from_waypoints(
     points, rows = _checked_points(name, x, y, places)
     at = _Places(name, places)
     speeds = _checked_speeds(at, speed, default_speed_mps, len(points))
-    points, rows = _without_spikes(at, *_without_duplicates(points, rows))
+    points, rows = _without_spikes(at, *_without_duplicates(points, rows), speeds)
     if len(points) < 2:
         raise CourseError(f"{name}: all waypoints lie on one spot; a course needs at least two places {_unit_hint(points)}")
-    points, rows, closed = _joined(at, points, rows, closed)
+    speeds, turning = cusps.find(points, speeds[rows], lambda i: at(int(rows[i])))
+    if turning and closed:
+        raise CourseError(f"{at(int(rows[turning[0]]))}: a lap cannot change its direction; leave the course open")
+    points, rows, closed = _joined(at, points, rows, False if turning else closed)
     legs = np.hypot(*np.diff(_with_join(points, closed), axis=0).T)
     _check_legs(at, legs, rows)
+    speeds = speeds[: len(points)]
     if yaw is not None:
-        _check_headings(name, points, np.asarray(yaw, dtype=float)[rows])
-    return _sampled(name, points, legs, speeds[rows], closed, datum, speed_holds)
+        _check_headings(name, points, np.asarray(yaw, dtype=float)[rows] + np.where(speeds < 0.0, np.pi, 0.0))
+    return _sampled(name, points, legs, speeds, turning, closed, datum, speed_holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +195,14 @@ def _checked_speeds(at: _Places, speed: npt.ArrayLike | None, default_mps: float
     speeds = np.full(n, default_mps, dtype=float) if speed is None else np.asarray(speed, dtype=float)
     if speeds.shape != (n,):
         raise CourseError(f"{at.name}: {speeds.size} speeds for {n} waypoints; give one each")
-    bad = np.flatnonzero(~((speeds > 0.0) & (speeds <= MAX_SPEED_MPS)))
+    speeds = cusps.signed(speeds)
+    size = speeds if speed is None else np.abs(speeds)
+    bad = np.flatnonzero(~((size > 0.0) & (size <= MAX_SPEED_MPS)))
     if len(bad):
         value = speeds[bad[0]]
         raise CourseError(
-            f"{at(int(bad[0]))}: speed is {value:g} m/s; a target speed lies above 0 and at most at {MAX_SPEED_MPS:g} m/s "
-            "(a course ends by its last waypoint, not by speed 0)"
+            f"{at(int(bad[0]))}: speed is {value:g} m/s; a target speed lies above 0 and at most at {MAX_SPEED_MPS:g} m/s, or is "
+            "the negative of such a one to drive backward (a course ends by its last waypoint, not by speed 0)"
         )
     return speeds
 
@@ -197,8 +225,8 @@ def _without_duplicates(points: Array, rows: Rows) -> tuple[Array, Rows]:
     return points[keep], rows[keep]
 
 
-def _without_spikes(at: _Places, points: Array, rows: Rows) -> tuple[Array, Rows]:
-    """Leave out short spikes, refuse a line that runs back on itself."""
+def _without_spikes(at: _Places, points: Array, rows: Rows, speeds: Array) -> tuple[Array, Rows]:
+    """Leave out short spikes, refuse a line that runs back on itself, except where the sign of the speed changes."""
     if len(points) < 3:
         return points, rows
     suspects = np.flatnonzero(np.abs(smoothing.turns(points)) > SPIKE_TURN_RAD)
@@ -210,7 +238,8 @@ def _without_spikes(at: _Places, points: Array, rows: Rows) -> tuple[Array, Rows
         while len(keep) >= 3:
             trio = points[keep[-3:]]
             turn = abs(float(smoothing.turns(trio)[0]))
-            if turn <= SPIKE_TURN_RAD:
+            backward = speeds[rows[keep[-3:]]] < 0.0
+            if turn <= SPIKE_TURN_RAD or backward.any() != backward.all():
                 break
             shortest = min(hypot(*(trio[1] - trio[0])), hypot(*(trio[2] - trio[1])))
             if shortest < SPIKE_LENGTH_M:
@@ -284,16 +313,65 @@ def _check_headings(name: str, points: Array, yaw: Array) -> None:
         )
 
 
-def _sampled(name: str, points: Array, legs: Array, speeds: Array, closed: bool, datum: Datum, speed_holds: bool) -> Course:
+def _sampled(
+    name: str, points: Array, legs: Array, speeds: Array, turning: list[int], closed: bool, datum: Datum, speed_holds: bool
+) -> Course:
     length = float(legs.sum())
     spacing = max(min(SPACING_M, length / 16.0), length / MAX_SAMPLES)
-    samples, knots = smoothing.resample(points, closed, spacing)
+    parts = [
+        _sampled_part(points, speeds, first, last, closed, speed_holds, spacing)
+        for first, last in pairwise([0, *turning, len(points) - 1])
+    ]
+    at_m = np.cumsum([0.0] + [part.s_m[-1] for part in parts])
+    yaw = cusps.joined_yaw([(part.tangent_rad, part.backward) for part in parts])
+    inner = [part.rows - 1 for part in parts[:-1]] + [parts[-1].rows]
+    x_m, y_m, curvature, target = (
+        np.concatenate([column[:n] for column, n in zip(columns, inner, strict=True)])
+        for columns in (
+            [part.points_m[:, 0] for part in parts],
+            [part.points_m[:, 1] for part in parts],
+            [-part.curvature_per_m if part.backward else part.curvature_per_m for part in parts],
+            [part.speed_mps for part in parts],
+        )
+    )
+    s_m = np.concatenate([start + part.s_m[:n] for start, part, n in zip(at_m[:-1], parts, inner, strict=True)])
+    arrays = (x_m, y_m, yaw[: len(x_m)].copy(), curvature, s_m, target)
+    for array in arrays:
+        if not np.isfinite(array).all():
+            raise CourseError(f"{name}: the line cannot be sampled; look for waypoints that lie extremely close together")
+        array.flags.writeable = False
+    return Course(name, *arrays, closed, datum, float(at_m[-1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Samples of one part between two cusps, both ends included. A lap's arc length and tangent also have the join at their end."""
+
+    points_m: Array
+    s_m: Array
+    tangent_rad: Array
+    curvature_per_m: Array
+    """Of the line in driving order."""
+    speed_mps: Array
+    backward: bool
+
+    @property
+    def rows(self) -> int:
+        return len(self.points_m)
+
+
+def _sampled_part(points: Array, speeds: Array, first: int, last: int, closed: bool, speed_holds: bool, spacing_m: float) -> _Part:
+    at_cusp = last < len(points) - 1
+    points, speeds = points[first : last + 1], speeds[first : last + 1].copy()
+    if at_cusp:
+        # The cusp's own speed is that of the part behind it.
+        speeds[-1] = speeds[-2]
+    samples, knots = smoothing.resample(points, closed, spacing_m)
     ring = _with_join(samples, closed)
     steps = np.hypot(*np.diff(ring, axis=0).T)
     s = np.concatenate(([0.0], np.cumsum(steps)))
     yaw = smoothing.headings(ring, closed)
     curvature = smoothing.curvatures(yaw, s, closed)
-    n = len(samples)
     marks, values = np.arange(len(points)), speeds
     if closed:
         marks, values = np.append(marks, len(points)), np.append(speeds, speeds[0])
@@ -303,9 +381,4 @@ def _sampled(name: str, points: Array, legs: Array, speeds: Array, closed: bool,
         target = speeds[held]
     else:
         target = np.interp(knots, marks, values)
-    arrays = (samples[:, 0].copy(), samples[:, 1].copy(), yaw[:n].copy(), curvature[:n].copy(), s[:n].copy(), target)
-    for array in arrays:
-        if not np.isfinite(array).all():
-            raise CourseError(f"{name}: the line cannot be sampled; look for waypoints that lie extremely close together")
-        array.flags.writeable = False
-    return Course(name, *arrays, closed, datum, float(s[-1]))
+    return _Part(samples, s, yaw, curvature, target, bool(speeds[0] < 0.0))

@@ -28,6 +28,7 @@ class Drawing:
     order: str
     """How the format writes a position; told to the user who has swapped it."""
     speeds_mps: Sequence[float] | None = None
+    """Negative from each waypoint that is left backward."""
     speed_holds: bool = False
     yaws_rad: Sequence[float] | None = None
     closed: bool | None = None

@@ -9,8 +9,9 @@ Ours has a header line and one waypoint a line; lines starting with ``#`` are co
     0.0,0.0,1.0
 
 Columns ``x_m``, ``y_m`` are metres east and north of the datum; instead, ``lat`` and ``lon`` are WGS 84 degrees. ``speed_mps``
-is optional (1 m/s), ``heading_rad`` is only checked for its direction, other columns are ignored. The separator is a comma, a
-semicolon, a tab or blanks; decimals are written with a point. Without a header, two columns are x, y and four are x, y,
+is optional (1 m/s), negative from each waypoint that is left backward; instead of the sign a column ``gear`` may say so (1 or D,
+-1 or R). ``heading_rad``, that of the vehicle, is only checked for its direction, other columns are ignored. The separator is a
+comma, a semicolon, a tab or blanks; decimals are written with a point. Without a header, two columns are x, y and four are x, y,
 heading, speed.
 """
 
@@ -21,7 +22,7 @@ from difflib import get_close_matches
 from io import StringIO
 
 from vehicled.paths.datum import Datum
-from vehicled.paths.drawing import POLAR_DEG, Drawing, check_count, shown, text_of
+from vehicled.paths.drawing import DEFAULT_SPEED_MPS, POLAR_DEG, Drawing, check_count, shown, text_of
 from vehicled.paths.errors import CourseError
 
 KIND = "a table of waypoints, one a line, with columns x_m, y_m or lat, lon"
@@ -34,8 +35,10 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "lat": ("lat", "latitude", "lat_deg", "latitude_deg"),
     "lon": ("lon", "longitude", "lon_deg", "longitude_deg", "lng", "long"),
     "speed": ("speed_mps", "speed", "v_mps", "v", "velocity_mps", "velocity", "vel", "target_speed_mps", "target_speed"),
+    "gear": ("gear", "direction"),
     "heading": ("heading_rad", "heading", "yaw_rad", "yaw", "psi_rad", "psi", "theta_rad", "theta"),
 }
+_GEARS = {"d": 1.0, "f": 1.0, "forward": 1.0, "r": -1.0, "reverse": -1.0, "backward": -1.0}
 _FOREIGN_UNITS = re.compile(r"^(speed|velocity|v|vel|target_speed)[_ ]?\(?(kmh|kph|km/h|km_h|mph|knots|kn|kt|fts)\)?$")
 
 
@@ -145,6 +148,9 @@ def _drawing(
         if len(cells) < width:
             raise CourseError(f"{at}: {len(cells)} value(s) where {width} are needed; complete or delete the line")
         for quantity, i in columns.items():
+            if quantity == "gear":
+                values[quantity].append(_gear(at, cells[i]))
+                continue
             try:
                 values[quantity].append(float(cells[i]))
             except ValueError:
@@ -157,12 +163,38 @@ def _drawing(
         places=[f"line {line_number}" for line_number, _ in rows],
         geodetic=geodetic,
         order=ORDER,
-        speeds_mps=values.get("speed"),
+        speeds_mps=_speeds(file_name, rows, values.get("speed"), values.get("gear")),
         yaws_rad=values.get("heading"),
         closed=_closed(file_name, settings.get("closed")),
         datum=_datum(file_name, settings.get("datum_deg")),
         name=settings.get("name", "")[:60],
     )
+
+
+def _gear(at: str, cell: str) -> float:
+    """1.0 forward, -1.0 backward."""
+    if _is_number(cell) and float(cell) in (1.0, -1.0):
+        return float(cell)
+    try:
+        return _GEARS[cell.strip("\"' ").lower()]
+    except KeyError:
+        raise CourseError(f"{at}: gear is {shown(cell)}; write 1 or D to drive forward, -1 or R to drive backward") from None
+
+
+def _speeds(
+    file_name: str, rows: list[tuple[int, str]], speeds: list[float] | None, gears: list[float] | None
+) -> list[float] | None:
+    """Speeds with the sign of the gear."""
+    if gears is None:
+        return speeds
+    if speeds is None:
+        return [DEFAULT_SPEED_MPS * gear for gear in gears]
+    for (line_number, _), speed, gear in zip(rows, speeds, gears, strict=True):
+        if speed < 0.0 < gear:
+            raise CourseError(
+                f"{file_name}, line {line_number}: speed is {speed:g} but the gear is forward; leave the sign or the gear out"
+            )
+    return [abs(speed) * gear for speed, gear in zip(speeds, gears, strict=True)]
 
 
 def _closed(file_name: str, value: str | None) -> bool | None:

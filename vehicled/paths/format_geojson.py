@@ -1,6 +1,7 @@
 """GeoJSON courses (RFC 7946): one LineString, bare, in a Feature or in a FeatureCollection. Positions are longitude, latitude.
 
-A feature's properties may carry ``name``, ``speed_mps`` (a number, or one per position) and ``closed`` (true or false).
+A feature's properties may carry ``name``, ``speed_mps`` (a number, or one per position; negative from each position that is left
+backward) and ``closed`` (true or false).
 """
 
 from collections.abc import Mapping

@@ -120,6 +120,82 @@ def figure_eight(
     return course_from_waypoints(name, lobes[:, 0], lobes[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
 
 
+def parallel_parking(
+    offset_m: float = 1.2,
+    radius_m: float = 2.0,
+    *,
+    approach_m: float = 4.0,
+    forward_m: float = 0.6,
+    speed_mps: float = 0.5,
+    datum: Datum = LOT_17,
+    name: str = "parallel_parking",
+) -> Course:
+    """Past a bay on the right, backward into it, forward to its middle: ``approach_m`` straight on, an S backward to a line
+    ``offset_m`` to the right, ``forward_m`` straight on.
+
+    The wheels are straight at both cusps and turn evenly in between: the curvature is a sine over the S, its largest 1 / radius.
+    """
+    _positive(name, offset_m=offset_m, radius_m=radius_m, approach_m=approach_m, forward_m=forward_m, speed_mps=speed_mps)
+
+    def swing(length_m: float) -> Array:
+        u = np.linspace(0.0, 1.0, _steps(length_m) + 1)
+        return _walked(length_m, length_m / (2.0 * pi * radius_m) * (1.0 - np.cos(2.0 * pi * u)))
+
+    # The S gets longer until it reaches far enough; a swing beyond a quarter turn would be no parking.
+    shortest_m, longest_m = 1e-3 * radius_m, 0.5 * pi**2 * radius_m
+    if swing(longest_m)[-1, 1] < offset_m:
+        raise CourseError(f"{name}: offset_m is {offset_m:g}; one S with radius_m = {radius_m:g} reaches less far: make it larger")
+    for _ in range(60):
+        middle_m = 0.5 * (shortest_m + longest_m)
+        shortest_m, longest_m = (middle_m, longest_m) if swing(middle_m)[-1, 1] < offset_m else (shortest_m, middle_m)
+    # Walked eastwards to the left, driven westwards to the right.
+    back = np.array([approach_m, 0.0]) - swing(longest_m)
+    end = back[-1] + np.array([forward_m, 0.0])
+    parts = [(np.array([[0.0, 0.0], [approach_m, 0.0]]), 1.0), (back, -1.0), (np.vstack((back[-1], end)), 1.0)]
+    return _manoeuvre(name, parts, speed_mps, datum)
+
+
+def three_point_turn(
+    radius_m: float = 2.0,
+    *,
+    approach_m: float = 1.5,
+    speed_mps: float = 0.5,
+    datum: Datum = LOT_17,
+    name: str = "three_point_turn",
+) -> Course:
+    """Turn round in a narrow street: straight on; forward to the left, backward to the right, forward to the left, by 60
+    degrees each; and straight back.
+
+    The wheels are straight at both cusps: the curvature of each turn is a sine squared, its largest 1 / radius.
+    """
+    _positive(name, radius_m=radius_m, approach_m=approach_m, speed_mps=speed_mps)
+    third_rad = pi / 3.0
+    length_m = 2.0 * radius_m * third_rad
+    u = np.linspace(0.0, 1.0, _steps(length_m) + 1)
+    turn = _walked(length_m, third_rad * (u - np.sin(2.0 * pi * u) / (2.0 * pi)))
+    first = np.vstack(([0.0, 0.0], turn + np.array([approach_m, 0.0])))
+    # Backward the heading goes on to grow, so the line is the same turn begun in the opposite direction.
+    second = first[-1] + turn @ _turned(third_rad + pi)
+    third = second[-1] + turn @ _turned(2.0 * third_rad)
+    third = np.vstack((third, third[-1] + np.array([-approach_m, 0.0])))
+    return _manoeuvre(name, [(first, 1.0), (second, -1.0), (third, 1.0)], speed_mps, datum)
+
+
+def _manoeuvre(name: str, parts: list[tuple[Array, float]], speed_mps: float, datum: Datum) -> Course:
+    """A course of parts, each with its direction, that meet at cusps."""
+    points = np.vstack([part[:-1] for part, _ in parts] + [parts[-1][0][-1:]])
+    speeds = np.concatenate([np.full(len(part) - 1, sign * speed_mps) for part, sign in parts] + [[parts[-1][1] * speed_mps]])
+    return course_from_waypoints(name, points[:, 0], points[:, 1], speed=speeds, closed=False, datum=datum, speed_holds=True)
+
+
+def _walked(length_m: float, heading_rad: Array) -> Array:
+    """Points (n, 2) of a line from the origin whose heading goes through evenly spaced values: chords of the mean heading."""
+    step_m = length_m / (len(heading_rad) - 1)
+    middle = 0.5 * (heading_rad[1:] + heading_rad[:-1])
+    steps = step_m * np.column_stack((np.cos(middle), np.sin(middle)))
+    return np.vstack((np.zeros((1, 2)), np.cumsum(steps, axis=0)))
+
+
 def _turned(angle_rad: float) -> Array:
     """Matrix that turns row vectors counter-clockwise."""
     cos, sin = np.cos(angle_rad), np.sin(angle_rad)

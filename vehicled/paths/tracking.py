@@ -1,6 +1,9 @@
 """Where the vehicle is along its course.
 
 The tracker remembers its progress and looks only near it, so a crossing, a parallel lane or the end of a lap cannot catch it.
+A course that is driven partly backward has a leg from cusp to cusp. The tracker stays on its leg until the vehicle stands at the
+end of it, and then goes over to the next one; until then the rest of the course does not exist, the leg goes on straight.
+
 Plain Python over lists: one update costs a few microseconds, where an array search over the course would cost a hundred.
 """
 
@@ -20,10 +23,15 @@ BEHIND_M = 0.3
 MAX_WINDOW_M = 4.0
 # A lap is followed this far beyond its end, for the vehicle that is still braking.
 RUN_OUT_M = 30.0
+END_TOLERANCE_M = 0.1
+# Where a vehicle changes its direction it manoeuvres, and parks to the centimetre. It creeps there, so it need not stop short.
+MANOEUVRE_TOLERANCE_M = 0.03
+# Slower than this counts as standing: an estimate of the speed is hardly ever 0.
+REST_MPS = 0.05
 
 
 class CoursePoint(NamedTuple):
-    """A place on the course; m, rad (-pi..pi), 1/m, m/s."""
+    """A place on the course; m, rad (-pi..pi), 1/m, m/s. Yaw, curvature and the sign of the speed are the vehicle's."""
 
     x_m: float
     y_m: float
@@ -38,15 +46,28 @@ class PathPoint(Struct, frozen=True, gc=False):
     s_m: float
     """Arc length from the start; on a lap it runs on beyond ``length_m`` after the line is crossed."""
     cross_track_m: float
-    """Positive when the vehicle is left of the path. Beyond an open end, offset from the extended tangent."""
+    """Positive when the vehicle is left of the path, seen as it faces, whichever way it drives. Beyond an open end or a cusp,
+    offset from the extended tangent."""
     heading_error_rad: float
     """Path minus vehicle, -pi..pi."""
     curvature_per_m: float
+    """tan(wheel angle) / wheelbase of a vehicle on the path, whichever way it drives."""
     speed_mps: float
+    """Negative where the path is driven backward."""
     x_m: float
     y_m: float
     yaw_rad: float
-    """Of the path, -pi..pi."""
+    """Of a vehicle on the path, -pi..pi; driving backward it moves towards ``yaw_rad`` + pi."""
+    direction: int = 1
+    """Of the present leg: 1 forward, -1 backward."""
+
+
+class _Leg(NamedTuple):
+    """Samples from one cusp to the next, the ends included, and the way they are driven."""
+
+    first: int
+    last: int
+    direction: int
 
 
 class PathTracker:
@@ -54,9 +75,21 @@ class PathTracker:
 
     ``start_region_m``: the first pose may be anywhere along this much of the course (at most a quarter of it).
     ``end_tolerance_m``: how short of the end counts as finished; a vehicle that stops at the end never quite crosses it.
+    ``cusp_tolerance_m``: how short of a cusp counts as being there. Both are ``MANOEUVRE_TOLERANCE_M`` on a course with cusps,
+    unless given.
     """
 
-    def __init__(self, course: Course, *, start_region_m: float = 5.0, end_tolerance_m: float = 0.1) -> None:
+    def __init__(
+        self,
+        course: Course,
+        *,
+        start_region_m: float = 5.0,
+        end_tolerance_m: float | None = None,
+        cusp_tolerance_m: float = MANOEUVRE_TOLERANCE_M,
+    ) -> None:
+        cusps = course.cusps
+        if end_tolerance_m is None:
+            end_tolerance_m = MANOEUVRE_TOLERANCE_M if cusps else END_TOLERANCE_M
         xs, ys = course.x_m.tolist(), course.y_m.tolist()
         yaws, curvatures, speeds = course.yaw_rad.tolist(), course.curvature_per_m.tolist(), course.speed_mps.tolist()
         distances: list[float] = course.s_m.tolist()
@@ -78,13 +111,25 @@ class PathTracker:
                 i += 1
         self._course = course
         self._x, self._y, self._yaw, self._curvature, self._speed, self._s = xs, ys, yaws, curvatures, speeds, distances
+        self._curvature_after, self._speed_after = curvatures[1:], speeds[1:]
+        for i in cusps:
+            # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
+            self._curvature_after[i - 1], self._speed_after[i - 1] = curvatures[i - 1], speeds[i - 1]
         self._dx = [b - a for a, b in pairwise(xs)]
         self._dy = [b - a for a, b in pairwise(ys)]
         self._inverse = [1.0 / (dx * dx + dy * dy) for dx, dy in zip(self._dx, self._dy, strict=True)]
         self._length_m = length
-        self._last = len(self._dx) - 1
+        ends = [0, *cusps, len(self._dx)]
+        directions = [-1 if course.speed_mps[first] < 0.0 else 1 for first in ends[:-1]]
+        self._legs = [_Leg(first, last, d) for (first, last), d in zip(pairwise(ends), directions, strict=True)]
+        self._ends_m = [distances[i] for i in cusps] + [length]
+        tolerances = [cusp_tolerance_m] * len(cusps) + [end_tolerance_m]
+        starts_m = [0.0, *self._ends_m]
+        self._reached_m = [
+            end - min(tolerance, (end - start) / 4.0)
+            for start, end, tolerance in zip(starts_m, self._ends_m, tolerances, strict=False)
+        ]
         self._start_region_m = min(start_region_m, length / 4.0)
-        self._finish_m = length - min(end_tolerance_m, length / 4.0)
         self.reset()
 
     def reset(self) -> None:
@@ -93,6 +138,7 @@ class PathTracker:
         self._progress_m = 0.0
         self._cross_track_m = 0.0
         self._seen: tuple[float, float] | None = None
+        self._leg = 0
 
     @property
     def course(self) -> Course:
@@ -110,26 +156,60 @@ class PathTracker:
         return max(0.0, self._length_m - self._at_m)
 
     @property
+    def leg(self) -> int:
+        """Number of the present leg, from 0."""
+        return self._leg
+
+    @property
+    def direction(self) -> int:
+        """Of the present leg: 1 forward, -1 backward."""
+        return self._legs[self._leg].direction
+
+    @property
+    def leg_end_m(self) -> float:
+        """Arc length at which the present leg ends: a cusp, or the end of the course."""
+        return self._ends_m[self._leg]
+
+    @property
+    def at_leg_end(self) -> bool:
+        """The end of the present leg has been reached: stop there. Stays true until the vehicle stands and the next leg begins."""
+        return self._progress_m >= self._reached_m[self._leg]
+
+    @property
     def finished(self) -> bool:
         """The end of the course, or of the one lap, has been reached. Stays true."""
-        return self._progress_m >= self._finish_m
+        return self._leg == len(self._legs) - 1 and self.at_leg_end
 
-    def update(self, x_m: float, y_m: float, yaw_rad: float) -> PathPoint:
-        """Follow the vehicle to this pose. A pose that is not finite leaves the progress and gives NaN errors; never raises."""
+    def update(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float = 0.0) -> PathPoint:
+        """Follow the vehicle to this pose; when it stands at a cusp, on to the next leg.
+
+        ``speed_mps`` tells whether it stands; without it, reaching a cusp is enough. A pose that is not finite leaves the progress
+        and gives NaN errors; never raises.
+        """
         point = self.locate(x_m, y_m, yaw_rad)
-        if isfinite(x_m) and isfinite(y_m):
-            self._seen = (x_m, y_m)
-            self._at_m = point.s_m
-            self._cross_track_m = point.cross_track_m
-            if point.s_m > self._progress_m:
-                self._progress_m = point.s_m
+        if not (isfinite(x_m) and isfinite(y_m)):
+            return point
+        self._follow(x_m, y_m, point)
+        if self._leg < len(self._legs) - 1 and abs(speed_mps) <= REST_MPS and self.at_leg_end:
+            self._at_m = self.leg_end_m
+            self._leg += 1
+            point = self.locate(x_m, y_m, yaw_rad)
+            self._follow(x_m, y_m, point)
         return point
+
+    def _follow(self, x_m: float, y_m: float, point: PathPoint) -> None:
+        self._seen = (x_m, y_m)
+        self._at_m = point.s_m
+        self._cross_track_m = point.cross_track_m
+        if point.s_m > self._progress_m:
+            self._progress_m = point.s_m
 
     def locate(self, x_m: float, y_m: float, yaw_rad: float) -> PathPoint:
         """The reference point of a pose near the present progress, such as a predicted one, without moving the progress there."""
         if not (isfinite(x_m) and isfinite(y_m)):
             here = self.point_at(self._at_m)
-            return PathPoint(self._at_m, nan, nan, here.curvature_per_m, here.speed_mps, here.x_m, here.y_m, here.yaw_rad)
+            x, y, yaw, curvature, speed = here
+            return PathPoint(self._at_m, nan, nan, curvature, speed, x, y, yaw, self.direction)
         if self._seen is None:
             low, high = 0.0, self._start_region_m
         else:
@@ -142,17 +222,18 @@ class PathTracker:
     def _nearest(self, x: float, y: float, low: float, high: float) -> tuple[int, float]:
         """Leg and share of it of the point nearest to (x, y) among arc lengths low to high."""
         xs, ys = self._x, self._y
-        first = max(0, bisect_right(self._s, low) - 1)
-        stop = min(self._last + 2, bisect_left(self._s, high, first) + 1)
+        begin, end, _ = self._legs[self._leg]
+        first = min(max(begin, bisect_right(self._s, low) - 1), end)
+        stop = min(end + 1, bisect_left(self._s, high, first) + 1)
         best, nearest = inf, first
         for k in range(first, stop):
             dx, dy = xs[k] - x, ys[k] - y
             square = dx * dx + dy * dy
             if square < best:
                 best, nearest = square, k
-        best, at, share = inf, 0, 0.0
+        best, at, share = inf, begin, 0.0
         for k in (nearest - 1, nearest):
-            if 0 <= k <= self._last:
+            if begin <= k < end:
                 t = ((x - xs[k]) * self._dx[k] + (y - ys[k]) * self._dy[k]) * self._inverse[k]
                 t = 0.0 if t < 0.0 else min(t, 1.0)
                 dx, dy = xs[k] + t * self._dx[k] - x, ys[k] + t * self._dy[k] - y
@@ -162,43 +243,49 @@ class PathTracker:
         return at, share
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
+        begin, end, direction = self._legs[self._leg]
         s0, yaw0, curvature0, speed0 = self._s[i], self._yaw[i], self._curvature[i], self._speed[i]
         px, py = self._x[i] + t * self._dx[i], self._y[i] + t * self._dy[i]
         yaw = yaw0 + t * (self._yaw[i + 1] - yaw0)
         off_x, off_y = x - px, y - py
         if 0.0 < t < 1.0:
-            cross = (self._dx[i] * off_y - self._dy[i] * off_x) * sqrt(self._inverse[i])
+            cross = direction * (self._dx[i] * off_y - self._dy[i] * off_x) * sqrt(self._inverse[i])
         else:
             cross = cos(yaw) * off_y - sin(yaw) * off_x
-            if 0 < i + t < self._last + 1:
+            if begin < i + t < end:
                 # Outside a corner the distance counts, not its share across the mean heading.
                 cross = copysign(hypot(off_x, off_y), cross)
         return PathPoint(
             s0 + t * (self._s[i + 1] - s0),
             cross,
             remainder(yaw - yaw_rad, tau) if isfinite(yaw_rad) else nan,
-            curvature0 + t * (self._curvature[i + 1] - curvature0),
-            speed0 + t * (self._speed[i + 1] - speed0),
+            curvature0 + t * (self._curvature_after[i] - curvature0),
+            speed0 + t * (self._speed_after[i] - speed0),
             px,
             py,
             remainder(yaw, tau),
+            direction,
         )
 
     def point_at(self, s_m: float) -> CoursePoint:
-        """The place at an arc length, finite. A lap repeats; an open course goes on straight beyond either end."""
+        """The place at an arc length, finite. A lap repeats; an open course, or the present leg of one with cusps, goes on straight
+        beyond its ends."""
         if self._course.closed:
             s_m %= self._length_m
+        begin, end, direction = self._legs[self._leg]
         beyond = 0.0
-        if s_m < 0.0:
-            beyond, s_m = s_m, 0.0
-        elif s_m > self._s[-1]:
-            beyond, s_m = s_m - self._s[-1], self._s[-1]
-        i = min(max(bisect_right(self._s, s_m) - 1, 0), self._last)
+        if s_m < self._s[begin]:
+            beyond, s_m = s_m - self._s[begin], self._s[begin]
+        elif s_m > self._s[end]:
+            beyond, s_m = s_m - self._s[end], self._s[end]
+        i = min(max(bisect_right(self._s, s_m) - 1, begin), end - 1)
         s0, yaw0, curvature0, speed0 = self._s[i], self._yaw[i], self._curvature[i], self._speed[i]
         t = (s_m - s0) / (self._s[i + 1] - s0)
         yaw = yaw0 + t * (self._yaw[i + 1] - yaw0)
         x, y = self._x[i] + t * self._dx[i], self._y[i] + t * self._dy[i]
-        curvature = curvature0 + t * (self._curvature[i + 1] - curvature0)
+        curvature = curvature0 + t * (self._curvature_after[i] - curvature0)
+        speed = speed0 + t * (self._speed_after[i] - speed0)
         if beyond:
-            x, y, curvature = x + beyond * cos(yaw), y + beyond * sin(yaw), 0.0
-        return CoursePoint(x, y, remainder(yaw, tau), curvature, speed0 + t * (self._speed[i + 1] - speed0))
+            ahead = direction * beyond
+            x, y, curvature = x + ahead * cos(yaw), y + ahead * sin(yaw), 0.0
+        return CoursePoint(x, y, remainder(yaw, tau), curvature, speed)

@@ -61,6 +61,20 @@ def _device(device: View) -> Found:
 def _profile(profile: View) -> Found:
     yield from _ports(profile)
     yield from _silence(profile)
+    yield from _reverse(profile)
+
+
+def _reverse(profile: View) -> Found:
+    """A board without a pulse for reverse turns a command to drive backward into neutral."""
+    if not profile.get("vehicle", "drive", "reverse_share"):
+        return
+    for name in profile.names("devices"):
+        driver = profile.get("devices", name, "driver")
+        if driver is not None and getattr(driver.selected, "reverse_range_us", None) == 0.0:
+            yield (
+                ("vehicle", "drive", "reverse_share"),
+                f'above 0, but the board of "{name}" has no reverse (reverse_range_us = 0): calibrate it, or write 0 here',
+            )
 
 
 def _ports(profile: View) -> Found:
@@ -123,6 +137,13 @@ def _drive(drive: View) -> Found:
     friction, stall = drive.get("friction_nm"), drive.get("stall_torque_nm")
     if friction is not None and stall is not None and friction >= stall:
         yield ("friction_nm",), f"{friction:g} is not less than stall_torque_nm = {stall:g}; the vehicle could never move"
+    share = drive.get("reverse_share")
+    if share and friction is not None and stall is not None and share * stall <= friction:
+        least = friction / stall
+        yield (
+            ("reverse_share",),
+            f"{share:g} of the full drive does not overcome friction_nm ({least:.2g} does); write more, or 0 for no reverse",
+        )
 
 
 def _steering(steering: View) -> Found:

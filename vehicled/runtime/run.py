@@ -47,13 +47,16 @@ class Run:
         *,
         until_ns: int,
         patience_ns: int = START_PATIENCE_NS,
+        stays: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """``until_ns``: when the drive is stopped. ``progress`` is called with the time after each turn and must be cheap."""
+        """``until_ns``: when the drive is stopped. ``stays``: a drive that is over does not end the run, only a request does.
+        ``progress`` is called with the time after each turn and must be cheap."""
         self._machine = machine
         self._log = log
         self._until_ns = until_ns
         self._patience_ns = patience_ns
+        self._stays = stays
         self._progress = progress
         self._interrupted_by: str | None = None
         self._stop_sent = False
@@ -75,7 +78,8 @@ class Run:
             self._stop(self._interrupted_by, now_ns)
         elif now_ns >= self._until_ns and not self._stop_sent:
             self._stop("the time limit", now_ns)
-        if machine.at_rest(now_ns) or (self._stop_sent and machine.mode not in (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)):
+        over = machine.at_rest(now_ns) and (self._stop_sent or not self._stays)
+        if over or (self._stop_sent and machine.mode not in (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)):
             return self._ending(now_ns)
         if now_ns - self._started_ns > self._patience_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
             return Ending(Outcome.NOT_FINISHED, f"the drive did not start: {machine.why}", now_ns)
@@ -96,8 +100,10 @@ class Run:
         self._machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, by), now_ns)
 
     def _ending(self, now_ns: int) -> Ending:
-        why = self._machine.why
-        if self._interrupted_by is not None:
+        why, by = self._machine.why, self._interrupted_by
+        if by is not None:
+            # A vehicle that did not drive has another reason for its mode.
+            why = why if by in why else f"ended by {by} ({why})"
             return Ending(Outcome.INTERRUPTED, f"{why}; the vehicle stands", now_ns)
         if self._machine.course_driven:
             return Ending(Outcome.FINISHED, why, now_ns)

@@ -1,7 +1,7 @@
 """The command gate: the last pure function before the actuators, outside every controller.
 
-It replaces what is not finite by the brake, cuts what is out of range, holds the lateral acceleration limit, carries out the
-reaction in force and turns the wheel angle into the actuator's command. It adds no delay.
+It replaces what is not finite by the brake, cuts what is out of range, holds the lateral acceleration limit, drives against the
+motion at a crawl only, carries out the reaction in force and turns the wheel angle into the actuator's command. It adds no delay.
 """
 
 from math import atan, inf, isfinite
@@ -16,6 +16,9 @@ NOT_FINITE = 8
 
 CONTROLLED_STOP_BRAKE = 0.5
 """Share of the brake for a stop on the path."""
+
+CRAWL_MPS = 0.15
+"""Faster than this the drive is not turned round: brake first. Above the error of an estimate at rest."""
 
 _MOVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
 
@@ -64,12 +67,17 @@ class Gate:
         if not abs(speed_mps) <= min(cap_mps, self._limits.max_speed_mps):
             # Also true for NaN: an unknown speed is no licence to accelerate.
             throttle = 0.0
+        reverse_share = self._vehicle.drive.reverse_share
+        # A vehicle that cannot reverse moves backward by itself only, and its drive may be all that stops it.
+        if reverse_share > 0.0 and throttle * speed_mps < 0.0 and abs(speed_mps) > CRAWL_MPS:
+            throttle, brake = 0.0, max(brake, CONTROLLED_STOP_BRAKE)
+            clipped |= CLIPPED_THROTTLE
 
-        limit = self._wheel_limit_rad(speed_mps)
+        limit = self._wheel_limit_rad(abs(speed_mps))
         if abs(wheel) > limit:
             wheel = limit if wheel > 0.0 else -limit
             clipped |= CLIPPED_STEERING
-        cut_throttle, cut_brake = min(1.0, max(0.0, throttle)), min(1.0, max(0.0, brake))
+        cut_throttle, cut_brake = min(1.0, max(throttle, -reverse_share)), min(1.0, max(0.0, brake))
         clipped |= (CLIPPED_THROTTLE if cut_throttle != throttle else 0) | (CLIPPED_BRAKE if cut_brake != brake else 0)
         steering = self._vehicle.steering
         sent = steering.command(wheel)
@@ -88,7 +96,7 @@ class Gate:
         )
 
     def _wheel_limit_rad(self, speed_mps: float) -> float:
-        """Largest wheel angle at a speed: the mechanical stop, and v^2 tan(angle) / wheelbase within the lateral limit."""
+        """Largest wheel angle at a size of speed: the mechanical stop, and v^2 tan(angle) / wheelbase within the lateral limit."""
         mechanical = self._vehicle.steering.max_wheel_rad
         if not speed_mps > 0.1:
             return mechanical

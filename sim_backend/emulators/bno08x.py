@@ -1,0 +1,63 @@
+"""A BNO08x with its pins set to UART-RVC: a hundred frames a second by its own clock, no gyro in them, and deaf.
+
+Its yaw counts from where it pointed when it was switched on: what it is worth in the world is for the profile's ``yaw_offset_rad``
+to say, and wrong after a brown-out.
+"""
+
+from drivers.imu.bno08x import PERIOD_NS, RvcPacket, encode
+from sim_backend.emulators.inertial import STANDARD_GRAVITY_MPS2, InertialUnit, Measured, Vector, euler
+from sim_backend.emulators.line import SerialLine, baud_of
+from vehicled.messages import Heading, Message
+from vehicled.profile.schema import Device
+
+BAUD = 115_200
+"""Fixed."""
+
+
+class Bno08xUnit(InertialUnit):
+    """See :class:`sim_backend.emulators.line.LineDevice`."""
+
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+        super().__init__(port, device, seed, start_ns, BAUD)
+        self._clockwise = self.params.yaw_positive == "right"
+        self._begin(start_ns)
+
+    def _begin(self, now_ns: int) -> None:
+        self._index = 0
+        self._frames = 0
+        self._begun_ns = now_ns
+        self._force: Vector = self._in_case((0.0, 0.0, STANDARD_GRAVITY_MPS2))
+        self._zero_rad: float | None = None
+        self._plan()
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """Where it points first is its zero."""
+        super().on_message(message, now_ns)
+        if self._zero_rad is None and (isinstance(message, Heading) or not self._follows_headings):
+            self._zero_rad = euler(self.attitude())[2]
+
+    def next_due_ns(self) -> int:
+        """Of its next frame."""
+        return self._due_ns
+
+    def on_time(self, now_ns: int) -> None:
+        """A frame of what is known by now."""
+        roll_rad, pitch_rad, yaw_rad = euler(self.attitude())
+        turned_rad = yaw_rad - (yaw_rad if self._zero_rad is None else self._zero_rad)
+        if self._clockwise:
+            turned_rad = -turned_rad
+        self.send(encode(RvcPacket(self._index, turned_rad, pitch_rad, roll_rad, self._force)))
+        self._index = (self._index + 1) & 0xFF
+        self._plan()
+
+    def _plan(self) -> None:
+        self._frames += 1
+        self._due_ns = self._begun_ns + round(self._frames * PERIOD_NS / self._rate)
+
+    def _sample(self, measured: Measured) -> None:
+        self._force = measured.force_mps2
+
+
+def bno08x(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
+    """A unit on its line, as the registry wants it."""
+    return SerialLine(Bno08xUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

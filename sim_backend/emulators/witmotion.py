@@ -1,0 +1,133 @@
+"""A WitMotion sensor at the far end of its line: several frames a measurement, no serial number, a calendar for a clock.
+
+It has been set up with the vendor's tool as the driver's table in the profile says, unless the driver is to do that
+(``configure``): then it is as delivered, but for its line rate.
+"""
+
+from drivers.imu.witmotion import (
+    ACCELERATION,
+    ANGLE,
+    COMMANDS,
+    CONTENT,
+    FRAME_BYTES,
+    GYRO,
+    MAGNETIC,
+    QUATERNION,
+    RATE_CODES,
+    READ_REGISTER,
+    REGISTER_CONTENT,
+    REGISTER_RATE,
+    SAVE_REGISTER,
+    TIME,
+    UNLOCK_KEY,
+    UNLOCK_REGISTER,
+    Acceleration,
+    Angle,
+    Gyro,
+    Magnetic,
+    Quaternion,
+    Register,
+    Time,
+    encode,
+    parse_command,
+)
+from sim_backend.emulators.inertial import ZERO_CELSIUS_K, InertialUnit, Measured, Pace, Vector, euler
+from sim_backend.emulators.line import BITS_PER_BYTE, SerialLine, baud_of
+from vehicled.profile.schema import Device
+from vehicled.wire.framing import Framer
+
+BAUD = 115_200
+FACTORY = {REGISTER_CONTENT: 0x1E, REGISTER_RATE: RATE_CODES[10]}
+"""As delivered: acceleration, gyro, angle and magnetometer, ten times a second."""
+UNLOCKED_NS = 10_000_000_000
+WRITING_NS = 20_000_000
+"""It does not listen while it writes a register."""
+LINE_SHARE = 0.95
+"""What would take more of the line than this is sent at a lower rate, without a word."""
+EARTH_FIELD: Vector = (0.0, 300.0, -600.0)
+"""East, north, up, in counts."""
+_DAY_MS = 86_400_000
+_OF_CODE = {code: rate_hz for rate_hz, code in RATE_CODES.items()}
+_KINDS = (TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION)
+
+
+class WitMotionUnit(InertialUnit):
+    """See :class:`sim_backend.emulators.line.LineDevice`."""
+
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+        # Delivered with 9600 baud, and set to what the daemon opens the port with.
+        super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
+        self._flash = dict(FACTORY)
+        if not self.params.configure:
+            code = RATE_CODES.get(round(self.params.rate_hz), FACTORY[REGISTER_RATE])
+            self._flash = {REGISTER_CONTENT: CONTENT, REGISTER_RATE: code}
+        self._day_ms = int(self.chance.integers(0, _DAY_MS))
+        self._begin(start_ns)
+
+    def _begin(self, now_ns: int) -> None:
+        self._framer = Framer((COMMANDS,))
+        self.registers = dict(self._flash)
+        """By address, as they are now."""
+        self._unlocked_until_ns = self._deaf_until_ns = now_ns
+        self._apply()
+
+    def _apply(self) -> None:
+        self._kinds = [kind for kind in _KINDS if self.registers[REGISTER_CONTENT] >> (kind - TIME) & 1]
+        wanted_hz = _OF_CODE.get(self.registers[REGISTER_RATE], 10)
+        most_hz = LINE_SHARE * self.baud / (BITS_PER_BYTE * FRAME_BYTES * max(1, len(self._kinds)))
+        fitting = [rate_hz for rate_hz in RATE_CODES if rate_hz <= min(wanted_hz, most_hz)]
+        self._pace = Pace(max(fitting, default=min(RATE_CODES)))
+
+    def on_bytes(self, data: bytes, now_ns: int) -> None:
+        """Registers, as long as it is unlocked and not busy. Nothing is acknowledged."""
+        for _, frame in self._framer.feed(data):
+            if now_ns < self._deaf_until_ns:
+                continue
+            register, value = parse_command(frame)
+            if register == UNLOCK_REGISTER:
+                self._unlocked_until_ns = now_ns + UNLOCKED_NS if value == UNLOCK_KEY else now_ns
+            elif register == READ_REGISTER:
+                values = [self.registers.get(each, 0) for each in range(value & 0xFF, (value & 0xFF) + 4)]
+                self.answer(encode(Register(tuple(values))), now_ns)
+            elif now_ns < self._unlocked_until_ns:
+                self._deaf_until_ns = now_ns + WRITING_NS
+                if register != SAVE_REGISTER:
+                    self.registers[register] = value
+                    self._apply()
+                elif value == 0:
+                    self._flash = dict(self.registers)
+                else:
+                    # Saving 1 brings back what it was delivered with.
+                    self.registers = dict(FACTORY)
+                    self._apply()
+
+    def _sample(self, measured: Measured) -> None:
+        if not self._pace.due(measured.t_ns):
+            return
+        attitude = self.attitude()
+        kelvin = measured.celsius + ZERO_CELSIUS_K
+        for kind in self._kinds:
+            if kind == TIME:
+                self.send(encode(self._time(measured.t_ns)))
+            elif kind == ACCELERATION:
+                self.send(encode(Acceleration(measured.force_mps2, kelvin)))
+            elif kind == GYRO:
+                self.send(encode(Gyro(measured.rate_radps)))
+            elif kind == ANGLE:
+                self.send(encode(Angle(*euler(attitude))))
+            elif kind == MAGNETIC:
+                self.send(encode(Magnetic(EARTH_FIELD, kelvin)))
+            else:
+                self.send(encode(Quaternion(*attitude)))
+
+    def _time(self, t_ns: int) -> Time:
+        ms = (self._day_ms + self.clock_ns(t_ns) // 1_000_000) % _DAY_MS
+        seconds, ms = divmod(ms, 1000)
+        minutes, second = divmod(seconds, 60)
+        hour, minute = divmod(minutes, 60)
+        return Time(2015, 1, 1, hour, minute, second, ms)
+
+
+def witmotion(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
+    """A unit on its line, as the registry wants it."""
+    return SerialLine(WitMotionUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

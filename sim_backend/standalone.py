@@ -1,0 +1,91 @@
+"""The world behind ptys alone, for a daemon that knows of no simulator: its devices are where its profile says they are.
+
+The devices are alive from the start, as on a vehicle whose battery is on. The operator arms the vehicle and lets it drive each time
+that somebody opens the operator's port. Ends when it is told to.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from math import hypot
+from pathlib import Path
+
+from sim_backend.emulators.failures import Failure
+from sim_backend.emulators.line import baud_of
+from sim_backend.emulators.registry import CAN_DRIVERS
+from sim_backend.ptys import Ptys
+from sim_backend.terminals import Terminals, absent
+from sim_backend.wall import SLICE_NS
+from sim_backend.world import OPERATOR_PORT, World, port_names
+from vehicled.paths.course import Course
+from vehicled.profile.schema import Profile
+from vehicled.runtime.loop import PreciseSelector
+
+LOOK_NS = 50_000_000
+"""How often it looks whether the operator's port was opened."""
+
+
+class Standalone:
+    """One vehicle behind ptys in a folder. A context."""
+
+    def __init__(self, profile: Profile, course: Course, seed: int, folder: Path, failures: Sequence[Failure] = ()) -> None:
+        """OSError when a pty cannot be had or the folder cannot be used."""
+        self._names = port_names(profile)
+        operator = profile.devices.get(OPERATOR_PORT)
+        self._has_operator = operator is not None and operator.driver.name == "msglink"
+        wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
+        rates = {name: baud_of(device.port) if "baud=" in device.port else 0 for name, device in wired.items()}
+        watched = [OPERATOR_PORT] if self._has_operator else []
+        can_ports = [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS]
+        now_ns = time.monotonic_ns()
+        self._world = World(profile, course, seed, now_ns, time.time_ns(), wires=True, failures=failures, scenario=False)
+        self._ptys = Ptys(
+            rates | dict.fromkeys(watched, 0), can_ports, folder, watched=watched, absent=absent(self._world, self._names, now_ns)
+        )
+        self._reached_ns = now_ns
+        self._attended = False
+        self.driven_m = 0.0
+        """By the true vehicle."""
+
+    @property
+    def settings(self) -> list[str]:
+        """Lines for the daemon's profile, or for its ``--set``: where each device is."""
+        return [f'devices.{port}.port="{url}"' for port, url in self._ptys.urls.items()]
+
+    def run(self, over: Callable[[], bool] = lambda: False) -> None:
+        """In real time, until ``over``, which is asked at least every ``LOOK_NS``."""
+        world = self._world
+        with PreciseSelector() as selector:
+            terminals = Terminals(self._ptys, world, self._names, selector)
+            look_ns = 0
+            while not over():
+                now_ns = time.monotonic_ns()
+                if now_ns >= look_ns:
+                    look_ns = now_ns + LOOK_NS
+                    self._look(now_ns)
+                # A simulator that is late catches up in slices and hears the commands in between.
+                self._reached_ns = min(now_ns, self._reached_ns + SLICE_NS)
+                before = world.motion
+                for _, port, payload in world.advance(self._reached_ns):
+                    terminals.write(port, payload)
+                after = world.motion
+                self.driven_m += hypot(after.x_m - before.x_m, after.y_m - before.y_m)
+                terminals.follow(self._reached_ns)
+                wait_ns = 0 if self._reached_ns < now_ns else min(world.next_wake_ns(), look_ns) - time.monotonic_ns()
+                ready = [key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)]
+                terminals.read(ready, time.monotonic_ns())
+
+    def _look(self, now_ns: int) -> None:
+        attended = self._has_operator and self._ptys.plugged(OPERATOR_PORT) and self._ptys.opened(OPERATOR_PORT)
+        if attended and not self._attended:
+            self._world.begin_scenario(now_ns)
+        self._attended = attended
+
+    def close(self) -> None:
+        """Take the ptys and their names away. Safe to repeat."""
+        self._ptys.close()
+
+    def __enter__(self) -> "Standalone":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,65 @@
+"""Between a world and the ptys its devices are behind: bytes both ways, line rates, and plugs that are pulled."""
+
+import selectors
+from collections.abc import Iterable, Sequence
+
+from sim_backend.emulators.failing import FailingEmulator
+from sim_backend.ptys import Ptys
+from sim_backend.world import World
+
+
+def absent(world: World, names: Sequence[str], now_ns: int) -> list[str]:
+    """Ports whose plug is pulled at ``now_ns``."""
+    devices = [(name, world.emulator(number)) for number, name in enumerate(names)]
+    return [name for name, device in devices if isinstance(device, FailingEmulator) and not device.plugged(now_ns)]
+
+
+class Terminals:
+    """Carries what passes between them. ``names`` are the ports of the world by number."""
+
+    def __init__(self, ptys: Ptys, world: World, names: Sequence[str], selector: selectors.BaseSelector) -> None:
+        self._ptys = ptys
+        self._world = world
+        self._selector = selector
+        self._name = {number: name for number, name in enumerate(names) if name in ptys.urls}
+        self._number = {name: number for number, name in self._name.items()}
+        self._pulled = {}
+        for number, name in self._name.items():
+            device = world.emulator(number)
+            if isinstance(device, FailingEmulator):
+                self._pulled[name] = device
+        for descriptor in ptys.descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+
+    def follow(self, now_ns: int) -> None:
+        """Pull and push the plugs as the failures have it now. OSError when a pty cannot be had any more."""
+        for name, device in self._pulled.items():
+            if device.plugged(now_ns) is self._ptys.plugged(name):
+                continue
+            if self._ptys.plugged(name):
+                # Before it is closed: its number may be given away again at once.
+                if (descriptor := self._ptys.descriptor(name)) in self._ptys.descriptors:
+                    self._selector.unregister(descriptor)
+                self._ptys.unplug(name)
+            else:
+                self._ptys.plug(name)
+                if (descriptor := self._ptys.descriptor(name)) in self._ptys.descriptors:
+                    self._selector.register(descriptor, selectors.EVENT_READ)
+                self._world.on_line(self._number[name], now_ns, 0)
+
+    def write(self, number: int, data: bytes) -> bool:
+        """Bytes of a device; False where it is behind no pty."""
+        name = self._name.get(number)
+        if name is None:
+            return False
+        self._ptys.write(name, data)
+        return True
+
+    def read(self, ready: Iterable[int], now_ns: int) -> None:
+        """What the daemon sent."""
+        for descriptor in set(self._ptys.descriptors).intersection(ready):
+            name, data, baud = self._ptys.read(descriptor)
+            if baud is not None:
+                self._world.on_line(self._number[name], now_ns, baud)
+            if data:
+                self._world.on_frame(self._number[name], now_ns, data)

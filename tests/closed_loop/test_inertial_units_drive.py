@@ -1,0 +1,86 @@
+"""The vehicle with each inertial unit that there is a driver for, on that unit's own bytes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.closed_loop.failure_bench import Pair
+from vehicled.messages import Event, Fault, GroundTruth, Message, Reaction
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
+from vehicled.paths.tracking import PathTracker
+from vehicled.profile import load_profile
+
+COURSE = "# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: no\nx_m,y_m\n0,0\n5,0\n10,0\n"
+LIMIT_NS = 40_000_000_000
+
+
+def imu(driver: str, rate_hz: int, **more: object) -> list[str]:
+    """Overrides that put another unit in the place of the profile's."""
+    own = {"rate_hz": rate_hz, **more}
+    return [
+        f"devices.imu.driver.name={driver}",
+        *[f"devices.imu.driver.{driver}.{key}={value}" for key, value in own.items()],
+        f"devices.imu.rate_hz={rate_hz}",
+        f"sim.imu.rate_hz={rate_hz}",
+    ]
+
+
+UNITS = {
+    "xsens": imu("xsens", 400),
+    "vectornav": imu("vectornav", 400),
+    "mip": imu("mip", 250),
+    "witmotion": imu("witmotion", 200, configure="true"),
+    # It has no gyro, so it is the vehicle's heading, beside another unit.
+    "bno08x": [
+        "devices.heading.driver.name=bno08x",
+        'devices.heading.port="serial:/dev/ttyUSB1?baud=115200"',
+        "devices.heading.rate_hz=100",
+        "sim.heading.rate_hz=100",
+        "sim.heading.kind=inertial",
+    ],
+}
+
+
+class Journal:
+    """What is looked at of a drive."""
+
+    def __init__(self, course: Course) -> None:
+        self._tracker = PathTracker(course)
+        self.told: list[str] = []
+        self.off_m = 0.0
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """See :class:`vehicled.journal.Sink`."""
+        if isinstance(message, Event):
+            self.told.append(message.name)
+        elif isinstance(message, Fault) and message.reaction > Reaction.WARN and message.code != "mode":
+            self.told.append(message.code)
+        elif isinstance(message, GroundTruth):
+            point = self._tracker.update(message.x_m, message.y_m, message.yaw_rad)
+            self.off_m = max(self.off_m, abs(point.cross_track_m))
+
+
+def drive(overrides: list[str], course: Course) -> tuple[str, Journal, Pair]:
+    """The course to its end: digest of all frames to the actuator."""
+    journal = Journal(course)
+    offset = f"devices.heading.driver.bno08x.yaw_offset_rad={float(course.yaw_rad[0])}"
+    profile = load_profile("art", [*overrides, offset] if "bno08x" in overrides[0] else overrides)
+    pair = Pair(profile, course, [], journal, 7)
+    while True:
+        pair.grant()
+        if pair.machine.at_rest(pair.now_ns) or pair.now_ns > LIMIT_NS:
+            return pair.machine.digest.hexdigest(), journal, pair
+        pair.reply()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_course_is_driven_and_repeats(unit: str, tmp_path: Path) -> None:
+    (tmp_path / "yard.csv").write_text(COURSE)
+    course = load_course(str(tmp_path / "yard.csv"))
+    digest, journal, pair = drive(UNITS[unit], course)
+    assert pair.machine.course_driven, pair.machine.why
+    assert digest == drive(UNITS[unit], course)[0]
+    assert journal.told.count("imu_configured") == (unit in ("xsens", "vectornav", "mip"))
+    assert set(journal.told) <= {"gnss_configured", "imu_configured", "rtk_state", "receiver_ready"}
+    assert journal.off_m < 0.1

@@ -1,0 +1,229 @@
+"""``vehicled run`` on ports of its own: devices that are plugged in late, pulled out in mid-drive, and put back."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivers.imu.n100 import decode as decode_n100
+from drivers.ublox.codec import decode as decode_ublox
+from sim_backend.emulators.failures import parse_failure
+from tests.closed_loop.conftest import ROOT
+from tests.closed_loop.failure_table import PULLED
+from vehicled.log.reader import LogReader
+from vehicled.messages import (
+    ActuatorCommand,
+    Direction,
+    EstimatorStatus,
+    Event,
+    Fault,
+    Message,
+    Mode,
+    PortEvent,
+    PortState,
+    Reaction,
+    StateEstimate,
+    WireChunk,
+)
+from vehicled.paths.catalog import load_course
+from vehicled.paths.tracking import PathTracker
+
+VEHICLED = [sys.executable, "-m", "vehicled"]
+# A machine that stalls for a while must not add a stop of its own; a plug that is pulled for a second must still be noticed.
+PATIENT = ["--set", "limits.imu_silence_s=0.4", "--set", "limits.estimate_silence_s=0.5"]
+COURSE = "circle_r5_ccw"
+OF_THE_MACHINE = ("deadlines_missed", "loop_blocked", "frame_expired")
+"""What a busy machine may add to any log."""
+
+
+class Vehicle:
+    """A daemon and, in another process, the devices that it finds in a folder as it would in ``/dev/serial/by-id``."""
+
+    def __init__(self, folder: Path, profile: str, course: str) -> None:
+        self._folder = folder
+        self._options = ["--profile", profile, "--course", course]
+        self._profile = profile
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.devices = folder / "devices"
+
+    def address(self, port: str, baud: str) -> str:
+        """As the simulator prints it, but tried again at once: tests have no patience."""
+        path = self.devices / port
+        if self._profile == "art_vesc" and port == "drive":
+            return f"can:slcan:{path}?bitrate=500000&retry_max_s=0.2"
+        return f"serial:{path}?retry_max_s=0.2{baud}"
+
+    def run(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start the daemon."""
+        bauds = {"gnss": "", "heading": "", "operator": "", "imu": "&baud=921600", "drive": "&baud=250000"}
+        ports = [w for port, baud in bauds.items() for w in ("--set", f'devices.{port}.port="{self.address(port, baud)}"')]
+        return self._start("run", "--log", str(self._folder), *PATIENT, *ports, *options)
+
+    def plug_in(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start the simulator."""
+        return self._start("simulator", "--ptys", str(self.devices), *options)
+
+    def _start(self, command: str, *options: str) -> subprocess.Popen[bytes]:
+        with (self._folder / command).open("wb") as said:
+            self._processes.append(
+                subprocess.Popen([*VEHICLED, command, *self._options, *options], cwd=ROOT, stdout=said, stderr=subprocess.STDOUT)
+            )
+        return self._processes[-1]
+
+    def said(self, command: str) -> str:
+        """By the daemon or the simulator, so far."""
+        return (self._folder / command).read_text()
+
+    def wait_for(self, text: str, times: int = 1, within_s: float = 40.0) -> None:
+        """Until the daemon has said something."""
+        end = time.monotonic() + within_s
+        while self.said("run").count(text) < times:
+            assert time.monotonic() < end, f"never {text!r} {times} times in:\n{self.said('run')}\n{self.said('simulator')}"
+            assert self._processes[0].poll() is None, self.said("run")
+            time.sleep(0.05)
+
+    def events(self) -> list[dict[str, Any]]:
+        """What the daemon said, line by line."""
+        return [json.loads(line) for line in self.said("run").splitlines() if line.startswith("{")]
+
+    def log(self, *types: type[Message]) -> list[Any]:
+        """Of the daemon's log, the messages of some types."""
+        (file,) = self._folder.glob("*.mcap")
+        with LogReader(file) as reader:
+            return [record.message for record in reader.messages(*types)]
+
+    def end(self) -> None:
+        """Whatever still runs is killed."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def vehicle(tmp_path: Path) -> Iterator[Callable[[str, str], Vehicle]]:
+    made: list[Vehicle] = []
+
+    def make(profile: str, course: str) -> Vehicle:
+        made.append(Vehicle(tmp_path, profile, course))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def received(chunks: list[WireChunk], port: str) -> bytes:
+    return b"".join(chunk.data for chunk in chunks if chunk.port == port and chunk.direction is Direction.RX)
+
+
+def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
+    vehicle: Callable[[str, str], Vehicle], tmp_path: Path
+) -> None:
+    course = tmp_path / "yard.csv"
+    course.write_text("# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: no\nx_m,y_m\n0,0\n2,0\n4,0\n")
+    art = vehicle("art", str(course))
+    daemon = art.run()
+    art.wait_for("port operator error")
+    # The operator comes two seconds after the devices.
+    simulator = art.plug_in("--fail", "operator:usb@0+2")
+    art.wait_for("the course is finished", 2)
+    os.kill(daemon.pid, signal.SIGTERM)
+    assert daemon.wait(20) == 130
+    os.kill(simulator.pid, signal.SIGINT)
+    assert simulator.wait(20) == 143
+    driven_m = float(art.said("simulator").split("the vehicle drove ")[1].split()[0])
+    assert driven_m == pytest.approx(4.0, abs=1.0)
+    assert art.said("run").splitlines()[-1].startswith("vehicled: ended by SIGTERM (the course is finished)")
+    assert not any(art.devices.iterdir())
+
+    told = Counter(event["event"] for event in art.events() if event["event"].startswith("port "))
+    ports = ("gnss", "heading", "imu", "drive", "operator")
+    assert told == {f"port {port} {what}": 1 for port in ports for what in ("error", "opened")}
+    missing = next(event["detail"] for event in art.events() if event["event"] == "port imu error")
+    assert "does not exist: plug the device in" in missing
+
+    armed_ns = next(fault.t_ns for fault in art.log(Fault) if fault.code == "mode")
+    before = [estimate for estimate in art.log(StateEstimate) if estimate.t_ns < armed_ns]
+    assert before[-1].status is EstimatorStatus.RUNNING
+    assert abs(before[-1].speed_mps) < 0.05
+    commands = art.log(ActuatorCommand)
+    assert {command.throttle for command in commands if command.t_ns < armed_ns} == {0.0}
+    assert {command.mode for command in commands if command.t_ns < armed_ns} <= {Mode.STANDBY, Mode.ARMED}
+    assert (commands[-1].mode, commands[-1].throttle) == (Mode.STANDBY, 0.0)
+    chunks = art.log(WireChunk)
+    seconds = (commands[-1].t_ns - armed_ns) / 1e9
+    assert Counter(name for name, _ in decode_n100(received(chunks, "imu")))["IMU"] > 300 * seconds
+    assert Counter(name for name, _ in decode_ublox(received(chunks, "gnss")))["NAV-PVT"] > 8 * seconds
+    assert received(chunks, "operator")
+
+
+def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str], Vehicle]) -> None:
+    art = vehicle("art_vesc", COURSE)
+    daemon = art.run("--laps", "3", "--set", "devices.drive.driver.vesc_can.silence_s=0.3")
+    art.wait_for("port operator error")
+    # The operator arms and lets drive whenever his port is opened: that is how the vehicle goes on after each stop.
+    pulls = [row.failure for row in PULLED] + ["operator:usb@8+0.3", "operator:usb@12.5+0.3"]
+    art.plug_in(*(word for pull in pulls for word in ("--fail", pull)))
+    art.wait_for("AUTO: driving", 3)
+    time.sleep(1.0)
+    os.kill(daemon.pid, signal.SIGINT)
+    assert daemon.wait(20) == 130
+    assert "stopped by Ctrl-C; the vehicle stands" in art.said("run").splitlines()[-1]
+
+    told = art.log(Fault, Event, PortEvent)
+    modes = [(each.t_ns, each.reason) for each in told if isinstance(each, Fault) and each.code == "mode"]
+    # ARMED is too short to be seen each time.
+    ways = [text.split(":")[0].partition(" -> ")[2] for _, text in modes if "-> ARMED" not in text]
+    assert ways == ["AUTO", "STOPPING", "STANDBY"] * 3, "stopped without the gyro and the motor, not without the position"
+    armed_ns = [t_ns for t_ns, text in modes if "-> AUTO" in text]
+    commands, estimates = art.log(ActuatorCommand), art.log(StateEstimate)
+    tracker = PathTracker(load_course(COURSE).repeated(3))
+    off_m = [(each.t_ns, abs(tracker.update(each.x_m, each.y_m, each.yaw_rad).cross_track_m)) for each in estimates]
+    ports = [parse_failure(row.failure).port for row in PULLED]
+    events = {port: [each for each in told if isinstance(each, PortEvent) and each.port == port] for port in ports}
+    # Until the next plug is pulled, or until the vehicle is armed again.
+    for row, port, over_ns in zip(PULLED, ports, (events[ports[1]][2].t_ns, armed_ns[1], armed_ns[2])):
+        states = events[port]
+        # Told once when it goes and once when it comes back, under the same name.
+        assert [each.state for each in states] == [PortState.ERROR, PortState.OPENED, PortState.LOST, PortState.OPENED]
+        lost_ns, back_ns = states[2].t_ns, states[3].t_ns
+        assert states[3].detail.split()[0] == states[1].detail.split()[0]
+        assert back_ns - lost_ns == pytest.approx(1.2e9, abs=0.6e9)
+        within = [each for each in told if lost_ns <= each.t_ns < over_ns]
+        names = {each.code if isinstance(each, Fault) else each.name for each in within if not isinstance(each, PortEvent)}
+        assert names - {"mode", *OF_THE_MACHINE} == set(row.named)
+        hit = next(each for each in commands if each.t_ns >= lost_ns and each.reaction > Reaction.NONE)
+        assert {"capped": Reaction.CAP_SPEED, "controlled stop": Reaction.CONTROLLED_STOP, "brakes": Reaction.BRAKE}[
+            row.vehicle
+        ] is hit.reaction
+        assert hit.t_ns - lost_ns < row.within_s * 1e9
+        assert max(far for t_ns, far in off_m if lost_ns <= t_ns < over_ns) <= row.off_course_m
+
+    # The motor controller comes back disarmed: nothing drives it until somebody does so again.
+    between = [each for each in commands if lost_ns + 100_000_000 < each.t_ns < armed_ns[2] - 200_000_000]
+    assert back_ns < armed_ns[2]
+    assert len(between) > 100
+    assert {each.throttle for each in between} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ('devices.gnss.port=""', "devices.gnss.port: missing"),
+        ("devices.gnss.port=serial:gnss", "devices.gnss.port: 'serial:gnss': the path of a device begins with a slash"),
+    ],
+)
+def test_a_port_that_cannot_be_one_is_refused(setting: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from vehicled.cli import main
+
+    assert main(["run", "--profile", "art", "--set", setting]) == 2
+    assert text in capsys.readouterr().err

@@ -1,0 +1,128 @@
+"""Whatever the estimate and whatever is identified, the predictive controllers' commands are finite and inside the limits."""
+
+import math
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from msgspec.structs import replace
+
+from vehicled.control.mpc import Mpc, MpcParams, WheelHistory
+from vehicled.control.mpc_published import MpcPublished, MpcPublishedParams
+from vehicled.messages import NAN, ControlCommand, ControlLevel, EstimatorStatus, StateEstimate
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import course_from_waypoints
+from vehicled.profile import load_profile
+from vehicled.vehicle import Steering, Vehicle
+
+PROFILE = load_profile("art")
+VEHICLE, LIMITS = PROFILE.vehicle, PROFILE.limits
+REVERSING = replace(VEHICLE, drive=replace(VEHICLE.drive, reverse_share=0.5))
+PARKING = course_from_waypoints(
+    "park", [0.0, 2.0, 4.0, 3.0, 1.0], [0.0, 0.0, 0.5, 0.3, -0.4], speed=[0.8, 0.8, -0.5, -0.5, -0.5], closed=False
+)
+COURSES = {name: load_course(name) for name in ("lot17", "straight_20m", "circle_r2_ccw")} | {"park": PARKING}
+PERIOD_NS = 10_000_000
+
+wild = st.one_of(st.floats(), st.sampled_from([NAN, math.inf, -math.inf, 1e300, -1e300, 1e6, 0.0]))
+coordinate = st.one_of(st.floats(-40, 80), wild)
+small = st.one_of(st.floats(-4, 4), wild)
+poses = st.tuples(coordinate, coordinate, small, small)
+steerings = st.builds(
+    Steering,
+    gain_rad=st.floats(0.01, 1.4),
+    offset_rad=st.floats(-0.5, 0.5),
+    max_wheel_rad=st.floats(0.05, 1.4),
+    rate_radps=st.floats(0.01, 50.0),
+    delay_s=st.floats(0.0, 2.0),
+    dead_zone=st.floats(0.0, 0.8),
+)
+vehicles = st.builds(
+    lambda steering, wheelbase, delay: replace(
+        REVERSING, steering=steering, wheelbase_m=wheelbase, drive=replace(REVERSING.drive, delay_s=delay)
+    ),
+    steerings,
+    st.floats(0.1, 5.0),
+    st.floats(0.0, 2.0),
+)
+ticks = st.tuples(poses, st.one_of(st.just(PERIOD_NS), st.integers(-(10**8), 10**12)), st.integers(-(10**9), 10**12))
+
+
+def build(kind: str, name: str, vehicle: Vehicle = REVERSING) -> Any:
+    if kind == "published":
+        return MpcPublished(MpcPublishedParams(), vehicle, LIMITS, COURSES[name], 0.01)
+    return Mpc(MpcParams(backend=kind), vehicle, LIMITS, COURSES[name], 0.01)  # type: ignore[arg-type]
+
+
+def estimate(pose: tuple[float, float, float, float], t_ns: int) -> StateEstimate:
+    return StateEstimate(t_ns, t_ns, *pose, NAN, (NAN,) * 16, EstimatorStatus.RUNNING)
+
+
+def sound(command: ControlCommand, vehicle: Vehicle) -> None:
+    assert abs(command.wheel_angle_rad) <= vehicle.steering.max_wheel_rad
+    assert -vehicle.drive.reverse_share <= command.throttle <= 1.0
+    assert 0.0 <= command.brake <= 1.0
+    assert command.throttle == 0.0 or command.brake == 0.0
+
+
+@settings(max_examples=80)
+@given(
+    st.sampled_from(["osqp", "daqp", "published"]),
+    st.sampled_from(sorted(COURSES)),
+    st.lists(st.one_of(ticks, vehicles), max_size=12),
+)
+def test_any_estimate_and_any_vehicle_give_a_sound_command(kind: str, name: str, steps: list[Any]) -> None:
+    controller, now_ns, vehicle = build(kind, name), 10**12, REVERSING
+    for step in steps:
+        if isinstance(step, Vehicle):
+            vehicle = step
+            controller.adapt(vehicle)
+            continue
+        pose, pause_ns, age_ns = step
+        now_ns += pause_ns
+        command = controller.step(estimate(pose, now_ns - age_ns), now_ns)
+        sound(command, vehicle)
+        if not all(map(math.isfinite, pose)):
+            assert (command.throttle, command.brake, command.level) == (0.0, 1.0, ControlLevel.STOP)
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(-7, 7), st.floats(0, 3)), min_size=2, max_size=20))
+def test_wheel_and_throttle_are_limited_in_rate(steps: list[tuple[float, float, float, float]]) -> None:
+    controller, wheel, throttle = build("osqp", "lot17"), 0.0, 0.0
+    for k, pose in enumerate(steps):
+        command = controller.step(estimate(pose, k * PERIOD_NS), k * PERIOD_NS)
+        assert abs(command.wheel_angle_rad - wheel) <= VEHICLE.steering.rate_radps * 0.01 + 1e-12
+        assert command.throttle - throttle <= MpcParams().throttle_rate_per_s * 0.01 + 1e-12
+        wheel, throttle = command.wheel_angle_rad, command.throttle
+
+
+@given(steerings, steerings, st.floats(-1.4, 1.4))
+def test_commands_on_their_way_are_read_with_what_is_believed_now(before: Steering, after: Steering, wheel_rad: float) -> None:
+    history = WheelHistory(before, 10**9)
+    history.append(5, wheel_rad)
+    history.steering = after
+    lock = after.max_wheel_rad
+    sent = before.command(wheel_rad)
+    assert history.at(5) == history.latest() == min(max(after.wheel_angle_rad(sent), -lock), lock)
+
+
+@pytest.mark.parametrize("kind", ["osqp", "published"])
+def test_two_runs_are_the_same_to_the_bit(kind: str) -> None:
+    runs = []
+    for _ in range(2):
+        controller = build(kind, "lot17")
+        poses = [(0.01 * k, 0.1 * math.sin(k), 0.01 * (k % 7), 1.0) for k in range(60)]
+        runs.append([controller.step(estimate(pose, k * PERIOD_NS), k * PERIOD_NS) for k, pose in enumerate(poses)])
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("kind", ["osqp", "published"])
+def test_reset_begins_anew(kind: str) -> None:
+    controller = build(kind, "lot17")
+    poses = [(0.01 * k, 0.1, 0.0, 1.0) for k in range(30)]
+    first = [controller.step(estimate(pose, k * PERIOD_NS), k * PERIOD_NS) for k, pose in enumerate(poses)]
+    controller.reset()
+    again = [controller.step(estimate(pose, k * PERIOD_NS), k * PERIOD_NS) for k, pose in enumerate(poses)]
+    assert [c.wheel_angle_rad for c in first] == pytest.approx([c.wheel_angle_rad for c in again], abs=1e-5)
+    assert [c.throttle for c in first] == pytest.approx([c.throttle for c in again], abs=1e-5)

@@ -1,0 +1,190 @@
+"""The identifier finds what a vehicle is, and leaves alone what it cannot see."""
+
+from math import isfinite, nan, sin, tau
+
+import pytest
+
+from tests.identification_bench import BELIEVED, NAN, Drill, Truth, identifier, weave
+from vehicled.messages import ActuatorCommand, EstimatorStatus, Heading, ImuSample, StateEstimate
+
+CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("gain", "delay", "offset"),
+    [(0.15, 0.6, 0.0), (0.225, 0.1, 0.02), (0.225, 0.3, -0.03), (0.225, 0.6, 0.02), (0.335, 0.1, -0.03), (0.6, 0.3, 0.0)],
+)
+def test_steering_converges(gain, delay, offset):
+    drill = Drill(Truth(gain_rad=gain, delay_s=delay, offset_rad=offset), identifier())
+    drill.drive(30.0, weave)
+    found = drill.known
+    assert found.steering_gain_rad == pytest.approx(gain, rel=0.04)
+    assert found.steering_delay_s == pytest.approx(delay, abs=0.03)
+    assert found.steering_offset_rad == pytest.approx(offset, abs=0.008)
+    assert found.steering_dead_zone < 0.01
+
+
+def test_gain_is_known_after_the_first_corners():
+    drill = Drill(Truth(gain_rad=0.18), identifier())
+    drill.drive(4.0, lambda t: 0.0)
+    drill.drive(8.0, lambda t: 0.8 * sin(tau * t / 8.0))
+    assert drill.known.steering_gain_rad == pytest.approx(0.18, rel=0.12)
+
+
+def test_dead_zone_is_found_where_it_is_clear():
+    drill = Drill(Truth(gain_rad=0.3, dead_zone=0.2), identifier())
+    drill.drive(120.0, lambda t: weave(t) * (0.4 + 0.6 * (t % 20.0 > 10.0)))
+    assert drill.known.steering_dead_zone == pytest.approx(0.2, abs=0.06)
+    assert drill.known.steering_gain_rad == pytest.approx(0.3, rel=0.08)
+
+
+def test_nothing_drifts_on_a_straight():
+    drill = Drill(Truth(gain_rad=0.225), identifier())
+    drill.drive(30.0, weave)
+    before = drill.known
+    drill.drive(120.0, lambda t: 0.0)
+    after = drill.known
+    assert after.steering_gain_rad == pytest.approx(before.steering_gain_rad, rel=0.02)
+    assert after.steering_delay_s == pytest.approx(before.steering_delay_s, abs=0.01)
+    assert after.steering_offset_rad == pytest.approx(0.01, abs=0.005)
+
+
+def test_a_straight_tells_nothing_of_gain_and_delay():
+    drill = Drill(Truth(gain_rad=0.225, delay_s=0.6), identifier())
+    drill.drive(60.0, lambda t: 0.0)
+    assert drill.known.steering_gain_rad == pytest.approx(BELIEVED.steering.gain_rad, rel=0.01)
+    assert drill.known.steering_delay_s == pytest.approx(BELIEVED.steering.delay_s, abs=0.01)
+    assert drill.known.steering_gain_sigma_rad > 0.1
+
+
+def test_rest_tells_nothing():
+    drill = Drill(Truth(gain_rad=0.2), identifier())
+    drill.drive(30.0, weave, throttle=lambda t, v: 0.0)
+    assert drill.told == []
+
+
+def test_rest_after_a_drive_changes_nothing():
+    drill = Drill(Truth(gain_rad=0.225), identifier())
+    drill.drive(30.0, weave)
+    drill.drive(5.0, lambda t: 0.0, throttle=lambda t, v: 0.0)
+    before = len(drill.told)
+    drill.drive(30.0, weave, throttle=lambda t, v: 0.0)
+    assert len(drill.told) <= before + 1
+
+
+def test_a_change_of_gain_is_followed():
+    drill = Drill(Truth(gain_rad=0.3), identifier())
+    drill.drive(40.0, weave)
+    assert drill.known.steering_gain_rad == pytest.approx(0.3, rel=0.04)
+    drill.truth.gain_rad = 0.24
+    drill.drive(60.0, weave)
+    assert drill.known.steering_gain_rad == pytest.approx(0.24, rel=0.05)
+
+
+def test_outliers_do_little():
+    drill = Drill(Truth(gain_rad=0.225), identifier())
+    drill.drive(40.0, weave)
+    before = drill.known.steering_gain_rad
+    for _ in range(10):
+        drill.drive(0.1, weave, noise=100.0)
+        drill.drive(2.0, weave)
+    assert drill.known.steering_gain_rad == pytest.approx(before, rel=0.1)
+
+
+def test_speed_response_converges():
+    truth = Truth(authority_mps2=1.6, damping_per_s=0.5, friction_mps2=0.4)
+    drill = Drill(truth, identifier())
+    drill.drive(120.0, weave, throttle=lambda t, v: 0.55 + 0.35 * sin(tau * t / 9.0))
+    found = drill.known
+    # What matters is the acceleration predicted, over the speeds and throttles driven.
+    for throttle, speed in ((0.3, 0.8), (0.6, 1.0), (0.9, 1.5)):
+        wanted = 1.6 * throttle - 0.5 * speed - 0.4
+        got = found.drive_authority_mps2 * throttle - found.drive_damping_per_s * speed - found.drive_friction_mps2
+        assert got == pytest.approx(wanted, abs=0.15)
+
+
+def test_wheel_scale_and_misalignment_converge():
+    drill = Drill(Truth(wheel_scale=0.9, misalignment_rad=0.12), identifier())
+    drill.drive(60.0, lambda t: 0.5 * sin(tau * t / 12.0))
+    assert drill.known.wheel_scale == pytest.approx(0.9, abs=0.01)
+    assert drill.known.heading_misalignment_rad == pytest.approx(0.12, abs=0.015)
+    assert drill.known.wheel_scale_sigma < 0.02
+
+
+def test_steering_is_learnt_from_headings_without_a_gyro():
+    class Deaf:
+        """Passes on everything but the gyro."""
+
+        def __init__(self, inner):
+            self.inner = inner
+            self.command, self.step = inner.command, inner.step
+
+        def observe(self, message):
+            if not isinstance(message, ImuSample):
+                self.inner.observe(message)
+
+    drill = Drill(Truth(gain_rad=0.225, misalignment_rad=0.12), Deaf(identifier()))
+    drill.drive(40.0, weave)
+    assert drill.known.steering_gain_rad == pytest.approx(0.225, rel=0.06)
+    assert drill.known.steering_delay_s == pytest.approx(0.3, abs=0.05)
+
+
+def test_the_believed_yaw_rate_is_not_believed():
+    """Without gyro and heading the estimate's yaw rate comes from the believed steering; learning from it would confirm anything."""
+    identified = identifier()
+    for k in range(1000):
+        now = 1_000_000_000 + 20_000_000 * k
+        wheel = 0.3 * sin(0.02 * k)
+        identified.command(ActuatorCommand(now, now, 0.5, 0.0, wheel / 0.335, wheel))
+        estimate = StateEstimate(now, now, 0.02 * k, 0.0, 0.0, 1.0, wheel, CALM, EstimatorStatus.RUNNING)
+        found = identified.step(estimate, now)
+        assert found is None or not isfinite(found.steering_gain_sigma_rad)
+
+
+def test_tells_at_most_twice_a_second_and_only_news():
+    drill = Drill(Truth(gain_rad=0.2), identifier())
+    drill.drive(60.0, weave)
+    times = [found.t_ns for found in drill.told]
+    assert all(b - a >= 500_000_000 for a, b in zip(times, times[1:]))
+    told = len(drill.told)
+    drill.drive(30.0, lambda t: 0.0)
+    assert len(drill.told) - told < 40
+
+
+def test_starts_warm():
+    drill = Drill(Truth(), identifier())
+    drill.drive(2.0, weave)
+    first = drill.told[0]
+    assert first.steering_gain_rad == pytest.approx(BELIEVED.steering.gain_rad, rel=0.25)
+    assert first.steering_delay_s == pytest.approx(BELIEVED.steering.delay_s, abs=0.05)
+    assert first.heading_misalignment_rad == 0.0
+    assert not isfinite(first.wheel_scale_sigma)
+
+
+def test_a_right_profile_is_left_alone():
+    drill = Drill(Truth(authority_mps2=2.536, damping_per_s=0.658, friction_mps2=0.563), identifier())
+    drill.drive(60.0, weave)
+    vehicle = BELIEVED.identified(drill.known)
+    for command in (-0.8, -0.3, 0.3, 0.8):
+        believed = BELIEVED.steering.wheel_angle_rad(command)
+        assert vehicle.steering.wheel_angle_rad(command) == pytest.approx(believed, abs=0.012)
+    assert vehicle.drive.steady_throttle(1.2) == pytest.approx(BELIEVED.drive.steady_throttle(1.2), abs=0.05)
+
+
+def test_switched_off_is_not_identified():
+    drill = Drill(Truth(gain_rad=0.2), identifier(steering=False, drive=False))
+    drill.drive(30.0, weave)
+    assert not isfinite(drill.known.steering_gain_sigma_rad)
+    assert not isfinite(drill.known.drive_authority_sigma_mps2)
+    assert BELIEVED.identified(drill.known) == BELIEVED
+
+
+def test_stamps_from_the_future_do_not_lock_out_the_rest():
+    drill = Drill(Truth(gain_rad=0.225), identifier())
+    drill.drive(2.0, weave)
+    far = 10**15
+    drill.identifier.observe(ImuSample(far, far, (nan, nan, nan), (0.0, 0.0, 0.1)))
+    drill.identifier.observe(Heading(far, far, 0.0, NAN))
+    drill.identifier.command(ActuatorCommand(far, far, 0.5, 0.0, 0.5, 0.1))
+    drill.drive(40.0, weave)
+    assert drill.known.steering_gain_rad == pytest.approx(0.225, rel=0.05)

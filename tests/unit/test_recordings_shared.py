@@ -1,0 +1,101 @@
+"""The recordings that others made: that they load, that raw and published errors are those that are known, and that least squares
+give the published steering. What estimators make of them is measured by the benchmark."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vehicled.recordings import art, least_squares, runner, scores
+from vehicled.recordings.recording import Recording
+
+
+def folder(shared_data: Path, name: str) -> Path:
+    found = shared_data / name
+    if not found.is_dir():
+        pytest.skip(f"needs the recordings in {found}")
+    return found
+
+
+def mean_off(recording: Recording, x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.nanmean(np.hypot(x - recording.truth.x_m, y - recording.truth.y_m)))
+
+
+def test_raw_and_published_errors_indoors_are_those_that_are_known(shared_data: Path) -> None:
+    recordings = art.load(folder(shared_data, "mocap_ekf_mpc_2023"))
+    assert {recording.kind for recording in recordings} == {"mocap"}
+    raw = [mean_off(r, r.raw_x_m, r.raw_y_m) for r in recordings]
+    published = [
+        mean_off(r, r.published_x_m, r.published_y_m)
+        for r in recordings
+        if r.published_x_m is not None and r.published_y_m is not None
+    ]
+    if len(recordings) == 12:
+        assert np.mean(raw) == pytest.approx(0.279, abs=0.001)
+        assert np.mean(published) == pytest.approx(0.471, abs=0.001)
+    for recording in recordings:
+        heading = scores.measured_yaw(recording)
+        assert heading is not None
+        assert np.nanmedian(recording.truth.yaw_rad - heading) == pytest.approx(0.12, abs=0.02)
+
+
+def test_laps_outdoors(shared_data: Path) -> None:
+    recordings = art.load(folder(shared_data, "lot17_rtk_gps_2023") / "single_speed")
+    kinds = Counter(recording.kind for recording in recordings)
+    assert kinds["rtk"] == kinds["plain"] == kinds["plain_start"] > 0
+    for recording in recordings:
+        truth = recording.truth
+        assert np.isfinite(truth.x_m).mean() > 0.85
+        assert np.isfinite(truth.speed_mps).mean() > 0.9
+        assert 0.5 < np.nanmedian(truth.speed_mps) < 2.5
+        if recording.kind == "plain":
+            assert 1.0 < mean_off(recording, recording.raw_x_m, recording.raw_y_m) < 8.0
+            assert recording.published_speed_mps is not None
+            published = recording.published_speed_mps - truth.speed_mps
+            assert 0.3 < np.sqrt(np.nanmean(published**2)) < 1.0
+
+
+def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
+    root = folder(shared_data, "path_following_2024")
+    files = [*sorted(root.glob("real/*/*_2.csv")), *sorted(root.glob("sim/*_path/*.csv"))]
+    assert files
+    for file in files:
+        (recording,) = art.load(file)
+        assert recording.kind == ("path_sim" if "sim" in file.parts else "path"), file
+
+
+def test_least_squares_reproduce_the_published_steering(shared_data: Path) -> None:
+    table = folder(shared_data, "published_tables") / "art_identified_steering.csv"
+    rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
+    # One path of the real drives: the others differ in nothing but length.
+    wanted = {
+        row[0]: row
+        for row in rows
+        if row[0].startswith(("path_following_2024/real/rd_path/", "path_following_2024/real/syn_path/"))
+    }
+    assert len(wanted) > 10
+    late = []
+    for name, (_, gain, offset, delay, _) in wanted.items():
+        if not (shared_data / name).is_file():
+            continue
+        (recording,) = art.load(shared_data / name)
+        fit = least_squares.steering(recording)
+        assert fit is not None
+        assert fit.gain_rad == pytest.approx(float(gain), rel=0.02)
+        assert fit.offset_rad == pytest.approx(float(offset), abs=0.002)
+        late.append(abs(fit.delay_s - float(delay)))
+    assert max(late) < 0.051, "one step of the delays that are tried"
+
+
+@pytest.mark.parametrize("name", ["art_steering_ramp_2023/steer_p06", "art_acceleration_2022/ramp", "art_circle_2023"])
+def test_an_estimator_runs_over_the_others(shared_data: Path, name: str) -> None:
+    recordings = art.load(folder(shared_data, name))
+    assert recordings
+    for recording in recordings:
+        track = runner.run(recording, runner.make_estimator("ekf4", (), recording), ahead_of=scores.ahead_of(recording))
+        found = scores.score(recording, track, "ekf4")
+        if recording.kind in ("ramp", "acceleration"):
+            assert found.known > 0.9
+            assert found.estimate.position_m is not None
+            assert found.estimate.position_m.mean < 0.05

@@ -1,0 +1,58 @@
+"""``vehicled bench recorded``."""
+
+import sys
+from argparse import Namespace
+
+import msgspec
+
+from vehicled.cli.show import Progress, print_table
+from vehicled.profile import load_profile
+from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.report import overall, sheets
+from vehicled.recordings.scores import Score
+from vehicled.registry import resolve
+
+
+def recorded(arguments: Namespace) -> int:
+    """Run an estimator over recordings and print how well it did."""
+    identifier = default_identifier() if arguments.identifier is None else arguments.identifier
+    task = Task(
+        estimator=arguments.estimator,
+        identifier=None if identifier == "none" else identifier,
+        overrides=tuple(arguments.set),
+        kinds=tuple(arguments.kind),
+        only=arguments.only,
+        period_ns=round(1e9 / arguments.rate) if arguments.rate else 0,
+        outage_s=arguments.outage,
+    )
+    # Names are looked up before minutes of work, not after.
+    resolve("estimator", task.estimator)
+    if task.identifier is not None:
+        resolve("identifier", task.identifier)
+    found = chosen(arguments.folder, task, load_profile(arguments.profile).vehicle)
+    progress = Progress()
+    scores: list[Score] = []
+    last = None
+    try:
+        for recording, track, score in run_all(found, task, lambda text: progress.show(text) if progress.due() else None):
+            scores.append(score)
+            last = recording, track, score
+    finally:
+        progress.close()
+    if last is None:
+        raise RecordingError(f"{arguments.folder}: no recording of kind {', '.join(task.kinds)} in {len(found)} files")
+    if arguments.plot:
+        from vehicled.recordings.plots import plot_overview, plot_track
+
+        if len(scores) == 1:
+            plot_track(*last, arguments.plot)
+        else:
+            plot_overview(scores, arguments.plot)
+    if arguments.json:
+        print(msgspec.json.encode({"recordings": scores, "overall": overall(scores)}).decode())
+        return 0
+    for sheet in sheets(scores):
+        print_table(sheet.title, sheet.columns, sheet.rows)
+    print(f"{len(scores)} recordings in {progress.elapsed_s:.0f} s", file=sys.stderr)
+    return 0

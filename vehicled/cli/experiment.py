@@ -1,0 +1,52 @@
+"""``vehicled experiment NAME``. Each experiment brings its own options, which are read when it is asked for."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib import import_module
+
+from vehicled.cli.show import Progress, print_table
+from vehicled.experiments.common import EXPERIMENTS, names
+
+
+class TerminalConsole:
+    """Shows an experiment on the terminal: progress on standard error, results on standard output."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def progress(self, text: str) -> None:
+        """A line that the next one replaces."""
+        if self._progress.due():
+            self._progress.show(text)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table on standard output."""
+        self._progress.close()
+        print_table(title, columns, rows)
+
+    def text(self, text: str) -> None:
+        """A line on standard output."""
+        self._progress.close()
+        print(text)
+
+    def close(self) -> None:
+        """Clear the line of progress."""
+        self._progress.close()
+
+
+def run(arguments: Namespace) -> int:
+    """Run the experiment whose name and options stand in ``arguments.rest``. An unknown name ends with the list of those known."""
+    parser = ArgumentParser(prog="vehicled experiment", description="Repeat a published experiment and show both results.")
+    commands = parser.add_subparsers(dest="name", metavar="EXPERIMENT", required=True)
+    modules = {}
+    for name in names():
+        module, about = EXPERIMENTS[name]
+        modules[name] = import_module(module)
+        modules[name].add_arguments(commands.add_parser(name, help=about, description=modules[name].__doc__))
+    parsed = parser.parse_args(arguments.rest)
+    console = TerminalConsole()
+    try:
+        status: int = modules[parsed.name].run(parsed, console)
+    finally:
+        console.close()
+    return status

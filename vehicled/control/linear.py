@@ -1,0 +1,112 @@
+"""The linear law of the path-following study of 2024, "pid" in its logs: both commands are linear in the error state.
+
+    throttle = .37013526 e1 + .00507144 e2 + .15476554 e3 + 1.0235402 e4
+    steering = .02176878 e1 + .72672704 e2 + .78409284 e3 - .0105355 e4
+
+e = (ahead, left, heading, speed), reference minus vehicle in the frame of the vehicle; the reference is the point of the course
+nearest to the point 1.0 m ahead. Zhang et al. 2024, "A study on the transferability and effectiveness of path following control
+policies synthesized in simulation"; the coefficients reproduce every command logged there. e1 is about 1 m on the course, so
+that its coefficient is the throttle of 1 m/s on their vehicle: the law holds its speed on another one as well as that agrees.
+
+Mended: the reference is found near the progress and not in the whole course; the line goes on straight beyond its end, where theirs
+lets the throttle go a metre before it; the speed wanted is that of the profile, which comes to rest at the end; and driving
+backward is the same law in the frame of the motion. Everything else is as published: no prediction, no integral, no brake but at
+the end, and unless ``trim`` is set no knowledge of wheels that stand askew when told straight.
+"""
+
+from math import cos, pi, sin
+from typing import ClassVar, NamedTuple
+
+from msgspec import Struct, field
+
+from vehicled.control.errors import ErrorState, error_state
+from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.speed import SpeedParams
+from vehicled.messages import ControlCommand, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.vehicle import Limits, Positive, Vehicle
+
+Row = tuple[float, float, float, float]
+
+
+class LinearParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The published law, unless said otherwise."""
+
+    throttle: Row = (0.37013526, 0.00507144, 0.15476554, 1.0235402)
+    """Share of full drive per m ahead, m to the left, rad and m/s."""
+    steering: Row = (0.02176878, 0.72672704, 0.78409284, -0.0105355)
+    """Share of full steering, left positive, per the same."""
+    trim: bool = False
+    """Take off the believed offset of the steering, which otherwise shows as a constant distance beside the course."""
+    look_ahead_m: Positive = 1.0
+    speed: SpeedParams = field(default_factory=SpeedParams)
+    """Of the profile; the law itself has its own gain for the speed."""
+
+
+class Commands(NamedTuple):
+    """Shares of full drive and of full steering, not yet cut to their ranges."""
+
+    throttle: float
+    steering: float
+
+
+def law(params: LinearParams, errors: ErrorState) -> Commands:
+    """K e."""
+    return Commands(
+        sum(k * e for k, e in zip(params.throttle, errors, strict=True)),
+        sum(k * e for k, e in zip(params.steering, errors, strict=True)),
+    )
+
+
+class Linear:
+    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+
+    Params: ClassVar[type[LinearParams]] = LinearParams
+
+    def __init__(self, params: LinearParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+        self._params = params
+        self._open = not course.closed
+        self._helm = Helm(params.speed, vehicle, limits, course, period_s, predict=False)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """It commands in shares of full steering, so all that changes is the angle that these are believed to lead to."""
+        self._helm.adapt(vehicle)
+
+    def reset(self) -> None:
+        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end of the course has been reached."""
+        return self._helm.finished
+
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
+        return self._helm.step(estimate, now_ns, self._steer)
+
+    def _steer(self, scene: Scene) -> Wish:
+        p, helm, here, pose = self._params, self._helm, scene.here, scene.ahead
+        turned = 0.0 if here.direction > 0 else pi
+        yaw = pose.yaw_rad + turned
+        near_x, near_y = pose.x_m + p.look_ahead_m * cos(yaw), pose.y_m + p.look_ahead_m * sin(yaw)
+        reference = helm.tracker.point_at(self._reference_m(near_x, near_y))
+        wanted_mps = abs(helm.target(here.s_m).speed_mps)
+        speed_mps = here.direction * pose.speed_mps
+        errors = error_state(
+            pose.x_m, pose.y_m, yaw, speed_mps, reference.x_m, reference.y_m, reference.yaw_rad + turned, wanted_mps
+        )
+        throttle, steering = law(p, errors)
+        # The gate asks for the command that leads to this angle, which is this command.
+        wheel = helm.vehicle.steering.wheel_angle_rad(here.direction * min(max(steering, -1.0), 1.0))
+        return Wish(wheel - (helm.vehicle.steering.offset_rad if p.trim else 0.0), throttle=throttle)
+
+    def _reference_m(self, x_m: float, y_m: float) -> float:
+        """Arc length of the point of the present leg, or of its straight continuation, that is nearest to a place."""
+        tracker = self._helm.tracker
+        s_m, end_m = tracker.locate(x_m, y_m, 0.0).s_m, tracker.leg_end_m
+        if self._open and s_m >= end_m:
+            end = tracker.point_at(end_m)
+            along_m = (x_m - end.x_m) * cos(end.yaw_rad) + (y_m - end.y_m) * sin(end.yaw_rad)
+            s_m = end_m + max(tracker.direction * along_m, 0.0)
+        return s_m

@@ -1,0 +1,220 @@
+"""One step of the steering optimisation: roll out, linearise, solve, extract.
+
+Real-time iteration (Diehl et al. 2005): one linearisation and one quadratic program per tick, about the last plan shifted by the time
+since. The nominal motion is rolled out with the nonlinear single track from the state in which the command will begin to act, so it
+needs no affine corrections, and each of its poses is judged against its own foot on the path: the published error-state controller
+measured one error at one point ahead and let it evolve, without the turn of the path (theta_r' dt) and without the way made good
+(A14 = dt). Arrays are allocated once; a step is some fifty numpy calls on twenty numbers each.
+"""
+
+from math import isfinite, remainder, tan, tau
+from typing import NamedTuple
+
+import numpy as np
+
+from vehicled.control.mpc_path import Leg, Rows
+from vehicled.control.qp import WHEEL, Array, Complex, HorizonQp
+from vehicled.control.qp_solver import Solver
+from vehicled.messages import ControlReason
+
+
+class Start(NamedTuple):
+    """State in which the command will begin to act; speed signed."""
+
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+    wheel_rad: float
+
+
+class Envelope(NamedTuple):
+    """What the plan must keep to."""
+
+    wheelbase_m: float
+    lowest_wheel_rad: float
+    highest_wheel_rad: float
+    rate_radps: float
+    lateral_mps2: float
+    acceleration_mps2: float
+    """Of the speed towards the profile."""
+    deceleration_mps2: float
+    corridor_m: float
+
+    @property
+    def widest_tangent(self) -> float:
+        """Tangent of the largest wheel angle to either side."""
+        return tan(max(self.highest_wheel_rad, -self.lowest_wheel_rad))
+
+
+class Found(NamedTuple):
+    """Wheel angles (N + 1,) at the ends of the stages, the first one the start's; None when there is a reason."""
+
+    wheel_rad: Array | None
+    reason: ControlReason
+    iterations: int
+
+
+MIN_SPEED_MPS = 0.1
+"""A nominal motion goes on at least this fast: at rest there is nothing to steer, and the plan is wanted for when it moves again."""
+
+
+class SteeringPlanner:
+    """Keeps the last plan. ``stages`` N of ``dt_s``."""
+
+    def __init__(self, program: HorizonQp, solver: Solver, dt_s: float) -> None:
+        self._program, self._solver, self._dt_s = program, solver, dt_s
+        n = program.stages
+        # The plan has one angle more than the horizon, so that shifting it by a share of a stage is one interpolation.
+        self._plan = np.zeros(n + 2)
+        self._has_plan = False
+        self._wheel = np.zeros(n + 1)
+        self._middle = np.zeros(n)
+        self._yaw = np.zeros(n + 1)
+        self._place: Complex = np.zeros(n + 1, dtype=np.complex128)
+        self._place_xy = self._place.view(np.float64).reshape(n + 1, 2)
+        self._feet: Rows = np.zeros(n, dtype=np.intp)
+        self._leg: Leg | None = None
+        self._stages = np.arange(1.0, n + 1)
+        self._faster = np.zeros(n)
+        self._slower = np.zeros(n)
+        self._speed = np.zeros(n)
+        self._limits: Envelope | None = None
+        self._bent = False
+        """The wheel limits are not the same all over the horizon."""
+
+    def forget(self) -> None:
+        """Begin anew: no plan, a cold solver."""
+        self._has_plan = False
+        self._leg = None
+        self._solver.forget()
+
+    def step(self, leg: Leg, foot_m: float, start: Start, limits: Envelope, shift_s: float) -> Found:
+        """Plan from ``start``, whose foot lies at arc length ``foot_m``. ``shift_s`` has passed since the last plan."""
+        if limits is not self._limits:
+            self._adapt(limits)
+        turned = self._linearise(leg, foot_m, start, limits, shift_s)
+        # Both are running sums over the whole motion: what is not finite anywhere is not finite at their end.
+        end = self._place_xy[-1]
+        if not isfinite(end[0] + end[1] + self._yaw[-1]):
+            self._has_plan = False
+            return Found(None, ControlReason.NOT_FINITE, 0)
+        self._bound(start, limits)
+        self._program.fill(turned)
+        x, reason, iterations = self._solver.solve()
+        wheel = self._plan
+        # Without a solution the nominal motion is what the next step goes on from, as is the solver from where it stopped.
+        wheel[:-1] = self._wheel
+        if x is not None:
+            wheel[1:-1] += x[WHEEL]
+        wheel[-1] = wheel[-2]
+        self._has_plan = True
+        return Found(None if x is None else wheel[:-1], reason, iterations)
+
+    def _adapt(self, limits: Envelope) -> None:
+        self._limits = limits
+        self._bent = False
+        lowest, highest, turn_rad = self._program.lowest, self._program.highest, limits.rate_radps * self._dt_s
+        lowest[0], highest[0] = -turn_rad, turn_rad
+        lowest[1], highest[1] = limits.lowest_wheel_rad, limits.highest_wheel_rad
+        lowest[2], highest[2] = -limits.corridor_m, limits.corridor_m
+        np.multiply(self._stages, limits.acceleration_mps2 * self._dt_s, out=self._faster)
+        np.multiply(self._stages, -limits.deceleration_mps2 * self._dt_s, out=self._slower)
+        if self._has_plan:
+            np.clip(self._plan, limits.lowest_wheel_rad, limits.highest_wheel_rad, out=self._plan)
+
+    def _linearise(self, leg: Leg, foot_m: float, start: Start, limits: Envelope, shift_s: float) -> Complex:
+        """Write the motion into the program; exp(i D_k) of the path is returned."""
+        wheel, middle, motion = self._wheel, self._middle, self._program.motion
+        row = leg.row(foot_m)
+        self._shift(start, shift_s)
+        after, before = wheel[1:], wheel[:-1]
+        np.subtract(after, before, out=motion.turn_rad)
+        motion.wheel_rad[:] = after
+        np.add(after, before, out=middle)
+        middle *= 0.5
+        way = self._way(leg, row, start.speed_mps)
+
+        # Roll-out: midpoint rule.
+        tangent = np.tan(middle)
+        step = way / limits.wheelbase_m
+        yaw = self._yaw
+        near_rad = leg.yaw_list[row]
+        yaw[0] = near_rad + remainder(start.yaw_rad - near_rad, tau)
+        after = yaw[1:]
+        np.multiply(step, tangent, out=after)
+        np.add.accumulate(yaw, out=yaw)
+        np.add(after, yaw[:-1], out=middle)
+        moves = np.exp(0.5j * middle)
+        moves *= way
+        place = self._place
+        place[0] = complex(start.x_m, start.y_m) - leg.origin
+        ahead = place[1:]
+        ahead[:] = moves
+        np.add.accumulate(place, out=place)
+
+        # Feet: nearest sample, then along its tangent and arc.
+        feet = self._feet = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(way))))
+        back = leg.back_tangent.take(feet)
+        off = ahead - leg.place.take(feet)
+        off *= back
+        bend = leg.curvature_per_m.take(feet)
+        along = off.real
+        bend *= along
+        np.subtract(after, leg.yaw_rad.take(feet), out=motion.yaw_rad)
+        np.subtract(motion.yaw_rad, bend, out=motion.yaw_rad)
+        bend *= along
+        bend *= 0.5
+        np.subtract(off.imag, bend, out=motion.left_m)
+
+        # Half of the derivatives, because they belong to the mean over the stage.
+        moves *= back
+        np.multiply(moves.imag, -0.5, out=motion.along_per_yaw)
+        np.multiply(moves.real, 0.5, out=motion.left_per_yaw)
+        tangent *= tangent
+        tangent += 1.0
+        tangent *= 0.5
+        np.multiply(step, tangent, out=motion.yaw_per_wheel)
+        turned = back[1:].conj()
+        turned *= back[:-1]
+        return turned
+
+    def _shift(self, start: Start, shift_s: float) -> None:
+        """Nominal wheel angles: the last plan, moved on by the time since, from the angle the wheel will have."""
+        wheel, plan = self._wheel, self._plan
+        if not self._has_plan:
+            wheel.fill(start.wheel_rad)
+            return
+        share = min(shift_s / self._dt_s, 1.0)
+        np.subtract(plan[1:], plan[:-1], out=wheel)
+        wheel *= share
+        wheel += plan[:-1]
+        wheel[0] = start.wheel_rad
+
+    def _way(self, leg: Leg, row: int, speed_mps: float) -> Array:
+        """Signed way of each stage: from the present speed to that of the profile where the motion was going to be."""
+        if leg is not self._leg:
+            self._leg = leg
+            self._feet.fill(row)
+        speed = self._speed = leg.speed_mps.take(self._feet)
+        present = leg.direction * speed_mps
+        np.minimum(speed, self._faster + present, out=speed)
+        np.maximum(speed, self._slower + present, out=speed)
+        np.maximum(speed, MIN_SPEED_MPS, out=speed)
+        return speed * (leg.direction * self._dt_s)
+
+    def _bound(self, start: Start, limits: Envelope) -> None:
+        """Wheel limits over the horizon. An angle beyond them already is led back as fast as the wheel turns, so they can be kept."""
+        lowest, highest = self._program.lowest[1], self._program.highest[1]
+        fastest = float(np.maximum.reduce(self._speed))
+        grips = fastest * fastest * limits.widest_tangent <= limits.lateral_mps2 * limits.wheelbase_m
+        if grips and limits.lowest_wheel_rad <= start.wheel_rad <= limits.highest_wheel_rad:
+            if self._bent:
+                lowest[:], highest[:] = limits.lowest_wheel_rad, limits.highest_wheel_rad
+                self._bent = False
+            return
+        self._bent = True
+        grip = np.arctan(limits.lateral_mps2 * limits.wheelbase_m / (self._speed * self._speed))
+        way_back = limits.rate_radps * self._dt_s * self._stages
+        np.minimum(np.maximum(-grip, limits.lowest_wheel_rad), start.wheel_rad + way_back, out=lowest)
+        np.maximum(np.minimum(grip, limits.highest_wheel_rad), start.wheel_rad - way_back, out=highest)

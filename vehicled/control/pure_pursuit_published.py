@@ -1,0 +1,94 @@
+"""Pure pursuit of the low-rate study on the HMMWV (Michigan Tech 2022) as it was published, to be compared with.
+
+The look-ahead is counted in samples of a recorded trace: from k = 10 on it is lengthened while the bearing of its point stays
+below 2 degrees, to at most 200. The command is the mean of the bearings of K = 10 points from there on, 45 degrees for full lock.
+Speed is held by PID, P 6.0, I 0.25, D 0, without feed-forward.
+
+Its faults are kept, except where the study leaves them open: the mean of bearings is no pursuit curvature, and what is counted in
+samples changes with the rate. Their trace has 400 Hz; ``sample_hz = 0`` counts at the control rate instead, which is what errors
+that grow with one over the rate point to. A course has no samples in time, so the spacing is the target speed over the rate. There
+is no prediction, and no reverse: a part that is to be driven backward is pursued in the frame of the motion.
+"""
+
+from math import atan2, cos, pi, radians, sin
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct, field
+
+from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.preview import Preview
+from vehicled.control.speed import SpeedParams
+from vehicled.messages import ControlCommand, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.paths.tracking import PathTracker
+from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
+
+Samples = Annotated[int, Meta(ge=1, le=2000)]
+
+
+class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The published numbers."""
+
+    sample_hz: NonNegative = 400.0
+    """Of the trace; 0 for the rate of the control."""
+    first_samples: Samples = 10
+    most_samples: Samples = 200
+    mean_of: Samples = 10
+    turn_threshold_rad: NonNegative = radians(2.0)
+    full_lock_rad: Positive = radians(45.0)
+    """Mean bearing that commands full steering."""
+    speed: SpeedParams = field(default_factory=lambda: SpeedParams(feed_forward=False))
+
+
+def mean_bearing(
+    params: PurePursuitPublishedParams, tracker: PathTracker, pose: Preview, start_m: float, spacing_m: float
+) -> tuple[float, int]:
+    """Mean bearing (rad) of the points that are pursued, and the look-ahead in samples. ``pose`` faces the way it moves."""
+
+    def bearing(sample: int) -> float:
+        place = tracker.point_at(start_m + sample * spacing_m)
+        dx, dy = place.x_m - pose.x_m, place.y_m - pose.y_m
+        c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
+        return atan2(c * dy - s * dx, c * dx + s * dy)
+
+    samples = params.first_samples
+    while samples < params.most_samples and abs(bearing(samples)) < params.turn_threshold_rad:
+        samples += 1
+    return sum(bearing(samples + k) for k in range(params.mean_of)) / params.mean_of, samples
+
+
+class PurePursuitPublished:
+    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+
+    Params: ClassVar[type[PurePursuitPublishedParams]] = PurePursuitPublishedParams
+
+    def __init__(
+        self, params: PurePursuitPublishedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
+    ) -> None:
+        self._params = params
+        self._sample_s = 1.0 / params.sample_hz if params.sample_hz else period_s
+        self._helm = Helm(params.speed, vehicle, limits, course, period_s, predict=False)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """It commands in shares of full steering, so all that changes is the angle that these are believed to lead to."""
+        self._helm.adapt(vehicle)
+
+    def reset(self) -> None:
+        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end of the course has been reached."""
+        return self._helm.finished
+
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
+        return self._helm.step(estimate, now_ns, self._steer)
+
+    def _steer(self, scene: Scene) -> Wish:
+        here, helm = scene.here, self._helm
+        pose = scene.ahead if here.direction > 0 else scene.ahead._replace(yaw_rad=scene.ahead.yaw_rad + pi)
+        bearing, _ = mean_bearing(self._params, helm.tracker, pose, here.s_m, abs(here.speed_mps) * self._sample_s)
+        steering = min(max(here.direction * bearing / self._params.full_lock_rad, -1.0), 1.0)
+        return Wish(helm.vehicle.steering.wheel_angle_rad(steering))

@@ -1,0 +1,90 @@
+"""Regulated pure pursuit: the pursuit of one point, slower in bends and near the end.
+
+Macenski, Singh, Martin and Gines 2023, "Regulated pure pursuit for robot path tracking", as in Nav2: the look-ahead grows with the
+speed; the speed is cut in proportion where the arc to the point is tighter than ``min_radius_m``, and in proportion to the way
+left when the end is near. Their proximity to obstacles needs a cost map, which is not ours to have here; what limits the speed
+ahead comes in by the profile. Beyond theirs: the pose is the one at which the command will act, cusps count as ends, and backward
+it is the same pursuit in the frame of the motion.
+"""
+
+from math import atan, pi
+from typing import ClassVar
+
+from msgspec import Struct, field
+
+from vehicled.control.corners import arc_to
+from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.speed import SpeedParams
+from vehicled.messages import ControlCommand, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
+
+
+class RegulatedPurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Tuning. Values are Nav2's, but for the look-ahead bounds in metres: its robots turn on the spot, a vehicle with a wheelbase
+    of half a metre and a wheel that takes a second from stop to stop swings at 0.3 m."""
+
+    look_ahead_s: Positive = 1.5
+    look_ahead_min_m: Positive = 0.6
+    look_ahead_max_m: Positive = 20.0
+    min_radius_m: NonNegative = 0.9
+    """Arcs tighter than this are driven slower, in proportion; 0 drives them at full speed."""
+    approach_m: NonNegative = 0.6
+    """The speed falls in proportion over this way before the end and before a cusp."""
+    approach_min_mps: Positive = 0.05
+    regulated_min_mps: Positive = 0.25
+    """Bends do not cut the speed below this."""
+    speed: SpeedParams = field(default_factory=SpeedParams)
+
+
+def regulated_mps(params: RegulatedPurePursuitParams, target_mps: float, curvature_per_m: float, left_m: float) -> float:
+    """Speed for a target (not negative) on an arc, ``left_m`` before the end. Their equations 3 and 5, the lesser of both."""
+    p = params
+    by_bend = target_mps
+    if p.min_radius_m * abs(curvature_per_m) > 1.0:
+        by_bend = max(target_mps / (p.min_radius_m * abs(curvature_per_m)), min(p.regulated_min_mps, target_mps))
+    by_end = target_mps
+    if left_m < p.approach_m:
+        by_end = max(target_mps * max(left_m, 0.0) / p.approach_m, min(p.approach_min_mps, target_mps))
+    return min(by_bend, by_end)
+
+
+class RegulatedPurePursuit:
+    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+
+    Params: ClassVar[type[RegulatedPurePursuitParams]] = RegulatedPurePursuitParams
+
+    def __init__(
+        self, params: RegulatedPurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
+    ) -> None:
+        self._params = params
+        self._helm = Helm(params.speed, vehicle, limits, course, period_s)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.adapt(vehicle)
+
+    def reset(self) -> None:
+        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end of the course has been reached."""
+        return self._helm.finished
+
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
+        return self._helm.step(estimate, now_ns, self._steer)
+
+    def _steer(self, scene: Scene) -> Wish:
+        p, helm, ahead = self._params, self._helm, scene.ahead
+        tracker = helm.tracker
+        foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        reach_m = min(max(p.look_ahead_s * abs(ahead.speed_mps), p.look_ahead_min_m), p.look_ahead_max_m)
+        point = tracker.point_at(foot.s_m + reach_m)
+        sign, turned = (1.0, 0.0) if foot.direction > 0 else (-1.0, pi)
+        curvature, _ = arc_to(ahead._replace(yaw_rad=ahead.yaw_rad + turned), point.x_m, point.y_m)
+        target_mps = abs(helm.target(foot.s_m).speed_mps)
+        cap_mps = regulated_mps(p, target_mps, curvature, tracker.leg_end_m - foot.s_m)
+        return Wish(atan(helm.vehicle.wheelbase_m * sign * curvature), cap_mps)

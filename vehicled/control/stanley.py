@@ -1,0 +1,115 @@
+"""Stanley's law: the front axle is steered along its line, by heading error and cross-track error.
+
+Hoffmann, Tomlin, Montemerlo and Thrun 2007, "Autonomous automobile trajectory tracking for off-road driving":
+
+    wheel = psi + atan(k e / (k_soft + v)) + k_d (r_path - r)
+
+with psi the path's direction minus the vehicle's and e the cross-track error of the front axle, r the yaw rate. Mended for a course
+that is meant for the rear axle: the front axle follows the line that it draws while the rear axle is on the course, one wheelbase
+ahead and turned by atan(wheelbase curvature), so that bends are not cut (``line = "course"`` gives the original, whose rear
+axle does). The delay of the steering is answered by the pose at which the command will act, not by their k_steer. Added is the
+turn into corners that are tighter than the vehicle can turn, see :mod:`vehicled.control.corners`.
+
+Backward the rear axle leads and the wheel acts behind it, so the front-axle law is of no use: cross-track and heading error obey
+e'' = -(v / l)^2 c e - (v / l) e' over the way, with wheel = -(psi + atan(c e / l)) in the sense of the motion; c = 1 / (4 zeta^2).
+"""
+
+from math import atan, cos, sin, tan
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct, field
+
+from vehicled.control.corners import Corners, turn_in
+from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.preview import Preview
+from vehicled.control.speed import SpeedParams
+from vehicled.messages import ControlCommand, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.paths.tracking import PathPoint
+from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
+
+
+class StanleyParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Tuning."""
+
+    gain_per_s: Positive = 1.0
+    """k: a small error decays at this rate. Times the part of the delay that is not known well below 0.5."""
+    softening_mps: Positive = 0.5
+    """k_soft, against noise of the position at low speed."""
+    yaw_damping_s: NonNegative = 0.05
+    """k_d, rad per rad/s. The yaw rate is that of the predicted wheel."""
+    line: Literal["axle", "course"] = "axle"
+    """What the front axle follows: its own line, or the course itself as published."""
+    reverse_damping: Annotated[float, Meta(ge=0.5, le=3.0)] = 1.0
+    """zeta of the law backward."""
+    turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
+    """Share of the tightest curvature at which the turn into a corner tighter than that begins; larger is later and wider."""
+    speed: SpeedParams = field(default_factory=SpeedParams)
+
+
+def front_axle_error(x_m: float, y_m: float, yaw_rad: float, foot: PathPoint, wheelbase_m: float, turned_rad: float) -> float:
+    """Offset (m, left positive) of the front axle of a pose from that of a vehicle on the ``foot`` whose wheel is ``turned_rad``,
+    across the direction of its wheel."""
+    dx = x_m + wheelbase_m * cos(yaw_rad) - foot.x_m - wheelbase_m * cos(foot.yaw_rad)
+    dy = y_m + wheelbase_m * sin(yaw_rad) - foot.y_m - wheelbase_m * sin(foot.yaw_rad)
+    rolling_rad = foot.yaw_rad + turned_rad
+    return dy * cos(rolling_rad) - dx * sin(rolling_rad)
+
+
+class Stanley:
+    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+
+    Params: ClassVar[type[StanleyParams]] = StanleyParams
+
+    def __init__(self, params: StanleyParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+        self._params = params
+        self._helm = Helm(params.speed, vehicle, limits, course, period_s)
+        self._corners = Corners(course, vehicle)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.adapt(vehicle)
+
+    def reset(self) -> None:
+        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end of the course has been reached."""
+        return self._helm.finished
+
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
+        return self._helm.step(estimate, now_ns, self._steer)
+
+    def _steer(self, scene: Scene) -> Wish:
+        ahead, helm = scene.ahead, self._helm
+        vehicle, tracker = helm.vehicle, helm.tracker
+        foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        lock = vehicle.steering.max_wheel_rad
+        # At a corner in the line the curvature is that of a point.
+        bend_rad = min(max(atan(vehicle.wheelbase_m * foot.curvature_per_m), -lock), lock)
+        if foot.direction < 0:
+            reach_m = 4.0 * self._params.reverse_damping**2 * vehicle.wheelbase_m
+            return Wish(bend_rad - foot.heading_error_rad - atan(foot.cross_track_m / reach_m))
+        wheel = min(max(self._forward(ahead, foot, bend_rad), -lock), lock)
+        if self._corners.near(foot.s_m, vehicle.min_turn_radius_m):
+            curvature = tan(wheel) / vehicle.wheelbase_m
+            share, radius_m = self._params.turn_in_share, vehicle.min_turn_radius_m
+            wheel = atan(vehicle.wheelbase_m * turn_in(tracker.point_at, ahead, foot.s_m, curvature, radius_m, share))
+        return Wish(wheel)
+
+    def _forward(self, ahead: Preview, foot: PathPoint, bend_rad: float) -> float:
+        """Wheel angle of the published law; ``bend_rad`` is that of a vehicle on the course."""
+        p, wheelbase_m = self._params, self._helm.vehicle.wheelbase_m
+        speed = abs(ahead.speed_mps)
+        if p.line == "course":
+            front_x, front_y = ahead.x_m + wheelbase_m * cos(ahead.yaw_rad), ahead.y_m + wheelbase_m * sin(ahead.yaw_rad)
+            front = self._helm.tracker.locate(front_x, front_y, ahead.yaw_rad)
+            heading_rad, error_m = front.heading_error_rad, front.cross_track_m
+        else:
+            heading_rad = foot.heading_error_rad + bend_rad
+            error_m = front_axle_error(ahead.x_m, ahead.y_m, ahead.yaw_rad, foot, wheelbase_m, bend_rad)
+        wheel = heading_rad - atan(p.gain_per_s * error_m / (p.softening_mps + speed))
+        return wheel + p.yaw_damping_s * speed * (tan(bend_rad) - tan(ahead.wheel_rad)) / wheelbase_m

@@ -1,0 +1,184 @@
+"""The recent past of a filter, so that a late measurement is fused at its time of validity.
+
+A filter is two pure functions: ``predict(state, t0_ns, t1_ns)``, which looks its inputs (commands, inertial samples) up by time,
+and ``update(state, z)``. The timeline keeps the states that they gave. A measurement that is older than the newest state goes back
+to the last state before it, is fused there, and everything after it, predictions and measurements, is done again up to now. The
+outcome is that of a filter which had the measurement in time: it does not depend on the order of arrival, only on the set of
+measurements. Larsen et al. 1998 call it filter recalculation; robot_localization has it as ``smooth_lagged_data``.
+
+What must be counted once although it may be done twice (refused measurements, the last innovation) belongs into the state.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+S = TypeVar("S")
+Z = TypeVar("Z")
+
+STEP = -1
+"""In place of a source: the end of a prediction, which comes before the measurements of the same instant."""
+
+
+class Timeline(Generic[S, Z]):
+    """States of the last ``keep_ns`` and the measurements that led to them.
+
+    States are kept by reference: ``predict`` and ``update`` return new ones and leave theirs unchanged. A measurement in order
+    costs its own update and no more; a late one also the predictions and updates since. Memory, and with it the work of one step,
+    is bounded by ``capacity`` states, of which one belongs to each step and each measurement. Nothing is kept before :meth:`start`.
+
+    A stamp up to ``ahead_ns`` from the future is an error of the device clock's mapping and taken as now.
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[S, int, int], S],
+        update: Callable[[S, Z], S],
+        *,
+        keep_ns: int,
+        capacity: int = 1024,
+        ahead_ns: int = 0,
+    ) -> None:
+        self._predict = predict
+        self._update = update
+        self._keep_ns = keep_ns
+        self._capacity = capacity
+        self._ahead_ns = ahead_ns
+        self._keys: list[tuple[int, int]] = []
+        self._states: list[S] = []
+        self._measured: list[Z | None] = []
+        self._pending: list[tuple[int, int, Z]] = []
+        self._stale_ns: int | None = None
+        self.late = 0
+        """Measurements older than what is kept, or more in one step than ``capacity``."""
+        self.duplicate = 0
+        """Measurements of a source and an instant that were there already."""
+        self.future = 0
+        """Measurements further ahead than ``ahead_ns``."""
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a state."""
+        return bool(self._keys)
+
+    @property
+    def t_ns(self) -> int:
+        """Time of the newest state. IndexError before :meth:`start`."""
+        return self._keys[-1][0]
+
+    @property
+    def state(self) -> S:
+        """Newest state. IndexError before :meth:`start`."""
+        return self._states[-1]
+
+    @property
+    def oldest_ns(self) -> int:
+        """Measurements from here on can still be fused. IndexError before :meth:`start`."""
+        return self._keys[0][0]
+
+    def start(self, t_ns: int, state: S) -> None:
+        """Begin anew with this state; measurements that wait remain."""
+        self._keys = [(t_ns, STEP)]
+        self._states = [state]
+        self._measured = [None]
+        self._stale_ns = None
+
+    def clear(self) -> None:
+        """Forget every state and measurement; the counts remain."""
+        self._keys, self._states, self._measured, self._pending = [], [], [], []
+        self._stale_ns = None
+
+    def observe(self, t_ns: int, source: int, z: Z) -> None:
+        """A measurement valid at ``t_ns``, fused in the next :meth:`advance`.
+
+        ``source`` >= 0 tells the sensors apart: one measurement for each of them and instant. At the same instant the lower number
+        is fused first.
+        """
+        if len(self._pending) < self._capacity:
+            self._pending.append((t_ns, source, z))
+        else:
+            self.late += 1
+
+    def changed(self, t_ns: int) -> None:
+        """The inputs after ``t_ns`` are not those predicted with: the next :meth:`advance` predicts anew from there."""
+        if self._stale_ns is None or t_ns < self._stale_ns:
+            self._stale_ns = t_ns
+
+    def advance(self, now_ns: int) -> S:
+        """Fuse what waits and predict to ``now_ns``. Returns the state then, or the newest one if time has gone back."""
+        keys, states = self._keys, self._states
+        newest_ns = keys[-1][0]
+        now_ns = max(now_ns, newest_ns)
+        if not self._pending and self._stale_ns is None:
+            if now_ns > newest_ns:
+                keys.append((now_ns, STEP))
+                states.append(self._predict(states[-1], newest_ns, now_ns))
+                self._measured.append(None)
+                self._forget(now_ns)
+            return states[-1]
+        events = self._admit(now_ns)
+        if now_ns > newest_ns:
+            events.append(((now_ns, STEP), None))
+        first = min((key for key, _ in events), default=(now_ns + 1, STEP))
+        if self._stale_ns is not None:
+            first = min(first, (self._stale_ns + 1, STEP))
+            self._stale_ns = None
+        # The oldest state has nothing before it to be predicted from.
+        index = max(bisect_left(keys, first), 1)
+        events += zip(keys[index:], self._measured[index:], strict=True)
+        del keys[index:], states[index:], self._measured[index:]
+        events.sort(key=_key)
+        self._replay(events)
+        self._forget(now_ns)
+        return states[-1]
+
+    def _admit(self, now_ns: int) -> list[tuple[tuple[int, int], Z | None]]:
+        """Measurements that wait and can be fused, each counted if it cannot."""
+        keys = self._keys
+        oldest = max(keys[0], (now_ns - self._keep_ns, STEP))
+        latest_ns = now_ns + self._ahead_ns
+        admitted: dict[tuple[int, int], Z | None] = {}
+        for t_ns, source, z in self._pending:
+            key = (min(t_ns, now_ns), source)
+            if t_ns > latest_ns:
+                self.future += 1
+            elif key in admitted or self._has(key):
+                self.duplicate += 1
+            elif key < oldest:
+                self.late += 1
+            else:
+                admitted[key] = z
+        self._pending = []
+        return list(admitted.items())
+
+    def _has(self, key: tuple[int, int]) -> bool:
+        index = bisect_left(self._keys, key)
+        return index < len(self._keys) and self._keys[index] == key
+
+    def _replay(self, events: list[tuple[tuple[int, int], Z | None]]) -> None:
+        keys, states, measured = self._keys, self._states, self._measured
+        predict, update = self._predict, self._update
+        t_ns, state = keys[-1][0], states[-1]
+        for key, z in events:
+            if key[0] > t_ns:
+                state = predict(state, t_ns, key[0])
+                t_ns = key[0]
+            if z is not None:
+                state = update(state, z)
+            keys.append(key)
+            states.append(state)
+            measured.append(z)
+
+    def _forget(self, now_ns: int) -> None:
+        """Drop what is too old, but the newest state of it: from there the oldest measurement that may come is predicted to."""
+        keys = self._keys
+        limit_ns = now_ns - self._keep_ns
+        drop = max(0, len(keys) - self._capacity)
+        while drop < len(keys) - 1 and keys[drop + 1][0] <= limit_ns:
+            drop += 1
+        if drop:
+            del keys[:drop], self._states[:drop], self._measured[:drop]
+
+
+def _key(event: tuple[tuple[int, int], object]) -> tuple[int, int]:
+    return event[0]

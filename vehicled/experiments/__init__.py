@@ -1,0 +1,1 @@
+"""Published experiments, repeated: their set-up, their table and ours beside it."""

@@ -1,0 +1,5 @@
+"""The one error of recordings."""
+
+
+class RecordingError(Exception):
+    """A recording cannot be read or run. The message names the file, the line where there is one, and the cure."""

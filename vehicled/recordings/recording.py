@@ -1,0 +1,118 @@
+"""What a recorded drive is, and what an estimator made of it.
+
+Times are integer nanoseconds on the clock of the recording. Positions are metres on the local plane of the recording's datum, yaw
+is in radians counter-clockwise from its x axis. Arrays are float64 of shape (n,) unless said otherwise; NaN is "not known".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vehicled.messages import Identification, Message
+from vehicled.paths.datum import Datum
+from vehicled.vehicle import Vehicle
+
+Array = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+KINDS = (
+    "mocap", "rtk", "plain", "plain_start", "bare_rtk", "bare_plain", "path", "path_sim", "ramp", "acceleration", "log", "rosbag",
+)  # fmt: skip
+"""Kinds of recordings: what is measured and what is the truth.
+
+===============  =========================================================  ===================================================
+kind             inputs                                                     truth
+===============  =========================================================  ===================================================
+``mocap``        noisy positions, heading with a misalignment, commands     motion capture
+``rtk``          RTK positions, gyro, commands                              the RTK track, smoothed
+``plain``        plain GNSS positions, gyro, commands                       RTK
+``plain_start``  as ``plain``, and RTK while standing at the start          RTK
+``bare_rtk``     RTK positions, commands; no gyro                           the RTK track, smoothed
+``bare_plain``   plain GNSS positions, commands; no gyro                    RTK
+``path``         RTK positions on a grid, gyro, commands                    the RTK track, smoothed
+``path_sim``     true positions and heading of a simulation, commands       the simulation
+``ramp``         motion capture as fixes and gyro, commands                 motion capture
+``acceleration`` motion capture as fixes along a straight, commands         motion capture
+``log``          whatever a log of ours holds                               simulated truth, else RTK
+``rosbag``       whatever a ROS bag holds                                   RTK or odometry
+===============  =========================================================  ===================================================
+"""
+
+
+def seconds(t_ns: Times) -> Array:
+    """Stamps as float seconds, for numerics."""
+    return np.asarray(t_ns * 1e-9, dtype=np.float64)
+
+
+def arrival_ns(message: Message) -> int:
+    """When a message entered: the arrival of a measurement, the handing over of a command."""
+    t_ns: int = getattr(message, "t_rx_ns", None) or message.t_ns  # type: ignore[attr-defined]
+    return t_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The rear axle as it was, or NaN where nobody knows. ``yaw_rad`` is not wrapped to any range."""
+
+    t_ns: Times
+    x_m: Array
+    y_m: Array
+    yaw_rad: Array
+    speed_mps: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One recorded drive."""
+
+    name: str
+    kind: str
+    vehicle: Vehicle
+    """What is believed of the vehicle: the profile's, however wrong it may be for this drive."""
+    datum: Datum
+    inputs: Sequence[Message]
+    """Measurements and commands in order of arrival."""
+    steps_ns: Sequence[int]
+    """Times at which the estimate is judged: the rows of the recording."""
+    truth: Truth
+    """At ``steps_ns``."""
+    raw_x_m: Array
+    """Measured position in force at ``steps_ns``, held between fixes."""
+    raw_y_m: Array
+    published_x_m: Array | None = None
+    """What the filter on board made of it, at ``steps_ns``; None where none was recorded."""
+    published_y_m: Array | None = None
+    published_yaw_rad: Array | None = None
+    published_speed_mps: Array | None = None
+    lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Antenna, or the marker that stands for it, from the rear axle: forward, left, up."""
+    source: str = ""
+    """File it comes from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """What an estimator made of a recording, at its ``steps_ns``."""
+
+    t_ns: Times
+    x_m: Array
+    y_m: Array
+    yaw_rad: Array
+    speed_mps: Array
+    yaw_rate_radps: Array
+    covariance: Array
+    """(n, 4, 4) over (x, y, yaw, speed)."""
+    nis: Array
+    """Normalised innovation squared of the newest position."""
+    status: NDArray[np.int64]
+    """:class:`~vehicled.messages.EstimatorStatus`."""
+    ahead_x_m: Array
+    """Predicted position, before the measured one of that very step was given; NaN at steps where it was not asked for."""
+    ahead_y_m: Array
+    rejected: int = 0
+    identified: Sequence[Identification] = field(default_factory=tuple)
+    """All that the identifier told, in order."""
+    vehicles: Sequence[Vehicle] = field(default_factory=tuple)
+    """The vehicle believed at each step; what was identified up to then, else the recording's."""
