@@ -1,6 +1,7 @@
 """Where the control socket of a daemon is."""
 
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -40,6 +41,23 @@ def socket_path(name: str) -> Path:
     if len(os.fsencode(path)) > MAX_PATH:
         raise PlaceError(f"{path} is too long for a socket: set XDG_RUNTIME_DIR to a shorter folder")
     return path
+
+
+def free_path(name: str) -> Path:
+    """As :func:`socket_path`, under another name when a daemon serves that one already: simulations run side by side."""
+    path = socket_path(name)
+    return path if not answers(path) else socket_path(f"{name}-{os.getpid()}")
+
+
+def answers(path: Path) -> bool:
+    """Whether a daemon listens at a path."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(0.2)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def find(name: str | None) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from vehicled.control_socket.place import GROUP, PlaceError
+from vehicled.control_socket.place import GROUP, PlaceError, answers
 from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, Follow, Hand, RequestError, answer, parse, refusal
 from vehicled.messages import TeleopCommand
 from vehicled.runtime.console import Console
@@ -164,16 +164,7 @@ def _who(client: socket.socket) -> str:
 
 def _make_way(path: Path) -> None:
     """Remove the socket of a daemon that died. Raises :class:`PlaceError` when one still answers on it."""
-    if not path.exists():
-        return
-    probe = socket.socket(socket.AF_UNIX)
-    try:
-        probe.settimeout(0.2)
-        probe.connect(str(path))
-    except OSError:
-        with suppress(OSError):
-            path.unlink()
-    else:
+    if answers(path):
         raise PlaceError(f"a daemon serves {path} already: stop it, or run under another profile name")
-    finally:
-        probe.close()
+    with suppress(OSError):
+        path.unlink()
