@@ -23,7 +23,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from vehicled.cli.session import Plan, drive
+from vehicled.cli.plan import Plan
+from vehicled.cli.session import drive
 from vehicled.link import Kind, encode
 from vehicled.runtime.connection import Link
 from vehicled.runtime.simulator import SimulatorProcess

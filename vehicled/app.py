@@ -12,12 +12,14 @@ from vehicled.journal import Sink
 from vehicled.machine import PIPELINE, Machine, RateRow
 from vehicled.messages import GnssFix, GroundTruth, Message, OperatorCommand, Path
 from vehicled.paths.course import Course
-from vehicled.pipeline import Pipeline, Source
+from vehicled.pipeline import Pipeline
 from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.profile.schema import Profile, Task
 from vehicled.registry import resolve
+from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
+from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
 
 COMMAND_LIFETIME_NS = 50_000_000
@@ -91,6 +93,7 @@ def build(
     sink: Sink,
     witness: Witness | None = None,
     *,
+    fence: Fence | None = None,
     virtual: bool,
 ) -> Machine:
     """The machine of a vehicle, ready to be started."""
@@ -110,8 +113,10 @@ def build(
         limits=profile.limits,
         estimator=estimator,
         identifier=identifier,
+        course=course,
+        fence=fence,
         controller=controller,
-        supervisor=Supervisor(profile.limits),
+        supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,
     )

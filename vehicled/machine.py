@@ -1,7 +1,7 @@
 """The machine: bytes and a time in, bytes and the next time out. It never reads a clock, never waits, never touches a file.
 
 Two pumps drive it, the wall clock's and lockstep's; nothing else differs between road and simulation. Its verbs are the verbs of
-the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`, :meth:`Machine.on_operator`, :meth:`Machine.on_time`.
+the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`, :meth:`Machine.on_message`, :meth:`Machine.on_time`.
 
 One sample's way through it: ``on_rx`` hands the bytes to the port's device; the messages that come out wait in the inbox of the
 :class:`~vehicled.pipeline.Pipeline` until *ingestion* checks them and passes them on; *fusion* steps the estimator; *control* steps
@@ -9,8 +9,10 @@ the controller; *actuation* asks the supervisor for mode and reaction, passes th
 actuator's device, whose bytes leave stamped with the end of the task. ``docs/flow_of_a_fix.md`` follows one fix through them.
 """
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from vehicled.attribution import Witness
@@ -20,6 +22,7 @@ from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     Direction,
+    Event,
     GroundTruth,
     Message,
     Mode,
@@ -32,6 +35,7 @@ from vehicled.messages import (
 )
 from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.safety.supervisor import Supervisor
 
 
 class Outgoing(Struct, frozen=True, gc=False):
@@ -56,6 +60,14 @@ PIPELINE = ("ingestion", "fusion", "control", "actuation")
 """Tasks in the order in which they run when due at the same instant."""
 
 
+MEASURE_NS = 10**9
+"""So often the reaction time of the daemon itself is measured anew."""
+RAISE_LIMIT = 2
+"""So often tasks may raise within the window; the next time ends the run, braked."""
+RAISE_WINDOW_NS = 10 * 10**9
+TRACE_LIMIT = 4000
+
+
 class Machine:
     """A vehicle's daemon without its operating system."""
 
@@ -77,6 +89,10 @@ class Machine:
         self._pipeline = pipeline
         self._sink = sink
         self._actuator_lost = "its port is not open yet"
+        self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(devices, (None, "not open yet"))
+        """Newest state of every port, and what was said of it."""
+        self._raised_ns: list[int] = []
+        self._measure_ns = 0
         self._pending: list[str] = []
         # Devices that take what other devices produce, such as a receiver its corrections. Commands go by the gate alone.
         self._consumers: dict[type[Message], list[str]] = {}
@@ -102,7 +118,7 @@ class Machine:
                 phase_ns=rates[name].phase_ns,
                 catch_up=rates[name].catch_up,
                 declared_ns=rates[name].declared_ns,
-                run=runs[name],
+                run=self._guarded(name, runs[name]),
             )
             for name in PIPELINE
         ]
@@ -117,6 +133,7 @@ class Machine:
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         """A port opened, was lost, or failed."""
         self._sink.record(PortEvent(now_ns, port, state, detail), now_ns)
+        self.port_states[port] = state, detail
         if port == self._actuator:
             self._actuator_lost = "" if state is PortState.OPENED else detail
         device = self._devices.get(port)
@@ -132,10 +149,14 @@ class Machine:
             self._take(port, device.on_rx(data, t_rx_ns), t_rx_ns)
             self._after_device(port, device)
 
-    def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
-        """A request that came by no port: a signal, the console."""
-        self._sink.record(command, now_ns)
-        self._pipeline.supervisor.on_operator(command, now_ns)
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """What came by no port: requests of a signal or the console, readings of a stick, the health of the host."""
+        self._sink.record(message, now_ns)
+        if isinstance(message, OperatorCommand):
+            # At once: a stop does not wait for ingestion.
+            self._pipeline.supervisor.on_operator(message, now_ns)
+        else:
+            self._pipeline.inbox.put(message)
 
     def on_time(self, now_ns: int) -> None:
         """Run what is due: duties of devices, then tasks."""
@@ -178,6 +199,15 @@ class Machine:
         return self._devices[port]
 
     @property
+    def supervisor(self) -> Supervisor:
+        """Mode, reaction, and why."""
+        return self._pipeline.supervisor
+
+    def waiting_for(self, now_ns: int) -> list[str]:
+        """What arming would wait for now, in words; empty when it would succeed, or while the vehicle is armed."""
+        return self._pipeline.waiting_for(now_ns, self._actuator_lost or self._refusal())
+
+    @property
     def mode(self) -> Mode:
         """Present mode."""
         return self._pipeline.supervisor.mode
@@ -213,10 +243,34 @@ class Machine:
 
     # ---------------------------------------------------------------- plumbing
 
+    def _guarded(self, name: str, run: Callable[[int], None]) -> Callable[[int], None]:
+        """A task that raises costs one tick and brakes the vehicle; one that goes on raising ends the run."""
+
+        def guarded(now_ns: int) -> None:
+            try:
+                run(now_ns)
+            except Exception as error:
+                self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [now_ns]
+                self._pipeline.raised = f"{name} raised {type(error).__name__}: {error}"
+                trace = "".join(traceback.format_exception(error))[-TRACE_LIMIT:]
+                fields = msgspec.json.encode({"task": name, "trace": trace}).decode()
+                self._sink.record(Event(now_ns, "error", "task_raised", fields), now_ns)
+                if len(self._raised_ns) > RAISE_LIMIT:
+                    raise
+                if name == PIPELINE[-1]:
+                    self._send(self._pipeline.safe_command(now_ns), now_ns)
+
+        return guarded
+
     def _actuate(self, now_ns: int) -> None:
-        executive = self.executive
-        misses = max(executive.stats(i).consecutive_misses for i in range(len(PIPELINE)))
-        self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._refusal(), misses), now_ns)
+        stats = self.executive.stats
+        counts = [(name, stats(i).n, stats(i).misses, stats(i).consecutive_misses) for i, name in enumerate(PIPELINE)]
+        self._pipeline.watch.deadlines.look(now_ns, counts)
+        if now_ns >= self._measure_ns:
+            self._measure_ns = now_ns + MEASURE_NS
+            response_ns = stats(len(PIPELINE) - 1).response.quantiles_ns((0.999,))[0]
+            self._pipeline.watch.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
+        self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._refusal()), now_ns)
 
     def _refusal(self) -> str:
         """Why the actuator's device would not pass a throttle on, if it judges that at all."""

@@ -7,15 +7,17 @@ whole of the shared state. Which bytes the messages were, and which bytes the co
 from collections.abc import Sequence
 from math import isfinite
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.bus import Inbox, Latest
+from vehicled.control.hand import hand_command
 from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
+    ControlLevel,
     Fault,
     GnssFix,
     Heading,
@@ -23,15 +25,22 @@ from vehicled.messages import (
     Message,
     Mode,
     MotorStatus,
+    ObstacleRange,
     OperatorCommand,
     Reaction,
     StateEstimate,
     SteeringFeedback,
     WheelSpeed,
 )
+from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS
+from vehicled.safety.arming import missing
+from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
-from vehicled.safety.supervisor import Situation, Supervisor
+from vehicled.safety.modes import MOVING
+from vehicled.safety.monitors.sources import Source
+from vehicled.safety.situation import Situation, Watch
+from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import Limits, Vehicle
 
 INBOX_LIMIT = 4096
@@ -40,14 +49,6 @@ STOP_PATIENCE_NS = 8 * 10**9
 
 MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
 """What the estimator is given, whether or not the profile promises a rate of it."""
-
-
-class Source(Struct, frozen=True, kw_only=True):
-    """A stream of messages that must keep coming, and how long it may be silent."""
-
-    name: str
-    message: type[Message]
-    silence_ns: int
 
 
 class Pipeline:
@@ -65,8 +66,10 @@ class Pipeline:
         gate: Gate,
         sink: Sink,
         identifier: Identifier | None = None,
+        course: Course | None = None,
+        fence: Fence | None = None,
     ) -> None:
-        self._sources = {source.message: source for source in sources}
+        self.watch = Watch(limits, vehicle, sources, course, fence)
         self._vehicle = vehicle
         self._limits = limits
         self._estimator = estimator
@@ -78,32 +81,37 @@ class Pipeline:
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
         """What the devices produced since the last ingestion."""
         self._accepted: Inbox[Message] = Inbox(INBOX_LIMIT)
-        self._heard_ns: dict[type[Message], int] = {}
         self.estimate: Latest[StateEstimate] = Latest()
         self.control: Latest[ControlCommand] = Latest()
+        self._sent: ActuatorCommand | None = None
         self._mode_seen = supervisor.mode
+        self._drove = Mode.AUTO
         self._stopping_since_ns = NEVER_NS
+        self.raised = ""
+        """What a task raised since the last actuation, in words."""
+        self.setup_fault = ""
+        """Why profile or calibration must not be driven with; empty when they may."""
         self.not_finite = 0
         """Sensor messages refused for NaN or infinite values."""
 
     # ---------------------------------------------------------------- tasks
 
     def ingest(self, now_ns: int) -> None:
-        """Check what arrived and pass it on: measurements to fusion, requests and faults to the supervisor."""
-        heard, sources = self._heard_ns, self._sources
+        """Check what arrived and pass it on: measurements to fusion, requests and faults to those who guard the drive."""
+        watch = self.watch
         for message in self.inbox.drain():
             kind = type(message)
             if kind in MEASUREMENTS:
                 if not is_finite(message):
                     self.not_finite += 1
                     continue
-                if kind in sources:
-                    heard[kind] = message.t_rx_ns  # type: ignore[attr-defined]
+                watch.sources.heard(kind, message.t_rx_ns)  # type: ignore[attr-defined]
                 self._accepted.put(message)
+            elif kind is ObstacleRange:
+                watch.sources.heard(kind, message.t_rx_ns)  # type: ignore[attr-defined]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
-            elif kind is Fault:
-                self.supervisor.on_fault(message)  # type: ignore[arg-type]
+            watch.hear(message, now_ns)
 
     def fuse(self, now_ns: int) -> None:
         """Step the estimator, and learn about the vehicle."""
@@ -130,14 +138,14 @@ class Pipeline:
         self.control.put(command, now_ns)
         self._sink.record(command, now_ns)
 
-    def actuate(self, now_ns: int, actuator_lost: str, missing_in_a_row: int) -> ActuatorCommand:
+    def actuate(self, now_ns: int, actuator_lost: str) -> ActuatorCommand:
         """Decide mode and reaction and pass the command through the gate.
 
-        ``actuator_lost`` says why the actuator cannot obey, empty when it can; ``missing_in_a_row`` is the largest number of
-        deadlines that a task has missed in a row.
+        ``actuator_lost`` says why the actuator cannot obey, empty when it can.
         """
         supervisor = self.supervisor
-        supervisor.step(self._situation(now_ns, actuator_lost, missing_in_a_row))
+        supervisor.step(self._situation(now_ns, actuator_lost))
+        self.raised = ""
         if supervisor.mode is not self._mode_seen:
             # Also what an operator changed between two ticks.
             self._on_mode(self._mode_seen, now_ns)
@@ -145,18 +153,49 @@ class Pipeline:
         if supervisor.faults:
             for fault in supervisor.take_faults():
                 self._sink.record(fault, now_ns)
-        control, estimate = self.control.value, self.estimate.value
-        moving = supervisor.mode in (Mode.AUTO, Mode.STOPPING)
+        estimate = self.estimate.value
+        wanted = self._wanted(now_ns)
         command = self._gate.apply(
-            control if moving else None,
+            wanted,
             estimate.speed_mps if estimate is not None else float("nan"),
             supervisor.mode,
             supervisor.reaction,
             now_ns,
-            control.newest_input_ns if control is not None else 0,
+            wanted.newest_input_ns if wanted is not None else 0,
+            cap_mps=supervisor.speed_cap_mps,
+            releases_brake=supervisor.releases_brake,
         )
+        command = self._aged(command, now_ns, wanted)
         self.sent(command)
         return command
+
+    def _aged(self, command: ActuatorCommand, now_ns: int, wanted: ControlCommand | None) -> ActuatorCommand:
+        """The command with the age of everything it rests on."""
+        sources = self.watch.sources
+        ages = [
+            self.estimate.age_ns(now_ns),
+            sources.age_ns(GnssFix, now_ns),
+            sources.age_ns(ImuSample, now_ns),
+            min(sources.age_ns(WheelSpeed, now_ns), sources.age_ns(MotorStatus, now_ns)),
+        ]
+        estimate_ns, gnss_ns, imu_ns, odometry_ns = (-1 if age >= NEVER_NS else age for age in ages)
+        return replace(
+            command,
+            level=wanted.level if wanted is not None else ControlLevel.STOP,
+            estimate_age_ns=estimate_ns,
+            gnss_age_ns=gnss_ns,
+            imu_age_ns=imu_ns,
+            odometry_age_ns=odometry_ns,
+        )
+
+    def _wanted(self, now_ns: int) -> ControlCommand | None:
+        """Whose command counts in this mode."""
+        mode, hand = self.supervisor.mode, self.watch.hand.command
+        if mode is Mode.TELEOP and hand is not None:
+            return hand_command(hand, self._vehicle, now_ns)
+        # A stop after a drive by hand holds the wheel: there is no path to stop on.
+        driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._drove is Mode.AUTO)
+        return self.control.value if driven else None
 
     # ---------------------------------------------------------------- what else the machine asks
 
@@ -168,9 +207,21 @@ class Pipeline:
 
     def sent(self, command: ActuatorCommand) -> None:
         """A command goes to the actuators: those who predict by it are told."""
+        self._sent = command
         self._estimator.command(command)
         if self._identifier is not None:
             self._identifier.command(command)
+
+    def waiting_for(self, now_ns: int, actuator_lost: str) -> list[str]:
+        """What arming would wait for now, in words; empty while the vehicle is armed or on its way."""
+        if self.supervisor.mode not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
+            return []
+        return missing(self._situation(now_ns, actuator_lost))
+
+    def age_s(self, now_ns: int) -> float:
+        """Age of the newest measurement in the estimate; 0 without an estimate."""
+        estimate = self.estimate.value
+        return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
 
     def at_rest(self, now_ns: int) -> bool:
         """A drive has ended and the vehicle stands, or will not be waited for any longer."""
@@ -189,26 +240,31 @@ class Pipeline:
         mode = supervisor.mode
         if mode is Mode.AUTO:
             self._controller.reset()
-        self._stopping_since_ns = now_ns if mode is Mode.STOPPING else NEVER_NS
+            self._drove = mode
+        elif mode is Mode.TELEOP:
+            self._drove = mode
+        if mode not in (Mode.STOPPING, Mode.FAULT):
+            self._stopping_since_ns = NEVER_NS
+        elif before in MOVING and self._stopping_since_ns == NEVER_NS:
+            self._stopping_since_ns = now_ns
         reason = f"{before.name} -> {mode.name}: {supervisor.why}"
         self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
 
-    def _situation(self, now_ns: int, actuator_lost: str, missing_in_a_row: int) -> Situation:
-        heard = self._heard_ns
-        silent = [s.name for kind, s in self._sources.items() if now_ns - heard.get(kind, -NEVER_NS) > s.silence_ns]
-        control = self.control.value
+    def _situation(self, now_ns: int, actuator_lost: str) -> Situation:
         return Situation(
-            now_ns,
-            self.estimate.value,
-            silent,
-            now_ns - heard.get(GnssFix, 0) > self._limits.gnss_silence_s * 1e9,
-            now_ns - heard.get(ImuSample, 0) > self._limits.imu_silence_s * 1e9,
-            self.estimate.age_ns(now_ns),
-            actuator_lost,
-            control.cross_track_m if control is not None else float("nan"),
-            control.heading_error_rad if control is not None else float("nan"),
-            self._controller.finished,
-            missing_in_a_row,
+            now_ns=now_ns,
+            mode=self.supervisor.mode,
+            limits=self._limits,
+            watch=self.watch,
+            estimate=self.estimate.value,
+            estimate_age_ns=self.estimate.age_ns(now_ns),
+            control=self.control.value,
+            control_age_ns=self.control.age_ns(now_ns),
+            sent=self._sent,
+            course_finished=self._controller.finished,
+            actuator_lost=actuator_lost,
+            task_raised=self.raised,
+            setup_fault=self.setup_fault,
         )
 
 

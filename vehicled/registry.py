@@ -18,7 +18,9 @@ ESTIMATORS: dict[str, str] = {
     "planar": "vehicled.estimation.planar:Planar",
     "ins": "vehicled.estimation.ins:Ins",
 }
-IDENTIFIERS: dict[str, str] = {}
+IDENTIFIERS: dict[str, str] = {
+    "single_track": "vehicled.estimation.identification:SingleTrackIdentifier",
+}
 CONTROLLERS: dict[str, str] = {
     "linear": "vehicled.control.linear:Linear",
     "mpc": "vehicled.control.mpc:Mpc",

@@ -171,3 +171,33 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     imu_silence_s: Positive = 0.05
     estimate_silence_s: Positive = 0.025
     """Age of the state estimate beyond which the brake is applied."""
+    control_silence_s: Positive = 0.05
+    """Age of the controller's command beyond which the brake is applied."""
+    teleop_silence_s: Positive = 0.2
+    """A stick that has not been read for this long has been let go."""
+    ground_silence_s: Positive = 2.0
+    """A ground station that has been heard once must be heard so often."""
+    stop_without_ground: bool = True
+    """Stop when the ground station is lost; otherwise go on."""
+    obstacle_silence_s: Positive = 0.3
+    """A sensor of obstacles that is silent for this long counts as an obstacle."""
+    rtk_lost_stop_s: Positive = 20.0
+    """How long a drive may go on after RTK was lost."""
+    gnss_refusals: Annotated[int, Meta(ge=1, le=100)] = 5
+    """Fixes in a row that the estimator's gate may refuse."""
+    speed_mismatch_s: Positive = 0.5
+    not_moving_s: Positive = 2.0
+    uncommanded_s: Positive = 0.3
+    overspeed_mps: Positive = 0.5
+    """How far beyond ``max_speed_mps`` is overspeed."""
+    motor_hot_k: Positive = 353.0
+    """Motor or controller hotter than this are spared; 15 K more stop the drive."""
+    battery_resistance_ohm: NonNegative = 0.02
+    battery_low_v: NonNegative = 0.0
+    """Voltage without load below which the speed is capped; 0 where the controller tells none."""
+    battery_empty_v: NonNegative = 0.0
+    """Voltage without load below which the vehicle stops."""
+    still_rate_radps: Positive = 0.03
+    """Mean angular rate that an IMU at rest may show."""
+    still_force_mps2: Positive = 0.6
+    """How far from gravity the mean specific force at rest may be."""

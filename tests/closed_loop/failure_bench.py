@@ -187,7 +187,7 @@ def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: fl
         pair.grant()
         now_ns = pair.now_ns
         if stop_ns is not None and now_ns >= stop_ns:
-            machine.on_operator(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, "the test"), now_ns)
+            machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, "the test"), now_ns)
             stop_ns = None
         if rearm_ns == 0 and machine.at_rest(now_ns):
             digest = machine.digest.hexdigest()
@@ -196,7 +196,7 @@ def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: fl
         if rearm_ns and recorder.watching and now_ns >= rearm_ns:
             recorder.watching = False
             for action in (OperatorAction.ARM, OperatorAction.DRIVE):
-                machine.on_operator(OperatorCommand(now_ns, now_ns, action, "the test"), now_ns)
+                machine.on_message(OperatorCommand(now_ns, now_ns, action, "the test"), now_ns)
         if now_ns >= end_ns:
             break
         pair.reply()

@@ -85,7 +85,16 @@ def test_offset_and_gain_are_undone() -> None:
 
 @pytest.mark.parametrize(("speed", "throttle"), [(0.2, 0.4), (0.8, 0.0), (float("nan"), 0.0)])
 def test_a_capped_speed_cuts_the_throttle_above_the_cap(speed: float, throttle: float) -> None:
-    assert Gate(VEHICLE, LIMITS).apply(command(0.0, 0.4), speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0).throttle == throttle
+    out = Gate(VEHICLE, LIMITS).apply(command(0.0, 0.4), speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0, cap_mps=0.5)
+    assert out.throttle == throttle
+
+
+def test_a_disabled_drive_brakes_unless_the_motor_would_only_heat() -> None:
+    gate = Gate(VEHICLE, LIMITS)
+    braked = gate.apply(command(0.0, 0.4), 0.0, Mode.FAULT, Reaction.DISABLE, 0, 0)
+    released = gate.apply(command(0.0, 0.4), 0.0, Mode.FAULT, Reaction.DISABLE, 0, 0, releases_brake=True)
+    assert (braked.throttle, braked.brake) == (0.0, 1.0)
+    assert (released.throttle, released.brake) == (0.0, 0.0)
 
 
 def test_a_controlled_stop_keeps_steering() -> None:

@@ -30,9 +30,10 @@ from vehicled.messages import (
     TaskTick,
     WireChunk,
 )
-from vehicled.pipeline import STOP_PATIENCE_NS, Pipeline, Source
+from vehicled.pipeline import STOP_PATIENCE_NS, Pipeline
 from vehicled.ports import Send
 from vehicled.safety.gate import Gate
+from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import Drive, Limits, Steering, Vehicle
 
@@ -79,7 +80,7 @@ class Estimator:
     def __init__(self) -> None:
         self.seen: list[Message] = []
         self.commands: list[ActuatorCommand] = []
-        self.speed_mps = 1.0
+        self.speed_mps = 0.0
 
     def observe(self, message: Message) -> None:
         self.seen.append(message)
@@ -145,7 +146,7 @@ class Rig:
             limits=LIMITS,
             estimator=self.estimator,  # type: ignore[arg-type]
             controller=self.controller,  # type: ignore[arg-type]
-            supervisor=Supervisor(LIMITS),
+            supervisor=Supervisor(),
             gate=Gate(VEHICLE, LIMITS),
             sink=self.log,
         )
@@ -168,6 +169,7 @@ class Rig:
             self.machine.on_rx("operator", encode(OperatorCommand(0, 0, action, "test")), START + 50 * MS)
         self.run(START + 50 * MS, START + 100 * MS)
         assert self.machine.mode is Mode.AUTO
+        self.estimator.speed_mps = 1.0
 
 
 def sent(outgoing: Sequence[Outgoing]) -> list[tuple[int, str, bytes]]:
@@ -279,7 +281,7 @@ def test_the_run_ends_when_the_vehicle_stands_or_patience_is_over() -> None:
     rig = Rig()
     rig.drive()
     now = START + 100 * MS
-    rig.machine.on_operator(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
+    rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
     rig.run(now, now + 100 * MS)
     assert not rig.machine.at_rest(now + 100 * MS)
     rig.estimator.speed_mps = 0.0
@@ -333,7 +335,7 @@ def test_a_stop_by_the_operator_is_recorded_and_not_waited_for_without_end() -> 
     rig = Rig()
     rig.drive()
     now = START + 100 * MS
-    rig.machine.on_operator(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
+    rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
     rig.run(now, now + 50 * MS)
     reasons = [fault.reason for fault in rig.log.of(Fault) if isinstance(fault, Fault) and fault.code == "mode"]
     assert reasons[-1] == "AUTO -> STOPPING: stopped by test"

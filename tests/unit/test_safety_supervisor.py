@@ -1,185 +1,416 @@
 """Modes, arming and reactions."""
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
-from vehicled.messages import EstimatorStatus, Fault, Mode, OperatorAction, OperatorCommand, Reaction, StateEstimate
+from tests.unit.test_machine import VEHICLE
+from vehicled.messages import (
+    EstimatorStatus,
+    Fault,
+    GnssFix,
+    HostHealth,
+    ImuSample,
+    Message,
+    Mode,
+    MotorStatus,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+    StateEstimate,
+    TeleopCommand,
+)
+from vehicled.messages.decisions import ControlCommand
 from vehicled.ports import NEVER_NS
-from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Situation, Supervisor
+from vehicled.safety.matrix import MATRIX, RULES
+from vehicled.safety.modes import TRANSITIONS, Trigger, after
+from vehicled.safety.monitors.sources import Source
+from vehicled.safety.situation import Situation, Watch
+from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 from vehicled.vehicle import Limits
 
 MS = 1_000_000
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0)
-ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.0, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
-FINE = Situation(10**9, ESTIMATE, (), False, False, 0, "", 0.1, 0.0, False, 0)
+ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+MOVING = replace(ESTIMATE, speed_mps=1.0)
+CONTROL = ControlCommand(0, 0, 0.0, 0.3, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)
+SOURCES = (
+    Source(name="gnss", message=GnssFix, silence_ns=500 * MS),
+    Source(name="imu", message=ImuSample, silence_ns=50 * MS),
+)
 
 
-def ask(supervisor: Supervisor, *actions: OperatorAction, at_ns: int = 10**9) -> None:
-    for action in actions:
-        supervisor.on_operator(OperatorCommand(at_ns, at_ns, action, "test"), at_ns)
+class Bench:
+    """A supervisor with its detectors, fed every 10 ms with sensors that speak."""
+
+    def __init__(self) -> None:
+        self.supervisor = Supervisor()
+        self.watch = Watch(LIMITS, VEHICLE, SOURCES)
+        self.now_ns = 10**9
+        self.speaks: set[type[Message]] = {GnssFix, ImuSample}
+        self.estimate = ESTIMATE
+
+    def step(self, times: int = 1, **broken: object) -> None:
+        for _ in range(times):
+            self.now_ns += 10 * MS
+            for kind in self.speaks:
+                self.watch.sources.heard(kind, self.now_ns)
+            values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, **broken}
+            situation = Situation(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, watch=self.watch, **values)  # type: ignore[arg-type]
+            self.supervisor.step(situation)
+
+    def ask(self, *actions: OperatorAction) -> None:
+        for action in actions:
+            self.supervisor.on_operator(OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns)
+
+    @property
+    def state(self) -> tuple[Mode, Reaction]:
+        return self.supervisor.mode, self.supervisor.reaction
+
+    def codes(self, active: bool = True) -> list[str]:
+        return [fault.code for fault in self.supervisor.take_faults() if fault.active is active]
 
 
-def hold(supervisor: Supervisor, **broken: object) -> None:
-    """Something lasts for a tenth of a second, seen every 10 ms."""
-    for k in range(11):
-        supervisor.step(replace(FINE, now_ns=FINE.now_ns + 10 * MS * k, **broken))
+def driving() -> Bench:
+    bench = Bench()
+    bench.step()
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step()
+    assert bench.supervisor.mode is Mode.AUTO
+    bench.estimate = MOVING
+    bench.step()
+    return bench
 
 
-def driving() -> Supervisor:
-    supervisor = Supervisor(LIMITS)
-    ask(supervisor, OperatorAction.ARM, OperatorAction.DRIVE)
-    supervisor.step(FINE)
-    assert supervisor.mode is Mode.AUTO
-    return supervisor
+def silence(bench: Bench, kind: type[Message]) -> None:
+    bench.speaks.discard(kind)
+
+
+# ------------------------------------------------------------------------------------------------------------------ the table
+
+
+def test_every_row_of_the_matrix_is_there_and_says_how_fast_it_must_be() -> None:
+    assert [row.number for row in MATRIX] == list(range(1, 30))
+    for row in MATRIX:
+        assert row.rules or row.outside, f"row {row.number} has nobody who answers it"
+        for rule in row.rules:
+            assert rule.react_ms >= rule.detect_ms + rule.persist_ms, f"{rule.code} cannot react before it has tripped"
+            assert 0.0 < rule.react_ms < 1e5
+    assert len({rule.code for rule in RULES}) == len(RULES)
+
+
+def test_only_nan_and_what_leaves_no_doubt_trips_on_a_single_sample() -> None:
+    at_once = {rule.code for rule in RULES if rule.persist_ms == 0.0 and rule.detect_ms == 0.0}
+    assert at_once == {"estimate_not_finite", "task_raised", "deadman_released", "hand_unplugged"}
+
+
+def test_no_way_leads_to_driving_but_through_armed() -> None:
+    into_auto = [way.before for way in TRANSITIONS if way.after is Mode.AUTO]
+    assert into_auto == [frozenset({Mode.ARMED})]
+    into_armed = [(way.before, way.trigger) for way in TRANSITIONS if way.after is Mode.ARMED]
+    assert into_armed == [(frozenset({Mode.STANDBY}), Trigger.ARM)]
+    assert all(after(mode, Trigger.DISABLE) is Mode.FAULT for mode in Mode if mode is not Mode.FAULT)
+
+
+# ------------------------------------------------------------------------------------------------------------------ arming
 
 
 def test_nothing_arms_itself() -> None:
-    supervisor = Supervisor(LIMITS)
-    for _ in range(1000):
-        supervisor.step(FINE)
-    assert supervisor.mode is Mode.STANDBY
-    ask(supervisor, OperatorAction.DRIVE)
-    supervisor.step(FINE)
-    assert supervisor.mode is Mode.STANDBY
+    bench = Bench()
+    bench.step(1000)
+    assert bench.supervisor.mode is Mode.STANDBY
+    bench.ask(OperatorAction.DRIVE)
+    bench.step(5)
+    assert bench.supervisor.mode is Mode.STANDBY
+    bench.ask(OperatorAction.ARM)
+    bench.step()
+    assert bench.supervisor.mode is Mode.ARMED, "what was refused in another mode must not come true later"
+
+
+def test_a_restart_on_the_move_brakes_first() -> None:
+    bench = Bench()
+    bench.estimate = replace(ESTIMATE, speed_mps=0.8)
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(50)
+    assert bench.supervisor.mode is Mode.INIT
+    bench.estimate = ESTIMATE
+    bench.step(3)
+    assert bench.supervisor.mode is Mode.AUTO
 
 
 @pytest.mark.parametrize(
     ("broken", "named"),
     [
-        ({"silent": ("gnss",)}, "gnss is silent"),
         ({"estimate": None}, "has not started"),
         ({"estimate": replace(ESTIMATE, status=EstimatorStatus.ALIGNING)}, "aligning"),
         ({"estimate": replace(ESTIMATE, x_m=float("nan"))}, "not finite"),
-        ({"cross_track_m": 5.0}, "5.0 m off the course"),
-        ({"heading_error_rad": 3.0}, "backwards"),
+        ({"estimate": replace(ESTIMATE, speed_mps=0.5)}, "let it stand"),
+        ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, "known to 2.00 m only"),
+        ({"control": replace(CONTROL, cross_track_m=5.0)}, "5.0 m off the course"),
+        ({"control": replace(CONTROL, heading_error_rad=3.0)}, "backwards"),
         ({"actuator_lost": "unplugged"}, "unplugged"),
+        ({"setup_fault": "calibrated for another vehicle"}, "another vehicle"),
     ],
 )
 def test_arming_waits_for_what_is_missing_and_names_it(broken: dict[str, object], named: str) -> None:
-    supervisor = Supervisor(LIMITS)
-    ask(supervisor, OperatorAction.ARM)
-    supervisor.step(replace(FINE, **broken))
-    assert supervisor.mode is Mode.STANDBY
-    assert named in supervisor.why
-    supervisor.step(FINE)
-    assert supervisor.mode is Mode.ARMED
+    bench = Bench()
+    bench.step()
+    bench.ask(OperatorAction.ARM)
+    bench.step(2, **broken)
+    assert bench.supervisor.mode is Mode.STANDBY
+    assert named in bench.supervisor.why
+    assert any(named in text for text in bench.supervisor.waiting)
+    bench.step()
+    assert bench.supervisor.mode is Mode.ARMED
 
 
-def test_an_arming_request_does_not_wait_for_ever() -> None:
-    supervisor = Supervisor(LIMITS)
-    ask(supervisor, OperatorAction.ARM)
-    supervisor.step(replace(FINE, silent=("imu",), now_ns=FINE.now_ns + ARM_REQUEST_VALID_NS + 1))
-    assert "refused" in supervisor.why
-    supervisor.step(FINE)
-    assert supervisor.mode is Mode.STANDBY
+def test_a_silent_sensor_and_an_arming_request_that_does_not_wait_for_ever() -> None:
+    bench = Bench()
+    bench.step()
+    silence(bench, ImuSample)
+    bench.step(10)
+    bench.ask(OperatorAction.ARM)
+    bench.step(ARM_REQUEST_VALID_NS // (10 * MS) + 1)
+    assert "refused" in bench.supervisor.why
+    assert "imu is silent" in bench.supervisor.why
+    assert bench.codes() == ["arming_refused"]
+    bench.speaks.add(ImuSample)
+    bench.step(10)
+    assert bench.supervisor.mode is Mode.STANDBY
+
+
+def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
+    bench = Bench()
+    bench.step()
+    for k in range(400):
+        bench.watch.hear(ImuSample(bench.now_ns, bench.now_ns + k * MS, (0.0, 0.0, 9.8), (0.0, 0.0, 0.1 + 1e-6 * k)), bench.now_ns)
+    bench.ask(OperatorAction.ARM)
+    bench.step()
+    assert "rad/s at rest" in bench.supervisor.why
+
+
+# ------------------------------------------------------------------------------------------------------------------ reactions
 
 
 @pytest.mark.parametrize(
     ("broken", "reaction", "named"),
     [
         ({"actuator_lost": "unplugged"}, Reaction.BRAKE, "unplugged"),
-        ({"estimate": replace(ESTIMATE, yaw_rad=float("inf"))}, Reaction.BRAKE, "not finite"),
+        ({"estimate": replace(MOVING, yaw_rad=float("inf"))}, Reaction.BRAKE, "not finite"),
         ({"estimate_age_ns": 30 * MS}, Reaction.BRAKE, "no state estimate for 30 ms"),
-        ({"cross_track_m": -2.5}, Reaction.BRAKE, "-2.50 m off the course"),
-        ({"estimate": replace(ESTIMATE, status=EstimatorStatus.DIVERGED)}, Reaction.CONTROLLED_STOP, "diverged"),
-        ({"imu_silent": True}, Reaction.CONTROLLED_STOP, "IMU"),
+        ({"control": replace(CONTROL, cross_track_m=-2.5)}, Reaction.BRAKE, "-2.50 m off the course"),
+        ({"control": replace(CONTROL, cross_track_m=float("nan"))}, Reaction.CONTROLLED_STOP, "where on its path"),
+        ({"estimate": replace(MOVING, status=EstimatorStatus.DIVERGED)}, Reaction.CONTROLLED_STOP, "diverged"),
+        ({"estimate": replace(MOVING, covariance=(1.0,) * 16)}, Reaction.CONTROLLED_STOP, "known to 1.00 m only"),
+        ({"estimate": replace(MOVING, rejected_in_a_row=6)}, Reaction.CONTROLLED_STOP, "6 fixes in a row"),
+        ({"task_raised": "control raised ValueError: no"}, Reaction.BRAKE, "ValueError"),
+        ({"estimate": replace(MOVING, speed_mps=9.0)}, Reaction.BRAKE, "the limit is 3.00 m/s"),
     ],
 )
 def test_a_fault_stops_the_drive_and_says_why(broken: dict[str, object], reaction: Reaction, named: str) -> None:
-    supervisor = driving()
-    hold(supervisor, **broken)
-    assert (supervisor.mode, supervisor.reaction) == (Mode.STOPPING, reaction)
-    assert named in supervisor.why
-    assert any(named in fault.reason and fault.active for fault in supervisor.take_faults())
+    bench = driving()
+    bench.step(60, **broken)
+    assert bench.state == (Mode.STOPPING, reaction)
+    assert named in bench.supervisor.why
+    assert any(named in link.reason for link in bench.supervisor.chain)
     # No resuming by itself, however well things look afterwards.
-    for _ in range(100):
-        supervisor.step(FINE)
-    assert supervisor.mode is Mode.STOPPING
-    supervisor.step(replace(FINE, estimate=replace(ESTIMATE, speed_mps=0.0)))
-    assert supervisor.mode is Mode.STANDBY
-    assert supervisor.stopped
+    bench.step(100)
+    assert bench.supervisor.mode is Mode.STOPPING
+    bench.estimate = ESTIMATE
+    bench.step()
+    assert bench.supervisor.mode is Mode.STANDBY
+    assert bench.supervisor.stopped
+    assert named in bench.supervisor.why, "the reason outlives the stop"
 
 
-@pytest.mark.parametrize("broken", [{"gnss_silent": True}, {"missing_in_a_row": 3}])
-def test_a_cap_lasts_as_long_as_its_cause(broken: dict[str, object]) -> None:
-    supervisor = driving()
-    for _ in range(3):
-        hold(supervisor, **broken)
-        assert (supervisor.mode, supervisor.reaction) == (Mode.AUTO, Reaction.CAP_SPEED)
-    supervisor.step(FINE)
-    assert supervisor.reaction is Reaction.NONE
-    assert [fault.active for fault in supervisor.take_faults()] == [True, False], "one record per episode"
+def test_imu_silence_stops() -> None:
+    bench = driving()
+    silence(bench, ImuSample)
+    bench.step(12)
+    assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
+
+
+def missed(bench: Bench) -> None:
+    bench.watch.deadlines.look(bench.now_ns, [("control", 100, 3, 3)])
+
+
+def punctual(bench: Bench) -> None:
+    bench.watch.deadlines.look(bench.now_ns, [("control", 10_000, 3, 0)])
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "code"),
+    [
+        (lambda b: silence(b, GnssFix), lambda b: b.speaks.add(GnssFix), "gnss_silent"),
+        (missed, punctual, "deadlines_missed"),
+    ],
+)
+def test_a_cap_lasts_as_long_as_its_cause(begin: Callable[[Bench], object], end: Callable[[Bench], object], code: str) -> None:
+    bench = driving()
+    begin(bench)
+    bench.step(60)
+    assert bench.state == (Mode.AUTO, Reaction.CAP_SPEED)
+    assert bench.supervisor.speed_cap_mps == LIMITS.capped_speed_mps
+    end(bench)
+    bench.step(150)
+    assert bench.state == (Mode.AUTO, Reaction.NONE)
+    assert bench.supervisor.speed_cap_mps > LIMITS.max_speed_mps
+    told = [fault.active for fault in bench.supervisor.take_faults() if fault.code == code]
+    assert told == [True, False], "one record per episode"
 
 
 def test_the_most_severe_reaction_wins_and_a_worse_one_can_follow() -> None:
-    supervisor = driving()
-    hold(supervisor, gnss_silent=True, imu_silent=True)
-    assert supervisor.reaction is Reaction.CONTROLLED_STOP
-    supervisor.step(replace(FINE, imu_silent=True, actuator_lost="unplugged"))
-    assert supervisor.reaction is Reaction.BRAKE
-    assert "IMU" in supervisor.why
-    assert "unplugged" in supervisor.why
+    bench = driving()
+    bench.speaks.clear()
+    bench.step(60)
+    assert bench.supervisor.reaction is Reaction.CONTROLLED_STOP
+    bench.step(1, actuator_lost="unplugged")
+    assert bench.supervisor.reaction is Reaction.BRAKE
+    assert "IMU" in bench.supervisor.why
+    assert "unplugged" in bench.supervisor.why
+    assert [link.code for link in bench.supervisor.chain] == ["imu_silent", "gnss_silent", "actuator_lost"]
 
 
-@pytest.mark.parametrize("broken", [{"imu_silent": True}, {"cross_track_m": 3.0}, {"gnss_silent": True}])
+@pytest.mark.parametrize(
+    "broken",
+    [{"control": replace(CONTROL, cross_track_m=3.0)}, {"estimate": replace(ESTIMATE, status=EstimatorStatus.DIVERGED)}],
+)
 def test_a_single_glimpse_trips_nothing(broken: dict[str, object]) -> None:
     # After a stall the first tick may run before the bytes that piled up have been read.
-    supervisor = driving()
+    bench = driving()
     for k in range(20):
-        supervisor.step(replace(FINE, now_ns=FINE.now_ns + 20 * MS * k, **(broken if k % 2 else {})))
-    assert (supervisor.mode, supervisor.reaction) == (Mode.AUTO, Reaction.NONE)
-    assert not supervisor.take_faults()
+        bench.step(1, **(broken if k % 2 else {}))
+    assert bench.state == (Mode.AUTO, Reaction.NONE)
+    assert not bench.codes()
 
 
 def test_what_a_device_tells_counts_like_a_rule() -> None:
-    supervisor = driving()
+    bench = driving()
     told = Fault(0, "vesc_over_temperature", "drive", Reaction.DISABLE, True, "95 degrees")
-    supervisor.on_fault(replace(told, reaction=Reaction.CAP_SPEED))
-    supervisor.step(FINE)
-    assert (supervisor.mode, supervisor.reaction) == (Mode.AUTO, Reaction.CAP_SPEED)
-    supervisor.on_fault(replace(told, active=False))
-    supervisor.step(FINE)
-    assert supervisor.reaction is Reaction.NONE
-    supervisor.on_fault(told)
-    supervisor.step(FINE)
-    assert (supervisor.mode, supervisor.reaction) == (Mode.STOPPING, Reaction.DISABLE)
-    assert "95 degrees" in supervisor.why
-    supervisor.step(replace(FINE, estimate=replace(ESTIMATE, speed_mps=0.0)))
-    ask(supervisor, OperatorAction.ARM)
-    supervisor.step(FINE)
-    assert supervisor.mode is Mode.STANDBY
-    assert "95 degrees" in supervisor.why
+    bench.watch.hear(replace(told, reaction=Reaction.CAP_SPEED), 0)
+    bench.step()
+    assert bench.state == (Mode.AUTO, Reaction.CAP_SPEED)
+    bench.watch.hear(replace(told, active=False), 0)
+    bench.step()
+    assert bench.supervisor.reaction is Reaction.NONE
+    bench.watch.hear(told, 0)
+    bench.step()
+    assert bench.state == (Mode.FAULT, Reaction.DISABLE)
+    assert "95 degrees" in bench.supervisor.why
+    bench.estimate = ESTIMATE
+    bench.step()
+    assert bench.supervisor.stopped
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(3)
+    assert bench.state == (Mode.FAULT, Reaction.DISABLE), "the cause lasts"
+    bench.watch.hear(replace(told, active=False), 0)
+    bench.ask(OperatorAction.ARM)
+    bench.step(2)
+    assert bench.supervisor.mode is Mode.ARMED
+
+
+def test_a_fault_code_in_the_telemetry_disables_the_drive() -> None:
+    bench = driving()
+    bench.watch.hear(MotorStatus(0, 0, fault_code=4), 0)
+    bench.step(3)
+    assert bench.state == (Mode.FAULT, Reaction.DISABLE)
 
 
 def test_standing_is_not_believed_from_a_stale_estimate() -> None:
-    supervisor = driving()
-    still = replace(FINE, estimate=replace(ESTIMATE, speed_mps=0.0))
-    supervisor.step(replace(still, estimate_age_ns=NEVER_NS))
-    supervisor.step(replace(still, estimate_age_ns=NEVER_NS))
-    assert supervisor.mode is Mode.STOPPING
+    bench = driving()
+    bench.estimate = ESTIMATE
+    bench.step(5, estimate_age_ns=NEVER_NS)
+    assert bench.supervisor.mode is Mode.STOPPING
 
 
-def test_emergency_stop_is_latched() -> None:
-    supervisor = driving()
-    ask(supervisor, OperatorAction.EMERGENCY_STOP)
-    ask(supervisor, OperatorAction.ARM, OperatorAction.DRIVE)
-    for _ in range(10):
-        supervisor.step(FINE)
-    assert (supervisor.mode, supervisor.reaction) == (Mode.FAULT, Reaction.DISABLE)
+# ------------------------------------------------------------------------------------------------------------------ operators
+
+
+def test_emergency_stop_is_latched_until_the_vehicle_stands_and_is_armed_anew() -> None:
+    bench = driving()
+    bench.ask(OperatorAction.EMERGENCY_STOP)
+    assert bench.state == (Mode.FAULT, Reaction.DISABLE), "without waiting for a tick"
+    bench.step(200)
+    assert bench.state == (Mode.FAULT, Reaction.DISABLE)
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(5)
+    assert bench.supervisor.mode is Mode.STANDBY, "it still moves"
+    bench.estimate = ESTIMATE
+    bench.step(3)
+    assert bench.supervisor.mode is Mode.AUTO
 
 
 def test_the_end_of_the_course_is_a_controlled_stop() -> None:
-    supervisor = driving()
-    supervisor.step(replace(FINE, course_finished=True))
-    assert (supervisor.mode, supervisor.reaction, supervisor.course_driven) == (Mode.STOPPING, Reaction.CONTROLLED_STOP, True)
+    bench = driving()
+    bench.step(1, course_finished=True)
+    assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
+    assert bench.supervisor.course_driven
 
 
 def test_stop_by_the_operator_brakes_and_disarm_disarms() -> None:
-    supervisor = driving()
-    ask(supervisor, OperatorAction.STOP)
-    assert (supervisor.mode, supervisor.reaction) == (Mode.STOPPING, Reaction.BRAKE)
-    supervisor = Supervisor(LIMITS)
-    ask(supervisor, OperatorAction.ARM)
-    supervisor.step(FINE)
-    ask(supervisor, OperatorAction.DISARM)
-    assert supervisor.mode is Mode.STANDBY
+    bench = driving()
+    bench.ask(OperatorAction.STOP)
+    assert bench.state == (Mode.STOPPING, Reaction.BRAKE)
+    bench = Bench()
+    bench.step()
+    bench.ask(OperatorAction.ARM)
+    bench.step()
+    bench.ask(OperatorAction.DISARM)
+    assert bench.supervisor.mode is Mode.STANDBY
+
+
+def stick(bench: Bench, sequence: int, steering: float = 0.0, throttle: float = 0.0, *, deadman: bool = True) -> None:
+    bench.watch.hear(TeleopCommand(bench.now_ns, bench.now_ns, steering, throttle, 0.0, deadman, "pad", sequence), bench.now_ns)
+
+
+def armed() -> Bench:
+    bench = Bench()
+    bench.step()
+    bench.ask(OperatorAction.ARM)
+    bench.step()
+    return bench
+
+
+def test_driving_by_hand_begins_with_a_neutral_stick_that_is_held() -> None:
+    bench = armed()
+    bench.ask(OperatorAction.TELEOP)
+    bench.step()
+    assert bench.supervisor.mode is Mode.ARMED
+    stick(bench, 1, throttle=0.5)
+    bench.step()
+    assert bench.supervisor.mode is Mode.ARMED
+    stick(bench, 2, deadman=False)
+    bench.step()
+    assert bench.supervisor.mode is Mode.ARMED
+    assert "centre the stick" in bench.supervisor.waiting[0]
+    stick(bench, 3)
+    bench.step()
+    assert bench.supervisor.mode is Mode.TELEOP
+
+
+@pytest.mark.parametrize("ends", ["silence", "released", "repeated"])
+def test_a_hand_that_lets_go_brakes(ends: str) -> None:
+    bench = armed()
+    bench.ask(OperatorAction.TELEOP)
+    stick(bench, 1)
+    bench.step()
+    for k in range(25):
+        if ends == "repeated":
+            stick(bench, 1)
+        elif ends == "released":
+            stick(bench, 2 + k, deadman=False)
+        bench.step()
+    assert bench.state[1] is Reaction.BRAKE
+    assert bench.supervisor.mode in (Mode.STOPPING, Mode.STANDBY)
+
+
+def test_waking_up_stops_and_disarms() -> None:
+    bench = driving()
+    bench.watch.hear(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
+    bench.step()
+    assert bench.state == (Mode.STOPPING, Reaction.BRAKE)
+    bench = armed()
+    bench.watch.hear(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
+    bench.step(3)
+    assert bench.supervisor.mode is Mode.STANDBY

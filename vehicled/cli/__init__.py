@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from argparse import REMAINDER, ArgumentParser
+from argparse import REMAINDER, ArgumentParser, _SubParsersAction
 from collections.abc import Sequence
 
 # One BLAS thread, decided before numpy is loaded by anyone: its helper threads would only disturb the loop, and results must
@@ -87,6 +87,8 @@ def _parser() -> ArgumentParser:
     )
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
+    _control_commands(commands)
+
     check = commands.add_parser("check", help="check profiles or course files and name every mistake")
     check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
     check.set_defaults(run="vehicled.cli.catalog:check")
@@ -149,6 +151,30 @@ def _parser() -> ArgumentParser:
     return parser
 
 
+def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+    """Those that talk to a daemon which runs on this machine."""
+    texts = {
+        "status": "what a running daemon does, and what it waits for",
+        "arm": "arm a running daemon, and wait for its checks",
+        "disarm": "disarm it; a vehicle under way is braked first",
+        "stop": "brake now",
+        "mode": "drive the course, drive by hand, or disarm",
+        "why": "why it is in its mode, with the chain of causes",
+    }
+    for name, text in texts.items():
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--profile", metavar="P", help="profile of the daemon, or its socket (default: the only one)")
+        command.set_defaults(run=f"vehicled.cli.control:{name}")
+        if name == "status":
+            command.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
+            command.add_argument("--rate", type=_watch_rate, default=2.0, metavar="HZ", help="so often (default 2)")
+            command.add_argument("--json", action="store_true", help="print JSON")
+        elif name == "stop":
+            command.add_argument("--emergency", action="store_true", help="disable the drive until it is armed anew")
+        elif name == "mode":
+            command.add_argument("mode", choices=("auto", "teleop", "standby"))
+
+
 def _bench_arguments(bench: ArgumentParser) -> None:
     recorded = bench.add_subparsers(dest="bench_command", metavar="COMMAND", required=True).add_parser(
         "recorded",
@@ -193,6 +219,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _watch_rate(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 20.0:
+        raise ValueError(text)
+    return value
+
+
 def _duration(text: str) -> float:
     return 0.0 if text.strip() in ("0", "0.0") else _seconds(text)
 
@@ -211,6 +244,7 @@ def _seed(text: str) -> int:
 
 
 _seed.__name__ = "seed, a whole number from 0 on"
+_watch_rate.__name__ = "rate from 0.1 to 20 Hz"
 _duration.__name__ = "number of seconds, 0 for never"
 _rate.__name__ = "rate from 1 to 1000 Hz"
 _seconds.__name__ = "number of seconds above 0"

@@ -4,6 +4,8 @@
 def expected_errors() -> tuple[type[Exception], ...]:
     """Exception types that carry their place and their cure in their text."""
     from vehicled.app import SetupError
+    from vehicled.control_socket.client import ControlError
+    from vehicled.control_socket.place import PlaceError
     from vehicled.link import LinkError
     from vehicled.log.errors import LogError
     from vehicled.paths.errors import CourseError
@@ -11,4 +13,4 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.recordings.errors import RecordingError
     from vehicled.registry import UnknownNameError
 
-    return (SetupError, LinkError, LogError, CourseError, ProfileError, RecordingError, UnknownNameError)
+    return (SetupError, ControlError, PlaceError, LinkError, LogError, CourseError, ProfileError, RecordingError, UnknownNameError)

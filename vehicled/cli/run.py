@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from vehicled.app import SetupError
-from vehicled.cli.session import Plan, drive
+from vehicled.cli.plan import Plan
+from vehicled.cli.session import drive
 from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Message, OperatorCommand
 from vehicled.profile.schema import Profile
@@ -38,6 +39,7 @@ def serve(arguments: Namespace) -> int:
             log_folder=arguments.log or "",
             taps=[(EVENT_TAPS, EventLog().record), ((ActuatorCommand,), feeder.record)],
             progress=feeder.show,
+            door="own",
             on_ready=lambda: notifier.ready("the machine runs"),
         )
     notifier.stopping(done.ending.why)

@@ -8,19 +8,20 @@ import signal
 import socket
 import sys
 import time
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import anyio
 import msgspec
 from msgspec import Struct
 
 from vehicled import __version__
-from vehicled.app import SetupError, Wiring, build, course_message, declared_stopwatch, wire
+from vehicled.app import SetupError, build, course_message, declared_stopwatch
+from vehicled.cli.plan import Plan
 from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
@@ -28,13 +29,13 @@ from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.machine import PIPELINE, Machine
 from vehicled.messages import Message
-from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS, TakesSecret
-from vehicled.profile import Loaded, load
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
+from vehicled.runtime.console import Console, RunFacts
 from vehicled.runtime.evidence import WallStopwatch, WallWitness
+from vehicled.runtime.health import HealthSampler, LogHealth
 from vehicled.runtime.host import Transport
 from vehicled.runtime.link_port import LinkTransport
 from vehicled.runtime.lockstep import run_lockstep
@@ -44,7 +45,6 @@ from vehicled.runtime.run import Ending, Run
 from vehicled.runtime.wall import HOLDERS, WallPump
 from vehicled.runtime.wires import WireTransport
 
-LINK_TIMEOUT_S = {"lockstep": 5.0, "wall": 0.5}
 _GREETING_TIMEOUT_S = 15.0
 
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
@@ -52,48 +52,6 @@ LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None,
 
 Tap = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
 """Message types, and who listens to them besides the log."""
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What is to be driven, checked: everything that can be wrong with the arguments has been found by now."""
-
-    loaded: Loaded
-    course: Course
-    wiring: Wiring
-    clock: str
-    link: str
-    seed: int
-    overrides: list[str]
-    link_timeout_s: float
-    backend: str
-
-    @classmethod
-    def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
-        """From the command line. Raises the errors of profile, course and set-up."""
-        overrides = list(arguments.set)
-        for table in ("controller", "estimator"):
-            name = getattr(arguments, table, None)
-            if name:
-                overrides.append(f"{table}.name={name}")
-        loaded = load(arguments.profile, overrides)
-        course = load_course(arguments.course or loaded.profile.course).repeated(arguments.laps)
-        if course.reverses and not loaded.profile.vehicle.drive.top_reverse_speed_mps:
-            raise SetupError(
-                f"course {course.name!r} is driven backward in parts, but the vehicle of profile {loaded.profile.name!r} cannot: "
-                "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
-                "can reverse"
-            )
-        return cls(
-            loaded=loaded,
-            course=course,
-            wiring=wire(loaded.profile, link),
-            clock=clock,
-            link=link,
-            seed=seed,
-            overrides=overrides,
-            link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
-            backend=backend,
-        )
 
 
 class NoLog:
@@ -128,11 +86,13 @@ def drive(
     taps: Sequence[Tap],
     progress: Callable[[Machine, int], None] | None = None,
     on_ready: Callable[[], object] | None = None,
+    door: str = "",
     simulator_pid: int | None = None,
 ) -> Drive:
     """Run the daemon on a connected link, or without one on ``ports`` by device, until it ends.
 
-    ``stays``: a drive that is over does not end the run. ``log_folder`` None writes no log.
+    ``stays``: a drive that is over does not end the run. ``log_folder`` None writes no log. ``door`` serves a control
+    socket, on the wall clock only: ``own`` is the profile's, ``any`` another name where that is taken.
     Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
     written; from then on everything is an :class:`Ending`.
     """
@@ -147,7 +107,7 @@ def drive(
     witness = None if lockstep else WallWitness(HOLDERS)
     stopwatch = declared_stopwatch(plan.wiring) if lockstep else WallStopwatch()
     router = Router()
-    machine = build(plan.loaded.profile, plan.course, plan.wiring, stopwatch, router, witness, virtual=lockstep)
+    machine = build(plan.loaded.profile, plan.course, plan.wiring, stopwatch, router, witness, fence=plan.fence, virtual=lockstep)
     # After everything long-lived has been made, because set-up freezes it for the garbage collector.
     report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
     writer = _open_log(plan, log_folder, started_ns, report) if log_folder is not None else None
@@ -174,7 +134,9 @@ def drive(
             with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
         else:
-            ending = _run_wall(plan, WallPump(machine, _transport(plan, link, ports or {}, router), run, witness, router))
+            services = _services(plan, machine, writer, started_ns, door=door)
+            transport = _transport(plan, link, ports or {}, router)
+            ending = _run_wall(plan, WallPump(machine, transport, run, witness, router, services))
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):
@@ -233,6 +195,45 @@ def _transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router:
     from vehicled.runtime.ports import make_port
 
     return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried)
+
+
+def _services(
+    plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int, *, door: str
+) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    """What runs beside the pump: readings of the host, and the control socket."""
+    folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
+    sampler = HealthSampler(folder, _log_health(writer))
+    services: list[Callable[[], Coroutine[Any, Any, None]]] = [
+        lambda: sampler.serve(lambda health: machine.on_message(health, health.t_ns))
+    ]
+    if door:
+        from vehicled.control_socket.place import free_path, socket_path
+        from vehicled.control_socket.server import ControlServer
+
+        profile = plan.loaded.profile
+        facts = RunFacts(
+            profile=profile.name,
+            course=plan.course.name,
+            course_m=plan.course.length_m,
+            estimator=profile.estimator.name,
+            controller=profile.controller.name,
+            link=plan.link,
+            version=__version__,
+            started_ns=started_ns,
+            log=writer.path if writer is not None else "",
+        )
+        server = ControlServer(socket_path(profile.name) if door == "own" else free_path(profile.name))
+        services.append(lambda: server.serve(Console(machine, facts)))
+    return services
+
+
+def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:
+    if writer is None:
+        return LogHealth
+    sink = writer.sink
+    return lambda: LogHealth(
+        sink.outbox.full_share, sink.journal_losses.records + sink.derived_losses.records + sink.unpackable, writer.failure
+    )
 
 
 def _run_wall(plan: Plan, pump: WallPump) -> Ending:

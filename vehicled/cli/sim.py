@@ -7,8 +7,9 @@ from math import isfinite
 from pathlib import Path
 
 from vehicled.app import SetupError
+from vehicled.cli.plan import Plan
 from vehicled.cli.result import Result, exit_status, figures_of, health_of
-from vehicled.cli.session import Drive, Plan, Tap, drive
+from vehicled.cli.session import Drive, Tap, drive
 from vehicled.cli.show import Progress
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
@@ -74,6 +75,7 @@ def run(arguments: Namespace) -> int:
             log_folder=None if arguments.no_log else (arguments.log or ""),
             taps=taps,
             progress=None if arguments.quiet else show,
+            door="any",
             simulator_pid=simulator_pid,
         )
         progress.close()

@@ -47,5 +47,10 @@ class Outbox:
         """Bytes not written yet."""
         return self._waiting[0] + self._waiting[1]
 
+    @property
+    def full_share(self) -> float:
+        """How full the fuller of the two classes is, 0 to 1 and a little beyond."""
+        return max(waiting / limit for waiting, limit in zip(self._waiting, self._limits, strict=True))
+
     def __len__(self) -> int:
         return len(self._frames)

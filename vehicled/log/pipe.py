@@ -171,6 +171,11 @@ class WriterProcess:
         return self._process.pid
 
     @property
+    def failure(self) -> str:
+        """Why the writer is gone; empty while it is not."""
+        return self._failure
+
+    @property
     def alive(self) -> bool:
         """Whether the writer takes records."""
         return not self._failure and not self._closed

@@ -214,3 +214,11 @@ class ActuatorCommand(Message, frozen=True):
     reaction: Reaction = Reaction.NONE
     clipped: UInt8 = 0
     """Bits: 1 steering, 2 throttle, 4 brake were outside their limits and cut, 8 not finite and replaced by the brake."""
+    level: ControlLevel = ControlLevel.PRIMARY
+    """Rung of the ladder that the command came from."""
+    estimate_age_ns: Int64 = -1
+    """Age of the state estimate, then of what entered it: time since arrival, -1 when there was none."""
+    gnss_age_ns: Int64 = -1
+    imu_age_ns: Int64 = -1
+    odometry_age_ns: Int64 = -1
+    """Of wheels or motor."""

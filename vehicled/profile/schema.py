@@ -214,6 +214,8 @@ class Profile(Table, frozen=True, kw_only=True):
     description: str
     course: str = "lot17"
     """Course driven when none is named."""
+    fence: str = ""
+    """GeoJSON file of polygons that must not be left, or with ``keep_out`` not be entered; its path counts from the profile."""
     vehicle: Vehicle
     limits: Limits
     devices: dict[PortName, Device]

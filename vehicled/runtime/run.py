@@ -90,14 +90,14 @@ class Run:
         machine = self._machine
         for port in machine.ports:
             machine.on_port(port, PortState.LOST, why, now_ns)
-        machine.on_operator(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, why), now_ns)
+        machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, why), now_ns)
         machine.brake_now(now_ns)
         self._log.pump(now_ns)
         return Ending(Outcome.NOT_FINISHED, f"{why}: the brake was commanded", now_ns)
 
     def _stop(self, by: str, now_ns: int) -> None:
         self._stop_sent = True
-        self._machine.on_operator(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, by), now_ns)
+        self._machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, by), now_ns)
 
     def _ending(self, now_ns: int) -> Ending:
         why, by = self._machine.why, self._interrupted_by

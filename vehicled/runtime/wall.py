@@ -2,7 +2,9 @@
 
 import signal
 import time
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 import anyio
 import msgspec
@@ -31,7 +33,17 @@ HOLDERS = ("receive", "log", "transmit")
 class WallPump:
     """One run on the wall clock; the :class:`~vehicled.runtime.host.Host` of its transport."""
 
-    def __init__(self, machine: Machine, transport: Transport, run: Run, witness: WallWitness, sink: Sink) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        transport: Transport,
+        run: Run,
+        witness: WallWitness,
+        sink: Sink,
+        services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+    ) -> None:
+        """``services`` run beside the pump and are cancelled with it; one that raises ends the run, braked."""
+        self._services = services
         self._machine = machine
         self._transport = transport
         self._run = run
@@ -51,6 +63,8 @@ class WallPump:
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._serve, group.cancel_scope)
                     group.start_soon(self._watch_signals, group.cancel_scope)
+                    for service in self._services:
+                        group.start_soon(service)
                     await self._tick()
                     group.cancel_scope.cancel()
         finally:

@@ -4,7 +4,7 @@ It replaces what is not finite by the brake, cuts what is out of range, holds th
 motion at a crawl only, carries out the reaction in force and turns the wheel angle into the actuator's command. It adds no delay.
 """
 
-from math import atan, isfinite
+from math import atan, inf, isfinite
 
 from vehicled.messages import ActuatorCommand, ControlCommand, Mode, Reaction
 from vehicled.vehicle import Limits, Vehicle
@@ -38,9 +38,21 @@ class Gate:
         self._vehicle = vehicle
 
     def apply(
-        self, command: ControlCommand | None, speed_mps: float, mode: Mode, reaction: Reaction, now_ns: int, newest_input_ns: int
+        self,
+        command: ControlCommand | None,
+        speed_mps: float,
+        mode: Mode,
+        reaction: Reaction,
+        now_ns: int,
+        newest_input_ns: int,
+        *,
+        cap_mps: float = inf,
+        releases_brake: bool = False,
     ) -> ActuatorCommand:
-        """The command for the actuators. ``command`` None or a mode that does not drive gives a stop; never raises, never NaN."""
+        """The command for the actuators. ``command`` None or a mode that does not drive gives a stop; never raises, never NaN.
+
+        ``cap_mps`` is the speed beyond which nothing drives; ``releases_brake`` turns a disabled drive's brake into no current.
+        """
         clipped = 0
         throttle, brake, wheel = 0.0, 1.0, self._wheel_angle_rad
         if command is not None:
@@ -49,12 +61,10 @@ class Gate:
             else:
                 clipped |= NOT_FINITE
         if reaction >= Reaction.BRAKE or mode not in _MOVING:
-            throttle, brake = 0.0, 1.0
+            throttle, brake = 0.0, 0.0 if releases_brake and reaction is Reaction.DISABLE else 1.0
         elif reaction is Reaction.CONTROLLED_STOP or mode is Mode.STOPPING:
             throttle, brake = 0.0, max(brake, CONTROLLED_STOP_BRAKE)
-        elif reaction is Reaction.CAP_SPEED and not abs(speed_mps) < self._limits.capped_speed_mps:
-            throttle = 0.0
-        if not abs(speed_mps) <= self._limits.max_speed_mps:
+        if not abs(speed_mps) <= min(cap_mps, self._limits.max_speed_mps):
             # Also true for NaN: an unknown speed is no licence to accelerate.
             throttle = 0.0
         reverse_share = self._vehicle.drive.reverse_share

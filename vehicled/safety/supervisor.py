@@ -1,260 +1,277 @@
-"""Modes, arming and reactions: one fold over what the operator asks and what the rules see.
+"""Modes, arming and reactions: one fold over what the operator asks and what the rules of the matrix see.
 
-The rules are data: each has a code, a reaction, a text, and a predicate over the :class:`Situation`. The most severe active rule
-wins. A rule must hold for its ``persist_ns`` before it trips; every trip and every clearance is one :class:`Fault` record.
+The most severe reaction in force wins. A rule must hold for its ``persist_ms`` before it trips and be gone for its ``clear_ms``
+before it clears; every trip and every clearance is one :class:`Fault` record. Nothing arms or resumes by itself.
 """
 
-from collections.abc import Callable, Sequence
-from math import isfinite
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from vehicled.messages import EstimatorStatus, Fault, Mode, OperatorAction, OperatorCommand, Reaction, StateEstimate
-from vehicled.vehicle import Limits
+from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.safety.arming import STANDSTILL_MPS, missing
+from vehicled.safety.matrix import RULES
+from vehicled.safety.modes import DRIVING, Trigger, after
+from vehicled.safety.rule import Clear, Rule
+from vehicled.safety.situation import Situation
 
-STANDSTILL_MPS = 0.05
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """An arming request waits this long for its checks to pass, then it is refused with what was missing."""
+CHAIN_LIMIT = 16
 
 
-class Situation(Struct, frozen=True, gc=False):
-    """Everything the rules may look at, at one instant. Ages are in ns, ``ports.NEVER_NS`` when nothing ever came."""
+class Link(Struct, frozen=True):
+    """One link of the chain of causes since the vehicle was armed."""
 
-    now_ns: int
-    estimate: StateEstimate | None
-    silent: Sequence[str]
-    """Sources that are past their silence limit."""
-    gnss_silent: bool
-    imu_silent: bool
-    estimate_age_ns: int
-    actuator_lost: str
-    """Why the actuator's port cannot be written; empty when it can."""
-    cross_track_m: float
-    heading_error_rad: float
-    course_finished: bool
-    missing_in_a_row: int
-    """Largest number of deadlines that a critical task has missed in a row."""
-
-
-class Rule(Struct, frozen=True, kw_only=True):
-    """One row: when ``holds`` for ``persist_ns``, ``reaction`` applies while in a driving mode."""
-
+    t_ns: int
     code: str
     reaction: Reaction
-    reason: Callable[[Situation, Limits], str]
-    holds: Callable[[Situation, Limits], bool]
-    persist_ns: int = 0
-    latched: bool = True
-    """Cleared by re-arming only; a rule that is not latched clears itself when it no longer holds."""
+    reason: str
 
 
-def _finite(estimate: StateEstimate) -> bool:
-    return isfinite(estimate.x_m) and isfinite(estimate.y_m) and isfinite(estimate.yaw_rad) and isfinite(estimate.speed_mps)
+class _Trip:
+    """A rule on its way to tripping, tripped, or on its way to clearing."""
 
+    __slots__ = ("gone_ns", "reason", "since_ns", "tripped")
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        code="actuator_lost",
-        reaction=Reaction.BRAKE,
-        holds=lambda s, limits: bool(s.actuator_lost),
-        reason=lambda s, limits: f"the actuator cannot be reached: {s.actuator_lost}",
-    ),
-    Rule(
-        code="estimate_not_finite",
-        reaction=Reaction.BRAKE,
-        holds=lambda s, limits: s.estimate is not None and not _finite(s.estimate),
-        reason=lambda s, limits: "the state estimate is not finite",
-    ),
-    Rule(
-        code="estimate_stale",
-        reaction=Reaction.BRAKE,
-        holds=lambda s, limits: s.estimate_age_ns > limits.estimate_silence_s * 1e9,
-        reason=lambda s, limits: (
-            f"no state estimate for {s.estimate_age_ns / 1e6:.0f} ms (limit {limits.estimate_silence_s * 1e3:.0f} ms)"
-        ),
-    ),
-    Rule(
-        code="corridor_left",
-        reaction=Reaction.BRAKE,
-        holds=lambda s, limits: abs(s.cross_track_m) > limits.corridor_m,
-        reason=lambda s, limits: f"{s.cross_track_m:+.2f} m off the course (corridor {limits.corridor_m:.2f} m)",
-        persist_ns=50_000_000,
-    ),
-    Rule(
-        code="estimator_diverged",
-        reaction=Reaction.CONTROLLED_STOP,
-        holds=lambda s, limits: s.estimate is not None and s.estimate.status is EstimatorStatus.DIVERGED,
-        reason=lambda s, limits: "the estimator has diverged",
-        persist_ns=50_000_000,
-    ),
-    Rule(
-        code="imu_silent",
-        reaction=Reaction.CONTROLLED_STOP,
-        holds=lambda s, limits: s.imu_silent,
-        reason=lambda s, limits: f"no IMU sample for {limits.imu_silence_s * 1e3:.0f} ms",
-        persist_ns=30_000_000,
-    ),
-    Rule(
-        code="gnss_silent",
-        reaction=Reaction.CAP_SPEED,
-        holds=lambda s, limits: s.gnss_silent,
-        reason=lambda s, limits: f"no GNSS fix for {limits.gnss_silence_s:.1f} s: predicting",
-        latched=False,
-        persist_ns=50_000_000,
-    ),
-    Rule(
-        code="deadlines_missed",
-        reaction=Reaction.CAP_SPEED,
-        holds=lambda s, limits: s.missing_in_a_row >= 3,
-        reason=lambda s, limits: f"{s.missing_in_a_row} deadlines missed in a row",
-        latched=False,
-    ),
-)
-"""The rules in force, most severe first."""
+    def __init__(self, since_ns: int) -> None:
+        self.since_ns = since_ns
+        self.tripped = False
+        self.reason = ""
+        self.gone_ns: int | None = None
 
 
 class Supervisor:
-    """Decides mode and reaction, once per actuation tick."""
+    """Decides mode, reaction and speed cap, once per actuation tick."""
 
-    def __init__(self, limits: Limits, rules: Sequence[Rule] = RULES) -> None:
-        self._limits = limits
+    def __init__(self, rules: Sequence[Rule] = RULES) -> None:
         self._rules = tuple(rules)
-        self._since: dict[str, int] = {}
-        self._active: dict[str, str] = {}
-        self._told: dict[tuple[str, str], Fault] = {}
-        self._armed_request_ns: int | None = None
-        self._drive_requested = False
-        self.mode = Mode.STANDBY
+        self._trips: dict[str, _Trip] = {}
+        self._arm_requested_ns: int | None = None
+        self._wanted: OperatorAction | None = None
+        self._wanted_ns = 0
+        self.mode = Mode.INIT
         self.reaction = Reaction.NONE
-        self.why = "waiting to be armed"
+        self.why = "waiting for the vehicle to stand still"
         """Reason of the present mode, in words."""
+        self.speed_cap_mps = float("inf")
+        """Speed allowed now."""
+        self.releases_brake = False
+        """Neither drive nor brake: a motor that would only heat."""
+        self.waiting: list[str] = []
+        """What arming waits for, while it does."""
+        self.chain: list[Link] = []
+        """Everything that tripped since the vehicle was armed, in order: why it stopped, with what led to it."""
         self.faults: list[Fault] = []
         """Trips and clearances since they were last taken."""
         self.course_driven = False
         self.stopped = False
         """A drive has ended, whatever the reason, and the vehicle stands."""
 
+    # ---------------------------------------------------------------- requests
+
     def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
         """A request: takes effect at the next :meth:`step`. Stopping needs no check and no mode."""
+        who = command.origin or "the operator"
         match command.action:
             case OperatorAction.ARM:
-                if self.mode is Mode.STANDBY:
-                    self._armed_request_ns = now_ns
-            case OperatorAction.DRIVE:
-                self._drive_requested = self.mode in (Mode.STANDBY, Mode.ARMED)
-            case OperatorAction.STOP | OperatorAction.DISARM:
+                # Out of FAULT arming leads by way of a reset: one explicit request, the same checks.
+                if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
+                    self._arm_requested_ns = now_ns
+            case OperatorAction.DRIVE | OperatorAction.TELEOP:
+                self._wanted, self._wanted_ns = command.action, now_ns
+            case OperatorAction.STOP:
                 self._cancel_requests()
-                if self.mode in (Mode.AUTO, Mode.TELEOP):
-                    self._stop(f"stopped by {command.origin or 'the operator'}", Reaction.BRAKE)
-                elif self.mode is Mode.ARMED:
-                    self.mode, self.why = Mode.STANDBY, f"disarmed by {command.origin or 'the operator'}"
+                self._stop(Trigger.STOP, f"stopped by {who}", Reaction.BRAKE)
+            case OperatorAction.DISARM:
+                self._cancel_requests()
+                if self.mode in DRIVING:
+                    self._stop(Trigger.DISARM, f"disarmed by {who}", Reaction.BRAKE)
+                else:
+                    self._go(Trigger.DISARM, f"disarmed by {who}")
             case OperatorAction.EMERGENCY_STOP:
-                self._cancel_requests()
-                self.mode, self.reaction = Mode.FAULT, Reaction.DISABLE
-                self.why = f"emergency stop by {command.origin or 'the operator'}"
-                self._record("emergency_stop", command.origin, Reaction.DISABLE, True, self.why, now_ns)
+                why = f"emergency stop by {who}"
+                self._chain(now_ns, "emergency_stop", Reaction.DISABLE, why)
+                self._record("emergency_stop", command.origin, Reaction.DISABLE, True, why, now_ns)
+                self._latch(None, why)
+                self.why, self.reaction = why, Reaction.DISABLE
+            case OperatorAction.RESET:
+                self._wanted, self._wanted_ns = command.action, now_ns
             case OperatorAction.NONE:
                 pass
 
-    def on_fault(self, fault: Fault) -> None:
-        """A device began or ended an episode; what it asks for counts like a rule for as long as the episode lasts."""
-        key = (fault.origin, fault.code)
-        if fault.active:
-            self._told[key] = fault
-        else:
-            self._told.pop(key, None)
-
     def _cancel_requests(self) -> None:
-        self._armed_request_ns = None
-        self._drive_requested = False
+        self._arm_requested_ns = None
+        self._wanted = None
 
-    def step(self, situation: Situation) -> None:
-        """Update mode and reaction for this instant."""
-        self._check_arming(situation)
-        worst = self._check_rules(situation)
-        if self.mode in (Mode.AUTO, Mode.TELEOP):
-            if worst is not None and worst[0] >= Reaction.CONTROLLED_STOP:
-                self._stop(worst[1], worst[0])
+    # ---------------------------------------------------------------- the fold
+
+    def step(self, s: Situation) -> None:
+        """Update mode, reaction and cap for this instant."""
+        s.watch.look(s)
+        self._follow_requests(s)
+        rule, reaction, reason = self._worst(s)
+        if self.mode in DRIVING:
+            self._react(s, rule, reaction, reason)
+        elif self.mode is Mode.STOPPING:
+            if reaction is Reaction.DISABLE:
+                self._latch(rule, f"{self.why}; then {reason}")
+            elif reaction > self.reaction:
+                self.reaction, self.why = reaction, f"{self.why}; then {reason}"
+        elif self.mode is Mode.ARMED:
+            self.reaction = reaction
+            if reaction >= Reaction.CONTROLLED_STOP:
+                self._go(Trigger.REACTION, f"disarmed: {reason}")
+        if self._stands(s):
+            if self.mode is Mode.INIT:
+                self._go(Trigger.STANDS, "waiting to be armed")
+            elif self.mode is Mode.STOPPING:
+                self._go(Trigger.STANDS, self.why)
+                self.stopped = True
+            elif self.mode is Mode.FAULT:
+                self.stopped = True
+        s.watch.host.answered()
+
+    def _react(self, s: Situation, rule: Rule | None, reaction: Reaction, reason: str) -> None:
+        if reaction is Reaction.DISABLE:
+            self._latch(rule, reason)
+        elif reaction >= Reaction.CONTROLLED_STOP:
+            self._stop(Trigger.REACTION, reason, reaction)
+        else:
+            self.reaction = reaction
+            if self.mode is Mode.AUTO and s.course_finished:
+                self.course_driven = True
+                self._stop(Trigger.STOP, "the course is finished", Reaction.CONTROLLED_STOP)
+
+    def _latch(self, rule: Rule | None, why: str) -> None:
+        """S4: no drive any more until somebody arms anew."""
+        self._cancel_requests()
+        self.releases_brake = rule is not None and rule.releases_brake
+        self._go(Trigger.DISABLE, why)
+        self.reaction = Reaction.DISABLE
+
+    def _follow_requests(self, s: Situation) -> None:
+        self.waiting = []
+        if self.mode is Mode.FAULT and (self._arm_requested_ns is not None or self._wanted is OperatorAction.RESET):
+            self._reset(s)
+        if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
+            self._arm(s, self._arm_requested_ns)
+        if self._wanted is OperatorAction.DRIVE and self.mode is Mode.ARMED:
+            self._wanted = None
+            self._go(Trigger.DRIVE, "driving the course")
+        elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO):
+            hand = s.watch.hand
+            if hand.command is not None and hand.ready(s.now_ns, s.limits.teleop_silence_s):
+                self._wanted = None
+                self._go(Trigger.TELEOP, f"driven by hand: {hand.command.origin}")
             else:
-                self.reaction = worst[0] if worst is not None else Reaction.NONE
-                if situation.course_finished:
-                    self.course_driven = True
-                    self._stop("the course is finished", Reaction.CONTROLLED_STOP)
-        elif self.mode is Mode.STOPPING and worst is not None and worst[0] > self.reaction:
-            self.reaction, self.why = worst[0], f"{self.why}; then {worst[1]}"
-        if self.mode is Mode.STOPPING and self._stands(situation):
-            self.mode = Mode.STANDBY
-            self.stopped = True
+                self.waiting.append("driving by hand waits: hold the deadman and centre the stick")
+        # What a mode does not allow must not come true later, out of the blue.
+        late = s.now_ns - self._wanted_ns > ARM_REQUEST_VALID_NS
+        if self._wanted is not None and (late or (self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO))):
+            self._wanted = None
 
-    def waiting_for(self, situation: Situation) -> list[str]:
-        """What arming still waits for, in words; empty when it may proceed."""
-        missing = [f"{name} is silent" for name in situation.silent]
-        estimate = situation.estimate
-        if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
-            status = "has not started" if estimate is None else estimate.status.name.lower()
-            missing.append(f"the estimator is not running ({status})")
-        elif not _finite(estimate):
-            missing.append("the state estimate is not finite")
-        elif abs(situation.cross_track_m) > self._limits.corridor_m:
-            missing.append(f"the vehicle stands {abs(situation.cross_track_m):.1f} m off the course: move it into the corridor")
-        elif abs(situation.heading_error_rad) > 1.6:
-            missing.append("the vehicle points backwards along the course: turn it round")
-        if situation.actuator_lost:
-            missing.append(f"the actuator cannot be reached: {situation.actuator_lost}")
-        stopping = [fault for fault in self._told.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
-        missing += [f"{fault.origin}: {fault.reason}" for fault in stopping]
-        return missing
+    def _arm(self, s: Situation, requested_ns: int) -> None:
+        self.waiting = missing(s)
+        if not self.waiting:
+            self._arm_requested_ns = None
+            self._trips.clear()
+            self.chain.clear()
+            s.watch.reset()
+            self.stopped = self.course_driven = False
+            self.reaction = Reaction.NONE
+            self._go(Trigger.ARM, "armed")
+            return
+        self.why = "arming waits: " + "; ".join(self.waiting)
+        if s.now_ns - requested_ns > ARM_REQUEST_VALID_NS:
+            self._cancel_requests()
+            self._record("arming_refused", "", Reaction.WARN, True, self.why, s.now_ns)
+            self.why = "arming refused: " + "; ".join(self.waiting)
 
-    def _check_arming(self, situation: Situation) -> None:
-        if self._armed_request_ns is not None:
-            missing = self.waiting_for(situation)
-            if not missing:
-                self._armed_request_ns = None
-                self._active.clear()
-                self._since.clear()
-                self.mode, self.reaction, self.why = Mode.ARMED, Reaction.NONE, "armed"
-                self.stopped = False
-            else:
-                self.why = "arming waits: " + "; ".join(missing)
-                if situation.now_ns - self._armed_request_ns > ARM_REQUEST_VALID_NS:
-                    self._armed_request_ns = None
-                    self._record("arming_refused", "", Reaction.WARN, True, self.why, situation.now_ns)
-                    self.why = "arming refused: " + "; ".join(missing)
-        if self.mode is Mode.ARMED and self._drive_requested:
-            self._drive_requested = False
-            self.mode, self.why = Mode.AUTO, "driving the course"
+    def _reset(self, s: Situation) -> None:
+        """Leave FAULT, unless what led there lasts."""
+        if self._wanted is OperatorAction.RESET:
+            self._wanted = None
+        self._trips.clear()
+        _, reaction, reason = self._worst(s)
+        if reaction >= Reaction.DISABLE:
+            self._arm_requested_ns = None
+            self._record("reset_refused", "", Reaction.WARN, True, f"the cause lasts: {reason}", s.now_ns)
+            return
+        self.releases_brake = False
+        self.reaction = Reaction.NONE
+        self._go(Trigger.RESET, "reset: waiting to be armed")
 
-    def _check_rules(self, situation: Situation) -> tuple[Reaction, str] | None:
-        """The most severe reaction in force and its reason. Rules come before devices where both ask for the same."""
-        worst: tuple[Reaction, str] | None = None
-        driving = self.mode in (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
+    def _worst(self, s: Situation) -> tuple[Rule | None, Reaction, str]:
+        """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
+        worst: tuple[Rule | None, Reaction, str] = (None, Reaction.NONE, "")
+        cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         for rule in self._rules:
-            if driving and rule.holds(situation, self._limits):
-                since = self._since.setdefault(rule.code, situation.now_ns)
-                if rule.code not in self._active and situation.now_ns - since >= rule.persist_ns:
-                    reason = rule.reason(situation, self._limits)
-                    self._active[rule.code] = reason
-                    self._record(rule.code, "", rule.reaction, True, reason, situation.now_ns)
-            else:
-                self._since.pop(rule.code, None)
-                if not rule.latched and rule.code in self._active:
-                    reason = self._active.pop(rule.code)
-                    self._record(rule.code, "", rule.reaction, False, f"cleared: {reason}", situation.now_ns)
-            if rule.code in self._active and (worst is None or rule.reaction > worst[0]):
-                worst = rule.reaction, self._active[rule.code]
-        for fault in self._told.values():
-            if worst is None or fault.reaction > worst[0]:
-                worst = fault.reaction, f"{fault.origin}: {fault.reason}"
+            trip = self._follow(rule, s)
+            if trip is None:
+                continue
+            if rule.reaction is Reaction.CAP_SPEED:
+                cap = min(cap, rule.cap_mps(s))
+            if rule.reaction > worst[1]:
+                worst = rule, rule.reaction, trip.reason
+        for fault in s.watch.told.values():
+            if fault.reaction is Reaction.CAP_SPEED:
+                cap = min(cap, s.limits.capped_speed_mps)
+            if fault.reaction > worst[1]:
+                worst = None, fault.reaction, f"{fault.origin}: {fault.reason}"
+        self.speed_cap_mps = cap
         return worst
 
-    def _stop(self, why: str, reaction: Reaction) -> None:
-        self.mode, self.reaction, self.why = Mode.STOPPING, reaction, why
+    def _follow(self, rule: Rule, s: Situation) -> _Trip | None:
+        """Follow one rule; its trip while it is in force. What tripped once stays in force however the mode changes."""
+        trip = self._trips.get(rule.code)
+        if self.mode in rule.modes and rule.holds(s):
+            if trip is None:
+                trip = self._trips[rule.code] = _Trip(s.now_ns)
+            trip.gone_ns = None
+            if not trip.tripped and s.now_ns - trip.since_ns >= rule.persist_ms * 1e6:
+                trip.tripped, trip.reason = True, rule.reason(s)
+                self._chain(s.now_ns, rule.code, rule.reaction, trip.reason)
+                self._record(rule.code, "", rule.reaction, True, trip.reason, s.now_ns)
+        elif trip is not None:
+            if not trip.tripped:
+                del self._trips[rule.code]
+            elif rule.clear is Clear.ITSELF:
+                if trip.gone_ns is None:
+                    trip.gone_ns = s.now_ns
+                if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
+                    del self._trips[rule.code]
+                    self._record(rule.code, "", rule.reaction, False, f"cleared: {trip.reason}", s.now_ns)
+                    return None
+        return trip if trip is not None and trip.tripped else None
 
-    def _stands(self, situation: Situation) -> bool:
-        # Without a trustworthy speed the brake stays on: STOPPING does not end by itself.
-        estimate = situation.estimate
-        fresh = situation.estimate_age_ns <= self._limits.estimate_silence_s * 1e9
+    # ---------------------------------------------------------------- ways between modes
+
+    def _go(self, trigger: Trigger, why: str) -> bool:
+        """Take the way of the table, if there is one from here."""
+        mode = after(self.mode, trigger)
+        if mode is None:
+            return False
+        self.mode, self.why = mode, why
+        return True
+
+    def _stop(self, trigger: Trigger, why: str, reaction: Reaction) -> None:
+        if self._go(trigger, why):
+            self.reaction = reaction
+
+    def _stands(self, s: Situation) -> bool:
+        # Without a trustworthy speed the brake stays on: STOPPING does not end by itself. INIT may: nothing has driven it yet.
+        estimate = s.estimate
+        fresh = s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9
+        if self.mode is Mode.INIT:
+            return estimate is not None and not abs(estimate.speed_mps) >= STANDSTILL_MPS
         return fresh and estimate is not None and abs(estimate.speed_mps) < STANDSTILL_MPS
+
+    # ---------------------------------------------------------------- records
+
+    def _chain(self, now_ns: int, code: str, reaction: Reaction, reason: str) -> None:
+        if len(self.chain) < CHAIN_LIMIT:
+            self.chain.append(Link(now_ns, code, reaction, reason))
 
     def _record(self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int) -> None:
         self.faults.append(Fault(now_ns, code, origin, reaction, active, reason))

@@ -1,0 +1,239 @@
+"""The control socket: requests that are understood, garbage that is refused, clients that cannot hold the loop."""
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vehicled.control_socket import server
+from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.place import PlaceError, find, folder, socket_path
+from vehicled.control_socket.protocol import MAX_LINE, Act, RequestError, parse
+from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
+from vehicled.messages import Mode, OperatorAction, TeleopCommand
+
+
+class Console:
+    """Takes requests instead of a run."""
+
+    mode = Mode.STANDBY
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[OperatorAction, str]] = []
+        self.readings: list[TeleopCommand] = []
+        self.beats: list[str] = []
+
+    def request(self, action: OperatorAction, origin: str, now_ns: int) -> None:
+        self.requests.append((action, origin))
+
+    def hand(self, reading: TeleopCommand, now_ns: int) -> None:
+        self.readings.append(reading)
+
+    def heartbeat(self, origin: str, now_ns: int) -> None:
+        self.beats.append(origin)
+
+    def status(self, now_ns: int) -> dict[str, Any]:
+        return {"mode": self.mode.name, "why": "waiting to be armed"}
+
+
+@asynccontextmanager
+async def served(path: Path) -> AsyncIterator[tuple[Console, ControlServer]]:
+    console, serving = Console(), ControlServer(path)
+    async with anyio.create_task_group() as group:
+        group.start_soon(serving.serve, console)  # type: ignore[arg-type]
+        await anyio.sleep(0.01)
+        yield console, serving
+        group.cancel_scope.cancel()
+
+
+async def ask(path: Path, *lines: bytes, answers: int | None = None) -> list[dict[str, Any]]:
+    wanted = len(lines) if answers is None else answers
+    async with await anyio.connect_unix(path) as stream:
+        await stream.send(b"".join(line + b"\n" for line in lines))
+        data = b""
+        while data.count(b"\n") < wanted:
+            data += await stream.receive()
+    return [json.loads(line) for line in data.splitlines()]
+
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_requests_reach_the_run_and_are_answered(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, _):
+        first, second, third = await ask(
+            path,
+            b'{"do": "status"}',
+            b'{"do": "request", "action": "arm", "origin": "me"}',
+            b'{"do": "request", "action": "emergency_stop"}',
+        )
+    assert first == {"ok": True, "status": {"mode": "STANDBY", "why": "waiting to be armed"}}
+    assert second["ok"]
+    assert third["ok"]
+    assert console.requests[0] == (OperatorAction.ARM, "me")
+    assert console.requests[1][0] is OperatorAction.EMERGENCY_STOP
+    assert "control socket" in console.requests[1][1]
+    assert not path.exists(), "the socket goes with the daemon"
+
+
+async def test_a_stick_is_passed_on_and_not_answered(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    hand = b'{"do": "hand", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, "origin": "pad"}'
+    async with served(path) as (console, _):
+        await ask(path, hand, b'{"do": "heartbeat"}', b'{"do": "status"}', answers=1)
+    (reading,) = console.readings
+    assert (reading.steering, reading.throttle, reading.deadman, reading.sequence, reading.origin) == (-0.5, 0.3, True, 7, "pad")
+    assert console.beats == ["ground station"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"hello",
+        b"[]",
+        b"{}",
+        b'{"do": "reboot"}',
+        b'{"do": "request"}',
+        b'{"do": "request", "action": "fly"}',
+        b'{"do": "request", "action": "arm", "force": true}',
+        b'{"do": "hand", "steering": 1.5, "throttle": 0, "deadman": true, "sequence": 1}',
+        b'{"do": "hand", "steering": NaN, "throttle": 0, "deadman": true, "sequence": 1}',
+        b'{"do": "watch", "rate_hz": 1e9}',
+        b"\xff\xfe\x00",
+    ],
+)
+async def test_what_is_no_request_is_refused_and_the_connection_lives_on(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, serving):
+        refused, good = await ask(path, line, b'{"do": "status"}')
+        assert not refused["ok"]
+        assert "not a request" in refused["why"]
+        assert good["ok"]
+        assert serving.refused == 1
+    assert not console.requests
+    assert not console.readings
+
+
+async def test_a_line_without_end_is_hung_up_on(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, _):
+        async with await anyio.connect_unix(path) as stream:
+            await stream.send(b"x" * (MAX_LINE + 1))
+            assert b"a line may have" in await stream.receive()
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+        assert (await ask(path, b'{"do": "status"}'))[0]["ok"]
+    assert not console.requests
+
+
+async def test_more_clients_than_there_is_room_for_are_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path), anyio.create_task_group() as group:
+        streams = [await anyio.connect_unix(path) for _ in range(MAX_CLIENTS)]
+        for stream in streams:
+            await stream.send(b'{"do": "status"}\n')
+            await stream.receive()
+        async with await anyio.connect_unix(path) as late:
+            assert b"clients are connected already" in await late.receive()
+        for stream in streams:
+            await stream.aclose()
+        await anyio.sleep(0.05)
+        assert (await ask(path, b'{"do": "status"}'))[0]["ok"]
+        group.cancel_scope.cancel()
+
+
+async def test_a_flood_is_slowed_down_and_not_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BURST", 5.0)
+    monkeypatch.setattr(server, "REQUESTS_PER_S", 200.0)
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, _):
+        answers = await ask(path, *[b'{"do": "request", "action": "arm"}'] * 25)
+        assert all(reply["ok"] for reply in answers)
+    assert len(console.requests) == 25
+
+
+async def test_a_watcher_that_never_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "WRITE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(Console, "status", lambda self, now_ns: {"text": "x" * 500_000})
+    path = tmp_path / "v.sock"
+    async with served(path) as (_, serving), await anyio.connect_unix(path) as stream:
+        await stream.send(b'{"do": "watch", "rate_hz": 20}\n')
+        await stream.receive(1)
+        assert serving.clients == 1
+        await anyio.sleep(0.5)
+        assert serving.clients == 0
+
+
+async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+
+    def talk() -> tuple[str, str]:
+        with Client(path) as client:
+            mode = client.ask(do="status")["status"]["mode"]
+            with pytest.raises(ControlError, match="not a request"):
+                client.ask(do="nothing")
+            watched = next(client.watch(10.0))
+        return mode, watched["mode"]
+
+    async with served(path):
+        assert await anyio.to_thread.run_sync(talk) == ("STANDBY", "STANDBY")
+    with pytest.raises(PlaceError, match="no daemon answers"):
+        Client(path)
+
+
+async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(path))
+    dead.close()
+    async with anyio.create_task_group() as group:
+        group.start_soon(ControlServer(path).serve, Console())  # type: ignore[arg-type]
+        await anyio.sleep(0.05)
+        assert (await ask(path, b'{"do": "status"}'))[0]["ok"]
+        with pytest.raises(PlaceError, match="serves"):
+            await ControlServer(path).serve(Console())  # type: ignore[arg-type]
+        group.cancel_scope.cancel()
+
+
+def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert folder() == tmp_path / "vehicled"
+    with pytest.raises(PlaceError, match="vehicled run"):
+        find(None)
+    sockets = []
+    for name in ("art", "art_vesc"):
+        sockets.append(socket.socket(socket.AF_UNIX))
+        sockets[-1].bind(str(socket_path(name)))
+        if name == "art":
+            assert find(None) == socket_path("art")
+    assert find("art_vesc") == socket_path("art_vesc")
+    with pytest.raises(PlaceError, match="art, art_vesc"):
+        find(None)
+    with pytest.raises(PlaceError, match="running: art, art_vesc"):
+        find("husky")
+    for opened in sockets:
+        opened.close()
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_a_refusal_or_a_request(line: bytes) -> None:
+    try:
+        parse(line)
+    except RequestError:
+        pass
+
+
+@given(st.sampled_from(["arm", "drive", "stop"]), st.text(max_size=64))
+def test_a_good_request_is_understood(action: str, origin: str) -> None:
+    request = parse(json.dumps({"do": "request", "action": action, "origin": origin}).encode())
+    assert request == Act(action=action, origin=origin)  # type: ignore[arg-type]

@@ -1,0 +1,139 @@
+"""Fences: polygons, their files, and the stop that would leave them."""
+
+import json
+from math import cos, degrees, hypot, pi, radians, sin
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.unit.test_machine import VEHICLE
+from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS
+from vehicled.messages import Mode
+from vehicled.paths.catalog import load_course
+from vehicled.paths.datum import LOT_17
+from vehicled.paths.errors import CourseError
+from vehicled.safety.fence import Fence, Polygon, read_geojson
+from vehicled.safety.monitors.stopping import StoppingMonitor
+from vehicled.safety.situation import Situation, Watch
+
+SQUARE = Polygon(((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)))
+L_SHAPE = Polygon(((0.0, 0.0), (4.0, 0.0), (4.0, 2.0), (2.0, 2.0), (2.0, 4.0), (0.0, 4.0)))
+
+
+@given(st.floats(0.01, 9.99), st.floats(0.01, 9.99))
+def test_inside_a_square(x: float, y: float) -> None:
+    assert SQUARE.contains(x, y)
+    assert SQUARE.distance_m(x, y) == pytest.approx(min(x, y, 10.0 - x, 10.0 - y))
+
+
+@given(st.floats(0.0, 2.0 * pi), st.floats(0.0, 2.0))
+def test_the_even_odd_rule_agrees_with_a_circle_of_many_corners(angle: float, radius: float) -> None:
+    ring = Polygon(tuple((cos(k * pi / 500), sin(k * pi / 500)) for k in range(1000)))
+    if abs(radius - 1.0) > 1e-4:
+        assert ring.contains(radius * cos(angle), radius * sin(angle)) == (radius < 1.0)
+        assert ring.distance_m(radius * cos(angle), radius * sin(angle)) == pytest.approx(abs(radius - 1.0), abs=1e-4)
+
+
+def test_a_concave_fence_and_a_zone_that_must_not_be_entered() -> None:
+    fence = Fence([L_SHAPE, Polygon(((0.5, 0.5), (1.0, 0.5), (1.0, 1.0), (0.5, 1.0)), keep_out=True, name="bed")])
+    assert fence.violated(3.0, 1.0) == ""
+    assert fence.violated(3.0, 3.0) == "outside the fence"
+    assert fence.violated(0.7, 0.7) == "inside the keep-out zone bed"
+    assert fence.depth_m(3.0, 3.0) == pytest.approx(1.0)
+
+
+def geojson(corners: list[tuple[float, float]], **properties: object) -> dict[str, object]:
+    ring = []
+    for x, y in [*corners, corners[0]]:
+        latitude, longitude, _ = LOT_17.to_geodetic(x, y, 0.0)
+        ring.append([degrees(longitude), degrees(latitude)])
+    return {"type": "Feature", "properties": properties, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+
+
+def test_a_file_gives_the_polygons_in_metres() -> None:
+    features = [geojson(list(SQUARE.corners), name="yard"), geojson([(4.0, 4.0), (6.0, 4.0), (5.0, 6.0)], keep_out=True)]
+    fence = read_geojson(json.dumps({"type": "FeatureCollection", "features": features}).encode(), "yard.geojson", LOT_17)
+    assert [(len(p.corners), p.keep_out, p.name) for p in fence.polygons] == [(4, False, "yard"), (3, True, "")]
+    for found, wanted in zip(fence.polygons[0].corners, SQUARE.corners, strict=True):
+        assert hypot(found[0] - wanted[0], found[1] - wanted[1]) < 1e-6
+    assert fence.violated(1.0, 1.0) == ""
+    assert "keep-out" in fence.violated(5.0, 4.5)
+    assert "yard" in fence.violated(11.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[]", "GeoJSON"),
+        ("{", "yard.geojson"),
+        ('{"type": "FeatureCollection"}', "list of features"),
+        ('{"type": "LineString", "coordinates": [[1, 2], [3, 4]]}', "no polygon"),
+        ('{"type": "Polygon", "coordinates": [[[1, 2], [3, 4]]]}', "2 corners"),
+        ('{"type": "Polygon", "coordinates": [[[1, 2], [3, 400], [1, 2.5], [0, 0]]]}', "longitude, latitude"),
+        ('{"type": "Polygon", "coordinates": 7}', "list of rings"),
+        ('{"type": "Feature", "properties": {"keep_out": "yes"}, "geometry": {"type": "Polygon", "coordinates": []}}', "keep_out"),
+    ],
+)
+def test_a_bad_file_is_told_with_its_place(text: str, named: str) -> None:
+    with pytest.raises(CourseError, match=r"yard\.geojson") as caught:
+        read_geojson(text.encode(), "yard.geojson", LOT_17)
+    assert named in str(caught.value)
+
+
+def look(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
+    estimate = replace(ESTIMATE, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=speed, yaw_rate_radps=yaw_rate)
+    watch = Watch(LIMITS, VEHICLE)
+    monitor.look(Situation(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate, control=CONTROL))
+    return monitor
+
+
+def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() -> None:
+    monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
+    monitor.measured(0.1, 0.1)
+    inside = look(monitor, 5.0, 5.0, 0.0, 1.0)
+    assert inside.leaves == ""
+    way = inside.distance_m
+    assert way > 0.2
+    assert look(monitor, 10.0 - 0.9 * way, 5.0, 0.0, 1.0).leaves == "outside the fence"
+    assert look(monitor, 10.0 - 1.1 * way, 5.0, 0.0, 1.0).leaves == ""
+    assert look(monitor, 10.0 - 0.9 * way, 5.0, pi, 1.0).leaves == "", "it drives away from it"
+    assert look(monitor, 10.0 - 0.9 * way, 5.0, pi, -1.0).leaves == "outside the fence", "backward"
+
+
+def test_a_bend_is_followed() -> None:
+    monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
+    monitor.measured(0.5, 0.5)
+    way = look(monitor, 5.0, 5.0, 0.0, 1.0).distance_m
+    straight = look(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0)
+    assert straight.leaves
+    turning = look(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0, yaw_rate=radians(90.0) / way * 1.6)
+    assert turning.leaves == ""
+
+
+def test_whoever_is_outside_may_drive_back_in_and_not_further_out() -> None:
+    monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
+    back = look(monitor, 12.0, 5.0, pi, 0.5)
+    assert (back.outside, back.leaves) == ("outside the fence", "")
+    assert look(monitor, 12.0, 5.0, 0.0, 0.5).leaves == "outside the fence"
+
+
+def test_a_later_reaction_allows_less_speed_before_a_bend_and_none_before_a_straight() -> None:
+    circle, straight = load_course("circle_r2_ccw"), load_course("straight_30m")
+    bend = StoppingMonitor(LIMITS, VEHICLE, circle, None)
+    caps = []
+    for lag in (0.0, 0.2, 0.5, 1.0):
+        bend.measured(lag, 0.0)
+        caps.append(look(bend, 0.0, 0.0, 0.0, 1.0).cap_mps)
+    assert caps == sorted(caps, reverse=True)
+    assert caps[0] > caps[-1] >= LIMITS.capped_speed_mps
+    assert look(StoppingMonitor(LIMITS, VEHICLE, straight, None), 0.0, 0.0, 0.0, 1.0).cap_mps > LIMITS.max_speed_mps
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300])
+def test_an_estimate_that_is_no_number_predicts_nothing(bad: float) -> None:
+    monitor = StoppingMonitor(LIMITS, VEHICLE, load_course("straight_30m"), Fence([SQUARE]))
+    look(monitor, bad, 0.0, 0.0, 1.0)
+    look(monitor, 0.0, 0.0, 0.0, bad)
+    assert monitor.leaves in ("", "outside the fence")

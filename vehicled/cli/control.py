@@ -1,0 +1,132 @@
+"""``vehicled status | arm | disarm | stop | mode | why``: talk to a daemon that runs on this machine."""
+
+import sys
+import time
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from vehicled.cli.show import print_table
+from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.place import find
+
+ARMING_PATIENCE_S = 12.0
+"""A little longer than the daemon waits before it refuses."""
+POLL_S = 0.1
+MODES = {"auto": "drive", "teleop": "teleop", "standby": "disarm"}
+
+
+def status(arguments: Namespace) -> int:
+    """What the daemon does, and what it waits for."""
+    with Client(find(arguments.profile)) as client:
+        if not arguments.watch:
+            _show(client.ask(do="status")["status"], as_json=arguments.json)
+            return 0
+        for state in client.watch(arguments.rate):
+            if arguments.json:
+                print(msgspec.json.encode(state).decode(), flush=True)
+                continue
+            if sys.stdout.isatty():
+                # Home and clear: the table is drawn over the last one.
+                print("\x1b[H\x1b[2J", end="")
+            _show(state, as_json=False)
+    return 0
+
+
+def arm(arguments: Namespace) -> int:
+    """Arm, and wait until it is done or refused."""
+    with Client(find(arguments.profile)) as client:
+        client.ask(do="request", action="arm")
+        return _wait(client, "ARMED", arguments)
+
+
+def disarm(arguments: Namespace) -> int:
+    """Disarm; a vehicle under way is braked first."""
+    with Client(find(arguments.profile)) as client:
+        client.ask(do="request", action="disarm")
+        return _wait(client, "STANDBY", arguments)
+
+
+def stop(arguments: Namespace) -> int:
+    """Brake now; with ``--emergency`` disable the drive until it is armed anew."""
+    with Client(find(arguments.profile)) as client:
+        client.ask(do="request", action="emergency_stop" if arguments.emergency else "stop")
+        state = client.ask(do="status")["status"]
+        print(f"{state['mode']}: {state['why']}")
+    return 0
+
+
+def mode(arguments: Namespace) -> int:
+    """Change the mode: drive the course, drive by hand, or disarm."""
+    with Client(find(arguments.profile)) as client:
+        client.ask(do="request", action=MODES[arguments.mode])
+        return _wait(client, arguments.mode.upper(), arguments)
+
+
+def why(arguments: Namespace) -> int:
+    """Why the vehicle is in its mode: the reason, the chain of causes, what arming waits for."""
+    with Client(find(arguments.profile)) as client:
+        state = client.ask(do="status")["status"]
+    print(f"{state['mode']}: {state['why']}")
+    for link in state["chain"]:
+        print(f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: {link['reason']}")
+    for text in state["waiting_for"]:
+        print(f"  arming waits for: {text}")
+    return 0
+
+
+def _wait(client: Client, wanted: str, arguments: Namespace) -> int:
+    """Follow the mode until it is the wanted one. Exit status 1 and the reasons when it is not to be."""
+    end_s = time.monotonic() + ARMING_PATIENCE_S
+    told = ""
+    while True:
+        state = client.ask(do="status")["status"]
+        if state["mode"] == wanted:
+            print(f"{state['mode']}: {state['why']}")
+            return 0
+        if state["why"] != told and not state["why"].startswith("arming refused"):
+            told = state["why"]
+            print(f"{state['mode']}: {told}", file=sys.stderr)
+        refused = state["why"].startswith("arming refused") or (wanted == "AUTO" and state["mode"] in ("STANDBY", "FAULT"))
+        if refused or time.monotonic() > end_s:
+            raise ControlError(f"{state['mode']}: {state['why']}{_reasons(state)}")
+        time.sleep(POLL_S)
+
+
+def _reasons(state: dict[str, Any]) -> str:
+    waiting = state["waiting_for"]
+    return "".join(f"\n  {text}" for text in waiting) if waiting and "arming refused" not in state["why"] else ""
+
+
+def _show(state: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(state), indent=2).decode())
+        return
+    estimate = state["estimate"]
+    rows = [
+        ["mode", f"{state['mode']}: {state['why']}"],
+        ["reaction", state["reaction"].lower() + _cap(state)],
+        ["course", f"{state['course']}, {_number(state['progress_m'], 1)} of {state['course_m']:.1f} m, {state['controller']}"],
+        ["off the course", f"{_number(state['cross_track_m'], 2)} m"],
+        ["speed", f"{_number(estimate and estimate['speed_mps'], 2)} m/s, wanted {_number(state['target_speed_mps'], 2)} m/s"],
+        ["estimate", "none yet" if estimate is None else _place(estimate, state["estimator"])],
+        ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
+        ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
+        ["log", state["log"] or "none written"],
+    ]
+    rows += [["arming waits for" if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]
+    print_table(f"{state['profile']} (vehicled {state['version']}, up {state['up_s']:.0f} s)", ["", ""], rows)
+
+
+def _cap(state: dict[str, Any]) -> str:
+    return "" if state["speed_cap_mps"] is None else f", at most {state['speed_cap_mps']:.2f} m/s"
+
+
+def _place(estimate: dict[str, Any], name: str) -> str:
+    place = f"({_number(estimate['x_m'], 2)}, {_number(estimate['y_m'], 2)}) m, {_number(estimate['yaw_rad'], 3)} rad"
+    return f"{estimate['status'].lower()} ({name}), {place}, sigma {_number(estimate['sigma_m'], 3)} m"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,72 @@
+"""What is to be driven: profile, course, link and clock, from the command line and checked."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from msgspec import Struct
+
+from vehicled.app import SetupError, Wiring, wire
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
+from vehicled.profile import Loaded, load
+from vehicled.safety.fence import Fence, read_geojson
+
+LINK_TIMEOUT_S = {"lockstep": 5.0, "wall": 0.5}
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What is to be driven, checked: everything that can be wrong with the arguments has been found by now."""
+
+    loaded: Loaded
+    course: Course
+    fence: Fence | None
+    wiring: Wiring
+    clock: str
+    link: str
+    seed: int
+    overrides: list[str]
+    link_timeout_s: float
+    backend: str
+
+    @classmethod
+    def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
+        """From the command line. Raises the errors of profile, course and set-up."""
+        overrides = list(arguments.set)
+        for table in ("controller", "estimator"):
+            name = getattr(arguments, table, None)
+            if name:
+                overrides.append(f"{table}.name={name}")
+        loaded = load(arguments.profile, overrides)
+        course = load_course(arguments.course or loaded.profile.course).repeated(arguments.laps)
+        if course.reverses and not loaded.profile.vehicle.drive.top_reverse_speed_mps:
+            raise SetupError(
+                f"course {course.name!r} is driven backward in parts, but the vehicle of profile {loaded.profile.name!r} cannot: "
+                "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
+                "can reverse"
+            )
+        return cls(
+            loaded=loaded,
+            course=course,
+            fence=_fence(loaded, course),
+            wiring=wire(loaded.profile, link),
+            clock=clock,
+            link=link,
+            seed=seed,
+            overrides=overrides,
+            link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
+            backend=backend,
+        )
+
+
+def _fence(loaded: Loaded, course: Course) -> Fence | None:
+    """The profile's fence, on the course's map. Raises :class:`SetupError` for a file that cannot be read, CourseError for a
+    bad one."""
+    name = loaded.profile.fence
+    if not name:
+        return None
+    path = Path(loaded.path).parent / Path(name).expanduser()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SetupError(f"fence: {path} cannot be read ({error.strerror}); its path counts from the profile") from None
+    return read_geojson(data, path.name, course.datum)

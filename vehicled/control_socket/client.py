@@ -1,0 +1,79 @@
+"""The other side of the control socket: blocking, for commands of the terminal."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vehicled.control_socket.place import PlaceError
+
+TIMEOUT_S = 5.0
+
+
+class ControlError(Exception):
+    """The daemon refused, or does not answer; the text says why."""
+
+
+class Client:
+    """One connection. Raises :class:`ControlError` for a daemon that is not there."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(TIMEOUT_S)
+        try:
+            self._socket.connect(str(path))
+        except PermissionError:
+            self._socket.close()
+            raise ControlError(f"{path}: you may not talk to this daemon; ask to be put into the group vehicled") from None
+        except (OSError, ValueError) as error:
+            self._socket.close()
+            raise PlaceError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None
+        self._buffer = b""
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, **request: Any) -> None:
+        """A request that is not answered."""
+        try:
+            self._socket.sendall(msgspec.json.encode(request) + b"\n")
+        except OSError as error:
+            raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """A request and its answer. Raises :class:`ControlError` when it is refused."""
+        self.send(**request)
+        return self.receive()
+
+    def receive(self) -> dict[str, Any]:
+        """The next answer. Raises :class:`ControlError`."""
+        while b"\n" not in self._buffer:
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                raise ControlError(f"the daemon does not answer within {TIMEOUT_S:.0f} s: its loop may be frozen") from None
+            except OSError as error:
+                raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+            if not data:
+                raise ControlError("the daemon hung up")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            reply: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError:
+            raise ControlError("what answers there is no daemon of ours") from None
+        if not reply.get("ok"):
+            raise ControlError(str(reply.get("why", "refused without a reason")))
+        return reply
+
+    def watch(self, rate_hz: float) -> Iterator[dict[str, Any]]:
+        """The state again and again."""
+        self.send(do="watch", rate_hz=rate_hz)
+        while True:
+            status: dict[str, Any] = self.receive()["status"]
+            yield status

@@ -1,0 +1,170 @@
+"""The daemon's side of the control socket, on either of anyio's backends. It can be flooded, but it cannot hold the loop."""
+
+import grp
+import os
+import pwd
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import anyio
+
+from vehicled.control_socket.place import GROUP, PlaceError, answers
+from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, Follow, Hand, RequestError, answer, parse, refusal
+from vehicled.messages import TeleopCommand
+from vehicled.runtime.console import Console
+
+MAX_CLIENTS = 8
+REQUESTS_PER_S = 100.0
+BURST = 50.0
+WRITE_TIMEOUT_S = 1.0
+"""A client that does not read its answers for so long is hung up on."""
+
+
+class _Stream:
+    """A client's socket. Plain, because a socket of anyio's asyncio backend complains when it is cancelled in mid-read."""
+
+    def __init__(self, client: socket.socket) -> None:
+        self._socket = client
+
+    async def receive(self) -> bytes:
+        """What has arrived. Raises EOFError when the client hung up, OSError when it broke."""
+        while True:
+            await anyio.wait_readable(self._socket)
+            try:
+                data = self._socket.recv(MAX_LINE)
+            except BlockingIOError:
+                continue
+            if not data:
+                raise EOFError
+            return data
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Raises TimeoutError, an OSError, for a client that does not read."""
+        with anyio.fail_after(WRITE_TIMEOUT_S):
+            while data:
+                await anyio.wait_writable(self._socket)
+                with suppress(BlockingIOError):
+                    data = data[self._socket.send(data) :]
+
+
+class ControlServer:
+    """Serves one socket until cancelled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.clients = 0
+        """Connected now."""
+        self.refused = 0
+        """Lines that were no requests."""
+
+    async def serve(self, console: Console) -> None:
+        """Listen, and serve every client in a task of its own. Raises :class:`PlaceError` when another daemon has the socket."""
+        with _listener(self._path) as listener:
+            async with anyio.create_task_group() as group:
+                while True:
+                    await anyio.wait_readable(listener)
+                    with suppress(OSError):
+                        group.start_soon(self._serve_client, listener.accept()[0], console)
+
+    async def _serve_client(self, client: socket.socket, console: Console) -> None:
+        with client:
+            client.setblocking(False)
+            stream = _Stream(client)
+            try:
+                if self.clients >= MAX_CLIENTS:
+                    await stream.send(refusal(f"{MAX_CLIENTS} clients are connected already"))
+                    return
+                self.clients += 1
+                try:
+                    await self._converse(stream, console, _who(client))
+                finally:
+                    self.clients -= 1
+            except (OSError, EOFError):
+                pass  # It hung up, or did not read its answers.
+
+    async def _converse(self, stream: _Stream, console: Console, who: str) -> None:
+        buffer = b""
+        tokens, before_s = BURST, time.monotonic()
+        while True:
+            buffer += await stream.receive()
+            *lines, buffer = buffer.split(b"\n")
+            if len(buffer) > MAX_LINE:
+                await stream.send(refusal(f"a line may have {MAX_LINE} bytes"))
+                return
+            for line in lines:
+                now_s = time.monotonic()
+                tokens, before_s = min(BURST, tokens + (now_s - before_s) * REQUESTS_PER_S), now_s
+                if tokens < 1.0:
+                    # Waiting slows this client alone; what it sends ahead stays in the kernel.
+                    await anyio.sleep((1.0 - tokens) / REQUESTS_PER_S)
+                    tokens = 1.0
+                tokens -= 1.0
+                if line.strip():
+                    await self._serve_line(stream, console, who, line)
+
+    async def _serve_line(self, stream: _Stream, console: Console, who: str, line: bytes) -> None:
+        try:
+            request = parse(line)
+        except RequestError as error:
+            self.refused += 1
+            await stream.send(refusal(str(error)))
+            return
+        now_ns = time.monotonic_ns()
+        match request:
+            case Ask():
+                await stream.send(answer(status=console.status(now_ns)))
+            case Act():
+                console.request(ACTIONS[request.action], request.origin or who, now_ns)
+                await stream.send(answer(mode=console.mode.name))
+            case Hand():
+                reading = TeleopCommand(
+                    now_ns, now_ns, request.steering, request.throttle, request.brake, request.deadman, request.origin,
+                    request.sequence,
+                )  # fmt: skip
+                console.hand(reading, now_ns)
+            case Beat():
+                console.heartbeat(request.origin, now_ns)
+            case Follow():
+                while True:
+                    await stream.send(answer(status=console.status(time.monotonic_ns())))
+                    await anyio.sleep(1.0 / request.rate_hz)
+
+
+@contextmanager
+def _listener(path: Path) -> Iterator[socket.socket]:
+    """A socket that listens at a path, for owner and group; the path goes with it."""
+    _make_way(path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.setblocking(False)
+        listener.bind(str(path))
+        try:
+            path.chmod(0o660)
+            with suppress(KeyError, PermissionError):
+                # The group may ask; without such a group the owner alone may.
+                os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
+            listener.listen(MAX_CLIENTS)
+            yield listener
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _who(client: socket.socket) -> str:
+    """The user at the other end, as the kernel knows it."""
+    try:
+        _, uid, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return f"{pwd.getpwuid(uid).pw_name} on the control socket"
+    except (AttributeError, OSError, KeyError):
+        return "control socket"
+
+
+def _make_way(path: Path) -> None:
+    """Remove the socket of a daemon that died. Raises :class:`PlaceError` when one still answers on it."""
+    if answers(path):
+        raise PlaceError(f"a daemon serves {path} already: stop it, or run under another profile name")
+    with suppress(OSError):
+        path.unlink()

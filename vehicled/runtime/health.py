@@ -1,0 +1,137 @@
+"""Readings of the computer that drives: disk, memory, processors, heat, clocks. Once a second, beside the pump."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+
+from vehicled.messages import NAN, HostHealth
+
+PERIOD_S = 1.0
+READ_TIMEOUT_S = 5.0
+"""A disk that does not answer for so long is reported as full: nothing can be written to it."""
+ZERO_CELSIUS_K = 273.15
+CLOCK_NOISE_S = 0.05
+"""Steps smaller than this are the discipline of the clock."""
+
+
+class LogHealth(NamedTuple):
+    """What the log says of itself."""
+
+    backlog_share: float = 0.0
+    dropped: int = 0
+    failure: str = ""
+
+
+class _Processors(NamedTuple):
+    busy: int
+    total: int
+
+
+class HealthSampler:
+    """Reads ``/proc`` and ``/sys``; what this system does not have is NaN."""
+
+    def __init__(self, folder: Path, log: Callable[[], LogHealth] = LogHealth) -> None:
+        """``folder`` is where the log goes."""
+        self._folder = folder
+        self._log = log
+        self._zones = sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))
+        self._throttles = sorted(Path("/sys/class/thermal").glob("cooling_device*/cur_state"))
+        self._cpu = _processors()
+        self._offset_ns, self._asleep_ns = _clock_offset_ns(), _asleep_ns()
+
+    async def serve(self, tell: Callable[[HostHealth], None]) -> None:
+        """Tell a reading every second until cancelled."""
+        while True:
+            await anyio.sleep(PERIOD_S)
+            tell(await self.read())
+
+    async def read(self) -> HostHealth:
+        """One reading. Files are read in a thread: a disk that hangs must not hang the loop."""
+        slow = (NAN, NAN, NAN, False)
+        with anyio.move_on_after(READ_TIMEOUT_S) as scope:
+            slow = await anyio.to_thread.run_sync(self._files, abandon_on_cancel=True)
+        disk, memory, temperature, throttled = slow
+        offset_ns, asleep_ns = _clock_offset_ns(), _asleep_ns()
+        # Sleep moves the wall clock against the monotonic one as well; only what it does not explain is a step.
+        slept_s = (asleep_ns - self._asleep_ns) * 1e-9
+        step_s = (offset_ns - self._offset_ns) * 1e-9 - slept_s
+        self._offset_ns, self._asleep_ns = offset_ns, asleep_ns
+        before, self._cpu = self._cpu, _processors()
+        ticks = self._cpu.total - before.total
+        log = self._log()
+        return HostHealth(
+            time.monotonic_ns(),
+            0.0 if scope.cancelled_caught else disk,
+            memory,
+            (self._cpu.busy - before.busy) / ticks if ticks > 0 else NAN,
+            temperature,
+            throttled,
+            step_s if abs(step_s) > CLOCK_NOISE_S else 0.0,
+            slept_s if slept_s > CLOCK_NOISE_S else 0.0,
+            log.backlog_share,
+            log.dropped,
+            log.failure,
+        )
+
+    def _files(self) -> tuple[float, float, float, bool]:
+        temperatures = [value for zone in self._zones if (value := _number(zone)) is not None]
+        hottest_k = max(temperatures) / 1000.0 + ZERO_CELSIUS_K if temperatures else NAN
+        throttled = any((_number(device) or 0) > 0 for device in self._throttles if _is_processor(device))
+        return self._disk(), _memory(), hottest_k, throttled
+
+    def _disk(self) -> float:
+        place = self._folder
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        try:
+            disk = os.statvfs(place)
+        except OSError:
+            return NAN
+        return disk.f_bavail / disk.f_blocks if disk.f_blocks else NAN
+
+
+def _clock_offset_ns() -> int:
+    return time.time_ns() - time.monotonic_ns()
+
+
+def _asleep_ns() -> int:
+    """Time asleep since boot: the boot clock goes on while the monotonic one stands."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _is_processor(state: Path) -> bool:
+    try:
+        return (state.parent / "type").read_text().strip().lower().startswith(("processor", "cpu", "thermal-cpufreq"))
+    except OSError:
+        return False
+
+
+def _memory() -> float:
+    fields: dict[str, float] = {}
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text().splitlines()[:4]:
+            name, _, rest = line.partition(":")
+            fields[name] = float(rest.split()[0])
+    return fields["MemAvailable"] / fields["MemTotal"] if "MemAvailable" in fields and fields.get("MemTotal") else NAN
+
+
+def _processors() -> _Processors:
+    with suppress(OSError, ValueError, IndexError):
+        values = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        # The fourth and fifth are idle and waiting for a disk.
+        return _Processors(sum(values) - values[3] - values[4], sum(values))
+    return _Processors(0, 0)

@@ -1,0 +1,62 @@
+"""The modes of the daemon and the one table of the ways between them."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from vehicled.messages import Mode
+
+
+class Trigger(Enum):
+    """What changes a mode; the value says it in words."""
+
+    STANDS = "the vehicle stands still"
+    ARM = "arming was asked for and every check passed"
+    DRIVE = "driving the course was asked for"
+    TELEOP = "driving by hand was asked for, the stick is neutral and held"
+    DISARM = "disarming was asked for"
+    STOP = "a stop was asked for, or the course is finished"
+    REACTION = "a fault asks for a stop (S2, S3), or the machine slept"
+    DISABLE = "a fault asks for S4, or an emergency stop"
+    RESET = "a reset was asked for and the cause is gone"
+
+
+class Transition(Struct, frozen=True):
+    """One way from some modes to another."""
+
+    before: frozenset[Mode]
+    trigger: Trigger
+    after: Mode
+
+
+def _way(trigger: Trigger, after: Mode, *before: Mode) -> Transition:
+    return Transition(frozenset(before), trigger, after)
+
+
+TRANSITIONS: tuple[Transition, ...] = (
+    # A restart may find the vehicle rolling: it is braked to a standstill before anything can be asked of it.
+    _way(Trigger.STANDS, Mode.STANDBY, Mode.INIT, Mode.STOPPING),
+    _way(Trigger.ARM, Mode.ARMED, Mode.STANDBY),
+    _way(Trigger.DRIVE, Mode.AUTO, Mode.ARMED),
+    # A hand may take over at any time; the other way leads through a stop.
+    _way(Trigger.TELEOP, Mode.TELEOP, Mode.ARMED, Mode.AUTO),
+    _way(Trigger.DISARM, Mode.STANDBY, Mode.ARMED),
+    _way(Trigger.DISARM, Mode.STOPPING, Mode.AUTO, Mode.TELEOP),
+    _way(Trigger.STOP, Mode.STOPPING, Mode.AUTO, Mode.TELEOP),
+    _way(Trigger.REACTION, Mode.STOPPING, Mode.AUTO, Mode.TELEOP),
+    _way(Trigger.REACTION, Mode.STANDBY, Mode.ARMED),
+    _way(Trigger.DISABLE, Mode.FAULT, *(mode for mode in Mode if mode is not Mode.FAULT)),
+    _way(Trigger.RESET, Mode.STANDBY, Mode.FAULT),
+)
+"""Every way there is. What is not in the table does not happen."""
+
+DRIVING = frozenset({Mode.AUTO, Mode.TELEOP})
+MOVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.STOPPING})
+"""Modes in which the vehicle may be on its way."""
+
+_AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in way.before}
+
+
+def after(mode: Mode, trigger: Trigger) -> Mode | None:
+    """Where a trigger leads from a mode; None when it leads nowhere."""
+    return _AFTER.get((mode, trigger))

@@ -1,0 +1,53 @@
+"""State of the GNSS solution over time."""
+
+from math import isfinite, sqrt
+from typing import TYPE_CHECKING
+
+from vehicled.messages import CarrierSolution, FixType, GnssFix
+
+if TYPE_CHECKING:
+    from vehicled.safety.situation import Situation
+
+RESUME_FIXED_NS = 3_000_000_000
+"""A carrier solution counts as regained when it has lasted this long."""
+
+
+class GnssMonitor:
+    """Carrier solution, its loss and return, sigma, and refusals by the estimator's gate."""
+
+    def __init__(self) -> None:
+        self.had_fixed = False
+        """A fixed solution has been seen since start."""
+        self.degraded_since_ns: int | None = None
+        """Since when the carrier solution that was there is gone; None while it is there, again for three seconds at least."""
+        self.carrier = CarrierSolution.NONE
+        self.fix_type = FixType.NONE
+        self.sigma_m = float("nan")
+        """Larger horizontal standard deviation as the receiver tells it."""
+        self.rejected_in_a_row = 0
+        self._fixed_since_ns: int | None = None
+
+    def hear(self, fix: GnssFix, now_ns: int) -> None:
+        """A fix arrived."""
+        self.carrier, self.fix_type = fix.carrier, fix.fix_type
+        east, north = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
+        variance = max(east, north)
+        self.sigma_m = sqrt(variance) if isfinite(east + north) and variance >= 0.0 else float("nan")
+        if fix.carrier is CarrierSolution.FIXED and fix.fix_type >= FixType.FIX_2D:
+            self.had_fixed = True
+            if self._fixed_since_ns is None:
+                self._fixed_since_ns = now_ns
+            if self.degraded_since_ns is not None and now_ns - self._fixed_since_ns >= RESUME_FIXED_NS:
+                self.degraded_since_ns = None
+        else:
+            self._fixed_since_ns = None
+            if self.had_fixed and self.degraded_since_ns is None:
+                self.degraded_since_ns = now_ns
+
+    def look(self, s: "Situation") -> None:
+        """Follow the estimator's gate."""
+        self.rejected_in_a_row = s.estimate.rejected_in_a_row if s.estimate is not None else 0
+
+    def degraded_s(self, now_ns: int) -> float:
+        """How long the carrier solution has been lost; 0 while it is there."""
+        return 0.0 if self.degraded_since_ns is None else (now_ns - self.degraded_since_ns) * 1e-9

@@ -1,0 +1,68 @@
+"""The computer that drives: disk, memory, heat, clock."""
+
+from vehicled.messages import HostHealth
+
+MIN_DISK = 0.05
+MIN_MEMORY = 0.05
+MAX_BUSY = 0.95
+MAX_TEMPERATURE_K = 368.0
+MAX_BACKLOG = 0.5
+
+
+class HostMonitor:
+    """The newest reading, and events that must not pass between two ticks."""
+
+    def __init__(self) -> None:
+        self.health: HostHealth | None = None
+        self._dropped_before = 0
+        self.woke_s = 0.0
+        """Sleep that has not been answered yet."""
+        self.clock_step_s = 0.0
+        """Step of the wall clock that has not been told yet."""
+
+    def hear(self, health: HostHealth, now_ns: int) -> None:
+        """A reading arrived."""
+        if self.health is not None:
+            self._dropped_before = self.health.log_dropped
+        self.health = health
+        if health.suspended_s > 0.0:
+            self.woke_s += health.suspended_s
+        if abs(health.clock_step_s) > abs(self.clock_step_s):
+            self.clock_step_s = health.clock_step_s
+
+    def answered(self) -> None:
+        """Sleep and step have been acted upon."""
+        self.woke_s = 0.0
+        self.clock_step_s = 0.0
+
+    @property
+    def log_trouble(self) -> str:
+        """What is wrong with the log, in words; empty when nothing is."""
+        health = self.health
+        if health is None:
+            return ""
+        if health.log_failure:
+            return f"the log is not written any more: {health.log_failure}"
+        if health.log_dropped > self._dropped_before:
+            return f"{health.log_dropped - self._dropped_before} records of the log were dropped"
+        if health.log_backlog_share > MAX_BACKLOG:
+            return f"the writer of the log is behind: its queue is {100 * health.log_backlog_share:.0f} % full"
+        if health.disk_free_share < MIN_DISK:
+            return f"{100 * health.disk_free_share:.0f} % of the log's disk is free"
+        return ""
+
+    @property
+    def strain(self) -> str:
+        """What the computer suffers from, in words; empty when it does not."""
+        health = self.health
+        if health is None:
+            return ""
+        if health.throttled:
+            return "the processor is throttled"
+        if health.temperature_k > MAX_TEMPERATURE_K:
+            return f"the processor is at {health.temperature_k - 273.15:.0f} degrees"
+        if health.memory_free_share < MIN_MEMORY:
+            return f"{100 * health.memory_free_share:.0f} % of the memory is free"
+        if health.cpu_busy_share > MAX_BUSY:
+            return f"the processors are {100 * health.cpu_busy_share:.0f} % busy"
+        return ""

@@ -1,0 +1,64 @@
+"""The inertial unit: stuck, saturated, biased at rest."""
+
+from math import hypot, sqrt
+from typing import TYPE_CHECKING
+
+from vehicled.messages import ImuSample
+
+if TYPE_CHECKING:
+    from vehicled.safety.situation import Situation
+
+STUCK_NS = 500_000_000
+STUCK_SAMPLES = 20
+STILL_TIME_S = 0.5
+"""Time constant of the means at rest."""
+GRAVITY_MPS2 = 9.80665
+
+
+class InertialMonitor:
+    """Counts identical and saturated samples, and keeps means for the check before arming."""
+
+    def __init__(self) -> None:
+        self.stuck = False
+        """Accelerometer and gyro have not changed for half a second and twenty samples."""
+        self.saturated_since_ns: int | None = None
+        self.mean_rate_radps = 0.0
+        """Magnitude of the smoothed angular rate."""
+        self.mean_force_mps2 = GRAVITY_MPS2
+        """Magnitude of the smoothed specific force."""
+        self.has_force = False
+        self._last: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+        self._same = 0
+        self._changed_ns = 0
+        self._before_ns: int | None = None
+        self._rate = [0.0, 0.0, 0.0]
+        self._force = [0.0, 0.0, 0.0]
+
+    def hear(self, sample: ImuSample, now_ns: int) -> None:
+        """A sample arrived; its values are finite."""
+        values = (sample.specific_force_mps2, sample.angular_rate_radps)
+        if values == self._last:
+            self._same += 1
+        else:
+            self._last, self._same, self._changed_ns = values, 0, sample.t_rx_ns
+        self.stuck = self._same >= STUCK_SAMPLES and sample.t_rx_ns - self._changed_ns >= STUCK_NS
+        if not sample.saturated:
+            self.saturated_since_ns = None
+        elif self.saturated_since_ns is None:
+            self.saturated_since_ns = sample.t_rx_ns
+        dt_s = 0.0 if self._before_ns is None else (sample.t_rx_ns - self._before_ns) * 1e-9
+        first = self._before_ns is None
+        self._before_ns = sample.t_rx_ns
+        share = 1.0 if first else min(max(dt_s, 0.0) / STILL_TIME_S, 1.0)
+        for axis in range(3):
+            self._rate[axis] += share * (sample.angular_rate_radps[axis] - self._rate[axis])
+            self._force[axis] += share * (sample.specific_force_mps2[axis] - self._force[axis])
+        self.has_force = True
+
+    def look(self, s: "Situation") -> None:
+        """Magnitudes of the means, once per tick instead of once per sample."""
+        if self.has_force:
+            x, y, z = self._rate
+            self.mean_rate_radps = sqrt(x * x + y * y + z * z)
+            fx, fy, fz = self._force
+            self.mean_force_mps2 = hypot(fx, fy, fz)

@@ -1,0 +1,38 @@
+"""What the motor controller says of itself: faults, heat, voltage."""
+
+from math import isfinite
+
+from vehicled.messages import MotorStatus
+from vehicled.vehicle import Limits
+
+SAG_TIME_S = 2.0
+"""Time constant of the smoothed voltage."""
+
+
+class MotorMonitor:
+    """Newest status, and the voltage the battery would have without load."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._resistance_ohm = limits.battery_resistance_ohm
+        self.fault_code = 0
+        self.hottest_k = float("nan")
+        """Of motor and controller."""
+        self.rest_v = float("nan")
+        """Voltage with the drop across the battery's resistance added back, smoothed."""
+        self._before_ns = 0
+
+    def hear(self, status: MotorStatus, now_ns: int) -> None:
+        """A status arrived; any of its values may be NaN."""
+        self.fault_code = status.fault_code
+        known = [t for t in (status.motor_temperature_k, status.controller_temperature_k) if isfinite(t)]
+        self.hottest_k = max(known, default=float("nan"))
+        if not isfinite(status.input_voltage_v):
+            return
+        current = status.input_current_a if isfinite(status.input_current_a) else 0.0
+        rest_v = status.input_voltage_v + self._resistance_ohm * max(current, 0.0)
+        if isfinite(self.rest_v):
+            share = min(max(now_ns - self._before_ns, 0) * 1e-9 / SAG_TIME_S, 1.0)
+            self.rest_v += share * (rest_v - self.rest_v)
+        else:
+            self.rest_v = rest_v
+        self._before_ns = now_ns

@@ -1,0 +1,99 @@
+"""Where the vehicle would come to rest if it were stopped now, and the speed from which it still stops in time.
+
+A stop begins after the reaction time: the daemon's own p99.9 response, the age of what the estimate rests on, the delay of the
+drive. It then takes v^2 / 2a with the deceleration that is certain: half the brake, or coasting where there is none.
+"""
+
+from math import cos, inf, isfinite, sin, sqrt
+from typing import TYPE_CHECKING
+
+from vehicled.paths.course import Course
+from vehicled.safety.fence import Fence
+from vehicled.vehicle import Limits, Vehicle
+
+if TYPE_CHECKING:
+    from vehicled.safety.situation import Situation
+
+STOP_SHARE = 0.5
+"""Share of the brake that a controlled stop uses; see the gate."""
+CURVATURE_AHEAD_M = 3.0
+"""How far ahead of the vehicle the sharpest bend is looked for."""
+MIN_REACTION_S = 0.05
+STEPS = 4
+
+
+class StoppingMonitor:
+    """Stop distance, what it would leave, and the speed cap that follows from the corridor."""
+
+    def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None) -> None:
+        self._limits = limits
+        self._fence = fence
+        drive = vehicle.drive
+        at_hand = STOP_SHARE * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
+        self._deceleration_mps2 = max(at_hand, 0.05)
+        self._delay_s = drive.delay_s
+        self.reaction_s = MIN_REACTION_S + drive.delay_s
+        """From an event to the first braking, at p99.9."""
+        self.distance_m = 0.0
+        """Way that a stop would take now."""
+        self.leaves = ""
+        """What would be left before the vehicle stands, in words; empty when nothing."""
+        self.outside = ""
+        """What the vehicle is on the wrong side of already."""
+        self.cap_mps = inf
+        """Speed from which a stop, begun blind, ends within the corridor."""
+        self._sharpest: list[float] = []
+        self._spacing_m = 1.0
+        if course is not None:
+            self._learn(course)
+
+    def _learn(self, course: Course) -> None:
+        """Largest curvature within the next metres, by sample."""
+        curvature = [abs(float(c)) for c in course.curvature_per_m]
+        count = len(curvature)
+        self._spacing_m = course.length_m / count
+        reach = max(1, round(CURVATURE_AHEAD_M / self._spacing_m))
+        if course.closed:
+            curvature += curvature[:reach]
+        self._sharpest = [max(curvature[k : k + reach]) for k in range(count)]
+
+    def measured(self, response_s: float, age_s: float) -> None:
+        """The daemon's own p99.9 response and the age of what commands rest on, as measured while it runs."""
+        self.reaction_s = max(MIN_REACTION_S, response_s + age_s) + self._delay_s
+
+    def look(self, s: "Situation") -> None:
+        """Predict the stop from the newest estimate."""
+        estimate, control = s.estimate, s.control
+        if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
+            self.leaves = self.outside = ""
+            return
+        speed = abs(estimate.speed_mps)
+        self.distance_m = speed * self.reaction_s + speed * speed / (2.0 * self._deceleration_mps2)
+        if self._fence is not None:
+            self._look_at_fence(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps, estimate.yaw_rate_radps)
+        if control is not None and isfinite(control.progress_m) and self._sharpest:
+            index = int(control.progress_m / self._spacing_m) % len(self._sharpest)
+            room_m = max(self._limits.corridor_m - abs(control.cross_track_m), 0.1)
+            # Going on straight while the path bends away by k leaves it by k d^2 / 2 after the way d.
+            way_m = sqrt(2.0 * room_m / max(self._sharpest[index], 1e-3))
+            lag_m = self._deceleration_mps2 * self.reaction_s
+            self.cap_mps = max(sqrt(lag_m * lag_m + 2.0 * self._deceleration_mps2 * way_m) - lag_m, self._limits.capped_speed_mps)
+
+    def _look_at_fence(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> None:
+        assert self._fence is not None
+        self.outside = self._fence.violated(x_m, y_m)
+        self.leaves = ""
+        forward = 1.0 if speed_mps >= 0.0 else -1.0
+        bend = yaw_rate_radps / speed_mps if abs(speed_mps) > 0.1 and isfinite(yaw_rate_radps) else 0.0
+        step_m = forward * self.distance_m / STEPS
+        depth_m = self._fence.depth_m(x_m, y_m)
+        for _ in range(STEPS):
+            yaw_rad += 0.5 * bend * step_m
+            x_m += step_m * cos(yaw_rad)
+            y_m += step_m * sin(yaw_rad)
+            yaw_rad += 0.5 * bend * step_m
+            wrong = self._fence.violated(x_m, y_m)
+            # Whoever is outside already may drive back in.
+            if wrong and self._fence.depth_m(x_m, y_m) > depth_m:
+                self.leaves = wrong
+                return

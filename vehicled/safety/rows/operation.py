@@ -1,0 +1,239 @@
+"""Rows of the failsafe matrix about those who operate it and the machine it runs on."""
+
+from math import isfinite
+
+from vehicled.messages import Mode, Reaction
+from vehicled.ports import NEVER_NS
+from vehicled.safety.rule import Clear, Row, Rule
+
+ANY = frozenset(Mode)
+TELEOP = frozenset({Mode.TELEOP})
+AUTO = frozenset({Mode.AUTO})
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        number=4,
+        fault="emergency stop",
+        detector="request of the operator: button, key, web page, signal",
+        reaction="drive disabled and latched, brake applied; armed anew on purpose only",
+        outside="supervisor, on the request itself",
+        outside_ms=50.0,
+    ),
+    Row(
+        number=5,
+        fault="deadman released, stick stale",
+        detector="age and deadman of the readings",
+        reaction="brake",
+        rules=(
+            Rule(
+                code="hand_gone",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.watch.hand.age_ns(s.now_ns) > s.limits.teleop_silence_s * 1e9,
+                reason=lambda s: f"nothing heard of the stick for {s.limits.teleop_silence_s:.1f} s",
+                detect_ms=200.0,
+                persist_ms=0.0,
+                react_ms=250.0,
+                modes=TELEOP,
+            ),
+            Rule(
+                code="deadman_released",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: not s.watch.hand.held,
+                reason=lambda s: "the deadman was released",
+                detect_ms=0.0,
+                persist_ms=0.0,
+                react_ms=50.0,
+                modes=TELEOP,
+            ),
+        ),
+    ),
+    Row(
+        number=6,
+        fault="stick unplugged, or not neutral at the start",
+        detector="the stick's own port; its first readings",
+        reaction="as row 5 in the same tick; nothing drives before the stick was neutral; no reading is ever repeated",
+        rules=(
+            Rule(
+                code="hand_unplugged",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.watch.hand.unplugged,
+                reason=lambda s: "the stick was unplugged",
+                detect_ms=0.0,
+                persist_ms=0.0,
+                react_ms=50.0,
+                modes=TELEOP,
+            ),
+        ),
+    ),
+    Row(
+        number=7,
+        fault="the ground station is lost",
+        detector="age of its heartbeat, once it has been heard",
+        reaction="controlled stop, or nothing by the profile",
+        rules=(
+            Rule(
+                code="ground_lost",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: (
+                    s.limits.stop_without_ground and s.limits.ground_silence_s * 1e9 < s.watch.ground.age_ns(s.now_ns) < NEVER_NS
+                ),
+                reason=lambda s: f"the ground station has been silent for {s.limits.ground_silence_s:.1f} s",
+                detect_ms=2000.0,
+                persist_ms=10.0,
+                react_ms=2200.0,
+            ),
+        ),
+    ),
+    Row(
+        number=19,
+        fault="the vehicle leaves its corridor or a fence",
+        detector="where it is, and where it would come to rest",
+        reaction="cap, controlled stop before the edge, brake beyond it",
+        rules=(
+            Rule(
+                code="fence_ahead",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: bool(s.watch.stopping.leaves),
+                reason=lambda s: (
+                    f"a stop takes {s.watch.stopping.distance_m:.1f} m from here and would end {s.watch.stopping.leaves}"
+                ),
+                detect_ms=10.0,
+                persist_ms=30.0,
+                react_ms=100.0,
+            ),
+            Rule(
+                code="fence_left",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: bool(s.watch.stopping.outside),
+                reason=lambda s: f"the vehicle is {s.watch.stopping.outside}",
+                detect_ms=10.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                # By hand it may be driven back in.
+                modes=frozenset({Mode.AUTO}),
+            ),
+            Rule(
+                code="corridor_left",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: abs(s.cross_track_m) > s.limits.corridor_m,
+                reason=lambda s: f"{s.cross_track_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
+                detect_ms=0.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                modes=frozenset({Mode.AUTO, Mode.STOPPING}),
+            ),
+        ),
+    ),
+    Row(
+        number=22,
+        fault="the path is lost",
+        detector="finiteness of the reference that the controller tells",
+        reaction="controlled stop",
+        rules=(
+            Rule(
+                code="path_lost",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.control is not None and not isfinite(s.cross_track_m) and isfinite(s.speed_mps),
+                reason=lambda s: "the controller does not know where on its path it is",
+                detect_ms=10.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                modes=AUTO,
+            ),
+        ),
+    ),
+    Row(
+        number=24,
+        fault="disk full, log records dropped, writer slow",
+        detector="the log's own account and the free space",
+        reaction="told; nothing waits for the disk; below 5 % free nothing is armed",
+        rules=(
+            Rule(
+                code="log_failing",
+                reaction=Reaction.WARN,
+                holds=lambda s: s.watch.host.log_trouble != "",
+                reason=lambda s: s.watch.host.log_trouble,
+                detect_ms=1000.0,
+                persist_ms=0.0,
+                react_ms=1500.0,
+                clear=Clear.ITSELF,
+                clear_ms=2000.0,
+                modes=ANY,
+            ),
+        ),
+    ),
+    Row(
+        number=25,
+        fault="memory, processor, throttling",
+        detector="readings of the host",
+        reaction="told; the speed is capped when deadlines suffer (row 2)",
+        rules=(
+            Rule(
+                code="host_strained",
+                reaction=Reaction.WARN,
+                holds=lambda s: s.watch.host.strain != "",
+                reason=lambda s: s.watch.host.strain,
+                detect_ms=1000.0,
+                persist_ms=1000.0,
+                react_ms=2500.0,
+                clear=Clear.ITSELF,
+                clear_ms=5000.0,
+                modes=ANY,
+            ),
+        ),
+    ),
+    Row(
+        number=26,
+        fault="the wall clock steps, the machine sleeps",
+        detector="wall and boot clock against the monotonic one",
+        reaction="only the monotonic clock counts; a step is told; waking up stops and disarms",
+        rules=(
+            Rule(
+                code="clock_stepped",
+                reaction=Reaction.WARN,
+                holds=lambda s: abs(s.watch.host.clock_step_s) > 0.5,
+                reason=lambda s: f"the wall clock was moved by {s.watch.host.clock_step_s:+.1f} s",
+                detect_ms=1000.0,
+                persist_ms=0.0,
+                react_ms=1500.0,
+                clear=Clear.ITSELF,
+                modes=ANY,
+            ),
+            Rule(
+                code="woke_up",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.watch.host.woke_s > 0.0,
+                reason=lambda s: f"the machine slept for {s.watch.host.woke_s:.1f} s",
+                detect_ms=1000.0,
+                persist_ms=0.0,
+                react_ms=1200.0,
+                modes=frozenset({Mode.ARMED, Mode.AUTO, Mode.TELEOP}),
+            ),
+        ),
+    ),
+    Row(
+        number=27,
+        fault="profile or calibration do not fit",
+        detector="hashes and checks at the start",
+        reaction="arming is refused",
+        outside="check before arming",
+        outside_ms=0.0,
+    ),
+    Row(
+        number=28,
+        fault="restart while moving",
+        detector="mode INIT",
+        reaction="starts disarmed, and braked to a standstill first",
+        outside="mode table",
+        outside_ms=100.0,
+    ),
+    Row(
+        number=29,
+        fault="the simulator is lost",
+        detector="end of the link, or its silence",
+        reaction="brake; the run ends with the reason",
+        outside="runtime",
+        outside_ms=500.0,
+    ),
+)

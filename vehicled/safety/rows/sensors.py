@@ -1,0 +1,180 @@
+"""Rows of the failsafe matrix about what is sensed: GNSS, IMU, the estimate, obstacles."""
+
+from math import isfinite, nan
+
+from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, Message, ObstacleRange, Reaction, StateEstimate
+from vehicled.safety.rule import Clear, Row, Rule
+from vehicled.safety.situation import Situation
+
+
+def is_finite(estimate: StateEstimate) -> bool:
+    """Whether pose and speed are numbers."""
+    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps)
+
+
+def _silent(s: Situation, kind: type[Message], limit_s: float) -> bool:
+    """Whether a stream that the profile promises has been silent for too long."""
+    sources = s.watch.sources
+    return sources.promised(kind) and sources.age_ns(kind, s.now_ns) > limit_s * 1e9
+
+
+def _sigma_m(s: Situation) -> float:
+    """Larger horizontal standard deviation of the estimate; NaN without one."""
+    if s.estimate is None:
+        return nan
+    variance = max(s.estimate.covariance[0], s.estimate.covariance[5])
+    return variance**0.5 if variance >= 0.0 else nan
+
+
+def _cap_by_sigma_mps(s: Situation) -> float:
+    """Speed that shrinks to the walking pace as the position's sigma grows to a third of the corridor."""
+    sigma, third = _sigma_m(s), s.limits.corridor_m / 3.0
+    room = 0.0 if not isfinite(sigma) else max(0.0, 1.0 - sigma / third)
+    return max(s.limits.capped_speed_mps, s.limits.max_speed_mps * room)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        number=8,
+        fault="GNSS is silent",
+        detector="age of the last fix",
+        reaction="the estimate goes on by prediction, the speed is capped; row 11 limits how far",
+        rules=(
+            Rule(
+                code="gnss_silent",
+                reaction=Reaction.CAP_SPEED,
+                holds=lambda s: _silent(s, GnssFix, s.limits.gnss_silence_s),
+                reason=lambda s: f"no GNSS fix for {s.limits.gnss_silence_s:.1f} s: predicting",
+                detect_ms=500.0,
+                persist_ms=50.0,
+                react_ms=600.0,
+                clear=Clear.ITSELF,
+            ),
+        ),
+    ),
+    Row(
+        number=9,
+        fault="RTK falls from fixed to float or single",
+        detector="carrier solution of the fixes",
+        reaction="the speed is capped as the estimate's sigma grows; after the profile's time a controlled stop",
+        rules=(
+            Rule(
+                code="rtk_lost",
+                reaction=Reaction.CAP_SPEED,
+                holds=lambda s: s.watch.gnss.degraded_since_ns is not None,
+                reason=lambda s: f"RTK is {s.watch.gnss.carrier.name.lower().replace('none', 'lost')}, it was fixed",
+                detect_ms=150.0,
+                persist_ms=300.0,
+                react_ms=600.0,
+                clear=Clear.ITSELF,
+                cap_mps=_cap_by_sigma_mps,
+            ),
+            Rule(
+                code="rtk_lost_long",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.gnss.degraded_s(s.now_ns) > s.limits.rtk_lost_stop_s,
+                reason=lambda s: f"RTK has not been fixed for {s.limits.rtk_lost_stop_s:.0f} s",
+                detect_ms=0.0,
+                persist_ms=100.0,
+                react_ms=300.0,
+            ),
+        ),
+    ),
+    Row(
+        number=10,
+        fault="GNSS jumps or is jammed",
+        detector="the estimator's gate",
+        reaction="refused fixes do not enter; five in a row stop the vehicle; what is believed later is slewed to",
+        rules=(
+            Rule(
+                code="gnss_refused",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.gnss.rejected_in_a_row >= s.limits.gnss_refusals,
+                reason=lambda s: f"{s.watch.gnss.rejected_in_a_row} fixes in a row contradict the estimate",
+                detect_ms=500.0,
+                persist_ms=10.0,
+                react_ms=700.0,
+            ),
+        ),
+        devices=("gnss_jamming",),
+    ),
+    Row(
+        number=11,
+        fault="the estimator diverges, or is not finite",
+        detector="covariance, innovations and finiteness of the estimate",
+        reaction="controlled stop; NaN brakes in the same tick",
+        rules=(
+            Rule(
+                code="estimate_not_finite",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.estimate is not None and not is_finite(s.estimate),
+                reason=lambda s: "the state estimate is not finite",
+                detect_ms=0.0,
+                persist_ms=0.0,
+                react_ms=20.0,
+            ),
+            Rule(
+                code="estimator_diverged",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.estimate is not None and s.estimate.status is EstimatorStatus.DIVERGED,
+                reason=lambda s: "the estimator has diverged",
+                detect_ms=0.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+            ),
+            Rule(
+                code="position_uncertain",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: _sigma_m(s) > s.limits.corridor_m / 3.0,
+                reason=lambda s: f"position known to {_sigma_m(s):.2f} m only (limit {s.limits.corridor_m / 3.0:.2f} m)",
+                detect_ms=0.0,
+                persist_ms=100.0,
+                react_ms=200.0,
+            ),
+        ),
+    ),
+    Row(
+        number=12,
+        fault="the IMU is silent, stuck, saturated or biased",
+        detector="age and change of its samples; mean rate at rest before arming",
+        reaction="controlled stop",
+        rules=(
+            Rule(
+                code="imu_silent",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: _silent(s, ImuSample, s.limits.imu_silence_s),
+                reason=lambda s: f"no IMU sample for {s.limits.imu_silence_s * 1e3:.0f} ms",
+                detect_ms=50.0,
+                persist_ms=30.0,
+                react_ms=150.0,
+            ),
+            Rule(
+                code="imu_frozen",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.inertial.stuck,
+                reason=lambda s: "accelerometer and gyro have not changed for 0.5 s",
+                detect_ms=500.0,
+                persist_ms=10.0,
+                react_ms=600.0,
+            ),
+        ),
+        devices=("imu_stuck",),
+    ),
+    Row(
+        number=23,
+        fault="the sensor of obstacles is silent, or sees one",
+        detector="age of its ranges; the range against the way a stop takes",
+        reaction="silence counts as an obstacle: controlled stop",
+        rules=(
+            Rule(
+                code="obstacle_sensor_silent",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: _silent(s, ObstacleRange, s.limits.obstacle_silence_s),
+                reason=lambda s: f"nothing heard of obstacles for {s.limits.obstacle_silence_s:.1f} s: taken as one",
+                detect_ms=300.0,
+                persist_ms=10.0,
+                react_ms=400.0,
+            ),
+        ),
+    ),
+)

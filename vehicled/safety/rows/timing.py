@@ -1,0 +1,128 @@
+"""Rows of the failsafe matrix about the daemon itself: its loop, its deadlines, its controller."""
+
+from vehicled.messages import Mode, Reaction
+from vehicled.safety.rule import Clear, Row, Rule
+from vehicled.safety.situation import Situation
+
+AUTO = frozenset({Mode.AUTO})
+
+
+def _because(s: Situation) -> str:
+    return "" if s.control is None else f": {s.control.reason.name.lower().replace('_', ' ')}"
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        number=1,
+        fault="the event loop is frozen",
+        detector="the motor controller's own time-out; systemd's watchdog",
+        reaction="the controller brakes by itself; systemd restarts the daemon, which starts disarmed",
+        outside="motor controller (read back at arming), systemd WatchdogSec",
+        outside_ms=300.0,
+    ),
+    Row(
+        number=2,
+        fault="deadlines are missed, sustained",
+        detector="the executive's account of every release",
+        reaction="one miss is recorded; three in a row or 1 % of ten seconds cap the speed; an estimate five periods old brakes",
+        rules=(
+            Rule(
+                code="deadlines_missed",
+                reaction=Reaction.CAP_SPEED,
+                holds=lambda s: s.watch.deadlines.in_a_row >= 3,
+                reason=lambda s: f"{s.watch.deadlines.task} missed {s.watch.deadlines.in_a_row} deadlines in a row",
+                detect_ms=30.0,
+                persist_ms=0.0,
+                react_ms=100.0,
+                clear=Clear.ITSELF,
+                clear_ms=1000.0,
+            ),
+            Rule(
+                code="deadlines_share",
+                reaction=Reaction.CAP_SPEED,
+                holds=lambda s: s.watch.deadlines.share > 0.01,
+                reason=lambda s: f"{100 * s.watch.deadlines.share:.1f} % of the deadlines of ten seconds missed (limit 1 %)",
+                detect_ms=1000.0,
+                persist_ms=0.0,
+                react_ms=1100.0,
+                clear=Clear.ITSELF,
+                clear_ms=1000.0,
+            ),
+            Rule(
+                code="estimate_stale",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.estimate_age_ns > s.limits.estimate_silence_s * 1e9,
+                reason=lambda s: (
+                    f"no state estimate for {s.estimate_age_ns / 1e6:.0f} ms (limit {s.limits.estimate_silence_s * 1e3:.0f} ms)"
+                ),
+                detect_ms=25.0,
+                persist_ms=0.0,
+                react_ms=50.0,
+            ),
+            Rule(
+                code="control_stale",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.control_age_ns > s.limits.control_silence_s * 1e9,
+                reason=lambda s: f"no control command for {s.control_age_ns / 1e6:.0f} ms",
+                detect_ms=50.0,
+                persist_ms=0.0,
+                react_ms=75.0,
+                modes=AUTO,
+            ),
+        ),
+    ),
+    Row(
+        number=3,
+        fault="a task raised",
+        detector="the machine, round each task",
+        reaction="the command is the brake for that tick; the third time in ten seconds ends the run braked",
+        rules=(
+            Rule(
+                code="task_raised",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: bool(s.task_raised),
+                reason=lambda s: s.task_raised,
+                detect_ms=0.0,
+                persist_ms=0.0,
+                react_ms=20.0,
+            ),
+        ),
+    ),
+    Row(
+        number=20,
+        fault="the controller raised, the solver failed or was late",
+        detector="the ladder of the controller; level and reason of every command",
+        reaction="the last plan shifted, then pure pursuit, then the brake",
+        rules=(
+            Rule(
+                code="controller_failed",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.watch.control.stop_level_in_a_row >= 2,
+                reason=lambda s: f"the controller knows nothing but the stop{_because(s)}",
+                detect_ms=20.0,
+                persist_ms=0.0,
+                react_ms=50.0,
+                modes=AUTO,
+            ),
+        ),
+    ),
+    Row(
+        number=21,
+        fault="commands over the limits",
+        detector="the command gate",
+        reaction="clipped, counted and published; more than five ticks in a row cap the speed",
+        rules=(
+            Rule(
+                code="commands_clipped",
+                reaction=Reaction.CAP_SPEED,
+                holds=lambda s: s.watch.control.clipped_in_a_row > 5,
+                reason=lambda s: f"{s.watch.control.clipped_in_a_row} commands in a row were over the limits",
+                detect_ms=60.0,
+                persist_ms=0.0,
+                react_ms=100.0,
+                clear=Clear.ITSELF,
+                clear_ms=1000.0,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,135 @@
+"""What the rules of the failsafe matrix look at, once per actuation tick."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    Fault,
+    GnssFix,
+    Heartbeat,
+    HostHealth,
+    ImuSample,
+    Message,
+    Mode,
+    MotorStatus,
+    ObstacleRange,
+    StateEstimate,
+    TeleopCommand,
+    WheelSpeed,
+)
+from vehicled.paths.course import Course
+from vehicled.safety.fence import Fence
+from vehicled.safety.monitors.control import ControlMonitor
+from vehicled.safety.monitors.deadlines import DeadlineMonitor
+from vehicled.safety.monitors.gnss import GnssMonitor
+from vehicled.safety.monitors.hand import HandMonitor
+from vehicled.safety.monitors.host import HostMonitor
+from vehicled.safety.monitors.inertial import InertialMonitor
+from vehicled.safety.monitors.motion import MotionMonitor
+from vehicled.safety.monitors.motor import MotorMonitor
+from vehicled.safety.monitors.presence import PresenceMonitor
+from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.stopping import StoppingMonitor
+from vehicled.vehicle import Limits, Vehicle
+
+
+class Watch:
+    """The detectors: each listens to the messages it needs and is asked once per tick what it makes of them."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        vehicle: Vehicle,
+        sources: Sequence[Source] = (),
+        course: Course | None = None,
+        fence: Fence | None = None,
+    ) -> None:
+        self.sources = SourceMonitor(sources)
+        self.deadlines = DeadlineMonitor()
+        self.gnss = GnssMonitor()
+        self.inertial = InertialMonitor()
+        self.motion = MotionMonitor(vehicle)
+        self.motor = MotorMonitor(limits)
+        self.control = ControlMonitor()
+        self.hand = HandMonitor()
+        self.ground = PresenceMonitor()
+        self.obstacle = PresenceMonitor()
+        self.host = HostMonitor()
+        self.stopping = StoppingMonitor(limits, vehicle, course, fence)
+        self.told: dict[tuple[str, str], Fault] = {}
+        """Episodes that devices told of and that last, by origin and code."""
+        self._hears: dict[type[Message], tuple[Any, ...]] = {
+            GnssFix: (self.gnss, self.motion),
+            ImuSample: (self.inertial, self.motion),
+            WheelSpeed: (self.motion,),
+            MotorStatus: (self.motor, self.motion),
+            TeleopCommand: (self.hand,),
+            Heartbeat: (self.ground,),
+            ObstacleRange: (self.obstacle,),
+            HostHealth: (self.host,),
+        }
+
+    def hear(self, message: Message, now_ns: int) -> None:
+        """A message passed ingestion. A device's fault counts like a rule for as long as its episode lasts."""
+        if isinstance(message, Fault):
+            key = (message.origin, message.code)
+            if message.active:
+                self.told[key] = message
+            else:
+                self.told.pop(key, None)
+        for monitor in self._hears.get(type(message), ()):
+            monitor.hear(message, now_ns)
+
+    def look(self, s: "Situation") -> None:
+        """Let the detectors that need the whole situation follow it; before the rules."""
+        self.gnss.look(s)
+        self.inertial.look(s)
+        self.motion.look(s)
+        self.control.look(s)
+        self.stopping.look(s)
+
+    def reset(self) -> None:
+        """A drive begins: what lies before it does not count against it."""
+        self.motion.reset()
+        self.control.reset()
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """Everything the rules may look at, at one instant. Ages are in ns, ``ports.NEVER_NS`` when nothing ever came."""
+
+    now_ns: int
+    mode: Mode
+    limits: Limits
+    watch: Watch
+    estimate: StateEstimate | None = None
+    estimate_age_ns: int = 0
+    control: ControlCommand | None = None
+    control_age_ns: int = 0
+    sent: ActuatorCommand | None = None
+    """The last command to the actuators."""
+    course_finished: bool = False
+    actuator_lost: str = ""
+    """Why the actuator's port cannot be written; empty when it can."""
+    task_raised: str = ""
+    """What a task raised since the last tick, in words; empty when nothing."""
+    setup_fault: str = ""
+    """Why profile or calibration must not be driven with; empty when they may."""
+
+    @property
+    def speed_mps(self) -> float:
+        """Estimated speed; NaN when there is none."""
+        return self.estimate.speed_mps if self.estimate is not None else float("nan")
+
+    @property
+    def cross_track_m(self) -> float:
+        """As the controller saw it; NaN when there is none."""
+        return self.control.cross_track_m if self.control is not None else float("nan")
+
+    @property
+    def heading_error_rad(self) -> float:
+        """As the controller saw it; NaN when there is none."""
+        return self.control.heading_error_rad if self.control is not None else float("nan")
