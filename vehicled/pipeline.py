@@ -5,7 +5,7 @@ whole of the shared state. Which bytes the messages were, and which bytes the co
 """
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, isnan
 
 from msgspec.structs import replace
 
@@ -272,7 +272,9 @@ def is_finite(message: Message) -> bool:
     """Whether the values a filter would use are finite. Optional values may be NaN: their users check them."""
     if isinstance(message, ImuSample):
         f, w = message.specific_force_mps2, message.angular_rate_radps
-        return isfinite(f[0] + f[1] + f[2] + w[0] + w[1] + w[2])
+        # A unit without accelerometer gives no force at all; one that gives a part of it is broken.
+        no_force = isnan(f[0]) and isnan(f[1]) and isnan(f[2])
+        return isfinite(w[0] + w[1] + w[2]) and (no_force or isfinite(f[0] + f[1] + f[2]))
     if isinstance(message, GnssFix):
         return isfinite(message.latitude_rad + message.longitude_rad + message.height_m)
     return True

@@ -33,7 +33,7 @@ from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
-from vehicled.runtime.console import Console, RunFacts
+from vehicled.control_socket.console import Console, RunFacts
 from vehicled.runtime.evidence import WallStopwatch, WallWitness
 from vehicled.runtime.health import HealthSampler, LogHealth
 from vehicled.runtime.host import Transport

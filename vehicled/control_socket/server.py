@@ -15,7 +15,7 @@ import anyio
 from vehicled.control_socket.place import GROUP, PlaceError, answers
 from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, Follow, Hand, RequestError, answer, parse, refusal
 from vehicled.messages import TeleopCommand
-from vehicled.runtime.console import Console
+from vehicled.control_socket.console import Console
 
 MAX_CLIENTS = 8
 REQUESTS_PER_S = 100.0

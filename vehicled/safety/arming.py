@@ -59,7 +59,7 @@ def _still(s: Situation) -> str:
 
 def _imu(s: Situation) -> str:
     inertial, limits = s.watch.inertial, s.limits
-    if not inertial.has_force or not s.watch.sources.promised(ImuSample):
+    if not inertial.has_samples or not s.watch.sources.promised(ImuSample):
         return ""
     if inertial.stuck:
         return "the IMU repeats the same sample: power it off and on"
@@ -67,7 +67,7 @@ def _imu(s: Situation) -> str:
         rate = f"{inertial.mean_rate_radps:.3f} rad/s at rest (limit {limits.still_rate_radps})"
         return f"the IMU turns at {rate}: let it stand, calibrate it"
     off = abs(inertial.mean_force_mps2 - GRAVITY_MPS2)
-    if off > limits.still_force_mps2:
+    if inertial.has_force and off > limits.still_force_mps2:
         return f"the IMU feels {inertial.mean_force_mps2:.2f} m/s2 at rest, {off:.2f} off gravity: calibrate or remount it"
     return ""
 

@@ -1,6 +1,6 @@
 """The inertial unit: stuck, saturated, biased at rest."""
 
-from math import hypot, sqrt
+from math import hypot, isfinite, sqrt
 from typing import TYPE_CHECKING
 
 from vehicled.messages import ImuSample
@@ -26,6 +26,7 @@ class InertialMonitor:
         """Magnitude of the smoothed angular rate."""
         self.mean_force_mps2 = GRAVITY_MPS2
         """Magnitude of the smoothed specific force."""
+        self.has_samples = False
         self.has_force = False
         self._last: tuple[tuple[float, ...], tuple[float, ...]] | None = None
         self._same = 0
@@ -35,8 +36,9 @@ class InertialMonitor:
         self._force = [0.0, 0.0, 0.0]
 
     def hear(self, sample: ImuSample, now_ns: int) -> None:
-        """A sample arrived; its values are finite."""
-        values = (sample.specific_force_mps2, sample.angular_rate_radps)
+        """A sample arrived; its rates are finite, its forces are or are all missing."""
+        has_force = isfinite(sample.specific_force_mps2[0])
+        values = (sample.specific_force_mps2 if has_force else (), sample.angular_rate_radps)
         if values == self._last:
             self._same += 1
         else:
@@ -52,12 +54,14 @@ class InertialMonitor:
         share = 1.0 if first else min(max(dt_s, 0.0) / STILL_TIME_S, 1.0)
         for axis in range(3):
             self._rate[axis] += share * (sample.angular_rate_radps[axis] - self._rate[axis])
-            self._force[axis] += share * (sample.specific_force_mps2[axis] - self._force[axis])
-        self.has_force = True
+            if has_force:
+                self._force[axis] += share * (sample.specific_force_mps2[axis] - self._force[axis])
+        self.has_samples = True
+        self.has_force = has_force
 
     def look(self, s: "Situation") -> None:
         """Magnitudes of the means, once per tick instead of once per sample."""
-        if self.has_force:
+        if self.has_samples:
             x, y, z = self._rate
             self.mean_rate_radps = sqrt(x * x + y * y + z * z)
             fx, fy, fz = self._force
