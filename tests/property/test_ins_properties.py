@@ -14,7 +14,6 @@ from vehicled.estimation.ins_measurements import Sensors
 from vehicled.estimation.ins_mechanisation import Drive, Predictor
 from vehicled.estimation.ins_params import InsParams
 from vehicled.estimation.ins_state import (
-    BA,
     BG,
     HB,
     A,
@@ -309,4 +308,3 @@ def test_attitude_stays_a_rotation(s: State) -> None:
     v = (0.3, -1.0, 2.0)
     np.testing.assert_allclose(apply_inverse(s.R, *(R @ v).tolist()), v, atol=1e-12)
     assert yaw_of(s.R) == pytest.approx(math.atan2(R[1, 0], R[0, 0]))
-    assert BA < C

@@ -197,7 +197,7 @@ class Sensors:
     # ---------------------------------------------------------------- heading and speed
 
     def heading(self, s: State, kind: int, yaw_rad: float, sigma_rad: float) -> bool:
-        """Yaw with the bias of its kind. A refused one is first taken for a change of the bias, if that kind's bias may walk."""
+        """Yaw with the bias of its kind. When patience ends, a bias that walks is doubted, and for two antennas the yaw."""
         h, R = self._yaw, s.R
         flat = max(R[0] * R[0] + R[3] * R[3], 1e-6)
         h[6], h[7], h[8] = -R[0] * R[6] / flat, -R[3] * R[6] / flat, 1.0

@@ -122,7 +122,7 @@ class InsParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rest: Rest = field(default_factory=Rest)
     imu: Inertial = field(default_factory=Inertial)
     sensor_timeout_s: Positive = 0.05
-    """The inertial unit counts as lost when its newest sample is older."""
+    """The inertial unit counts as lost when its newest sample is older: at least two of its periods, and its latency."""
     speed_density_mps: Positive = 0.3
     """Random walk of the velocity while there is no accelerometer."""
     wheel_density_rad: Positive = 0.06
