@@ -115,6 +115,7 @@ def build(
         identifier=identifier,
         course=course,
         fence=fence,
+        control_frame=profile.control_frame,
         controller=controller,
         supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),

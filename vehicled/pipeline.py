@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from vehicled.bus import Inbox, Latest
 from vehicled.control.hand import hand_command
 from vehicled.control.interface import Controller
+from vehicled.estimation.control_frame import ControlFrame, ControlFrameParams
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
 from vehicled.messages import (
@@ -68,6 +69,7 @@ class Pipeline:
         identifier: Identifier | None = None,
         course: Course | None = None,
         fence: Fence | None = None,
+        control_frame: ControlFrameParams | None = None,
     ) -> None:
         self.watch = Watch(limits, vehicle, sources, course, fence)
         self._vehicle = vehicle
@@ -77,6 +79,7 @@ class Pipeline:
         self._gate = gate
         self._sink = sink
         self._identifier = identifier
+        self._frame = ControlFrame(control_frame or ControlFrameParams())
         self.supervisor = supervisor
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
         """What the devices produced since the last ingestion."""
@@ -134,7 +137,7 @@ class Pipeline:
         estimate = self.estimate.value
         if estimate is None:
             return
-        command = self._controller.step(estimate, now_ns)
+        command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)
         self._sink.record(command, now_ns)
 
@@ -240,6 +243,7 @@ class Pipeline:
         mode = supervisor.mode
         if mode is Mode.AUTO:
             self._controller.reset()
+            self._frame.reset()
             self._drove = mode
         elif mode is Mode.TELEOP:
             self._drove = mode

@@ -147,7 +147,7 @@ def test_pyvesc_drives_it(pyvesc) -> None:
         (pyvesc.SetDutyCycle(20_000), 0.5, 0.0),
         (pyvesc.SetCurrent(5_000), 0.25, 0.0),
         (pyvesc.SetCurrentBrake(2_500), 0.0, 0.25),
-        (pyvesc.SetDutyCycle(-20_000), 0.0, 0.5),
+        (pyvesc.SetDutyCycle(-20_000), -0.5, 0.0),
     ):
         wire.write(pyvesc.encode(message))
         wire.wait(5)

@@ -113,8 +113,10 @@ def test_the_gate_brakes_before_it_turns_round(sign: float) -> None:
 
 
 def test_the_gate_caps_the_size_of_the_speed() -> None:
-    assert _gate(VEHICLE, -0.4, -0.8, Reaction.CAP_SPEED).throttle == 0.0
-    assert _gate(VEHICLE, -0.4, -0.2, Reaction.CAP_SPEED).throttle == -0.4
+    command = ControlCommand(0, 0, 0.1, -0.4, 0.0)
+    for speed, throttle in ((-0.8, 0.0), (-0.2, -0.4)):
+        out = Gate(VEHICLE, LIMITS).apply(command, speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0, cap_mps=LIMITS.capped_speed_mps)
+        assert out.throttle == throttle
     stop = _gate(VEHICLE, -0.4, -0.8, Reaction.CONTROLLED_STOP)
     assert (stop.throttle, stop.brake) == (0.0, 0.5)
     fast = Gate(VEHICLE, LIMITS).apply(ControlCommand(0, 0, 0.33, 0.0, 0.0), -2.5, Mode.AUTO, Reaction.NONE, 0, 0)

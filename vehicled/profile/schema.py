@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from vehicled.estimation.control_frame import ControlFrameParams
 from vehicled.vehicle import Delay, Drive, Limits, NonNegative, Positive, Share, SteeringAngle, Vehicle
 
 Vector3 = Annotated[list[float], Meta(min_length=3, max_length=3)]
@@ -223,6 +224,8 @@ class Profile(Table, frozen=True, kw_only=True):
     estimator: Annotated[Choice, Meta(extra={"registered": "estimator"})]
     identifier: Annotated[Choice, Meta(extra={"registered": "identifier"})] | None = None
     """What learns the vehicle's parameters while it drives; without it the beliefs of ``[vehicle]`` stay."""
+    control_frame: ControlFrameParams = field(default_factory=ControlFrameParams)
+    """How the controller is led over a jump of the estimate."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: Log = field(default_factory=Log)
     sim: Sim
