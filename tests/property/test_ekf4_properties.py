@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4 import Ekf4
@@ -181,9 +182,12 @@ def _good_start(ekf: Ekf4, now_ns: int) -> None:
 
 
 @settings(max_examples=150)
-@given(episodes)
-def test_any_sequence_of_messages_leaves_a_sound_state(episode: list[tuple[int, list[tuple[int, Any]]]]) -> None:
-    ekf = Ekf4(Ekf4Params(), VEHICLE, DATUM, (0.1, 0.0, 0.2))
+@given(episodes, st.sampled_from(["kinematic", "dynamic"]), st.sampled_from([0.0, 0.5]))
+def test_any_sequence_of_messages_leaves_a_sound_state(
+    episode: list[tuple[int, list[tuple[int, Any]]]], model: Any, reverse_share: float
+) -> None:
+    vehicle = replace(VEHICLE, drive=replace(VEHICLE.drive, reverse_share=reverse_share))
+    ekf = Ekf4(Ekf4Params(model=model), vehicle, DATUM, (0.1, 0.0, 0.2))
     now_ns = 10**12
     _good_start(ekf, now_ns)
     for pause_ns, arrivals in episode:
@@ -201,7 +205,7 @@ def test_any_sequence_of_messages_leaves_a_sound_state(episode: list[tuple[int, 
             assert all(map(math.isnan, values))
             continue
         assert all(map(math.isfinite, values))
-        assert estimate.speed_mps >= 0.0
+        assert estimate.speed_mps >= 0.0 or reverse_share > 0.0
         assert -math.pi <= estimate.yaw_rad <= math.pi
         assert estimate.newest_input_ns <= max(now_ns, 10**12) + 10**8
         P = np.array(estimate.covariance).reshape(4, 4)

@@ -53,6 +53,8 @@ def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
         at = np.arange(1, len(values) + 1) + (k - 0.5 * (len(heights) - 1)) * width
         bars.bar(at, values, width, color=fills[name], label=name)
     bars.set(xlabel="test", ylabel="mean position error (m)", title="all tests, the published ones beside them")
+    if len(rows) <= 20:
+        bars.set_xticks(range(1, len(rows) + 1))
     bars.legend(ncols=3, fontsize="small", frameon=False)
     for axes in (area, error, bars):
         axes.grid(alpha=0.25)

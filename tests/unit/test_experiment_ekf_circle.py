@@ -1,0 +1,145 @@
+"""The circle experiment: its noise, its truth, its tables, its command."""
+
+import io
+import json
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vehicled.app import SetupError
+from vehicled.cli import main
+from vehicled.experiments import common, ekf_circle
+from vehicled.experiments.gps_noise import FORMS, GpsNoise
+from vehicled.profile import load_profile
+
+
+class Paper:
+    """A console that keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = []
+
+    def progress(self, text: str) -> None:
+        """Dropped."""
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Kept."""
+        self.tables.append((title, columns, rows))
+
+    def text(self, text: str) -> None:
+        """Kept."""
+        self.shown.append(text)
+
+
+@pytest.fixture(scope="module")
+def fonts() -> None:
+    """Matplotlib keeps the font files open that it once drew with: it draws before anyone counts descriptors."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.add_subplot().set_title("a")
+    figure.savefig(io.BytesIO())
+
+
+def _run(*options: str) -> Paper:
+    parser = ArgumentParser()
+    ekf_circle.add_arguments(parser)
+    paper = Paper()
+    assert ekf_circle.run(parser.parse_args(options), paper) == 0
+    return paper
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_noise_advances_with_time_and_not_with_the_reader(form: str) -> None:
+    often, seldom = (GpsNoise(FORMS[form], np.random.default_rng(7)) for _ in range(2))
+    for k in range(1, 201):
+        last = often.at(k * 0.1)
+    assert seldom.at(20.0).tolist() == last.tolist()
+    assert GpsNoise(FORMS[form], np.random.default_rng(7)).at(0.0).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("form", "seconds", "low", "high"), [("inner", 60, 0.2, 0.4), ("simulator", 120, 0.4, 0.9), ("judge", 30, 0.08, 0.16)]
+)
+def test_noise_is_as_large_as_what_ran(form: str, seconds: int, low: float, high: float) -> None:
+    means = []
+    for seed in range(12):
+        noise = GpsNoise(FORMS[form], np.random.default_rng(seed))
+        means.append(np.mean([np.hypot(*noise.at(t * 0.5)) for t in range(2 * seconds)]))
+    assert low < np.mean(means) < high
+
+
+def test_a_test_is_the_same_whatever_the_estimators() -> None:
+    vehicle = load_profile("art").vehicle
+    one = ekf_circle.drive(vehicle, ["ekf4"], "simulator", 10.0, (1, 3))
+    two = ekf_circle.drive(vehicle, ["ekf4_published", "ekf4"], "simulator", 10.0, (1, 3))
+    other = ekf_circle.drive(vehicle, [], "simulator", 10.0, (1, 4))
+    np.testing.assert_array_equal(one.measured_m, two.measured_m)
+    np.testing.assert_array_equal(one.estimates_m["ekf4"], two.estimates_m["ekf4"])
+    assert not np.array_equal(one.truth_m, other.truth_m)
+
+
+def test_the_truth_stands_and_then_drives_a_circle_at_the_believed_speed() -> None:
+    """With nothing off: radius l/tan(wheel), and the speed that the throttle is for."""
+    vehicle = load_profile("art").vehicle
+    points = np.array([(x, y) for x, y, _, _ in ekf_circle._truth(vehicle, 40.0, 1.0, 1.0)])
+    step_s = ekf_circle.STEP_NS * 1e-9
+    assert np.abs(points[: int(1.0 / step_s)]).max() == 0.0
+    late = points[int(20.0 / step_s) :]
+    assert np.hypot(*np.diff(late, axis=0).T).mean() / step_s == pytest.approx(ekf_circle.SPEED_MPS, rel=0.01)
+    wheel = vehicle.steering.wheel_angle_rad(ekf_circle.STEERING)
+    centre = 0.5 * (late.max(axis=0) + late.min(axis=0))
+    assert np.hypot(*(late - centre).T) == pytest.approx(vehicle.wheelbase_m / np.tan(wheel), rel=0.01)
+
+
+def test_tables_stand_side_by_side() -> None:
+    paper = _run("--tests", "2", "--duration", "20", "--estimator", "ekf4_published", "--estimator", "ekf4")
+    assert [title.split()[0] for title, _, _ in paper.tables] == ["mean", "max"]
+    _, columns, rows = paper.tables[0]
+    assert list(columns) == ["test", "EKF", "measured", "", "measured", "ekf4_published", "ekf4"]
+    assert rows[0][:3] == ["1", "0.819", "0.791"]
+    assert rows[-1][:3] == ["better than measured", "8 of 10", ""]
+    assert all(len(row) == len(columns) for row in rows)
+
+
+def test_json_holds_both_tables(fonts: None, tmp_path: Path) -> None:
+    drawing = tmp_path / "circle.png"
+    paper = _run("--tests", "1", "--duration", "10", "--estimator", "ekf4", "--json", "--plot", str(drawing))
+    found = json.loads(paper.shown[0])
+    assert set(found["ours"][0]["mean_m"]) == {"measurement", "ekf4"}
+    assert 0.0 < found["ours"][0]["mean_m"]["ekf4"] <= found["ours"][0]["max_m"]["ekf4"]
+    assert found["published"]["max_error_ekf_m"][1] == 3.553
+    assert drawing.stat().st_size > 10_000
+
+
+def test_published_numbers_are_those_of_the_table(shared_data: Path) -> None:
+    table = np.genfromtxt(shared_data / "published_tables" / "art_ekf_circle.csv", delimiter=",", names=True)
+    for name, values in ekf_circle.PUBLISHED.items():
+        assert values == pytest.approx(table[name])
+
+
+@pytest.mark.parametrize(
+    "options", [("--tests", "0"), ("--duration", "1"), ("--seed", "-1"), ("--plot", "x.txt"), ("--plot", "/none/x.png")]
+)
+def test_arguments_that_cannot_be_used_say_so(options: tuple[str, str]) -> None:
+    with pytest.raises(SetupError, match=options[0]):
+        _run(*options)
+
+
+def test_the_command_finds_its_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "ekf-circle" in common.names()
+    with pytest.raises(SystemExit) as ended:
+        main(["experiment", "--help"])
+    assert ended.value.code == 0
+    assert "ekf-circle" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["experiment", "circles"])
+    assert ended.value.code == 2
+    assert main(["experiment", "ekf-circle", "--tests", "1", "--duration", "5", "--estimator", "ekf4"]) == 0
+    assert "published" in capsys.readouterr().out
+    assert main(["experiment", "ekf-circle", "--estimator", "none"]) == 2
