@@ -65,7 +65,7 @@ check-pytest: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest --quiet
 
 .PHONY: bench
-bench: $(VENV)/dev.stamp ## Measure lateness, executive, lockstep, log and codecs on this machine
+bench: $(VENV)/bench.stamp ## Measure lateness, executive, lockstep, log and codecs on this machine
 	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
@@ -77,7 +77,8 @@ lock: $(VENV)/dev.stamp ## Resolve both lock files anew: all platforms, with has
 	@$(PIP) install "$(UV)"
 	@$(COMPILE) --extra plot --group build -o requirements.lock
 	@$(COMPILE) --all-extras --group dev -c requirements.lock -o requirements-dev.lock
-	@echo "wrote requirements.lock and requirements-dev.lock; now run make test"
+	@$(COMPILE) --all-extras --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
+	@echo "wrote requirements.lock, requirements-dev.lock and requirements-bench.lock; now run make test"
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build results; logs stay
@@ -110,7 +111,13 @@ $(VENV)/runtime.stamp: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/dev.stamp: requirements-dev.lock $(VENV)/runtime.stamp
+$(VENV)/dev.stamp: requirements-dev.lock requirements-sdist.lock $(VENV)/runtime.stamp
 	@echo "installing the locked tools of development (half a minute or so, once)"
 	@$(PIP) install $(LOCKED) -r requirements-dev.lock
+	@$(PIP) install --require-hashes --no-deps --no-build-isolation --no-binary=:all: -r requirements-sdist.lock
+	@touch $@
+
+$(VENV)/bench.stamp: requirements-bench.lock $(VENV)/dev.stamp
+	@echo "installing what the benchmarks compare with (casadi is large)"
+	@$(PIP) install $(LOCKED) -r requirements-bench.lock
 	@touch $@

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 LOCKS = ("requirements.lock", "requirements-dev.lock")
+MORE_LOCKS = ("requirements-bench.lock", "requirements-sdist.lock")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 NO_NETWORK = re.compile(r"Retrying|NewConnectionError|ConnectTimeout|ProxyError|Name or service|Network is unreachable")
 
@@ -18,7 +19,7 @@ def _names(lock: Path) -> set[str]:
     return {match[1] for match in re.finditer(r"^([a-z0-9][a-z0-9.-]*)==", lock.read_text(), re.MULTILINE)}
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", LOCKS + MORE_LOCKS)
 def test_a_lock_holds_names_versions_and_hashes_only(project_root: Path, name: str) -> None:
     """No address of an index, no option, no unpinned package: any mirror must do, and give the same files."""
     pinned = re.compile(r"[a-z0-9][a-z0-9.-]*==[\w.]+( ; [\w.<>=!'\"() ]+)? \\")
