@@ -139,12 +139,18 @@ def _parser() -> ArgumentParser:
     log = commands.add_parser("log", help="look into a log").add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     info = log.add_parser("info", help="what a log holds")
     timing = log.add_parser("timing", help="where the time went: lateness, response, misses and their causes, per task")
+    cat = log.add_parser("cat", help="the messages as JSON lines")
     recover = log.add_parser("recover", help="repair the log of a machine that died")
-    for command in (info, timing, recover):
+    for command in (info, timing, cat, recover):
         command.add_argument("file", metavar="RUN.mcap")
     for command in (info, timing):
         command.add_argument("--json", action="store_true", help="print JSON")
     recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
+    cat.add_argument("--topic", action="append", default=[], metavar="T", help="only this one, as state_estimate; repeatable")
+    cat.add_argument("--from", dest="start", type=float, metavar="S", help="from this time of the run, in seconds")
+    cat.add_argument("--to", dest="stop", type=float, metavar="S", help="up to this time")
+    cat.add_argument("--limit", type=int, metavar="N", help="so many lines at the most")
+    cat.set_defaults(run="vehicled.cli.log:cat")
     info.set_defaults(run="vehicled.cli.log:info")
     timing.set_defaults(run="vehicled.cli.log:timing")
     recover.set_defaults(run="vehicled.cli.log:recover")

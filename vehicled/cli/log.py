@@ -1,4 +1,4 @@
-"""``vehicled log info | timing | recover``."""
+"""``vehicled log info | timing | cat | recover``."""
 
 import sys
 from argparse import Namespace
@@ -22,6 +22,15 @@ def timing(arguments: Namespace) -> int:
     for line in found.exceeded:
         print(f"budget exceeded: {line}", file=sys.stderr)
     return 1 if found.exceeded else 0
+
+
+def cat(arguments: Namespace) -> int:
+    """The messages as JSON lines."""
+    from vehicled.log.cat import lines
+
+    for line in lines(arguments.file, arguments.topic, start_s=arguments.start, stop_s=arguments.stop, limit=arguments.limit):
+        print(line)
+    return 0
 
 
 def recover(arguments: Namespace) -> int:

@@ -82,6 +82,7 @@ def drive(
     until_s: float | None,
     patience_s: float | None,
     stays: bool = False,
+    ends_disarmed: bool = False,
     log_folder: str | None,
     taps: Sequence[Tap],
     progress: Callable[[Machine, int], None] | None = None,
@@ -91,7 +92,7 @@ def drive(
 ) -> Drive:
     """Run the daemon on a connected link, or without one on ``ports`` by device, until it ends.
 
-    ``stays``: a drive that is over does not end the run. ``log_folder`` None writes no log. ``door`` serves a control
+    ``stays``: a drive that is over does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log. ``door`` serves a control
     socket, on the wall clock only: ``own`` is the profile's, ``any`` another name where that is taken.
     Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
     written; from then on everything is an :class:`Ending`.
@@ -123,6 +124,7 @@ def drive(
         until_ns=NEVER_NS if until_s is None else started_ns + round(until_s * 1e9),
         patience_ns=NEVER_NS if patience_s is None else round(patience_s * 1e9),
         stays=stays,
+        ends_disarmed=ends_disarmed,
         progress=None if progress is None else lambda now_ns: progress(machine, now_ns),
     )
     begin_ns = time.monotonic_ns()
