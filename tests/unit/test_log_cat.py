@@ -2,7 +2,6 @@
 
 import json
 from math import inf, nan
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,8 @@ START_NS = 7_000_000_000
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     header = RunHeader(
-        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=START_NS, profile="art", course="sine",
+        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=START_NS, profile="art",
+        course="sine",
         tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
     )  # fmt: skip
     writer = WriterProcess.start(header, folder=str(tmp_path_factory.mktemp("log")), blocking=True)
