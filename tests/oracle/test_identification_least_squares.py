@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from tests.identification_bench import BELIEVED, STEP_S, Drill, Truth, identifier, weave
+from vehicled.estimation.identification import SingleTrackIdentifier
 from vehicled.estimation.planar import Planar
 from vehicled.recordings import art
 from vehicled.recordings import least_squares as recorded
@@ -47,7 +48,11 @@ def test_agrees_with_batch_on_recordings(shared_data, path):
     for file in files:
         (recording,) = art.load(file, ("path",))
         believed = recording.vehicle
-        track = run(recording, Planar(Planar.Params(), believed, recording.datum, recording.lever_arm_m), _companion(believed))
+        track = run(
+            recording,
+            Planar(Planar.Params(), believed, recording.datum, recording.lever_arm_m),
+            SingleTrackIdentifier(SingleTrackIdentifier.Params(), believed),
+        )
         fit = recorded.steering(recording)
         assert fit is not None
         gains.append(track.identified[-1].steering_gain_rad / fit.gain_rad)
@@ -59,9 +64,3 @@ def test_agrees_with_batch_on_recordings(shared_data, path):
     errors = np.concatenate(yaw)
     # The profile's gain is half as large again as the true one: 0.27 without identification.
     assert np.sqrt(np.nanmean(errors**2)) < 0.065
-
-
-def _companion(vehicle):
-    from vehicled.estimation.identification import SingleTrackIdentifier
-
-    return SingleTrackIdentifier(SingleTrackIdentifier.Params(), vehicle)

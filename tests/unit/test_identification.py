@@ -1,11 +1,13 @@
 """The identifier finds what a vehicle is, and leaves alone what it cannot see."""
 
+from itertools import pairwise
 from math import isfinite, nan, sin, tau
 
 import pytest
 
 from tests.identification_bench import BELIEVED, NAN, Drill, Truth, identifier, weave
-from vehicled.messages import ActuatorCommand, EstimatorStatus, Heading, ImuSample, StateEstimate
+from vehicled.estimation.identification import SingleTrackIdentifier
+from vehicled.messages import ActuatorCommand, EstimatorStatus, Heading, ImuSample, Message, StateEstimate
 
 CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4)
 
@@ -112,25 +114,22 @@ def test_wheel_scale_and_misalignment_converge():
 
 
 def test_steering_is_learnt_from_headings_without_a_gyro():
-    class Deaf:
-        """Passes on everything but the gyro."""
+    class Deaf(SingleTrackIdentifier):
+        """Hears everything but the gyro."""
 
-        def __init__(self, inner):
-            self.inner = inner
-            self.command, self.step = inner.command, inner.step
-
-        def observe(self, message):
+        def observe(self, message: Message) -> None:
             if not isinstance(message, ImuSample):
-                self.inner.observe(message)
+                super().observe(message)
 
-    drill = Drill(Truth(gain_rad=0.225, misalignment_rad=0.12), Deaf(identifier()))
+    deaf = Deaf(SingleTrackIdentifier.Params(), BELIEVED)
+    drill = Drill(Truth(gain_rad=0.225, misalignment_rad=0.12), deaf)
     drill.drive(40.0, weave)
     assert drill.known.steering_gain_rad == pytest.approx(0.225, rel=0.06)
     assert drill.known.steering_delay_s == pytest.approx(0.3, abs=0.05)
 
 
 def test_the_believed_yaw_rate_is_not_believed():
-    """Without gyro and heading the estimate's yaw rate comes from the believed steering; learning from it would confirm anything."""
+    """Without gyro and heading the estimate's yaw rate comes from the believed steering, and would confirm any belief."""
     identified = identifier()
     for k in range(1000):
         now = 1_000_000_000 + 20_000_000 * k
@@ -145,7 +144,7 @@ def test_tells_at_most_twice_a_second_and_only_news():
     drill = Drill(Truth(gain_rad=0.2), identifier())
     drill.drive(60.0, weave)
     times = [found.t_ns for found in drill.told]
-    assert all(b - a >= 500_000_000 for a, b in zip(times, times[1:]))
+    assert all(b - a >= 500_000_000 for a, b in pairwise(times))
     told = len(drill.told)
     drill.drive(30.0, lambda t: 0.0)
     assert len(drill.told) - told < 40
@@ -188,3 +187,13 @@ def test_stamps_from_the_future_do_not_lock_out_the_rest():
     drill.identifier.command(ActuatorCommand(far, far, 0.5, 0.0, 0.5, 0.1))
     drill.drive(40.0, weave)
     assert drill.known.steering_gain_rad == pytest.approx(0.225, rel=0.05)
+
+
+def test_who_plans_learns_how_tight_the_vehicle_turns():
+    drill = Drill(Truth(gain_rad=0.2), identifier())
+    drill.drive(30.0, weave)
+    vehicle = BELIEVED.identified(drill.known)
+    assert vehicle.steering.max_wheel_rad == pytest.approx(0.2, abs=0.03)
+    # The full command stays within reach on both sides.
+    assert vehicle.steering.command(vehicle.steering.max_wheel_rad) == pytest.approx(1.0, abs=0.15)
+    assert vehicle.steering.command(-vehicle.steering.max_wheel_rad) == -1.0

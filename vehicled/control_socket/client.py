@@ -10,6 +10,8 @@ import msgspec
 from vehicled.control_socket.place import PlaceError
 
 TIMEOUT_S = 5.0
+HURRIED_BYTES = 2048
+"""Of the send buffer of :meth:`Client.hurry`. The kernel doubles it and counts its own overhead: a handful of short lines."""
 
 
 class ControlError(Exception):
@@ -45,6 +47,42 @@ class Client:
         except OSError as error:
             raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
 
+    def fileno(self) -> int:
+        """For those who wait for several things."""
+        return self._socket.fileno()
+
+    def hurry(self) -> None:
+        """Let no more than a few requests lie unread: what a frozen daemon finds when it wakes up must not be old."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HURRIED_BYTES)
+
+    def offer(self, **request: Any) -> bool:
+        """A request that is not answered, at once or not at all: False when the daemon has not read those before it."""
+        data = msgspec.json.encode(request) + b"\n"
+        try:
+            sent = self._socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+        if sent < len(data):
+            raise ControlError("the daemon took half a request")
+        return True
+
+    def arrived(self) -> list[dict[str, Any]]:
+        """Answers that are here, refusals among them, without waiting. Raises :class:`ControlError` when the daemon hung up."""
+        while True:
+            try:
+                data = self._socket.recv(1 << 16, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+            if not data:
+                raise ControlError("the daemon hung up")
+            self._buffer += data
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [_decoded(line) for line in lines]
+
     def ask(self, **request: Any) -> dict[str, Any]:
         """A request and its answer. Raises :class:`ControlError` when it is refused."""
         self.send(**request)
@@ -63,10 +101,7 @@ class Client:
                 raise ControlError("the daemon hung up")
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
-        try:
-            reply: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.DecodeError:
-            raise ControlError("what answers there is no daemon of ours") from None
+        reply = _decoded(line)
         if not reply.get("ok"):
             raise ControlError(str(reply.get("why", "refused without a reason")))
         return reply
@@ -77,3 +112,11 @@ class Client:
         while True:
             status: dict[str, Any] = self.receive()["status"]
             yield status
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    try:
+        reply: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise ControlError("what answers there is no daemon of ours") from None
+    return reply

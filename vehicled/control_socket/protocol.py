@@ -52,6 +52,8 @@ class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag=
     deadman: bool
     sequence: Annotated[int, Meta(ge=0, le=2**32 - 1)]
     origin: Origin = "hand"
+    unplugged: bool = False
+    """The stick is gone; whatever else the reading says does not count."""
 
 
 class Beat(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="heartbeat", kw_only=True):

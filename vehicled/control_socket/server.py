@@ -11,11 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
+from vehicled.control_socket.console import Console
 from vehicled.control_socket.place import GROUP, PlaceError, answers
 from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, Follow, Hand, RequestError, answer, parse, refusal
 from vehicled.messages import TeleopCommand
-from vehicled.control_socket.console import Console
 
 MAX_CLIENTS = 8
 REQUESTS_PER_S = 100.0
@@ -29,6 +30,8 @@ class _Stream:
 
     def __init__(self, client: socket.socket) -> None:
         self._socket = client
+        self.hand: TeleopCommand | None = None
+        """Newest reading of the stick that this client reads; None when it reads none."""
 
     async def receive(self) -> bytes:
         """What has arrived. Raises EOFError when the client hung up, OSError when it broke."""
@@ -83,6 +86,10 @@ class ControlServer:
                     await self._converse(stream, console, _who(client))
                 finally:
                     self.clients -= 1
+                    if stream.hand is not None:
+                        # Who read the stick is gone: as good as the stick itself. Nobody waits for its silence.
+                        now_ns = time.monotonic_ns()
+                        console.hand(replace(stream.hand, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
             except (OSError, EOFError):
                 pass  # It hung up, or did not read its answers.
 
@@ -123,8 +130,9 @@ class ControlServer:
             case Hand():
                 reading = TeleopCommand(
                     now_ns, now_ns, request.steering, request.throttle, request.brake, request.deadman, request.origin,
-                    request.sequence,
+                    request.sequence, request.unplugged,
                 )  # fmt: skip
+                stream.hand = reading
                 console.hand(reading, now_ns)
             case Beat():
                 console.heartbeat(request.origin, now_ns)

@@ -30,7 +30,7 @@ class IdentifierParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Longest steering delay of the bank."""
     dead_zones: tuple[Annotated[float, Meta(ge=0.0, lt=0.9)], ...] = (0.03, 0.1, 0.2)
     """Tried beside the profile's."""
-    dead_zone_evidence: NonNegative = 12.0
+    dead_zone_evidence: NonNegative = 8.0
     """Log odds for the profile's dead zone against one that differs by a tenth or more, in proportion below. The slack of a linkage
     also swallows small commands; only data that leave no doubt move the answer far."""
     memory_s: Positive = 60.0
