@@ -173,6 +173,10 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Age of the state estimate beyond which the brake is applied."""
     control_silence_s: Positive = 0.05
     """Age of the controller's command beyond which the brake is applied."""
+    loop_silence_s: Positive = 0.2
+    """Commands further apart than this have let the motor controller time out: the drive is over."""
+    telemetry_silence_s: Positive = 0.1
+    """A motor controller that has told of itself must go on telling so often."""
     teleop_silence_s: Positive = 0.2
     """A stick that has not been read for this long has been let go."""
     ground_silence_s: Positive = 2.0
@@ -201,3 +205,24 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Mean angular rate that an IMU at rest may show."""
     still_force_mps2: Positive = 0.6
     """How far from gravity the mean specific force at rest may be."""
+    max_acceleration_mps2: Positive = 3.0
+    """Of the drive, by its model. Nothing limits how the vehicle slows down."""
+    max_jerk_mps3: Positive = 50.0
+    """With which drive may build up."""
+    max_lateral_jerk_mps3: Positive = 30.0
+    max_steering_rate_radps: Positive = 7.0
+    """Of the wheel angle commanded; far above what the actuator follows, so that it only shows who steers wildly."""
+
+
+class ControlFrameParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How fast the controller's pose follows a jump of the estimate."""
+
+    position_rate_mps: Positive = 0.3
+    """At 1 m/s this looks to the controller like a heading error of 0.3 rad, which it follows without saturating."""
+    yaw_rate_radps: Positive = 0.2
+    """A few times less than what steering at full lock does to the yaw at 1 m/s."""
+    immediate_m: NonNegative = 0.004
+    """Differences up to this pass at once, as up to the next: no controller feels them."""
+    immediate_rad: NonNegative = 0.003
+    max_time_s: Annotated[float, Meta(ge=0.1, le=30.0)] = 2.0
+    """A jump is worked off within this time, however large: then faster than at the rates above."""

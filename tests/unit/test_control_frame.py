@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from vehicled.estimation.control_frame import ControlFrame, ControlFrameParams, follow
+from vehicled.estimation.control_frame import ControlFrame, follow
 from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.vehicle import ControlFrameParams
 
 PARAMS = ControlFrameParams()
 NAN = float("nan")

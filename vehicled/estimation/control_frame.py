@@ -9,30 +9,15 @@ Corrections of a few millimetres are those of every fix: they pass at once, so t
 """
 
 from math import cos, hypot, isfinite, remainder, sin, tau
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.messages import StateEstimate
-from vehicled.vehicle import NonNegative, Positive
+from vehicled.vehicle import ControlFrameParams
 
 MAX_GAP_NS = 1_000_000_000
 """A longer silence, like time that goes back, begins anew: there is no motion between to be continuous with."""
-
-
-class ControlFrameParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How fast the controller's pose follows a jump of the estimate."""
-
-    position_rate_mps: Positive = 0.3
-    """At 1 m/s this looks to the controller like a heading error of 0.3 rad, which it follows without saturating."""
-    yaw_rate_radps: Positive = 0.2
-    """A few times less than what steering at full lock does to the yaw at 1 m/s."""
-    immediate_m: NonNegative = 0.004
-    """Differences up to this pass at once, as up to the next: no controller feels them."""
-    immediate_rad: NonNegative = 0.003
-    max_time_s: Annotated[float, Meta(ge=0.1, le=30.0)] = 2.0
-    """A jump is worked off within this time, however large: then faster than at the rates above."""
 
 
 class Frame(Struct, frozen=True, gc=False):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from vehicled.estimation.alignment import initial_state
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
-from vehicled.estimation.ekf4_fusion import NAN, Belief, Seen, fuse, setting
+from vehicled.estimation.ekf4_fusion import NAN, POSITION, Belief, Seen, fuse, setting
 from vehicled.estimation.ekf4_inputs import MAX_RANGE_M, Observable, enu_m, is_possible, seen, source_of
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
@@ -281,5 +281,5 @@ class Ekf4:
         newest_ns = max(self._newest_input_ns, min(belief.newest_ns, self._timeline.t_ns))
         return StateEstimate(
             now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps,
-            state.covariance, status, belief.nis, belief.rejected,
+            state.covariance, status, belief.nis, belief.rejected, min(belief.strikes[POSITION], 2**16 - 1),
         )  # fmt: skip

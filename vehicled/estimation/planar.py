@@ -1,14 +1,14 @@
 """Planar filter over the rear axle that also learns what is wrong with its sensors and its vehicle.
 
 An extended Kalman filter of 15 states, see :mod:`vehicled.estimation.planar_state`. What makes it differ from
-:class:`~vehicled.estimation.ekf4.Ekf4`: the error of a GNSS position without fixed carrier phase is a state, so that a hundred fixes
-with one common error do not count as a hundred opinions; drive and friction are states, so that the speed is known without a wheel
-sensor and through an outage; heading may be misaligned or drift; steering gain and offset are states where the yaw depends on them.
+:class:`~vehicled.estimation.ekf4.Ekf4`: the error of a GNSS position without fixed carrier phase is a state, so that a hundred
+fixes with one common error do not count as a hundred opinions; drive and friction are states, so that the speed is known without a
+wheel sensor and through an outage; heading may be misaligned or drift; steering gain and offset are states where the yaw depends on
+them.
 
 Late measurements are fused at their time of validity by :class:`~vehicled.estimation.timeline.Timeline`.
 """
 
-from collections.abc import Mapping
 from math import isfinite, sqrt, tau
 from typing import ClassVar
 
@@ -19,8 +19,8 @@ from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_SIGMA
 from vehicled.estimation.planar_inputs import Command, GyroHistory
-from vehicled.estimation.planar_params import MOCAP_2023, PlanarParams
-from vehicled.estimation.planar_state import Inputs, PlanarState, V, X, Y, YAW, predict, substeps
+from vehicled.estimation.planar_params import PlanarParams
+from vehicled.estimation.planar_state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
 from vehicled.estimation.planar_update import Context, Position, Scalar
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
@@ -60,8 +60,6 @@ class Planar:
     """
 
     Params: ClassVar[type[PlanarParams]] = PlanarParams
-    CALIBRATED: ClassVar[Mapping[str, Mapping[str, float]]] = {"mocap": MOCAP_2023}
-    """Parameters of set-ups whose sensors are not what the defaults stand for, by kind of recording."""
 
     def __init__(self, params: PlanarParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
         self._params = params
@@ -286,6 +284,7 @@ class Planar:
             status,
             state.nis,
             state.rejected,
+            min(state.strikes[planar_update.POSITION], 2**16 - 1),
         )
 
 

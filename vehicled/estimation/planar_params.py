@@ -10,8 +10,8 @@ from vehicled.vehicle import NonNegative, Positive, Share
 class PlanarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning.
 
-    Densities and correlations are fitted to every other one of the recorded drives of the ART vehicle and checked on the rest. What a
-    parameter of the vehicle may turn out to be (``authority_spread`` and those after it) is that vehicle's spread between campaigns.
+    Densities and correlations are fitted to every other one of the recorded drives of the ART vehicle and checked on the rest. How
+    far a parameter of the vehicle may be off (``..._spread``) is that vehicle's spread between campaigns.
     """
 
     # ---- GNSS position
@@ -28,9 +28,9 @@ class PlanarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     error_walk_m: NonNegative = 0.22
     """What is added to the error itself, as a random walk: multipath and satellites that come and go."""
     error_at_start: Share = 1.0
-    """Error of the first such fix as a share of what it may become: 1 for a receiver, 0 for noise that is added from the start on."""
+    """Error of the first such fix as a share of what it may become: 1 for a receiver, 0 for noise that begins with the drive."""
     error_jump_probability: Annotated[float, Meta(ge=0.5, le=0.999999)] = 0.99
-    """A fix without fixed carrier phase that lies outside this share of good ones is not refused: its error has jumped, by as much."""
+    """Such a fix that lies outside this share of good ones is not refused: its error has jumped, by as much."""
 
     # ---- GNSS velocity
     use_gnss_velocity: bool = True
@@ -46,13 +46,15 @@ class PlanarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Measured yaw minus that of the body, as far as it is known."""
     misalignment_sigma_rad: Positive = 0.15
     """Of a heading whose sensor was mounted at some angle."""
-    inertial_start_sigma_rad: Positive = 0.03
+    inertial_start_sigma_rad: Positive = 0.02
     """Of an integrated gyro: the yaw it was told to start from."""
     misalignment_density_rad: NonNegative = 0.0005
     inertial_density_rad: Positive = 0.005
     """Drift of an integrated gyro that its rate does not show: lost samples."""
     gyro_density_rad: Positive = 0.023
-    """Noise, scale and dead band."""
+    """Noise, scale and dead band on the road."""
+    gyro_rest_density_rad: Positive = 0.002
+    """Noise while the vehicle stands, when the gyro shows its bias."""
     gyro_bias_sigma_radps: Positive = 0.004
     gyro_bias_time_s: Positive = 30.0
     """Correlation time of the bias: temperature, and a dead band that hides it now and then."""
@@ -109,28 +111,3 @@ class PlanarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """DIVERGED beyond this, as beyond the next two."""
     max_yaw_sigma_rad: Positive = 0.6
     max_speed_sigma_mps: Positive = 1.0
-
-
-MOCAP_2023: dict[str, float] = {
-    "error_at_start": 0.0,
-    "error_walk_m": 0.0,
-    "error_rate_mps": 0.19,
-    "error_damping": 0.4,
-    "error_white_sigma_m": 0.02,
-    "heading_misalignment_rad": -0.12,
-    "misalignment_sigma_rad": 0.02,
-    "authority_scale": 0.8,
-    "authority_spread": 0.03,
-    "friction_extra_mps2": 0.15,
-    "friction_spread_mps2": 0.05,
-    "friction_walk_mps2": 0.01,
-    "turn_drag_mps2m": 0.2,
-    "gain_spread": 0.07,
-    "offset_spread_rad": 0.01,
-}
-"""Calibration of the ART vehicle's indoor set-up of spring 2023, on top of the profile ``art``.
-
-The noise there is a known law, a random walk in the second derivative that begins at zero. The rigid body of the motion capture is
-turned by 0.12 rad and stands 0.22 m ahead of the rear axle. Drive and scrub are those of the throttle ramps of the month before:
-2.03 m/s2 of full drive, 0.71 m/s2 of friction, 0.2 m/s2 more per 1/m of curvature.
-"""

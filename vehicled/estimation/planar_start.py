@@ -61,8 +61,8 @@ class Start:
         self.heading = None
 
     def attempt(self, z: Position, vehicle: Vehicle, rejected: int) -> PlanarState | None:
-        """State at this fix: yaw from a heading of about the same time, else from the fix's own velocity, else from the way since an
-        earlier fix, taken as driven forward; None when there is none of these.
+        """State at this fix: yaw from a heading of about the same time, else from the fix's own velocity, else from the way since
+        an earlier fix, taken as driven forward; None when there is none of these.
         """
         p = self._params
         heading = self.heading

@@ -7,8 +7,9 @@ GNSS position and its rate. Vehicle: acceleration of the full drive, friction, s
     dv/dt = authority throttle - damping v - sign(v) (friction + scrub |curvature| + brake)
     d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = rate / size of the error
 
-The drive is that of :class:`vehicled.vehicle.Drive`, whose damping is kept: the data of a drive cannot tell it from friction. The error
-of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3): smooth over seconds, bounded over minutes.
+The drive is that of :class:`vehicled.vehicle.Drive`, whose damping is kept: the data of a drive cannot tell it from friction. The
+error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3), smooth over seconds and bounded over
+minutes, with a random walk on top of it.
 """
 
 from math import ceil, copysign, cos, exp, remainder, sin, tan, tau
@@ -34,7 +35,7 @@ _DIAGONAL = np.arange(SIZE)
 
 
 class PlanarState(NamedTuple):
-    """Mean ``x`` (15,), covariance ``P`` (15, 15), and what goes with them. Immutable by agreement: the arrays are never written to."""
+    """Mean ``x`` (15,), covariance ``P`` (15, 15), and what goes with them. The arrays are never written to."""
 
     x: Array
     P: Array
@@ -192,7 +193,7 @@ def _rest_bias(p: PlanarParams, state: PlanarState, gyro_radps: float, dt_s: flo
     if abs(gyro_radps) > 0.05:
         return state
     column = state.P[:, GYRO_BIAS]
-    gain = column / (column[GYRO_BIAS] + p.gyro_density_rad**2 / dt_s)
+    gain = column / (column[GYRO_BIAS] + p.gyro_rest_density_rad**2 / dt_s)
     # Rank one, from a scalar: the subtraction keeps P positive definite because the gain is below 1.
     P = state.P - np.outer(gain, column)
     return state._replace(x=state.x + gain * (gyro_radps - state.x[GYRO_BIAS]), P=0.5 * (P + P.T))

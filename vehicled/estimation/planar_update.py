@@ -1,6 +1,7 @@
 """Measurements of the planar filter: expected value, derivative, noise, gate, and what is done when the gate keeps refusing.
 
-Each takes a :class:`~vehicled.estimation.planar_state.PlanarState` at the time of validity and returns the corrected one. None raises.
+Each takes the :class:`~vehicled.estimation.planar_state.PlanarState` at the time of validity and returns the corrected one. None
+raises.
 """
 
 from math import cos, hypot, isfinite, remainder, sin, sqrt, tau
@@ -191,7 +192,7 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
 def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
     """GNSS velocity of the antenna: v (cos, sin) + yaw rate x lever, m/s; ignored where it is not finite or not possible.
 
-    Below ``course_min_speed_mps`` (believed or measured) the course is noise, so that only the speed along the believed yaw is used.
+    Below ``course_min_speed_mps`` (believed or measured) the course is noise: only the speed along the believed yaw is used.
     """
     p = c.params
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]

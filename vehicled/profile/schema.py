@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from vehicled.estimation.control_frame import ControlFrameParams
-from vehicled.vehicle import Delay, Drive, Limits, NonNegative, Positive, Share, SteeringAngle, Vehicle
+from vehicled.vehicle import ControlFrameParams, Delay, Drive, Limits, NonNegative, Positive, Share, SteeringAngle, Vehicle
 
 Vector3 = Annotated[list[float], Meta(min_length=3, max_length=3)]
 Rate = Annotated[float, Meta(gt=0.0, le=10_000.0)]

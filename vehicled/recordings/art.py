@@ -40,6 +40,8 @@ STANDS_M = 0.15
 """RTK has moved by less than this while the vehicle stood."""
 MARKER_LEVER_ARM_M = (0.31, 0.0, 0.0)
 """The marker of the steering ramps stood 0.30-0.32 m ahead of the rear axle: lateral speed over yaw rate."""
+BODY_LEVER_ARM_M = (0.22, 0.0, 0.0)
+"""The body of the drives on noisy positions stood 0.216-0.227 m ahead of the rear axle: course minus heading over curvature."""
 MARKER_RATE_S = 0.1
 """Motion capture at 100 Hz is given as fixes at 10 Hz, as a receiver would."""
 
@@ -129,8 +131,12 @@ def _mocap(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], boo
         *messages.commands(t_ns, rows["throttle_cmd"], rows["steering_cmd"], vehicle),
     ]
     published = _Published(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"))
-    truth = Truth(t_ns, x, y, yaw, np.hypot(vx, vy))
-    return [_recording(rows, name, "mocap", vehicle, inputs, truth, (noisy_x, noisy_y), published)]
+    arm = BODY_LEVER_ARM_M
+    truth = Truth(t_ns, *_axle(x, y, yaw, arm), yaw, np.hypot(vx, vy))
+    raw = _axle(noisy_x, noisy_y, yaw, arm)
+    if published.x_m is not None and published.y_m is not None:
+        published = _Published(*_axle(published.x_m, published.y_m, yaw, arm))
+    return [_recording(rows, name, "mocap", vehicle, inputs, truth, raw, published, BODY_LEVER_ARM_M)]
 
 
 def _outdoor(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
@@ -195,8 +201,7 @@ def _ramp(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool
         return []
     t_s = table.times_s(rows, "time_s")
     yaw = rows["yaw_rad"]
-    ahead = MARKER_LEVER_ARM_M[0]
-    axle_x, axle_y = rows["x_m"] - ahead * np.cos(yaw), rows["y_m"] - ahead * np.sin(yaw)
+    axle_x, axle_y = _axle(rows["x_m"], rows["y_m"], yaw, MARKER_LEVER_ARM_M)
     return [_captured(rows, name, "ramp", vehicle, t_s, (axle_x, axle_y, yaw), (rows["x_m"], rows["y_m"]), MARKER_LEVER_ARM_M)]
 
 
@@ -257,6 +262,11 @@ class _Published(NamedTuple):
     y_m: Array | None = None
     yaw_rad: Array | None = None
     speed_mps: Array | None = None
+
+
+def _axle(x_m: Array, y_m: Array, yaw_rad: Array, lever_arm_m: tuple[float, float, float]) -> tuple[Array, Array]:
+    """Positions of a marker or an antenna ahead of the rear axle, taken back to it."""
+    return x_m - lever_arm_m[0] * np.cos(yaw_rad), y_m - lever_arm_m[0] * np.sin(yaw_rad)
 
 
 def _recording(

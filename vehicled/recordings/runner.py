@@ -10,6 +10,7 @@ from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.messages import NAN, ActuatorCommand, GnssFix, Identification, Message, StateEstimate
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.recording import Recording, Track, arrival_ns
+from vehicled.recordings.setups import parameters_of
 from vehicled.registry import resolve
 from vehicled.vehicle import Vehicle
 
@@ -20,8 +21,9 @@ def make_estimator(name: str, overrides: Mapping[str, Any] | Sequence[str], reco
     Raises :class:`~vehicled.registry.UnknownNameError` and :class:`RecordingError`, the latter naming the parameter.
     """
     kind = resolve("estimator", name)
+    known = parameters_of(recording.kind, name)
     estimator: Estimator = kind(
-        parameters(kind, "estimator", name, overrides), recording.vehicle, recording.datum, recording.lever_arm_m
+        parameters(kind, "estimator", name, overrides, known), recording.vehicle, recording.datum, recording.lever_arm_m
     )
     return estimator
 
@@ -35,13 +37,16 @@ def make_identifier(name: str | None, overrides: Mapping[str, Any] | Sequence[st
     return identifier
 
 
-def parameters(kind: Any, table: str, name: str, overrides: Mapping[str, Any] | Sequence[str]) -> Any:
-    """Parameters of an implementation with overrides. Texts that begin with another table's name are passed over."""
-    values = dict(overrides) if isinstance(overrides, Mapping) else dict(_texts(table, name, overrides))
-    known = [spec.name for spec in msgspec.structs.fields(kind.Params)]
+def parameters(
+    kind: Any, table: str, name: str, overrides: Mapping[str, Any] | Sequence[str], known: Mapping[str, Any] | None = None
+) -> Any:
+    """Parameters of an implementation: what is ``known`` of the set-up, then overrides. Texts of another table are passed over."""
+    given = dict(overrides) if isinstance(overrides, Mapping) else dict(_texts(table, name, overrides))
+    values = {**(known or {}), **given}
+    names = [spec.name for spec in msgspec.structs.fields(kind.Params)]
     for key in values:
-        if key not in known:
-            raise RecordingError(f"{table} {name} has no parameter {key}; it has: {', '.join(known)}")
+        if key not in names:
+            raise RecordingError(f"{table} {name} has no parameter {key}; it has: {', '.join(names)}")
     try:
         return msgspec.convert(values, kind.Params)
     except msgspec.ValidationError as error:

@@ -1,0 +1,57 @@
+"""The planar filter on recorded drives, against motion capture and RTK: the figures it was built for."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vehicled.recordings import art
+from vehicled.recordings.recording import Recording, Track
+from vehicled.recordings.runner import make_estimator, run
+
+
+def _run(recording: Recording) -> Track:
+    return run(recording, make_estimator("planar", {}, recording))
+
+
+def _position_errors_m(recording: Recording) -> tuple[float, float]:
+    """Mean error of the measurement and of the estimate, over the rows in which both and the truth are known."""
+    track, truth = _run(recording), recording.truth
+    estimate = np.hypot(track.x_m - truth.x_m, track.y_m - truth.y_m)
+    arm = recording.lever_arm_m[0]
+    antenna_x, antenna_y = truth.x_m + arm * np.cos(truth.yaw_rad), truth.y_m + arm * np.sin(truth.yaw_rad)
+    raw = np.hypot(recording.raw_x_m - antenna_x, recording.raw_y_m - antenna_y)
+    both = np.isfinite(raw) & np.isfinite(estimate)
+    assert both.mean() > 0.85  # the rest is where RTK was held
+    return float(raw[both].mean()), float(estimate[both].mean())
+
+
+def _speed_rms_mps(recording: Recording) -> float:
+    return float(np.sqrt(np.nanmean((_run(recording).speed_mps - recording.truth.speed_mps) ** 2)))
+
+
+def test_indoors_every_drive_is_better_than_its_measurement(shared_data: Path) -> None:
+    errors = np.array([_position_errors_m(r) for r in art.load(shared_data / "mocap_ekf_mpc_2023", ["mocap"])])
+    assert len(errors) >= 10
+    assert (errors[:, 1] < errors[:, 0]).all()
+    assert errors[:, 1].mean() < 0.17
+
+
+def test_plain_gnss_from_a_known_start(shared_data: Path) -> None:
+    errors = np.array([_position_errors_m(r) for r in art.load(shared_data / "lot17_rtk_gps_2023", ["plain_start"])])
+    ratio = errors[:, 1] / errors[:, 0]
+    assert errors[:, 1].mean() < 0.7 * errors[:, 0].mean()
+    assert (ratio < 1.0).mean() >= 0.9
+    assert ratio.max() < 1.1
+
+
+def test_plain_gnss_alone_is_never_made_worse(shared_data: Path) -> None:
+    errors = np.array([_position_errors_m(r) for r in art.load(shared_data / "lot17_rtk_gps_2023" / "multi_speed", ["plain"])])
+    assert (errors[:, 1] / errors[:, 0]).max() < 1.05
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"), [("lot17_rtk_gps_2023/multi_speed", "rtk"), ("path_following_2024/real/syn_path", "path")]
+)
+def test_speed_without_a_wheel_sensor(shared_data: Path, folder: str, kind: str) -> None:
+    assert max(_speed_rms_mps(r) for r in art.load(shared_data / folder, [kind])) < 0.10
