@@ -70,7 +70,8 @@ def drive(
     for now_ns in range(0, int(limit_s * 1e9), STEP_NS):
         if now_ns >= next_ns:
             next_ns += period_ns
-            estimate = StateEstimate(now_ns, now_ns, x, y, yaw, v, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+            yaw_rate = v * math.tan(wheel) / truth.wheelbase_m
+            estimate = StateEstimate(now_ns, now_ns, x, y, yaw, v, yaw_rate, (0.0,) * 16, EstimatorStatus.RUNNING)
             commands.append(controller.step(estimate, now_ns))
             here = judge.update(x, y, yaw, v)
             cross.append(here.cross_track_m)

@@ -80,7 +80,7 @@ def test_osqp_finds_what_an_exact_solver_finds(course: str) -> None:
 
 
 def test_the_solution_obeys_every_limit() -> None:
-    leg, program, _, planner = setting()
+    leg, _, _, planner = setting()
     random = np.random.default_rng(4)
     for _ in range(30):
         planner.forget()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from vehicled.control.mpc import Mpc, MpcParams, WheelHistory
+from vehicled.control.mpc import Mpc, MpcParams
+from vehicled.control.mpc_helm import TurnScale, WheelHistory
 from vehicled.control.mpc_published import MpcPublished, MpcPublishedParams
 from vehicled.messages import NAN, ControlCommand, ControlLevel, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
@@ -126,3 +127,29 @@ def test_reset_begins_anew(kind: str) -> None:
     again = [controller.step(estimate(pose, k * PERIOD_NS), k * PERIOD_NS) for k, pose in enumerate(poses)]
     assert [c.wheel_angle_rad for c in first] == pytest.approx([c.wheel_angle_rad for c in again], abs=1e-5)
     assert [c.throttle for c in first] == pytest.approx([c.throttle for c in again], abs=1e-5)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-2, 2), st.one_of(st.floats(-20, 20), wild), st.one_of(st.floats(-5, 5), wild)), max_size=50),
+    st.floats(0.1, 10.0),
+)
+def test_the_turn_scale_stays_in_its_bounds(seen: list[tuple[float, float, float]], ratio: float) -> None:
+    scale = TurnScale(4.0)
+    for model, rate, speed in seen:
+        scale.observe(model, rate, speed if math.isfinite(speed) else 1.0, 0.01)
+        assert TurnScale.LOWEST <= scale.value <= TurnScale.HIGHEST
+    scale.rebase(ratio)
+    assert TurnScale.LOWEST <= scale.value <= TurnScale.HIGHEST
+
+
+@pytest.mark.parametrize("true_scale", [0.5, 1.0, 1.8])
+def test_the_turn_scale_finds_the_scale_in_a_bend_and_forgets_it_on_a_straight(true_scale: float) -> None:
+    scale = TurnScale(4.0)
+    for _ in range(400):
+        scale.observe(0.4, 0.4 * true_scale, 1.0, 0.01)
+    assert scale.value == pytest.approx(true_scale, rel=0.03)
+    scale.rebase(true_scale)
+    assert scale.value == pytest.approx(1.0, abs=0.05), "a belief that is put right leaves nothing to scale"
+    for _ in range(4000):
+        scale.observe(0.0, 0.0, 1.0, 0.01)
+    assert scale.value == pytest.approx(1.0, abs=0.01)

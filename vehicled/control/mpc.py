@@ -3,37 +3,37 @@
 * The state is predicted to the time when the command will act, through the commands on their way (:mod:`vehicled.control.preview`).
 * From there a linear time-varying program about the predicted motion finds the turns of the wheel
   (:mod:`vehicled.control.mpc_plan`, :mod:`vehicled.control.qp`): angle and rate limits hard, the corridor soft.
+* How much further or less the vehicle turns than believed is followed from its yaw rate (:mod:`vehicled.control.mpc_helm`), which
+  bridges the seconds until an identifier knows better, and slopes and tyres that it will never know.
 * The anytime ladder (:mod:`vehicled.control.ladder`) answers for the ticks in which it finds none.
 
-Speed is held by PID with feed-forward on the profile, and the plan takes the speeds that follow from it as given. Throttle and wheel
-act after different delays (0.1 s and 0.4 s on the ART), so one program over both would plan the throttle for a time that has passed
-already; to first order the speed of a single track does not move it sideways; and the PID has the integral that friction, slope and
-battery call for, and knows how to start, creep and stop. Throttle and brake are limited in rate.
+Speed is held by PID with feed-forward on the profile, and the plan takes the speeds that follow from it as given. Throttle and
+wheel act after different delays (0.1 s and 0.4 s on the ART), so one program over both would plan the throttle for a time that
+has passed already; to first order the speed of a single track does not move it sideways; and the PID has the integral that
+friction, slope and battery call for, and knows how to start, creep and stop. Throttle and brake are limited in rate.
 
 After Unjhawala et al. 2023 (:mod:`vehicled.control.mpc_published`) in the idea only.
 """
 
-from math import isfinite, pi
+from math import pi
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from vehicled.control.helm import Helm, Scene, Wish
-from vehicled.control.ladder import Attempt, Ladder, LadderParams, Rung, pursuit_wheel_rad
+from vehicled.control.helm import Scene, Wish
+from vehicled.control.ladder import Attempt, Ladder, LadderParams, pursuit_wheel_rad
+from vehicled.control.mpc_helm import MpcHelm
 from vehicled.control.mpc_path import legs
 from vehicled.control.mpc_plan import Envelope, Start, SteeringPlanner
-from vehicled.control.preview import Preview, predict_pose, predict_speed
+from vehicled.control.preview import Preview
 from vehicled.control.qp import HorizonQp, Weights
 from vehicled.control.qp_solver import DaqpSolver, OsqpSolver, Solver
-from vehicled.control.speed import Demand, SpeedParams, SpeedProfile, Target
+from vehicled.control.speed import SpeedParams, SpeedProfile
 from vehicled.control.stop import is_drivable
-from vehicled.estimation.four_dof import slew
-from vehicled.estimation.history import CommandHistory
-from vehicled.messages import NAN, ControlCommand, ControlLevel, ControlReason, StateEstimate
+from vehicled.messages import ControlCommand, ControlReason, StateEstimate
 from vehicled.paths.course import Course
-from vehicled.ports import NEVER_NS
-from vehicled.vehicle import MAX_DELAY_NS, Limits, NonNegative, Positive, Steering, Vehicle
+from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 
 class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -52,85 +52,17 @@ class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     weight_last: Positive = 5.0
     """Factor on the errors at the end of the horizon."""
     backend: Literal["osqp", "daqp"] = "osqp"
-    iterations: Annotated[int, Meta(ge=10, le=100_000)] = 400
+    iterations: Annotated[int, Meta(ge=10, le=100_000)] = 350
     """Bound of the solver; the ladder answers when it is reached."""
     step_size: Positive = 2.0
-    """OSQP's rho at the start of every program. Half of it is faster in the median and twice as slow at its worst; for other weights,
-    as the root of weight_left."""
+    """OSQP's rho at the start of every program. Half of it is faster in the median and twice as slow at its worst. Choose it as the
+    root of weight_left."""
+    turn_memory_s: NonNegative = 4.0
+    """How far back the yaw rate counts against the belief; 0 to trust the belief."""
     throttle_rate_per_s: Positive = 5.0
     """Change of throttle, and of brake, in shares of full per second."""
     ladder: LadderParams = field(default_factory=LadderParams)
     speed: SpeedParams = field(default_factory=SpeedParams)
-
-
-class WheelHistory(CommandHistory[float]):
-    """Wheel angles commanded, kept as the normalised commands that went out: what the wheels make of them is a matter of the
-    parameters believed today, not of those believed when they were given.
-    """
-
-    def __init__(self, steering: Steering, keep_ns: int) -> None:
-        super().__init__(steering.command(0.0), keep_ns)
-        self.steering = steering
-
-    def append(self, t_ns: int, value: float) -> None:
-        """Wheel angle commanded from ``t_ns`` on."""
-        super().append(t_ns, self.steering.command(value))
-
-    def at(self, t_ns: int) -> float:
-        """Angle that the command in force leads to."""
-        lock = self.steering.max_wheel_rad
-        return min(max(self.steering.wheel_angle_rad(super().at(t_ns)), -lock), lock)
-
-    def latest(self) -> float:
-        """Angle that the newest command leads to."""
-        return self.at(NEVER_NS)
-
-    def clear(self, initial: float) -> None:
-        """Forget everything; the wheel angle ``initial`` was commanded."""
-        super().clear(self.steering.command(initial))
-
-
-class MpcHelm(Helm):
-    """With commands that survive a change of parameters, the speed predicted over the way, and throttle and brake limited in rate."""
-
-    def __init__(self, params: MpcParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
-        self._rate_per_s = params.throttle_rate_per_s
-        self._history = WheelHistory(vehicle.steering, 2 * MAX_DELAY_NS)
-        super().__init__(params.speed, vehicle, limits, course, period_s)
-        self._wheels = self._history
-
-    def adapt(self, vehicle: Vehicle) -> None:
-        """See :class:`~vehicled.control.interface.Controller`."""
-        super().adapt(vehicle)
-        self._history.steering = vehicle.steering
-        self.command_rad = self._history.latest()
-
-    def reset(self) -> None:
-        """See :class:`~vehicled.control.interface.Controller`."""
-        super().reset()
-        self._history.clear(0.0)
-        self._last_demand = Demand(0.0, 0.0)
-
-    def _ahead(self, estimate: StateEstimate, now_ns: int, age_ns: int) -> Preview:
-        start_ns, horizon_ns = now_ns - age_ns, age_ns + self._steering_delay_ns
-        speed = self._speed_mps(estimate)
-        later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns)
-        start = Preview(estimate.x_m, estimate.y_m, estimate.yaw_rad, 0.5 * (speed + later), self._wheel_at(start_ns))
-        return predict_pose(self.vehicle, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
-
-    def _steer(self, wheel_rad: float, dt_s: float) -> float:
-        # The slew would cut NaN to a limit; it must stay what it is, for the brake.
-        return super()._steer(wheel_rad, dt_s) if isfinite(wheel_rad) else NAN
-
-    def _drive(
-        self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
-    ) -> tuple[Target, Demand]:
-        target, wanted = super()._drive(estimate, s_m, cap_mps, now_ns, age_ns, dt_s)
-        step, last = self._rate_per_s * dt_s, self._last_demand
-        throttle, brake = slew(last.throttle, wanted.throttle, step, 1.0), slew(last.brake, wanted.brake, step, 1.0)
-        # Never both at once: what is on its way out makes room first.
-        self._last_demand = Demand(0.0, brake) if wanted.brake > 0.0 and last.throttle == 0.0 else Demand(throttle, 0.0)
-        return target, self._last_demand
 
 
 class Mpc:
@@ -140,7 +72,7 @@ class Mpc:
 
     def __init__(self, params: MpcParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params, self._limits = params, limits
-        self._helm = MpcHelm(params, vehicle, limits, course, period_s)
+        self._helm = MpcHelm(params.speed, params.turn_memory_s, params.throttle_rate_per_s, vehicle, limits, course, period_s)
         horizon_s = params.stages * params.stage_s
         self._legs = legs(course, SpeedProfile(params.speed, vehicle, limits, course), limits.max_speed_mps * horizon_s)
         program = HorizonQp(params.stages, Weights(params.weight_left, params.weight_yaw, params.weight_slack, params.weight_last))
@@ -157,6 +89,10 @@ class Mpc:
     def adapt(self, vehicle: Vehicle) -> None:
         """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
         self._helm.adapt(vehicle)
+        self._set_envelope()
+
+    def _set_envelope(self) -> None:
+        vehicle = self._turning = self._helm.turning
         steering = vehicle.steering
         # A small gain may not reach the stop, and an offset shifts what it does reach.
         lock = steering.max_wheel_rad
@@ -198,6 +134,8 @@ class Mpc:
         return replace(command, level=rung.level, reason=rung.reason, iterations=rung.iterations)
 
     def _steer(self, scene: Scene) -> Wish:
+        if self._helm.turning is not self._turning:
+            self._set_envelope()
         attempt = self._attempt(scene)
         self._rung = self._ladder.choose(attempt, lambda: self._pursue(scene.ahead), scene.dt_s, scene.dt_s)
         # On STOP the angle is NaN, which the helm answers by the brake.
@@ -220,7 +158,7 @@ class Mpc:
     def _pursue(self, ahead: Preview) -> float:
         """The rung of the ladder that needs no solver."""
         angle = pursuit_wheel_rad(
-            self._params.ladder, self._helm.tracker, self._helm.vehicle.wheelbase_m,
+            self._params.ladder, self._helm.tracker, self._turning.wheelbase_m,
             ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps,
         )  # fmt: skip
         return min(max(angle, self._envelope.lowest_wheel_rad), self._envelope.highest_wheel_rad)

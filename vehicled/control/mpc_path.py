@@ -1,8 +1,8 @@
 """The course as arrays, for finding the feet of a whole predicted motion at once.
 
-A :class:`~vehicled.paths.tracking.PathTracker` follows one pose in plain Python; twenty poses at a time are a matter for numpy. Each
-leg (a part driven in one direction) is a table of its own, continued straight before and behind, so that a motion that overshoots
-its end still has a line to be judged by, and never one of the next leg.
+A :class:`~vehicled.paths.tracking.PathTracker` follows one pose in plain Python; twenty poses at a time are a matter for numpy.
+Each leg (a part driven in one direction) is a table of its own, continued straight before and behind, so that a motion that
+overshoots its end still has a line to be judged by, and never one of the next leg.
 """
 
 from bisect import bisect_right

@@ -1,10 +1,10 @@
 """One step of the steering optimisation: roll out, linearise, solve, extract.
 
-Real-time iteration (Diehl et al. 2005): one linearisation and one quadratic program per tick, about the last plan shifted by the time
-since. The nominal motion is rolled out with the nonlinear single track from the state in which the command will begin to act, so it
-needs no affine corrections, and each of its poses is judged against its own foot on the path: the published error-state controller
-measured one error at one point ahead and let it evolve, without the turn of the path (theta_r' dt) and without the way made good
-(A14 = dt). Arrays are allocated once; a step is some fifty numpy calls on twenty numbers each.
+Real-time iteration (Diehl et al. 2005): one linearisation and one quadratic program per tick, about the last plan shifted by
+the time since. The nominal motion is rolled out with the nonlinear single track from the state in which the command will begin
+to act, so it needs no affine corrections, and each of its poses is judged against its own foot on the path: the published
+error-state controller measured one error at one point ahead and let it evolve, without the turn of the path (theta_r' dt) and
+without the way made good (A14 = dt). Arrays are allocated once; a step is some fifty numpy calls on twenty numbers each.
 """
 
 from math import isfinite, remainder, tan, tau
@@ -41,11 +41,6 @@ class Envelope(NamedTuple):
     deceleration_mps2: float
     corridor_m: float
 
-    @property
-    def widest_tangent(self) -> float:
-        """Tangent of the largest wheel angle to either side."""
-        return tan(max(self.highest_wheel_rad, -self.lowest_wheel_rad))
-
 
 class Found(NamedTuple):
     """Wheel angles (N + 1,) at the ends of the stages, the first one the start's; None when there is a reason."""
@@ -56,7 +51,7 @@ class Found(NamedTuple):
 
 
 MIN_SPEED_MPS = 0.1
-"""A nominal motion goes on at least this fast: at rest there is nothing to steer, and the plan is wanted for when it moves again."""
+"""A nominal motion goes on at least this fast: at rest there is nothing to steer, and a plan is wanted for when it moves again."""
 
 
 class SteeringPlanner:
@@ -79,6 +74,10 @@ class SteeringPlanner:
         self._faster = np.zeros(n)
         self._slower = np.zeros(n)
         self._speed = np.zeros(n)
+        # Constants as arrays: at this size a Python number costs as much again as the operation.
+        self._half = np.full(n, 0.5)
+        self._minus_half = -self._half
+        self._half_turned: Complex = 1j * self._half
         self._limits: Envelope | None = None
         self._bent = False
         """The wheel limits are not the same all over the horizon."""
@@ -114,6 +113,7 @@ class SteeringPlanner:
     def _adapt(self, limits: Envelope) -> None:
         self._limits = limits
         self._bent = False
+        self._widest_tangent = tan(max(limits.highest_wheel_rad, -limits.lowest_wheel_rad))
         lowest, highest, turn_rad = self._program.lowest, self._program.highest, limits.rate_radps * self._dt_s
         lowest[0], highest[0] = -turn_rad, turn_rad
         lowest[1], highest[1] = limits.lowest_wheel_rad, limits.highest_wheel_rad
@@ -132,7 +132,7 @@ class SteeringPlanner:
         np.subtract(after, before, out=motion.turn_rad)
         motion.wheel_rad[:] = after
         np.add(after, before, out=middle)
-        middle *= 0.5
+        middle *= self._half
         way = self._way(leg, row, start.speed_mps)
 
         # Roll-out: midpoint rule.
@@ -145,7 +145,7 @@ class SteeringPlanner:
         np.multiply(step, tangent, out=after)
         np.add.accumulate(yaw, out=yaw)
         np.add(after, yaw[:-1], out=middle)
-        moves = np.exp(0.5j * middle)
+        moves = np.exp(np.multiply(middle, self._half_turned))
         moves *= way
         place = self._place
         place[0] = complex(start.x_m, start.y_m) - leg.origin
@@ -164,17 +164,18 @@ class SteeringPlanner:
         np.subtract(after, leg.yaw_rad.take(feet), out=motion.yaw_rad)
         np.subtract(motion.yaw_rad, bend, out=motion.yaw_rad)
         bend *= along
-        bend *= 0.5
+        bend *= self._half
         np.subtract(off.imag, bend, out=motion.left_m)
 
         # Half of the derivatives, because they belong to the mean over the stage.
         moves *= back
-        np.multiply(moves.imag, -0.5, out=motion.along_per_yaw)
-        np.multiply(moves.real, 0.5, out=motion.left_per_yaw)
+        np.multiply(moves.imag, self._minus_half, out=motion.along_per_yaw)
+        np.multiply(moves.real, self._half, out=motion.left_per_yaw)
+        # 1 / cos^2 = 1 + tan^2.
+        step *= self._half
         tangent *= tangent
-        tangent += 1.0
-        tangent *= 0.5
-        np.multiply(step, tangent, out=motion.yaw_per_wheel)
+        tangent *= step
+        np.add(tangent, step, out=motion.yaw_per_wheel)
         turned = back[1:].conj()
         turned *= back[:-1]
         return turned
@@ -204,10 +205,10 @@ class SteeringPlanner:
         return speed * (leg.direction * self._dt_s)
 
     def _bound(self, start: Start, limits: Envelope) -> None:
-        """Wheel limits over the horizon. An angle beyond them already is led back as fast as the wheel turns, so they can be kept."""
+        """Wheel limits over the horizon. An angle beyond them is led back as fast as the wheel turns, so that they can be kept."""
         lowest, highest = self._program.lowest[1], self._program.highest[1]
         fastest = float(np.maximum.reduce(self._speed))
-        grips = fastest * fastest * limits.widest_tangent <= limits.lateral_mps2 * limits.wheelbase_m
+        grips = fastest * fastest * self._widest_tangent <= limits.lateral_mps2 * limits.wheelbase_m
         if grips and limits.lowest_wheel_rad <= start.wheel_rad <= limits.highest_wheel_rad:
             if self._bent:
                 lowest[:], highest[:] = limits.lowest_wheel_rad, limits.highest_wheel_rad

@@ -92,7 +92,7 @@ def dynamics(errors: Errors, previous_wheel_rad: float, reference_mps: float) ->
 
 
 def condensed(errors: Errors, a: Array, b: Array) -> tuple[Array, Array]:
-    """Hessian (20, 20) and gradient (20,) over the inputs of all stages of sum of e'Qe + u'Ru, halved; A, B held over the horizon."""
+    """Hessian (20, 20) and gradient (20,) over the inputs of all stages of sum of e'Qe + u'Ru, halved; A, B are held."""
     n = 2 * STAGES
     q = np.array(ERROR_WEIGHTS)
     hessian = np.diag(np.tile(INPUT_WEIGHTS, STAGES))
@@ -113,6 +113,7 @@ class PublishedQp:
     """The program 0 <= throttle <= 1, |wheel| <= 0.6 rad on OSQP."""
 
     def __init__(self, iterations: int) -> None:
+        # Imported here, because a controller without a solver must not load one.
         from osqp import ext_builtin
 
         settings = ext_builtin.OSQPSettings()
@@ -136,7 +137,7 @@ class PublishedQp:
         self._solved = int(ext_builtin.osqp_status_type.OSQP_SOLVED)
 
     def solve(self, errors: Errors, previous_wheel_rad: float, reference_mps: float) -> tuple[float, float, int]:
-        """First throttle and wheel angle (rad), NaN when there is no solution, and the iterations. Depends on its arguments only."""
+        """First throttle and wheel angle (rad), NaN without a solution, and the iterations. Depends on its arguments only."""
         hessian, gradient = condensed(errors, *dynamics(errors, previous_wheel_rad, reference_mps))
         solver = self._solver
         if not isfinite(hessian.sum() + gradient.sum()):

@@ -23,6 +23,7 @@ Unknowns and rows are ordered by kind and then by stage, so that each kind is on
 radians and the weight of the turns is 1: the solver needs no scaling of its own, and its tolerance is in metres and radians.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -75,8 +76,8 @@ class HorizonQp:
     """min x'Px/2 + q'x subject to lower <= Ax <= upper, of 6 N unknowns and 7 N rows, A in compressed columns.
 
     ``p_diagonal`` (6 N,), ``column_starts`` and ``rows`` are constant. A planner writes into ``motion``, ``lowest`` and ``highest``
-    (3, N: turn, wheel, left less slack) and calls :meth:`fill`, which renews ``varying`` (the entries of A at ``varying_at``), ``q``,
-    ``lower`` and ``upper``; nothing is allocated.
+    (3, N: turn, wheel, left less slack) and calls :meth:`fill`, which renews ``varying`` (the entries of A at ``varying_at``),
+    ``q``, ``lower`` and ``upper``; nothing is allocated.
     """
 
     def __init__(self, stages: int, weights: Weights) -> None:
@@ -133,7 +134,7 @@ class HorizonQp:
         put(left, ALONG, 0.0, previous=True)
         ends = np.cumsum([0, *(len(part) for part in rows)])
         self.varying = np.zeros(int(ends[-1]))
-        self._varying = [self.varying[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self._varying = [self.varying[a:b] for a, b in pairwise(ends)]
 
         put(along, ALONG, -1.0)
         put(left, LEFT, -1.0)

@@ -51,12 +51,12 @@ class CompressedColumns(NamedTuple):
 class OsqpSolver:
     """Operator splitting (Stellato et al. 2020) on the sparse program, through the extension type of the osqp package.
 
-    The package's ``OSQP.update`` and ``solve`` copy, clip and wrap; the type below them does what is needed in a quarter of the time
-    and validates as little: shapes are constant here, and the planner hands over no program that is not finite.
+    The package's ``OSQP.update`` and ``solve`` copy, clip and wrap; the type below them does what is needed in a quarter of the
+    time and validates as little: shapes are constant here, and the planner hands over no program that is not finite.
 
     Every program begins with the same step size. The easy ones, nearly all, end with it; the hard ones, at corners that cannot be
-    driven, have it adapted after every ``ADAPT_EVERY`` iterations: by count and not by time, which would make the solution depend on
-    the processor. OSQP's scaling, duality gap and polishing are off: see :mod:`vehicled.control.qp` for the scaling; the gap is
+    driven, have it adapted after every ``ADAPT_EVERY`` iterations: by count and not by time, which would make the solution depend
+    on the processor. OSQP's scaling, duality gap and polishing are off: see :mod:`vehicled.control.qp` for the scaling; the gap is
     checked at the price of two products and tells nothing about the inputs.
     """
 

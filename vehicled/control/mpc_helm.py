@@ -1,0 +1,158 @@
+"""The helm of the predictive controller: predictions that stay true when the belief about the vehicle does not."""
+
+from math import isfinite, tan
+
+from msgspec.structs import replace
+
+from vehicled.control.helm import Helm
+from vehicled.control.preview import Preview, predict_pose, predict_speed
+from vehicled.control.speed import Demand, SpeedParams, Target
+from vehicled.estimation.four_dof import slew
+from vehicled.estimation.history import CommandHistory
+from vehicled.messages import NAN, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.ports import NEVER_NS
+from vehicled.vehicle import MAX_DELAY_NS, Limits, Steering, Vehicle
+
+
+class WheelHistory(CommandHistory[float]):
+    """Wheel angles commanded, kept as the normalised commands that went out: what the wheels make of them is a matter of the
+    parameters believed today, not of those believed when they were given.
+    """
+
+    def __init__(self, steering: Steering, keep_ns: int) -> None:
+        super().__init__(steering.command(0.0), keep_ns)
+        self.steering = steering
+
+    def append(self, t_ns: int, value: float) -> None:
+        """Wheel angle commanded from ``t_ns`` on."""
+        super().append(t_ns, self.steering.command(value))
+
+    def at(self, t_ns: int) -> float:
+        """Angle that the command in force leads to."""
+        lock = self.steering.max_wheel_rad
+        return min(max(self.steering.wheel_angle_rad(super().at(t_ns)), -lock), lock)
+
+    def latest(self) -> float:
+        """Angle that the newest command leads to."""
+        return self.at(NEVER_NS)
+
+    def clear(self, initial: float) -> None:
+        """Forget everything; the wheel angle ``initial`` was commanded."""
+        super().clear(self.steering.command(initial))
+
+
+class TurnScale:
+    """How many times further the vehicle turns than its wheels, as believed, say: measured curvature over that of the model.
+
+    Least squares through the origin with exponential forgetting, and 1 as a prior worth one second of ``PRIOR_PER_M``: on straights
+    it goes back to 1, and the noise of a yaw rate does not move it.
+    """
+
+    PRIOR_PER_M = 0.1
+    LOWEST, HIGHEST = 0.4, 2.5
+    MIN_SPEED_MPS = 0.3
+    """Slower, the quotient of yaw rate and speed is noise."""
+
+    def __init__(self, memory_s: float) -> None:
+        """``memory_s`` 0: always 1."""
+        self._memory_s = memory_s
+        self._product = self._square = 0.0
+
+    def reset(self) -> None:
+        """Nothing measured."""
+        self._product = self._square = 0.0
+
+    def observe(self, model_per_m: float, yaw_rate_radps: float, speed_mps: float, dt_s: float) -> None:
+        """Curvature that the model has now, and what is measured. A yaw rate that is not finite is ignored."""
+        if not (isfinite(yaw_rate_radps) and abs(speed_mps) > self.MIN_SPEED_MPS and self._memory_s > 0.0):
+            return
+        keep = max(0.0, 1.0 - dt_s / self._memory_s)
+        # An impossible measurement shall not outweigh all others.
+        measured = min(max(yaw_rate_radps / speed_mps, -10.0), 10.0)
+        self._product = keep * self._product + model_per_m * measured * dt_s
+        self._square = keep * self._square + model_per_m * model_per_m * dt_s
+
+    def rebase(self, ratio: float) -> None:
+        """The model's curvatures are ``ratio`` times what they were: judge the past by the new belief."""
+        self._product *= ratio
+        self._square *= ratio * ratio
+
+    @property
+    def value(self) -> float:
+        """The scale, within its bounds."""
+        prior = self.PRIOR_PER_M * self.PRIOR_PER_M
+        return min(max((self._product + prior) / (self._square + prior), self.LOWEST), self.HIGHEST)
+
+
+class MpcHelm(Helm):
+    """With commands that survive a change of parameters, a vehicle that turns as measured, the speed predicted over the way, and
+    throttle and brake limited in rate.
+
+    ``turning`` is the vehicle with the wheelbase that gives the measured turns: the same wheels, another curvature. It is renewed
+    when it changes by ``NOTABLE``.
+    """
+
+    NOTABLE = 0.01
+
+    def __init__(
+        self,
+        speed: SpeedParams,
+        memory_s: float,
+        rate_per_s: float,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
+        self._rate_per_s = rate_per_s
+        self._scale = TurnScale(memory_s)
+        self._history = WheelHistory(vehicle.steering, 2 * MAX_DELAY_NS)
+        self.turning = vehicle
+        self._turn = 1.0
+        super().__init__(speed, vehicle, limits, course, period_s)
+        self._wheels = self._history
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """See :class:`~vehicled.control.interface.Controller`."""
+        super().adapt(vehicle)
+        before = self._history.steering.gain_rad
+        self._history.steering = vehicle.steering
+        self.command_rad = self._history.latest()
+        self._scale.rebase(vehicle.steering.gain_rad / before)
+        self._renew()
+
+    def reset(self) -> None:
+        """See :class:`~vehicled.control.interface.Controller`."""
+        super().reset()
+        self._history.clear(0.0)
+        self._scale.reset()
+        self._renew()
+
+    def _renew(self) -> None:
+        self._turn = self._scale.value
+        self.turning = replace(self.vehicle, wheelbase_m=self.vehicle.wheelbase_m / self._turn)
+
+    def _ahead(self, estimate: StateEstimate, now_ns: int, age_ns: int) -> Preview:
+        start_ns, horizon_ns = now_ns - age_ns, age_ns + self._steering_delay_ns
+        speed, wheel = self._speed_mps(estimate), self._wheel_at(start_ns)
+        self._scale.observe(tan(wheel) / self.vehicle.wheelbase_m, estimate.yaw_rate_radps, speed, self._period_s)
+        if abs(self._scale.value - self._turn) > self.NOTABLE * self._turn:
+            self._renew()
+        later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns)
+        start = Preview(estimate.x_m, estimate.y_m, estimate.yaw_rad, 0.5 * (speed + later), wheel)
+        return predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
+
+    def _steer(self, wheel_rad: float, dt_s: float) -> float:
+        # The slew would cut NaN to a limit; it must stay what it is, for the brake.
+        return super()._steer(wheel_rad, dt_s) if isfinite(wheel_rad) else NAN
+
+    def _drive(
+        self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
+    ) -> tuple[Target, Demand]:
+        target, wanted = super()._drive(estimate, s_m, cap_mps, now_ns, age_ns, dt_s)
+        step, last = self._rate_per_s * dt_s, self._demands.at(NEVER_NS)
+        if wanted.brake > 0.0:
+            # The drive is cut at once, so that it never works against the brake.
+            return target, Demand(0.0, slew(last.brake, wanted.brake, step, 1.0))
+        return target, Demand(slew(last.throttle, wanted.throttle, step, 1.0), 0.0)
