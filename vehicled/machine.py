@@ -24,6 +24,7 @@ from vehicled.messages import (
     Direction,
     Event,
     GroundTruth,
+    MachineCall,
     Message,
     Mode,
     OperatorCommand,
@@ -31,6 +32,7 @@ from vehicled.messages import (
     PortState,
     StateEstimate,
     TaskTick,
+    Verb,
     WireChunk,
 )
 from vehicled.pipeline import Pipeline
@@ -58,6 +60,7 @@ class RateRow(Struct, frozen=True, kw_only=True):
 
 PIPELINE = ("ingestion", "fusion", "control", "actuation")
 """Tasks in the order in which they run when due at the same instant."""
+CONTROL = PIPELINE.index("control")
 
 
 MEASURE_NS = 10**9
@@ -128,6 +131,7 @@ class Machine:
 
     def start(self, now_ns: int) -> None:
         """Begin the rate table at ``now_ns``."""
+        self._sink.record(MachineCall(now_ns, Verb.START), now_ns)
         self.executive.start(now_ns)
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
@@ -151,6 +155,8 @@ class Machine:
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """What came by no port: requests of a signal or the console, readings of a stick, the health of the host."""
+        # Devices produce messages of the same types: without the call a replay could not tell which were handed over.
+        self._sink.record(MachineCall(now_ns, Verb.MESSAGE), now_ns)
         self._sink.record(message, now_ns)
         if isinstance(message, OperatorCommand):
             # At once: a stop does not wait for ingestion.
@@ -158,9 +164,14 @@ class Machine:
         else:
             self._pipeline.inbox.put(message)
 
+    def refuse_arming(self, why: str) -> None:
+        """Profile or calibration must not be driven with, in words; empty when they may."""
+        self._pipeline.setup_fault = why
+
     def on_time(self, now_ns: int) -> None:
         """Run what is due: duties of devices, then tasks."""
         if self._device_due_ns <= now_ns:
+            self._sink.record(MachineCall(now_ns, Verb.TIME), now_ns)
             for port, device in self._devices.items():
                 if device.next_due_ns() <= now_ns:
                     self._take(port, device.on_time(now_ns), now_ns)
@@ -183,6 +194,7 @@ class Machine:
 
     def brake_now(self, now_ns: int) -> Sequence[Outgoing]:
         """The safe frame, without waiting for any task: for crashes and the loss of the runtime's own footing."""
+        self._sink.record(MachineCall(now_ns, Verb.BRAKE), now_ns)
         self._send(self._pipeline.safe_command(now_ns), now_ns)
         self._collect(now_ns)
         return self.take_tx()
@@ -303,6 +315,8 @@ class Machine:
 
     def _on_tick(self, tick: TaskTick) -> None:
         self._sink.record(tick, tick.end_ns)
+        if tick.missed and tick.task == CONTROL:
+            self._pipeline.late()
         if self._pending:
             self._collect(tick.end_ns)
 

@@ -4,7 +4,7 @@ Each runs to its end at one instant it is told. What it needs is handed to it by
 whole of the shared state. Which bytes the messages were, and which bytes the command becomes, is the machine's business.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite, isnan
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from vehicled.bus import Inbox, Latest
 from vehicled.control.hand import hand_command
 from vehicled.control.interface import Controller
-from vehicled.estimation.control_frame import ControlFrame, ControlFrameParams
+from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
 from vehicled.messages import (
@@ -42,7 +42,7 @@ from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.situation import Situation, Watch
 from vehicled.safety.supervisor import Supervisor
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.vehicle import ControlFrameParams, Limits, Vehicle
 
 INBOX_LIMIT = 4096
 STOP_PATIENCE_NS = 8 * 10**9
@@ -70,12 +70,14 @@ class Pipeline:
         course: Course | None = None,
         fence: Fence | None = None,
         control_frame: ControlFrameParams | None = None,
+        antenna_x_m: float = 0.0,
     ) -> None:
-        self.watch = Watch(limits, vehicle, sources, course, fence)
+        self.watch = Watch(limits, vehicle, sources, course, fence, antenna_x_m)
         self._vehicle = vehicle
         self._limits = limits
         self._estimator = estimator
         self._controller = controller
+        self._on_late: Callable[[], None] | None = getattr(controller, "late", None)
         self._gate = gate
         self._sink = sink
         self._identifier = identifier
@@ -140,6 +142,11 @@ class Pipeline:
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)
         self._sink.record(command, now_ns)
+
+    def late(self) -> None:
+        """The control task missed its deadline: a controller that has something cheaper uses it next time."""
+        if self._on_late is not None:
+            self._on_late()
 
     def actuate(self, now_ns: int, actuator_lost: str) -> ActuatorCommand:
         """Decide mode and reaction and pass the command through the gate.

@@ -24,6 +24,7 @@ _EXIT_STATUS = (
 
 def _parser() -> ArgumentParser:
     from vehicled import __version__
+    from vehicled.cli.arguments_hand import hand_commands
 
     parser = ArgumentParser(prog="vehicled", description="Real-time daemon for small autonomous ground vehicles.")
     parser.add_argument("--version", action="version", version=f"vehicled {__version__}")
@@ -35,9 +36,13 @@ def _parser() -> ArgumentParser:
     _profile_arguments(sim)
     sim.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
     sim.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
+    sim.add_argument("--identifier", metavar="NAME", help="learn the vehicle's parameters while it drives: single_track")
     sim.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
     sim.add_argument("--clock", choices=("lockstep", "wall"), default="lockstep", help="who owns time (default lockstep)")
     sim.add_argument("--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)")
+    sim.add_argument(
+        "--by-hand", action="store_true", help="nobody arms it: take it with vehicled teleop; for --clock wall; ends when disarmed"
+    )
     sim.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
     sim.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
     sim.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
@@ -78,6 +83,7 @@ def _parser() -> ArgumentParser:
         "--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)"
     )
     simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="break a device, as in vehicled sim")
+    simulator.add_argument("--by-hand", action="store_true", help="nobody in there arms the vehicle or lets it drive")
     place = simulator.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH or tcp:HOST:PORT")
     place.add_argument(
@@ -88,6 +94,7 @@ def _parser() -> ArgumentParser:
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
     _control_commands(commands)
+    hand_commands(commands)
 
     check = commands.add_parser("check", help="check profiles or course files and name every mistake")
     check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")

@@ -32,7 +32,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
         """From the command line. Raises the errors of profile, course and set-up."""
         overrides = list(arguments.set)
-        for table in ("controller", "estimator"):
+        for table in ("controller", "estimator", "identifier"):
             name = getattr(arguments, table, None)
             if name:
                 overrides.append(f"{table}.name={name}")

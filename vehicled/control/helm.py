@@ -163,6 +163,9 @@ class Helm:
 
     def _steer(self, wheel_rad: float, dt_s: float) -> float:
         steering = self.vehicle.steering
+        if not isfinite(wheel_rad):
+            # Comparisons with NaN are false, so that limits would make full lock of it.
+            return wheel_rad
         if not self._predict:
             return min(max(wheel_rad, -steering.max_wheel_rad), steering.max_wheel_rad)
         # The actuator slews no faster; a command that does not run ahead of it is one the prediction can rely on.
