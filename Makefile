@@ -62,7 +62,7 @@ check-mypy: $(VENV)/dev.stamp
 check-imports: $(VENV)/dev.stamp
 	@$(BIN)/lint-imports --no-cache --no-logo
 check-pytest: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest --quiet
+	@$(BIN)/python -m pytest --quiet -n 2 --dist loadgroup
 
 .PHONY: bench
 bench: $(VENV)/bench.stamp ## Measure lateness, executive, lockstep, log and codecs on this machine

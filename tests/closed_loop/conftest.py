@@ -13,6 +13,18 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+WALL = {
+    "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_sim_link", "test_teleop", "test_wires_drive",
+    "test_failsafe_wall", "test_control_socket_flood",
+}  # fmt: skip
+"""Modules whose drives take place in wall time. Side by side they would disturb each other, so they share one worker of xdist."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group what must not run side by side."""
+    for item in items:
+        if item.path.stem in WALL:
+            item.add_marker(pytest.mark.xdist_group("wall"))
 
 
 class Daemon:
