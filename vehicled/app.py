@@ -1,12 +1,14 @@
 """Composition root: a profile and a course become a machine. The only place that knows which parts there are."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from vehicled import messages
 from vehicled.attribution import Witness
+from vehicled.control.interface import Controller
+from vehicled.estimation.interface import Estimator
 from vehicled.executive import DeclaredStopwatch, Stopwatch
 from vehicled.journal import Sink
 from vehicled.machine import PIPELINE, Machine, RateRow
@@ -19,6 +21,7 @@ from vehicled.profile.schema import Profile, Task
 from vehicled.registry import resolve
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
+from vehicled.safety.matrix import CAPABILITIES, substitutes
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
 
@@ -27,6 +30,9 @@ COMMAND_LIFETIME_NS = 50_000_000
 
 MESSAGE_DRIVER = "msglink"
 """Driver of every device on the message link."""
+
+OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange"})
+"""What may pass a port as messages where everything else speaks the protocol of its device."""
 
 TRUTH_PORT = "truth"
 """Port on which a simulator sends the true state; it is logged and judged by, never given to a task."""
@@ -60,9 +66,9 @@ def rate_row(task: Task) -> RateRow:
 def wire(profile: Profile, link: str) -> Wiring:
     """Ports and rates of a profile. ``link`` is ``messages`` or ``wires``; raises :class:`SetupError` for what is not possible."""
     if link == "wires":
-        # The operator has no wire of its own in a simulation: the scenario stands in for one.
+        # Humans have no wire of their own in a simulation, and there are sensors of obstacles whose wire is our own.
         lacking = [
-            n for n, d in profile.devices.items() if d.driver.name == MESSAGE_DRIVER and d.messages != [OperatorCommand.__name__]
+            name for name, d in profile.devices.items() if d.driver.name == MESSAGE_DRIVER and not OWN_WIRE.issuperset(d.messages)
         ]
         if lacking:
             raise SetupError(
@@ -94,9 +100,14 @@ def build(
     witness: Witness | None = None,
     *,
     fence: Fence | None = None,
+    around: Callable[[Estimator, Controller], tuple[Estimator, Controller]] | None = None,
+    setup_fault: str = "",
     virtual: bool,
 ) -> Machine:
-    """The machine of a vehicle, ready to be started."""
+    """The machine of a vehicle, ready to be started. ``around`` puts others in the place of estimator and controller.
+
+    ``setup_fault`` says why it must not be armed with this profile on this board; empty when it may.
+    """
     estimator_class = resolve("estimator", profile.estimator.name)
     identifier = None
     if profile.identifier is not None:
@@ -107,6 +118,8 @@ def build(
     controller = controller_class(
         profile.controller.selected, profile.vehicle, profile.limits, course, 1.0 / profile.tasks.control.rate_hz
     )
+    if around is not None:
+        estimator, controller = around(estimator, controller)
     pipeline = Pipeline(
         sources=sources(profile),
         vehicle=profile.vehicle,
@@ -115,12 +128,15 @@ def build(
         identifier=identifier,
         course=course,
         fence=fence,
+        antenna_x_m=antenna[0],
         control_frame=profile.control_frame,
         controller=controller,
         supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,
     )
+    pipeline.setup_fault = setup_fault
+    pipeline.substitutes = substitutes(lacking(profile))
     return Machine(
         devices={port: _device(port, profile.devices, wiring.link) for port in wiring.ports},
         actuator=wiring.actuator,
@@ -131,6 +147,12 @@ def build(
         witness=witness,
         virtual=virtual,
     )
+
+
+def lacking(profile: Profile) -> frozenset[str]:
+    """Capabilities that the actuator of a profile does not have."""
+    found = [device.capabilities for device in profile.devices.values() if device.capabilities is not None]
+    return frozenset(name for name in CAPABILITIES for have in found if not getattr(have, name))
 
 
 def sources(profile: Profile) -> list[Source]:

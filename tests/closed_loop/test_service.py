@@ -1,14 +1,18 @@
 """The daemon as a service: what the service manager hears while it drives against a simulator elsewhere."""
 
+import hashlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.closed_loop.conftest import ROOT
+from vehicled.profile import load
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 PATIENT = ["--set", "limits.imu_silence_s=1", "--set", "limits.estimate_silence_s=1"]
@@ -60,3 +64,73 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
     assert "SIGTERM" in said
     assert '"event": "port gnss opened"' in said, "events are JSON lines where no terminal reads them"
     assert list(tmp_path.glob("*.mcap"))
+
+
+@contextmanager
+def service(folder: Path, profile: str, *options: str) -> Iterator[tuple["subprocess.Popen[str]", socket.socket]]:
+    """The daemon on its own ports, none of which is there, and the socket of its service manager."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(folder / "notify"))
+        manager.settimeout(20)
+        daemon = subprocess.Popen(
+            [*VEHICLED, "run", "--profile", profile, "--log", str(folder), *options],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "NOTIFY_SOCKET": str(folder / "notify"),
+                "WATCHDOG_USEC": "1000000",
+                "RUNTIME_DIRECTORY": str(folder),
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield daemon, manager
+        finally:
+            daemon.kill()
+            daemon.communicate()
+
+
+def test_a_frozen_loop_is_not_fed_for(tmp_path: Path) -> None:
+    with service(tmp_path, "art", "--set", 'devices.operator.port=""') as (daemon, manager):
+        first = manager.recv(4096).decode()
+        assert first.startswith("READY=1\nSTATUS=STANDBY"), "ready, although not one port is there"
+        assert "arming waits: " in first
+        assert "tried again: gnss, imu" in first
+        while "WATCHDOG=1" not in manager.recv(4096).decode():
+            pass
+        os.kill(daemon.pid, signal.SIGSTOP)
+        manager.settimeout(0.1)
+        try:
+            while True:
+                manager.recv(4096)
+        except TimeoutError:
+            pass
+        # Five feeds' worth of time, in which the service manager would lose its patience.
+        manager.settimeout(1.0)
+        try:
+            late = manager.recv(4096).decode()
+        except TimeoutError:
+            late = ""
+        assert late == ""
+        os.kill(daemon.pid, signal.SIGCONT)
+        manager.settimeout(20)
+        while "WATCHDOG=1" not in manager.recv(4096).decode():
+            pass
+        os.kill(daemon.pid, signal.SIGTERM)
+        while not (heard := manager.recv(4096).decode()).startswith("STOPPING=1"):
+            pass
+        assert "SIGTERM" in heard
+        assert daemon.wait(20) == 130
+        assert list(tmp_path.glob("*.mcap"))
+
+
+def test_a_profile_that_was_changed_since_its_installation_does_not_arm(tmp_path: Path) -> None:
+    profile = tmp_path / "art.toml"
+    text = Path(load("art").path).read_text()
+    profile.with_suffix(".sha256").write_text(f"{hashlib.sha256(text.encode()).hexdigest()}  art.toml\n")
+    profile.write_text(text.replace("corridor_m = 2.0", "corridor_m = 9.0"))
+    with service(tmp_path, str(profile)) as (daemon, manager):
+        assert f"{profile} has changed since it was checked" in manager.recv(4096).decode()
+        os.kill(daemon.pid, signal.SIGTERM)
+        assert daemon.wait(20) == 130

@@ -90,7 +90,7 @@ async def test_a_stick_is_passed_on_and_not_answered(tmp_path: Path) -> None:
     hand = b'{"do": "hand", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, "origin": "pad"}'
     async with served(path) as (console, _):
         await ask(path, hand, b'{"do": "heartbeat"}', b'{"do": "status"}', answers=1)
-    (reading,) = console.readings
+    reading = console.readings[0]
     assert (reading.steering, reading.throttle, reading.deadman, reading.sequence, reading.origin) == (-0.5, 0.3, True, 7, "pad")
     assert console.beats == ["ground station"]
 
@@ -237,3 +237,11 @@ def test_random_bytes_are_a_refusal_or_a_request(line: bytes) -> None:
 def test_a_good_request_is_understood(action: str, origin: str) -> None:
     request = parse(json.dumps({"do": "request", "action": action, "origin": origin}).encode())
     assert request == Act(action=action, origin=origin)  # type: ignore[arg-type]
+
+
+def test_who_may_not_enter_the_folder_of_the_service_is_told_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    for name in (None, "art"):
+        with pytest.raises(PlaceError, match=r"is for the group vehicled only: sudo usermod -aG vehicled \$USER"):
+            find(name)

@@ -25,6 +25,10 @@ _EXIT_STATUS = (
 def _parser() -> ArgumentParser:
     from vehicled import __version__
     from vehicled.cli.arguments_hand import hand_commands
+    from vehicled.cli.arguments_log import log_commands
+    from vehicled.cli.arguments_replay import replay_command
+    from vehicled.cli.arguments_report import report_commands
+    from vehicled.cli.arguments_service import service_commands
 
     parser = ArgumentParser(prog="vehicled", description="Real-time daemon for small autonomous ground vehicles.")
     parser.add_argument("--version", action="version", version=f"vehicled {__version__}")
@@ -94,7 +98,9 @@ def _parser() -> ArgumentParser:
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
     _control_commands(commands)
+    _failsafe_arguments(commands.add_parser("failsafe", help="the failsafe matrix, and a test that injects every row of it"))
     hand_commands(commands)
+    replay_command(commands)
 
     check = commands.add_parser("check", help="check profiles or course files and name every mistake")
     check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
@@ -107,11 +113,7 @@ def _parser() -> ArgumentParser:
     courses = commands.add_parser("courses", help="list the courses")
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
-    doctor = commands.add_parser("doctor", help="ports of this machine, what answers on them, and what is missing")
-    doctor.add_argument(
-        "--probe", action="store_true", help="listen on every serial port to find out what speaks there; sends nothing"
-    )
-    doctor.set_defaults(run="vehicled.cli.doctor:doctor")
+    service_commands(commands)
 
     devices = commands.add_parser("devices", help="record a port, decode a recording").add_subparsers(
         dest="devices_command", metavar="COMMAND", required=True
@@ -161,6 +163,8 @@ def _parser() -> ArgumentParser:
     info.set_defaults(run="vehicled.cli.log:info")
     timing.set_defaults(run="vehicled.cli.log:timing")
     recover.set_defaults(run="vehicled.cli.log:recover")
+    log_commands(log)
+    report_commands(log)
     return parser
 
 
@@ -186,6 +190,26 @@ def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
             command.add_argument("--emergency", action="store_true", help="disable the drive until it is armed anew")
         elif name == "mode":
             command.add_argument("mode", choices=("auto", "teleop", "standby"))
+
+
+def _failsafe_arguments(failsafe: ArgumentParser) -> None:
+    kinds = failsafe.add_subparsers(dest="failsafe_command", metavar="COMMAND", required=True)
+    listing = kinds.add_parser("list", help="the matrix as a table")
+    listing.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
+    listing.set_defaults(run="vehicled.cli.failsafe.command:listing")
+    test = kinds.add_parser(
+        "test",
+        help="inject every row into a drive and measure",
+        description="Inject every row of the matrix into a drive in simulation, closed loop: detected by the right rule, and in time?",
+        epilog="Exit status: 0 every trial passed; 1 one did not; 2 the arguments cannot be used.",
+    )
+    test.add_argument("--row", type=int, action="append", default=[], metavar="N", help="this row only; repeatable")
+    test.add_argument("--link", choices=("messages", "wires"), help="this link only (default both)")
+    test.add_argument("--clock", choices=("lockstep", "wall"), help="this clock only (default both)")
+    test.add_argument("--n", type=_count, metavar="N", help="trials of each, at random phases (default 20 lockstep, 3 wall)")
+    test.add_argument("--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; the others count on (default 1)")
+    test.add_argument("--json", action="store_true", help="print JSON")
+    test.set_defaults(run="vehicled.cli.failsafe.command:test")
 
 
 def _bench_arguments(bench: ArgumentParser) -> None:
@@ -232,6 +256,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 10_000:
+        raise ValueError(text)
+    return value
+
+
 def _watch_rate(text: str) -> float:
     value = float(text)
     if not 0.1 <= value <= 20.0:
@@ -257,6 +288,7 @@ def _seed(text: str) -> int:
 
 
 _seed.__name__ = "seed, a whole number from 0 on"
+_count.__name__ = "number from 1 to 10000"
 _watch_rate.__name__ = "rate from 0.1 to 20 Hz"
 _duration.__name__ = "number of seconds, 0 for never"
 _rate.__name__ = "rate from 1 to 1000 Hz"

@@ -1,46 +1,204 @@
-"""``vehicled doctor``: what this machine has, what answers on its ports, and what to do about what is missing."""
+"""``vehicled doctor``: what this machine has, what answers on its ports, what it can keep up with, and the cures."""
 
+import json
+import platform
+import sys
+import time
 from argparse import Namespace
+from pathlib import Path
 
 import anyio
+import msgspec
+from msgspec import Struct
 
+from vehicled import __version__
+from vehicled.app import SetupError
 from vehicled.cli.show import print_table
+from vehicled.profile import Loaded, load
 from vehicled.registry import names, resolve
-from vehicled.runtime import realtime
+from vehicled.runtime.board import facts
+from vehicled.runtime.board.claim import Claim, Shortfall, claim, judge
+from vehicled.runtime.board.measure import Measured, Spread, measure
+from vehicled.runtime.board.setup_fault import CALIBRATION, folder, setup_fault
 from vehicled.runtime.loop import new_event_loop
-from vehicled.runtime.ports.discover import SerialDevice, discover, udev_rule
+from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
 from vehicled.runtime.ports.probe import Answer, probe
+from vehicled.runtime.realtime import RealtimeReport, Row
 
-_READ_ONLY = realtime.RealtimeRequest(
-    lock_memory=False, fifo_priority=None, timer_slack_ns=None, freeze_gc=False, switch_interval_s=None
-)
+
+class Report(Struct, frozen=True, kw_only=True):
+    """All that was found out. Holds no secrets: neither the profile's text nor the environment nor the name of machine or user."""
+
+    vehicled: str
+    python: str
+    system: str
+    board: str
+    model: str
+    when: str
+    state: list[Row]
+    measured: Measured | None
+    claim: Claim | None
+    profile: str
+    profile_digest: str
+    arming: str
+    """Why the profile would not be armed on this board as things are stored; empty when it would."""
+    shortfalls: list[Shortfall]
+    serial: tuple[SerialDevice, ...]
+    can: tuple[CanInterface, ...]
+    heard: dict[str, str]
+    """What was understood on a port, by its address; only of ports that were probed."""
 
 
 def doctor(arguments: Namespace) -> int:
-    """Report; status 1 when a port was asked to be probed and nothing on it was understood."""
+    """Report; status 1 when a probed port was not understood, or when the profile asks for more than this board keeps."""
+    loaded = load(arguments.profile) if arguments.profile else None
+    if arguments.save and not arguments.seconds:
+        raise SetupError("--save with --seconds 0: there would be nothing to store")
     found = discover()
-    understood = True
-    rows = []
-    for device in found.serial:
-        answer = anyio.run(_probe, device, backend_options={"loop_factory": new_event_loop}) if arguments.probe else None
-        understood &= answer is None or bool(answer.driver)
-        rows.append([device.url, _who(device), _access(device), _heard(answer)])
-    rows += [[can.url, can.driver, "up" if can.up else f"down: ip link set {can.name} up", ""] for can in found.can]
+    answers = {device.url: _probe(device) for device in found.serial} if arguments.probe else {}
+    report = _report(arguments, loaded, found.serial, found.can, {url: _heard(answer) for url, answer in answers.items()})
+    if arguments.json:
+        print(json.dumps(msgspec.to_builtins(report), indent=2))
+    else:
+        _show_ports(found.serial, found.can, report.heard, probed=arguments.probe)
+        print("\n".join(_text(report)))
+    if arguments.report:
+        _write(Path(arguments.report), "\n".join([*_ports_text(report), *_text(report), ""]))
+    if arguments.save:
+        _save(report)
+    understood = all(answer.driver for answer in answers.values())
+    return 0 if understood and not any(each.refuses for each in _counted(report, loaded)) else 1
+
+
+def _report(
+    arguments: Namespace,
+    loaded: Loaded | None,
+    serial: tuple[SerialDevice, ...],
+    can: tuple[CanInterface, ...],
+    heard: dict[str, str],
+) -> Report:
+    place = facts.existing(Path(loaded.profile.log.folder if loaded else "~").expanduser())
+    measured = measure(place, arguments.seconds, fifo=facts.may_use_fifo()) if arguments.seconds else None
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    board = facts.identity()
+    found = claim(measured, board=board, kernel=platform.release(), when=when) if measured else None
+    return Report(
+        vehicled=__version__,
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        board=board,
+        model=facts.model(),
+        when=when,
+        state=facts.state(place),
+        measured=measured,
+        claim=found,
+        profile=loaded.profile.name if loaded else "",
+        profile_digest=loaded.digest if loaded else "",
+        arming=setup_fault(loaded) if loaded else "",
+        shortfalls=judge(loaded.profile, found) if loaded and found else [],
+        serial=serial,
+        can=can,
+        heard=heard,
+    )
+
+
+def _counted(report: Report, loaded: Loaded | None) -> list[Shortfall]:
+    """Shortfalls that the profile does not accept."""
+    return [] if loaded is None or loaded.profile.host.allow_shortfall else report.shortfalls
+
+
+def _text(report: Report) -> list[str]:
+    lines = [
+        f"vehicled {report.vehicled}, Python {report.python}, {report.system}, {report.when}",
+        f"board: {report.model}, {report.board or 'without a name of its own'}",
+        RealtimeReport(tuple(report.state)).to_text(),
+        "",
+    ]
+    if report.measured is not None:
+        lines += [*_measured_text(report.measured), ""]
+    if report.claim is not None:
+        priority = "at real-time priority" if report.claim.fifo else "WITHOUT real-time priority: as root it may be more"
+        lines += [
+            f"claims: tasks up to {report.claim.task_hz} Hz, devices on serial ports up to {report.claim.serial_hz} Hz, {priority}"
+        ]
+    for shortfall in report.shortfalls:
+        lines.append(f"{'NO' if shortfall.refuses else '--'} {shortfall}")
+    if report.profile and report.claim is not None:
+        refusing = any(each.refuses for each in report.shortfalls)
+        verdict = "asks for more than this board keeps" if refusing else "asks for nothing that this board does not keep"
+        lines.append(f"profile {report.profile} ({report.profile_digest[:16]}) {verdict}")
+    if report.arming:
+        lines.append(f"NO it would not be armed here: {report.arming}")
+    return lines
+
+
+def _measured_text(measured: Measured) -> list[str]:
+    rows = [
+        (f"wake-up lateness, {late.rate_hz} Hz, {'fifo' if late.fifo else 'ordinary'}", late.spread) for late in measured.lateness
+    ]
+    rows += [
+        (name, spread)
+        for name, spread in (("serial round trip (pty)", measured.round_trip), ("write of 64 KiB and fsync", measured.disk))
+        if spread
+    ]
+    lines = [f"{'measured':<36}{'n':>7}{'p50':>12}{'p99':>12}{'max':>12}"]
+    lines += [f"{name:<36}{spread.n:>7}" + "".join(f"{_duration(ns):>12}" for ns in _points(spread)) for name, spread in rows]
+    return lines + [f"not measured: {trouble}" for trouble in measured.troubles]
+
+
+def _points(spread: Spread) -> tuple[int, int, int]:
+    return spread.p50_ns, spread.p99_ns, spread.max_ns
+
+
+def _duration(ns: int) -> str:
+    return f"{ns / 1e6:.1f} ms" if ns >= 10_000_000 else f"{ns / 1e3:.0f} us"
+
+
+def _save(report: Report) -> None:
+    if report.claim is None:
+        raise SetupError(f"nothing to store: {'; '.join(report.measured.troubles if report.measured else [])}")
+    file = folder() / CALIBRATION
+    _write(file, json.dumps(msgspec.to_builtins(report.claim), indent=1) + "\n")
+    print(
+        f"stored in {file}: arming is refused to profiles that ask for more, until it is measured anew or removed", file=sys.stderr
+    )
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    except OSError as error:
+        cure = "sudo vehicled doctor ..." if isinstance(error, PermissionError) else "choose another place"
+        raise SetupError(f"{file} cannot be written ({error.strerror}): {cure}") from None
+
+
+def _ports_text(report: Report) -> list[str]:
+    lines = [
+        f"{device.url}: {_who(device)}, {_access(device)} {report.heard.get(device.url, '')}".rstrip() for device in report.serial
+    ]
+    lines += [f"{each.url}: {each.driver}, {'up' if each.up else 'down'}" for each in report.can]
+    return lines or ["no serial port and no CAN interface was found"]
+
+
+def _show_ports(serial: tuple[SerialDevice, ...], can: tuple[CanInterface, ...], heard: dict[str, str], *, probed: bool) -> None:
+    rows = [[device.url, _who(device), _access(device), heard.get(device.url, "")] for device in serial]
+    rows += [[each.url, each.driver, "up" if each.up else f"down: ip link set {each.name} up", ""] for each in can]
     if rows:
-        print_table("ports", ["address for a profile", "device", "state", "heard" if arguments.probe else ""], rows)
+        print_table("ports", ["address for a profile", "device", "state", "heard" if probed else ""], rows)
     else:
         print("no serial port and no CAN interface was found\n")
-    rules = [rule for device in found.serial if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))]
+    rules = [rule for device in serial if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))]
     if rules:
         print("ports without a name of their own; for /etc/udev/rules.d/70-vehicled-names.rules, with the link named as you like:")
         print("\n".join(f"  {rule}" for rule in rules) + "\n")
-    print("this machine, as it is (vehicled run and sim --clock wall ask for more, and log what they got):")
-    print(realtime.setup(_READ_ONLY).to_text())
-    return 0 if understood else 1
 
 
-async def _probe(device: SerialDevice) -> Answer:
-    return await probe(device.url, {name: resolve("decoder", name) for name in names("decoder")})
+def _probe(device: SerialDevice) -> Answer:
+    async def listen() -> Answer:
+        return await probe(device.url, {name: resolve("decoder", name) for name in names("decoder")})
+
+    return anyio.run(listen, backend_options={"loop_factory": new_event_loop})
 
 
 def _who(device: SerialDevice) -> str:
@@ -52,13 +210,11 @@ def _access(device: SerialDevice) -> str:
     if not device.accessible:
         return "no access: sudo usermod -aG dialout $USER, then log in anew"
     if device.latency_ms is not None and device.latency_ms > 1:
-        return f"latency timer {device.latency_ms} ms: install systemd/60-vehicled.rules"
+        return f"latency timer {device.latency_ms} ms: vehicled service install brings the udev rule"
     return "ready"
 
 
-def _heard(answer: Answer | None) -> str:
-    if answer is None:
-        return ""
+def _heard(answer: Answer) -> str:
     if answer.trouble:
         return answer.trouble
     if not answer.bytes:

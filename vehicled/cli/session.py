@@ -22,18 +22,18 @@ from msgspec import Struct
 from vehicled import __version__
 from vehicled.app import SetupError, build, course_message, declared_stopwatch
 from vehicled.cli.plan import Plan
+from vehicled.control_socket.console import Console, RunFacts
 from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import Attachment, RunHeader, TaskRow
+from vehicled.log.schema import FENCE_NAME, Attachment, RunHeader, TaskRow
 from vehicled.machine import PIPELINE, Machine
 from vehicled.messages import Message
-from vehicled.paths.course import Course
+from vehicled.paths.stored import to_json
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
-from vehicled.control_socket.console import Console, RunFacts
 from vehicled.runtime.evidence import WallStopwatch, WallWitness
 from vehicled.runtime.health import HealthSampler, LogHealth
 from vehicled.runtime.host import Transport
@@ -86,14 +86,16 @@ def drive(
     log_folder: str | None,
     taps: Sequence[Tap],
     progress: Callable[[Machine, int], None] | None = None,
-    on_ready: Callable[[], object] | None = None,
+    on_end: Callable[[Ending], object] | None = None,
+    setup_fault: str = "",
     door: str = "",
     simulator_pid: int | None = None,
 ) -> Drive:
     """Run the daemon on a connected link, or without one on ``ports`` by device, until it ends.
 
-    ``stays``: a drive that is over does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log. ``door`` serves a control
-    socket, on the wall clock only: ``own`` is the profile's, ``any`` another name where that is taken.
+    ``stays``: a drive that is over does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log.
+    ``on_end`` is called before the log is closed. ``setup_fault`` says why it must not be armed, empty when it may.
+    ``door`` serves a control socket, on the wall clock only: ``own`` is the profile's, ``any`` another name where that is taken.
     Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
     written; from then on everything is an :class:`Ending`.
     """
@@ -108,7 +110,10 @@ def drive(
     witness = None if lockstep else WallWitness(HOLDERS)
     stopwatch = declared_stopwatch(plan.wiring) if lockstep else WallStopwatch()
     router = Router()
-    machine = build(plan.loaded.profile, plan.course, plan.wiring, stopwatch, router, witness, fence=plan.fence, virtual=lockstep)
+    profile, wiring = plan.loaded.profile, plan.wiring
+    machine = build(
+        profile, plan.course, wiring, stopwatch, router, witness, fence=plan.fence, setup_fault=setup_fault, virtual=lockstep
+    )
     # After everything long-lived has been made, because set-up freezes it for the garbage collector.
     report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
     writer = _open_log(plan, log_folder, started_ns, report) if log_folder is not None else None
@@ -129,8 +134,6 @@ def drive(
     )
     begin_ns = time.monotonic_ns()
     try:
-        if on_ready is not None:
-            on_ready()
         if witness is None:
             assert link is not None
             with _interrupts(run), _one_processor(simulator_pid):
@@ -150,6 +153,8 @@ def drive(
         gc.unfreeze()
         if witness is not None:
             witness.close()
+    if on_end is not None:
+        on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
     log = None if writer is None else writer.close(end, ending.now_ns)
@@ -284,13 +289,15 @@ def _interrupts(run: Run) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _course_json(course: Course) -> bytes:
-    """The course as it was driven, so that the log needs no other file."""
-    arrays = {name: getattr(course, name).tolist() for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")}
-    datum = course.datum
-    place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
-    rest = {"name": course.name, "closed": course.closed, "length_m": course.length_m, "datum": place}
-    return msgspec.json.encode(rest | arrays)
+def _attachments(plan: Plan) -> list[Attachment]:
+    """Every file that the machine was made from, so that the log needs no other."""
+    files = [
+        Attachment("profile.toml", "application/toml", plan.loaded.source.encode()),
+        Attachment("course.json", "application/json", to_json(plan.course)),
+    ]
+    if plan.fence is not None:
+        files.append(Attachment(FENCE_NAME, "application/geo+json", plan.fence_text))
+    return files
 
 
 def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.RealtimeReport) -> WriterProcess:
@@ -338,10 +345,7 @@ def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.Realtim
     return WriterProcess.start(
         header,
         folder=folder or table.folder,
-        attachments=[
-            Attachment("profile.toml", "application/toml", plan.loaded.source.encode()),
-            Attachment("course.json", "application/json", _course_json(plan.course)),
-        ],
+        attachments=_attachments(plan),
         compression=table.compression,
         rotate_mb=table.rotate_mb,
         quota_mb=table.quota_mb,

@@ -58,28 +58,33 @@ class Client:
     def offer(self, **request: Any) -> bool:
         """A request that is not answered, at once or not at all: False when the daemon has not read those before it."""
         data = msgspec.json.encode(request) + b"\n"
+        self._socket.settimeout(0.0)
         try:
-            sent = self._socket.send(data, socket.MSG_DONTWAIT)
+            sent = self._socket.send(data)
         except BlockingIOError:
             return False
         except OSError as error:
             raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+        finally:
+            self._socket.settimeout(TIMEOUT_S)
         if sent < len(data):
             raise ControlError("the daemon took half a request")
         return True
 
     def arrived(self) -> list[dict[str, Any]]:
         """Answers that are here, refusals among them, without waiting. Raises :class:`ControlError` when the daemon hung up."""
-        while True:
-            try:
-                data = self._socket.recv(1 << 16, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+        self._socket.settimeout(0.0)
+        try:
+            data = self._socket.recv(1 << 16)
             if not data:
                 raise ControlError("the daemon hung up")
             self._buffer += data
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+        finally:
+            self._socket.settimeout(TIMEOUT_S)
         *lines, self._buffer = self._buffer.split(b"\n")
         return [_decoded(line) for line in lines]
 

@@ -68,6 +68,7 @@ class Console:
             "why": supervisor.why,
             "reaction": supervisor.reaction.name,
             "waiting_for": machine.waiting_for(now_ns),
+            "substitutes": list(machine.substitutes),
             "chain": [
                 {"ago_s": (now_ns - link.t_ns) * 1e-9, "code": link.code, "reaction": link.reaction.name, "reason": link.reason}
                 for link in supervisor.chain

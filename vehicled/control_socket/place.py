@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 SUFFIX = ".sock"
@@ -71,14 +72,20 @@ def find(name: str | None) -> Path:
         if name in found:
             return found[name]
         running = f"running: {', '.join(sorted(found))}" if found else "none is running"
-        raise PlaceError(
-            f"no daemon of profile {name!r} to talk to ({running}); start one with vehicled run or vehicled sim --clock wall"
-        )
+        raise PlaceError(_closed(folders) or f"no daemon of profile {name!r} to talk to ({running}); {START}")
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise PlaceError(f"no daemon to talk to; {START}")
+        raise PlaceError(_closed(folders) or f"no daemon to talk to; {START}")
     raise PlaceError(f"several daemons run: {', '.join(sorted(found))}; name one with --profile")
+
+
+def _closed(folders: Iterable[Path]) -> str:
+    """That the service's folder may not be entered, with the cure; empty when none is closed."""
+    closed = [place for place in folders if place.is_dir() and not os.access(place, os.R_OK | os.X_OK)]
+    if not closed:
+        return ""
+    return f"{closed[0]} is for the group {GROUP} only: sudo usermod -aG {GROUP} $USER, then log in anew"
 
 
 def _sockets(place: Path) -> list[Path]:

@@ -101,6 +101,15 @@ class Log(Table, frozen=True, kw_only=True):
     compression: Literal["zstd", "lz4", "none"] = "zstd"
 
 
+class HostTable(Table, frozen=True, kw_only=True):
+    """The computer that drives the vehicle."""
+
+    board: str = ""
+    """The only board that this profile may be driven on, as ``vehicled doctor`` names it; empty: any."""
+    allow_shortfall: bool = False
+    """Arm although the board was measured to keep less than the rate table asks for."""
+
+
 class TwinSteering(Table, frozen=True, kw_only=True):
     """The steering as it really is. Dead zone and slack are what no controller is told of."""
 
@@ -227,4 +236,5 @@ class Profile(Table, frozen=True, kw_only=True):
     """How the controller is led over a jump of the estimate."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: Log = field(default_factory=Log)
+    host: HostTable = field(default_factory=HostTable)
     sim: Sim

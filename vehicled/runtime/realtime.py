@@ -17,9 +17,11 @@ from msgspec import Struct
 
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
-_CAP_IPC_LOCK = 14
+CAP_IPC_LOCK, CAP_SYS_NICE = 14, 23
 AS_IT_IS = "as it is"
 RUN_ON_LINUX = "run on Linux"
+FIFO_PRIORITY = 40
+"""As in the systemd unit."""
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -27,8 +29,8 @@ class RealtimeRequest(Struct, frozen=True, kw_only=True):
     """What to ask for. None, or False, leaves a point as it is and only reports it."""
 
     lock_memory: bool = True
-    fifo_priority: int | None = 50
-    """1 to 99. Kernel threads that serve interrupts run at 50; above that, serial and CAN data may wait for us."""
+    fifo_priority: int | None = FIFO_PRIORITY
+    """1 to 99. Kernel threads that serve interrupts run at 50; from there on serial and CAN data may wait for us."""
     timer_slack_ns: int | None = 1
     freeze_gc: bool = True
     switch_interval_s: float | None = 5e-4
@@ -119,7 +121,7 @@ def _memory(request: RealtimeRequest) -> Row:
     if libc is None:
         return Row(what, wanted, f"not locked: no mlockall on {sys.platform}", RUN_ON_LINUX)
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    if limit != resource.RLIM_INFINITY and not _capable(_CAP_IPC_LOCK):
+    if limit != resource.RLIM_INFINITY and not capable(CAP_IPC_LOCK):
         # Under a limit the call may well succeed; then some later allocation fails, in the middle of a drive.
         cure = "LimitMEMLOCK=infinity in the systemd unit, or 'memlock unlimited' in /etc/security/limits.conf"
         return Row(what, wanted, f"not locked: the limit is {limit // 1024} kB", cure)
@@ -267,7 +269,8 @@ def _policy() -> str:
     return f"{name} {os.sched_getparam(0).sched_priority}" if policy in (os.SCHED_FIFO, os.SCHED_RR) else name
 
 
-def _capable(capability: int) -> bool:
+def capable(capability: int) -> bool:
+    """Whether this process has a capability of ``linux/capability.h``, by its number."""
     effective = _status("CapEff")
     return bool(effective) and bool(int(effective, 16) >> capability & 1)
 

@@ -1,0 +1,125 @@
+"""What the service manager hears: ready when every port has been tried, alive only while frames are sent."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vehicled.cli.run import Feeder
+from vehicled.messages import ActuatorCommand, Mode, PortState
+from vehicled.runtime.sd_notify import Notifier
+
+MS = 1_000_000
+FRAME = ActuatorCommand(0, 0, 0.0, 1.0, 0.0, 0.0)
+
+
+class Manager:
+    """Hears what is told at its socket."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._socket.setblocking(False)
+
+    def heard(self) -> list[str]:
+        """Since it was asked last."""
+        found = []
+        while True:
+            try:
+                found.append(self._socket.recv(4096).decode())
+            except BlockingIOError:
+                return found
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._socket.close()
+
+
+class Machine:
+    """As far as the feeder looks at one."""
+
+    mode = Mode.STANDBY
+    why = "waiting to be armed"
+
+    def __init__(self) -> None:
+        self.port_states: dict[str, tuple[PortState | None, str]] = {"gnss": (None, ""), "imu": (None, "")}
+        self.waits = ["the IMU is silent"]
+
+    def waiting_for(self, now_ns: int) -> list[str]:
+        return self.waits
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("WATCHDOG_USEC", "1000000")
+    manager = Manager(tmp_path / "notify")
+    notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+    ports: Any = {"gnss": SimpleNamespace(trouble="not plugged in"), "imu": SimpleNamespace(trouble="")}
+    yield SimpleNamespace(manager=manager, feeder=Feeder(notifier, ports), machine=Machine())
+    notifier.close()
+    manager.close()
+
+
+def ready(bench: Any, now_ns: int) -> None:
+    bench.machine.port_states = {"gnss": (PortState.ERROR, "not plugged in"), "imu": (PortState.OPENED, "")}
+    bench.feeder.record(FRAME, now_ns)
+    bench.feeder.show(bench.machine, now_ns)
+
+
+def test_ready_is_when_the_machine_runs_and_every_port_is_open_or_tried_again(bench: Any) -> None:
+    feeder, machine = bench.feeder, bench.machine
+    feeder.show(machine, 1 * MS)
+    machine.port_states["imu"] = (PortState.OPENED, "")
+    feeder.record(FRAME, 2 * MS)
+    feeder.show(machine, 2 * MS)
+    assert bench.manager.heard() == [], "one port has not been tried yet"
+    machine.port_states["gnss"] = (PortState.ERROR, "not plugged in")
+    feeder.show(machine, 210 * MS)
+    assert bench.manager.heard() == [], "no frame for 200 ms: the machine does not run"
+    feeder.record(FRAME, 220 * MS)
+    feeder.show(machine, 220 * MS)
+    first, *rest = bench.manager.heard()
+    assert first == ("READY=1\nSTATUS=STANDBY: waiting to be armed; arming waits: the IMU is silent; tried again: gnss")
+    assert rest == ["WATCHDOG=1"]
+
+
+def test_a_port_that_takes_its_time_is_not_waited_for(bench: Any) -> None:
+    for now_ns in range(0, 5_200 * MS, 100 * MS):
+        bench.feeder.record(FRAME, now_ns)
+        bench.feeder.show(bench.machine, now_ns)
+    heard = bench.manager.heard()
+    assert heard[0].startswith("READY=1")
+    assert len(heard) < 4, "not before five seconds are over"
+
+
+def test_fed_while_frames_are_sent_and_not_a_moment_longer(bench: Any) -> None:
+    feeder, machine, manager = bench.feeder, bench.machine, bench.manager
+    ready(bench, 1_000 * MS)
+    manager.heard()
+    for now_ns in range(1_010 * MS, 2_000 * MS, 10 * MS):
+        feeder.record(FRAME, now_ns)
+        feeder.show(machine, now_ns)
+    assert manager.heard().count("WATCHDOG=1") == 4, "five times a second"
+    # The loop turns on, but actuation sends nothing any more.
+    for now_ns in range(2_000 * MS, 4_000 * MS, 10 * MS):
+        feeder.show(machine, now_ns)
+    assert manager.heard().count("WATCHDOG=1") <= 1, "at most within the 200 ms after the last frame"
+    feeder.record(FRAME, 4_000 * MS)
+    feeder.show(machine, 4_000 * MS)
+    assert "WATCHDOG=1" in manager.heard()
+
+
+def test_the_status_follows_what_arming_waits_for(bench: Any) -> None:
+    feeder, machine, manager = bench.feeder, bench.machine, bench.manager
+    ready(bench, 0)
+    manager.heard()
+    feeder.show(machine, 1_500 * MS)
+    assert manager.heard() == [], "nothing new"
+    machine.waits = []
+    machine.mode, machine.why = Mode.AUTO, "driving the course"
+    feeder.show(machine, 1_600 * MS)
+    feeder.show(machine, 2_600 * MS)
+    assert manager.heard() == ["STATUS=AUTO: driving the course; tried again: gnss"]

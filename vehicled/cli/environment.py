@@ -1,0 +1,97 @@
+"""The Python environment of the service, in a place of its own that no user's home and no upgrade of the system takes away.
+
+The system's Python where it is new enough; else one that uv brings, pinned in the environment. Standard library only, and nothing
+newer than Python 3.10.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from vehicled.cli.installation import Hands, InstallError
+
+PLACE = "/opt/vehicled"
+PYTHONS = "/opt/vehicled-python"
+"""Where uv puts the Python that it brings."""
+PINNED = "3.12"
+OLDEST = (3, 11)
+HIDDEN = ("/home", "/root", "/run/user", "/tmp")  # noqa: S108
+"""What the unit hides from the service."""
+_OFFLINE = "without a network: prepare /opt/vehicled on another board of this kind and copy it, or install Python 3.11"
+
+
+def settle(hands: Hands, root: Path, version: str, *, base: Path | None = None, python: Sequence[int] | None = None) -> None:
+    """Make the environment, or bring it to this version; nothing is done where it is right, or where this runs from it.
+
+    ``root`` is the checkout, or the folder of the installed package; ``base`` the interpreter to build on, ``python`` its
+    version: those that run this. Raises :class:`InstallError` when there is neither a Python that is new enough, nor uv.
+    """
+    place = Path(PLACE)
+    if not hands.for_this_system:
+        hands.say(f"skip    {PLACE} (another system's: make it there)")
+        return
+    if Path(sys.prefix).resolve() == place.resolve():
+        return
+    command = place / "bin" / "vehicled"
+    if command.exists():
+        there = _version_of(command)
+        if there == version:
+            return
+        if not hands.owns_tree(PLACE):
+            raise InstallError(
+                f"{command} is {there or 'broken'}, this is {version}, and it was not made by this command: remove {place}"
+            )
+    else:
+        base = base or Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+        running = tuple(python or sys.version_info)[:2]
+        if running < OLDEST:
+            _bring_python(hands, f"{base} is Python {running[0]}.{running[1]}, vehicled needs 3.11")
+        elif str(base).startswith(tuple(f"{each}/" for each in HIDDEN)):
+            _bring_python(hands, f"{base} is in a home, which the service may not see")
+        else:
+            hands.run([str(base), "-m", "venv", PLACE], "Debian, Ubuntu: apt install python3-venv")
+    interpreter = str(place / "bin" / "python")
+    lock = root / "requirements.lock"
+    uv = shutil.which("uv")
+    # uv makes environments without pip.
+    pip = (
+        [uv, "pip", "install", "--python", interpreter]
+        if hands.owns_tree(PYTHONS) and uv
+        else [interpreter, "-m", "pip", "install"]
+    )
+    if lock.exists():
+        hands.run([*pip, "--require-hashes", "-r", str(lock)], _OFFLINE)
+        hands.run([*pip, "--no-deps", "--no-build-isolation", str(root)], _OFFLINE)
+    else:
+        hands.run([*pip, f"vehicled=={version}"], _OFFLINE)
+    hands.own_tree(PLACE)
+
+
+def take_away(hands: Hands) -> None:
+    """Remove what :func:`settle` made."""
+    for path in (PLACE, PYTHONS):
+        if hands.owns_tree(path):
+            hands.remove_tree(path)
+            hands.disown(path)
+
+
+def _bring_python(hands: Hands, why: str) -> None:
+    uv = shutil.which("uv")
+    if uv is None:
+        raise InstallError(
+            f"{why}, and uv, which would bring another, is not installed: sudo python3 -m pip install uv, or apt install python3.11"
+        )
+    environ = {"UV_PYTHON_INSTALL_DIR": PYTHONS}
+    hands.run([uv, "python", "install", PINNED], _OFFLINE, environ=environ)
+    hands.own_tree(PYTHONS)
+    hands.run([uv, "venv", "--python-preference", "only-managed", "--python", PINNED, PLACE], _OFFLINE, environ=environ)
+
+
+def _version_of(command: Path) -> str:
+    try:
+        done = subprocess.run([str(command), "--version"], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip().rpartition(" ")[2]

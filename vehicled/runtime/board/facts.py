@@ -1,0 +1,163 @@
+"""The state of a board as it stands: points that can be read at once, each shortfall with its cure. Changes nothing."""
+
+import hashlib
+import os
+import platform
+import resource
+import sys
+from pathlib import Path
+
+from vehicled.runtime import realtime
+from vehicled.runtime.realtime import FIFO_PRIORITY, Row
+
+HOT_C = 80.0
+"""Boards throttle from about here on."""
+LOW_DISK_SHARE = 0.05
+"""Below this nobody arms."""
+_READ_ONLY = realtime.RealtimeRequest(
+    lock_memory=False, fifo_priority=None, timer_slack_ns=None, freeze_gc=False, switch_interval_s=None
+)
+_STATE = ("CPU governor", "preemption", "clock source")
+"""Points of the real-time set-up that are the machine's, not the process's."""
+_SERVICE_HAS_IT = (
+    "the service has it; for a shell: echo '{who} - {what}' | sudo tee /etc/security/limits.d/{file}.conf, log in anew"
+)
+_THROTTLED = Path("/sys/devices/platform/soc/soc:firmware/get_throttled")
+"""Of a Raspberry Pi: bits 0 to 3 say what holds now, the same 16 higher what has held since it was switched on."""
+
+
+def identity() -> str:
+    """Name of this very board: its serial number where the board has one, else a hash of the system's machine id; may be empty."""
+    serial = _read("/proc/device-tree/serial-number").strip("\0 \n")
+    if serial:
+        return serial
+    machine = _read("/etc/machine-id")
+    return hashlib.sha256(f"vehicled {machine}".encode()).hexdigest()[:12] if machine else ""
+
+
+def model() -> str:
+    """What kind of board this is."""
+    return _read("/proc/device-tree/model").strip("\0 \n") or _cpu_model() or platform.machine()
+
+
+def may_use_fifo(priority: int = FIFO_PRIORITY) -> bool:
+    """Whether this process may run its loop at a real-time priority."""
+    if not hasattr(os, "sched_setscheduler"):
+        return False
+    running = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    if running in (os.SCHED_FIFO, os.SCHED_RR):
+        return True
+    return realtime.capable(realtime.CAP_SYS_NICE) or _rtprio_limit() >= priority
+
+
+def state(folder: Path) -> list[Row]:
+    """Every point; ``folder`` is where the log goes."""
+    rows = [row for row in realtime.setup(_READ_ONLY).rows if row.what in _STATE]
+    return [_python(), _kernel(), *rows, _rt_limit(), _memory_limit(), _swap(), _heat(), _throttling(), _disk(folder)]
+
+
+def _python() -> Row:
+    got = f"{platform.python_version()}, {64 if sys.maxsize > 2**32 else 32} bit"
+    cure = "" if sys.version_info >= (3, 11) else "vehicled service install brings one: see docs/service.md"
+    return Row("Python", "3.11 or newer", got, cure)
+
+
+def _kernel() -> Row:
+    return Row("kernel", "Linux", f"{platform.system()} {platform.release()}", "" if sys.platform == "linux" else "run on Linux")
+
+
+def _rt_limit() -> Row:
+    what, wanted = "RT priority", f"{FIFO_PRIORITY} allowed"
+    limit = _rtprio_limit()
+    if may_use_fifo():
+        return Row(what, wanted, "any, by capability" if limit < FIFO_PRIORITY else f"up to {limit}")
+    cure = _SERVICE_HAS_IT.format(who="@vehicled", what=f"rtprio {FIFO_PRIORITY}", file="vehicled-rtprio")
+    return Row(what, wanted, f"up to {limit}", cure)
+
+
+def _memory_limit() -> Row:
+    what, wanted = "locked memory", "unlimited"
+    limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if limit == resource.RLIM_INFINITY:
+        return Row(what, wanted, "unlimited")
+    if realtime.capable(realtime.CAP_IPC_LOCK):
+        return Row(what, wanted, "unlimited, by capability")
+    cure = _SERVICE_HAS_IT.format(who="@vehicled", what="memlock unlimited", file="vehicled-memlock")
+    return Row(what, wanted, f"{limit // 1024} kB", cure)
+
+
+def _swap() -> Row:
+    lines = _read("/proc/swaps").splitlines()[1:]
+    on_disk = [line.split()[0] for line in lines if not Path(line.split()[0]).name.startswith("zram")]
+    cure = f"harmless while memory is locked (the service does); else: sudo swapoff {on_disk[0]}" if on_disk else ""
+    return Row("swap", "none on disk", ", ".join(line.split()[0] for line in lines) or "none", cure)
+
+
+def _heat() -> Row:
+    found = []
+    for zone in Path("/sys/class/thermal").glob("thermal_zone*"):
+        value = _read(str(zone / "temp"))
+        if value.lstrip("-").isdigit():
+            found.append((int(value) / 1000.0, _read(str(zone / "type")) or zone.name))
+    if not found:
+        return Row("temperature", f"below {HOT_C:.0f} C", "not told by this system")
+    hottest, where = max(found)
+    cure = f"cool it: a processor at {HOT_C:.0f} C slows down" if hottest >= HOT_C else ""
+    return Row("temperature", f"below {HOT_C:.0f} C", f"{hottest:.0f} C ({where})", cure)
+
+
+def _throttling() -> Row:
+    what, wanted = "throttling", "never"
+    word = _read(str(_THROTTLED))
+    if word:
+        bits = int(word, 16)
+        undervoltage = bool(bits & 0x1_0001)
+        told = {0: "never"}.get(bits, ("now" if bits & 0xF else "since it was switched on") + f" (0x{bits:x})")
+        cure = "use the maker's power supply and a short cable" if undervoltage else "cool the board"
+        return Row(what, wanted, told, cure if bits else "")
+    slowed = [
+        zone.parent.name
+        for zone in Path("/sys/class/thermal").glob("cooling_device*/cur_state")
+        if _read(str(zone)) not in ("", "0")
+        and _read(str(zone.parent / "type")).lower().startswith(("processor", "cpu", "thermal-cpufreq"))
+    ]
+    return Row(what, wanted, f"now, by {', '.join(slowed)}" if slowed else "not now", "cool the board" if slowed else "")
+
+
+def _disk(folder: Path) -> Row:
+    what, wanted = "disk of the log", f"{LOW_DISK_SHARE:.0%} free"
+    place = existing(folder)
+    try:
+        disk = os.statvfs(place)
+    except OSError as error:
+        return Row(what, wanted, f"{place}: {error.strerror}", "choose another log.folder in the profile")
+    share = disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
+    got = f"{share:.0%} free, {disk.f_bavail * disk.f_frsize / 1e9:.1f} GB"
+    return Row(what, wanted, got, "" if share >= LOW_DISK_SHARE else f"make room in {place}, or lower log.quota_mb")
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _rtprio_limit() -> int:
+    limit: int = resource.getrlimit(resource.RLIMIT_RTPRIO)[0] if hasattr(resource, "RLIMIT_RTPRIO") else 0
+    return 99 if limit == resource.RLIM_INFINITY else limit
+
+
+def _cpu_model() -> str:
+    for line in _read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return ""
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,97 @@
+"""What keeps a vehicle from being armed before anything has moved: a profile or a calibration that is not this vehicle's.
+
+Reads a few small files; measures nothing.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from vehicled.profile.loading import Loaded
+from vehicled.runtime.board import facts
+from vehicled.runtime.board.claim import Claim, judge
+from vehicled.runtime.realtime import FIFO_PRIORITY
+
+DEFAULT_FOLDER = Path("/etc/vehicled")
+CALIBRATION = "board.json"
+TOLD = 2
+"""So many shortfalls are named; the others are counted."""
+
+
+def folder() -> Path:
+    """Folder of the service's settings: as systemd names it, else ``/etc/vehicled``."""
+    named = os.environ.get("CONFIGURATION_DIRECTORY", "")
+    return Path(named.split(":")[0]) if named else DEFAULT_FOLDER
+
+
+def hash_file(profile: Path) -> Path:
+    """Where the hash of a checked profile is kept: beside it, as ``sha256sum`` writes it."""
+    return profile.with_suffix(".sha256")
+
+
+def read_calibration(file: Path) -> Claim | None:
+    """The stored calibration of a board; None when there is none. Raises ValueError for one that cannot be understood."""
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return None
+    try:
+        return msgspec.json.decode(data, type=Claim)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{file} is not a calibration ({error})") from None
+
+
+def setup_fault(loaded: Loaded, settings: Path | None = None) -> str:
+    """Why this profile must not be armed on this board, in words with the cure; empty when it may. Never raises."""
+    settings = settings or folder()
+    return _changed(loaded) or _other_board(loaded) or _too_much(loaded, settings / CALIBRATION)
+
+
+def _changed(loaded: Loaded) -> str:
+    if not loaded.path:
+        return ""
+    profile = Path(loaded.path)
+    try:
+        words = hash_file(profile).read_text().split()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    try:
+        now = hashlib.sha256(profile.read_bytes()).hexdigest()
+    except OSError as error:
+        return f"{profile} cannot be read any more ({error.strerror})"
+    if words[:1] == [now]:
+        return ""
+    return f"{profile} has changed since it was checked: sudo vehicled service install --profile {profile}, then restart"
+
+
+def _other_board(loaded: Loaded) -> str:
+    wanted, here = loaded.profile.host.board, facts.identity()
+    if not wanted or wanted == here:
+        return ""
+    return f"the profile is for board {wanted}, this is {here or 'a board without a name'}: use its own profile, or mend host.board"
+
+
+def _too_much(loaded: Loaded, file: Path) -> str:
+    again = "measure it: sudo vehicled doctor --save"
+    try:
+        found = read_calibration(file)
+    except ValueError as error:
+        return f"{error}; {again}"
+    if found is None or loaded.profile.host.allow_shortfall:
+        return ""
+    here = facts.identity()
+    if found.board != here:
+        return f"the calibration {file} is of board {found.board}, this is {here or 'a board without a name'}; {again}"
+    if found.fifo and not facts.may_use_fifo():
+        return (
+            f"the rates of this board were measured at real-time priority, which this process may not have: "
+            f"start it as the service, or raise its limit (ulimit -r {FIFO_PRIORITY})"
+        )
+    refusing = [shortfall for shortfall in judge(loaded.profile, found) if shortfall.refuses]
+    if not refusing:
+        return ""
+    more = f"; {len(refusing) - TOLD} more, see vehicled doctor --profile" if len(refusing) > TOLD else ""
+    told = "; ".join(map(str, refusing[:TOLD]))
+    return f"the board keeps less than the profile asks for: {told}{more}. To arm all the same: host.allow_shortfall = true"
