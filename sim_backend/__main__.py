@@ -80,7 +80,7 @@ def _main(arguments: Sequence[str] | None) -> int:
             sys.stdout.write(f"listening on {listener.address}\n")
             sys.stdout.flush()
         try:
-            serve(listener, profile, course, options.seed, wires=wires, failures=failures)
+            serve(listener, profile, course, options.seed, wires=wires, failures=failures, scenario=not options.by_hand)
         except LinkError as error:
             _say(str(error))
             return 1
@@ -92,7 +92,7 @@ def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Cours
     from sim_backend.standalone import Standalone
 
     try:
-        standalone = Standalone(profile, course, options.seed, options.ptys.absolute(), failures)
+        standalone = Standalone(profile, course, options.seed, options.ptys.absolute(), failures, scenario=not options.by_hand)
     except OSError as error:
         _say(f"cannot make ptys in {options.ptys}: {error.strerror}")
         return 2
@@ -135,6 +135,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="port:kind[=value]@start[+duration] in seconds, such as gnss:stuck@20+5",
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of all noise (default 0)")
+    parser.add_argument("--by-hand", action="store_true", help="nobody in here arms the vehicle or lets it drive")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="ADDRESS", help="unix:PATH, tcp:HOST:PORT, or fd:N for a socket handed down")
     place.add_argument(

@@ -28,16 +28,26 @@ if TYPE_CHECKING:
 
 
 def serve(
-    listener: Listener, profile: Profile, course: Course, seed: int, *, wires: bool = False, failures: Sequence[Failure] = ()
+    listener: Listener,
+    profile: Profile,
+    course: Course,
+    seed: int,
+    *,
+    wires: bool = False,
+    failures: Sequence[Failure] = (),
+    scenario: bool = True,
 ) -> str:
-    """Serve one daemon; returns its reason for ending. Raises :class:`vehicled.link.LinkError` for a disorderly end."""
+    """Serve one daemon; returns its reason for ending. Without ``scenario`` nobody in here arms the vehicle.
+
+    Raises :class:`vehicled.link.LinkError` for a disorderly end.
+    """
     connection = listener.accept()
     with connection:
         peer = Peer(connection)
         try:
             with ExitStack() as stack:
                 ptys = _ptys(profile, failures, stack) if wires and listener.inherited else None
-                return _run(peer, profile, course, seed, wires, failures, ptys)
+                return _run(peer, profile, course, seed, wires, failures, ptys, scenario)
         except Goodbye as goodbye:
             return str(goodbye)
         except LinkError as error:
@@ -70,21 +80,28 @@ def _ptys(profile: Profile, failures: Sequence[Failure], stack: ExitStack) -> Pt
 
 
 def _run(
-    peer: Peer, profile: Profile, course: Course, seed: int, wires: bool, failures: Sequence[Failure], ptys: Ptys | None
+    peer: Peer,
+    profile: Profile,
+    course: Course,
+    seed: int,
+    wires: bool,
+    failures: Sequence[Failure],
+    ptys: Ptys | None,
+    scenario: bool,
 ) -> str:
     link = "wires" if wires else "messages"
     twin = {"profile": profile.name, "plant": profile.sim.plant, "course": course.name, "seed": str(seed), "link": link}
     urls = ptys.urls if ptys is not None else None
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
     if hello.clock == "lockstep":
-        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures)
+        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures, scenario=scenario)
         _settle()
         return run_lockstep(peer, world, START_NS)
     # Loads the event loop's selector, which lockstep has no use for.
     from sim_backend.wall import run_wall, synchronise
 
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
-    world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires, failures=failures)
+    world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires, failures=failures, scenario=scenario)
     _settle()
     return run_wall(peer, world, clock, port_names(profile), ptys)
 

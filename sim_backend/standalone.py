@@ -27,11 +27,20 @@ LOOK_NS = 50_000_000
 class Standalone:
     """One vehicle behind ptys in a folder. A context."""
 
-    def __init__(self, profile: Profile, course: Course, seed: int, folder: Path, failures: Sequence[Failure] = ()) -> None:
-        """OSError when a pty cannot be had or the folder cannot be used."""
+    def __init__(
+        self,
+        profile: Profile,
+        course: Course,
+        seed: int,
+        folder: Path,
+        failures: Sequence[Failure] = (),
+        *,
+        scenario: bool = True,
+    ) -> None:
+        """Without ``scenario`` nobody in here arms the vehicle. OSError when a pty cannot be had or the folder cannot be used."""
         self._names = port_names(profile)
         operator = profile.devices.get(OPERATOR_PORT)
-        self._has_operator = operator is not None and operator.driver.name == "msglink"
+        self._has_operator = scenario and operator is not None and operator.driver.name == "msglink"
         wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
         rates = {name: baud_of(device.port) if "baud=" in device.port else 0 for name, device in wired.items()}
         watched = [OPERATOR_PORT] if self._has_operator else []

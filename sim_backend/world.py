@@ -18,6 +18,7 @@ from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.motor_status import MotorStatusSensor
+from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.truth import Truth
 from vehicled.messages import Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
@@ -236,4 +237,6 @@ def _sensors(
             sensors.append(HeadingSensor(sim.heading, seed, entity))
         elif message == "MotorStatus" and sim.motor_status is not None:
             sensors.append(MotorStatusSensor(sim.motor_status, actuators))
+        elif message == "ObstacleRange":
+            sensors.append(ObstacleSensor(device.rate_hz))
     return sensors

@@ -211,6 +211,12 @@ class FailingEmulator:
                 elif episode.kind == "wrong":
                     off = WRONG[DriveCommand] if isnan(episode.value) else episode.value
                     command = command._replace(steering=command.steering + off)
+                elif episode.kind == "pull":
+                    command = command._replace(steering=command.steering + episode.value)
+                elif episode.kind == "blocked":
+                    command = command._replace(throttle=0.0, brake=1.0)
+                elif episode.kind == "runaway":
+                    command = command._replace(throttle=episode.value, brake=0.0)
             if passes:
                 self._command = command
                 self._commands.append(command)
@@ -237,6 +243,12 @@ class FailingEmulator:
             x, y, _ = message.angular_rate_radps
             _, side, up = message.specific_force_mps2
             return replace(message, specific_force_mps2=(force, side, up), angular_rate_radps=(x, y, rate), saturated=True)
+        if kind == "slip":
+            return _wrong(message, episode.value, 0.0) if isinstance(message, MotorStatus | WheelSpeed) else message
+        if kind == "heat" and isinstance(message, MotorStatus):
+            return replace(message, motor_temperature_k=episode.value, controller_temperature_k=episode.value)
+        if kind == "battery" and isinstance(message, MotorStatus):
+            return replace(message, input_voltage_v=episode.value)
         return message
 
 

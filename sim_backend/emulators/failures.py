@@ -18,6 +18,12 @@ kind                  what happens                                              
 ``float``             the receiver falls back from fixed to float and drifts off, and says so        metres
 ``multipath``         the position jumps aside while the receiver still calls it fixed               metres
 ``saturation``        the inertial unit is at the end of its range                                   share of the range
+``slip``              wheels spin or slide: motor and wheels tell a speed that is not the vehicle's  share of the speed
+``heat``              motor and controller are hot                                                   kelvin
+``battery``           the supply tells another voltage                                               volts
+``blocked``           the wheels are held, whatever is commanded
+``runaway``           the drive pushes by itself, whatever is commanded                              share of full drive
+``pull``              the steering pulls to the left                                                 share of full steering
 ====================  =============================================================================  =====================
 
 The first seven are those of PX4's ``failure`` command. A device may add kinds of its own.
@@ -69,6 +75,9 @@ class Kind(NamedTuple):
 
 
 _POSITIONED = frozenset({"GnssFix", "Heading"})
+_WHEELS = frozenset({"MotorStatus", "WheelSpeed"})
+_MOTOR = frozenset({"MotorStatus"})
+_ACTUATOR = frozenset({"ActuatorCommand"})
 _NAN = float("nan")
 
 KINDS: Mapping[str, Kind] = {
@@ -87,6 +96,12 @@ KINDS: Mapping[str, Kind] = {
     "float": Kind(frozenset({"GnssFix"}), 0.4, 0.01, 100.0),
     "multipath": Kind(frozenset({"GnssFix"}), 1.5, 0.01, 1000.0),
     "saturation": Kind(frozenset({"ImuSample"}), 1.0, 0.01, 1.0),
+    "slip": Kind(_WHEELS, 1.0, -1.0, 10.0),
+    "heat": Kind(_MOTOR, 360.0, 200.0, 500.0),
+    "battery": Kind(_MOTOR, 9.0, 0.0, 100.0),
+    "blocked": Kind(_ACTUATOR),
+    "runaway": Kind(_ACTUATOR, 0.6, -1.0, 1.0),
+    "pull": Kind(_ACTUATOR, 1.0, -2.0, 2.0),
 }
 """Kinds that any device may suffer."""
 
@@ -148,7 +163,7 @@ def value_of(failure: Failure, messages: Sequence[str], emulator: object) -> flo
             raise FailureError(f"{failure}: no such failure here; there is {', '.join([*KINDS, *own])}")
         kind = Kind(value=own[failure.kind])
     if kind.needs and not kind.needs & set(messages):
-        raise FailureError(f'{failure}: only where {" or ".join(sorted(kind.needs))} comes from, and "{failure.port}" sends none')
+        raise FailureError(f'{failure}: only where {" or ".join(sorted(kind.needs))} passes, and not at "{failure.port}"')
     if failure.kind == "baud" and not isinstance(emulator, Detunes):
         raise FailureError(f"{failure}: there is no line with a rate; run with wires")
     if failure.value is None:

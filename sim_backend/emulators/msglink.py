@@ -1,9 +1,18 @@
 """A device that speaks our own messages: what every device is on the message link."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
 from drivers.msglink.codec import Decoder, encode
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.outbox import Outbox
-from vehicled.messages import ActuatorCommand, Message
+from vehicled.messages import ActuatorCommand, Message, MotorStatus
+
+FAULT, OWN_TIMEOUT = "fault", "own_timeout"
+MOTOR_KINDS: Mapping[str, float] = MappingProxyType({FAULT: 4.0, OWN_TIMEOUT: 1.0})
+"""What a motor controller suffers by itself: the code of a fault, which releases the motor; commands that get lost inside it."""
 
 
 class MsgLinkEmulator(Outbox):
@@ -12,6 +21,8 @@ class MsgLinkEmulator(Outbox):
     def __init__(self, *, actuator: bool) -> None:
         super().__init__()
         self._actuator = actuator
+        self._fault_code = 0
+        self._deaf = False
         self._decoder = Decoder()
         self.unexpected = 0
         """Messages of the daemon that mean nothing to a device."""
@@ -23,18 +34,37 @@ class MsgLinkEmulator(Outbox):
 
     def on_message(self, message: Message, ready_ns: int) -> None:
         """Send it."""
+        if self._fault_code and isinstance(message, MotorStatus):
+            message = replace(message, fault_code=self._fault_code)
         self._tx.append((ready_ns, encode(message)))
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
         """Take commands."""
         for message in self._decoder.feed(data):
             if self._actuator and isinstance(message, ActuatorCommand):
+                if self._fault_code:
+                    self._commands.append(DriveCommand(t_ns, 0.0, 0.0, message.steering))
+                    continue
+                if self._deaf:
+                    continue
                 self._commands.append(DriveCommand(t_ns, message.throttle, message.brake, message.steering))
             else:
                 self.unexpected += 1
 
     def on_line(self, baud: int, t_ns: int) -> None:
         """A link has no line rate."""
+
+    @property
+    def kinds(self) -> Mapping[str, float]:
+        """See :class:`sim_backend.emulators.failures.Suffers`."""
+        return MOTOR_KINDS if self._actuator else {}
+
+    def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
+        """A fault code is there, or commands get lost."""
+        if kind == FAULT:
+            self._fault_code = min(255, max(0, round(value))) if active else 0
+        elif kind == OWN_TIMEOUT:
+            self._deaf = active
 
     def next_due_ns(self) -> int:
         """No duties."""

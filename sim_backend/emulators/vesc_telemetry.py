@@ -22,6 +22,8 @@ from vehicled.messages import MotorStatus
 FET_CELSIUS = 30.0
 """Where the twin's motor has no thermometer: the controller always has one."""
 NO_THERMISTOR_CELSIUS = -95.0
+SUPPLY_V = 12.0
+"""Until the twin has said what its battery gives: a controller that answers has a supply."""
 ZERO_CELSIUS_K = 273.15
 COUNTS_PER_REVOLUTION = 6
 """Of the tachometer, per electrical revolution."""
@@ -84,12 +86,12 @@ class Telemetry:
         # Full drive of the twin is the largest duty that the driver asks for.
         self._duty_per_share = forward * params.max_duty
         self._controller_id = controller_id
+        self.voltage_v = SUPPLY_V
         self.restart()
 
     def restart(self) -> None:
         """Counters and averages are in RAM."""
         self.erpm = self.duty = 0.0
-        self.voltage_v = float("nan")
         self._fet_celsius, self._motor_celsius = FET_CELSIUS, NO_THERMISTOR_CELSIUS
         self._motor_current, self._input_current = _Average(), _Average()
         self._t_ns: int | None = None
@@ -119,7 +121,7 @@ class Telemetry:
         self._turns_either_way += abs(self.erpm) * dt_s / 60.0
         hours = dt_s / 3600.0
         drawn_ah = self._input_current.newest * hours
-        drawn_wh = drawn_ah * self.voltage_v if isfinite(self.voltage_v) else 0.0
+        drawn_wh = drawn_ah * self.voltage_v
         self._used_ah += max(0.0, drawn_ah)
         self._charged_ah += max(0.0, -drawn_ah)
         self._used_wh += max(0.0, drawn_wh)

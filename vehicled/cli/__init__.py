@@ -200,7 +200,7 @@ def _failsafe_arguments(failsafe: ArgumentParser) -> None:
     test = kinds.add_parser(
         "test",
         help="inject every row into a drive and measure",
-        description="Inject every row of the matrix into a drive in simulation, closed loop: detected by the right rule, and in time?",
+        description="Inject every row of the matrix into a simulated drive, closed loop: told by the right rule, and in time?",
         epilog="Exit status: 0 every trial passed; 1 one did not; 2 the arguments cannot be used.",
     )
     test.add_argument("--row", type=int, action="append", default=[], metavar="N", help="this row only; repeatable")

@@ -12,5 +12,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.profile import ProfileError
     from vehicled.recordings.errors import RecordingError
     from vehicled.registry import UnknownNameError
+    from vehicled.teleop.mapping import MappingError
 
-    return (SetupError, ControlError, PlaceError, LinkError, LogError, CourseError, ProfileError, RecordingError, UnknownNameError)
+    ours = (SetupError, ControlError, PlaceError, LinkError, LogError, CourseError, ProfileError, RecordingError)
+    return (*ours, UnknownNameError, MappingError)

@@ -116,7 +116,7 @@ def drive(
     )
     # After everything long-lived has been made, because set-up freezes it for the garbage collector.
     report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
-    writer = _open_log(plan, log_folder, started_ns, report) if log_folder is not None else None
+    writer = _open_log(plan, log_folder, started_ns, report, setup_fault) if log_folder is not None else None
     if writer is not None:
         router.log_to(writer.sink)
     for types, record in taps:
@@ -300,7 +300,7 @@ def _attachments(plan: Plan) -> list[Attachment]:
     return files
 
 
-def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.RealtimeReport) -> WriterProcess:
+def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
     profile = plan.loaded.profile
     rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
     digest, depends_on = numeric_fingerprint()
@@ -340,6 +340,7 @@ def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.Realtim
         loop="granted by the simulator" if plan.clock == "lockstep" else plan.backend,
         realtime=report.as_dict(),
         holders=list(HOLDERS),
+        setup_fault=setup_fault,
     )
     table = profile.log
     return WriterProcess.start(

@@ -1,6 +1,5 @@
 """``vehicled sim | simulator``."""
 
-import os
 from argparse import Namespace
 from contextlib import ExitStack
 from math import isfinite
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from vehicled.app import SetupError
 from vehicled.cli.plan import Plan
+from vehicled.cli.plot import check_plot_file
 from vehicled.cli.result import Result, exit_status, figures_of, health_of
 from vehicled.cli.session import Drive, Tap, drive
 from vehicled.cli.show import Progress
@@ -20,15 +20,15 @@ from vehicled.runtime.events import EventLog
 from vehicled.runtime.run import START_PATIENCE_NS
 from vehicled.runtime.simulator import SimulatorProcess
 
-PLOT_SUFFIXES = (".png", ".svg", ".pdf")
-
 
 def run(arguments: Namespace) -> int:
     """Drive a course in simulation and say how it went."""
     plan = Plan.of(arguments, clock=arguments.clock, link=arguments.link, seed=arguments.seed, backend=arguments.async_backend)
     if arguments.plot:
-        _check_plot(Path(arguments.plot))
+        check_plot_file(Path(arguments.plot))
     _check_failures(plan, arguments.fail)
+    if arguments.by_hand and arguments.clock != "wall":
+        raise SetupError("--by-hand needs --clock wall: a hand lives in real time")
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
     taps: list[Tap] = [(JUDGE_TAPS, judge.record), ((Fault,), EventLog(json=False, quiet=True).record)]
     progress = Progress()
@@ -54,6 +54,10 @@ def run(arguments: Namespace) -> int:
     with ExitStack() as stack:
         if arguments.connect and arguments.fail:
             raise SetupError("--fail belongs to the simulator: with --connect give it to 'vehicled simulator' on the other machine")
+        if arguments.connect and arguments.by_hand:
+            raise SetupError(
+                "--by-hand belongs to the simulator: with --connect give it to 'vehicled simulator'; see also vehicled run"
+            )
         if arguments.connect:
             sock = stack.enter_context(connect(arguments.connect))
         else:
@@ -64,6 +68,7 @@ def run(arguments: Namespace) -> int:
                 plan.seed,
                 plan.link,
                 arguments.fail,
+                scenario=not arguments.by_hand,
             )
             sock = stack.enter_context(simulator).sock
             simulator_pid = simulator.pid
@@ -71,7 +76,10 @@ def run(arguments: Namespace) -> int:
             plan,
             sock,
             until_s=arguments.duration,
-            patience_s=START_PATIENCE_NS * 1e-9,
+            # A human may take as long as they like, and drive as often.
+            patience_s=None if arguments.by_hand else START_PATIENCE_NS * 1e-9,
+            stays=arguments.by_hand,
+            ends_disarmed=arguments.by_hand,
             log_folder=None if arguments.no_log else (arguments.log or ""),
             taps=taps,
             progress=None if arguments.quiet else show,
@@ -82,6 +90,10 @@ def run(arguments: Namespace) -> int:
     result = _result(plan, done, judge)
     if arguments.json:
         print(result.to_json())
+    elif arguments.by_hand:
+        print(f"{result.why}; log: {result.log_problem or result.log or 'none written'}")
+        if result.log:
+            print(f"to keep the path as a course: vehicled record-path {result.log}")
     else:
         result.show()
     if arguments.plot:
@@ -90,7 +102,7 @@ def run(arguments: Namespace) -> int:
         plot_drive(plan.course, judge.trace or [], result, arguments.plot)
         if not arguments.json:
             print(f"drawn: {arguments.plot}")
-    return exit_status(done.ending, result.finished)
+    return int(done.ending.outcome) if arguments.by_hand else exit_status(done.ending, result.finished)
 
 
 def simulator(arguments: Namespace) -> int:
@@ -101,7 +113,7 @@ def simulator(arguments: Namespace) -> int:
     course = ["--course", arguments.course] if arguments.course else []
     failures = [word for failure in arguments.fail for word in ("--fail", failure)]
     place = ["--ptys", arguments.ptys] if arguments.ptys else ["--listen", arguments.listen]
-    options = ["--seed", str(arguments.seed), "--link", arguments.link, *place]
+    options = ["--seed", str(arguments.seed), "--link", arguments.link, *place, *(["--by-hand"] if arguments.by_hand else [])]
     return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 
@@ -147,16 +159,3 @@ def _check_failures(plan: Plan, failures: list[str]) -> None:
         check_failures(plan.loaded.profile, [parse_failure(text) for text in failures], wires=plan.link == "wires")
     except (FailureError, UnknownEmulatorError) as error:
         raise SetupError(f"--fail: {error}") from error
-
-
-def _check_plot(file: Path) -> None:
-    """Before the drive, not after it. Raises :class:`SetupError`."""
-    from importlib.util import find_spec
-
-    if file.suffix.lower() not in PLOT_SUFFIXES:
-        raise SetupError(f"--plot {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
-    if not file.parent.is_dir() or file.is_dir() or not os.access(file.parent, os.W_OK):
-        raise SetupError(f"--plot {file}: the folder {file.parent} cannot be written to")
-
-    if find_spec("matplotlib") is None:
-        raise SetupError("--plot needs matplotlib: pip install matplotlib")

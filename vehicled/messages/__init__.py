@@ -43,7 +43,20 @@ from vehicled.messages.decisions import (
     StateEstimate,
     TeleopCommand,
 )
-from vehicled.messages.records import Cause, Direction, Event, Fault, HostHealth, Path, PortEvent, PortState, TaskTick, WireChunk
+from vehicled.messages.records import (
+    Cause,
+    Direction,
+    Event,
+    Fault,
+    HostHealth,
+    MachineCall,
+    Path,
+    PortEvent,
+    PortState,
+    TaskTick,
+    Verb,
+    WireChunk,
+)
 from vehicled.messages.sensors import (
     CarrierSolution,
     Corrections,
@@ -86,6 +99,7 @@ __all__ = [
     "Identification",
     "ImuSample",
     "Int64",
+    "MachineCall",
     "Matrix3",
     "Matrix4",
     "Message",
@@ -107,6 +121,7 @@ __all__ = [
     "UInt32",
     "Vector2",
     "Vector3",
+    "Verb",
     "WheelSpeed",
     "WireChunk",
 ]
@@ -114,6 +129,6 @@ __all__ = [
 ALL: tuple[type[Message], ...] = (
     GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
     ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
-    Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth,
+    Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth, MachineCall,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""

@@ -47,6 +47,8 @@ class TeleopCommand(Message, frozen=True):
     origin: str = ""
     sequence: UInt32 = 0
     """Counts the readings of one origin."""
+    unplugged: bool = False
+    """The stick of this origin is gone: the last that is heard of it. The other values say nothing."""
 
 
 class Heartbeat(Message, frozen=True):
@@ -213,7 +215,8 @@ class ActuatorCommand(Message, frozen=True):
     mode: Mode = Mode.INIT
     reaction: Reaction = Reaction.NONE
     clipped: UInt8 = 0
-    """Bits: 1 steering, 2 throttle, 4 brake were outside their limits and cut, 8 not finite and replaced by the brake."""
+    """Bits: 1 steering, 2 throttle, 4 brake were outside their limits and cut, 8 not finite and replaced by the brake, 16 the wheel
+    was turned too fast, 32 too much acceleration, 64 too much jerk."""
     level: ControlLevel = ControlLevel.PRIMARY
     """Rung of the ladder that the command came from."""
     estimate_age_ns: Int64 = -1

@@ -1,4 +1,4 @@
-"""What the log keeps besides: bytes, ticks, faults, events, ports and the course."""
+"""What the log keeps besides: bytes, ticks, calls, faults, events, ports and the course."""
 
 from enum import IntEnum
 
@@ -20,6 +20,8 @@ class WireChunk(Message, frozen=True):
     port: str
     direction: Direction
     data: bytes
+    checksum: UInt32 = 0
+    """CRC-32 of what was received, so that one altered byte of a journal is found where it stands; 0 for what was sent."""
 
 
 class Cause(IntEnum):
@@ -112,6 +114,29 @@ class Path(Message, frozen=True):
     yaw_rad: Float64s
     curvature_per_m: Float64s
     speed_mps: Float64s
+
+
+class Verb(IntEnum):
+    """What was called of the machine, where no other record says so."""
+
+    START = 0
+    """The rate table began."""
+    TIME = 1
+    """Duties of devices were run; tasks that were due too."""
+    MESSAGE = 2
+    """The message that follows was handed over by a request, a stick or the host; by no port."""
+    BRAKE = 3
+    """The safe command was sent, outside the rate table."""
+
+
+class MachineCall(Message, frozen=True):
+    """A call of the machine, at its own time: with the bytes, ports and ticks, everything that a replay needs.
+
+    Turns that only ran tasks have none: their ticks tell.
+    """
+
+    t_ns: Int64
+    verb: Verb
 
 
 class HostHealth(Message, frozen=True):

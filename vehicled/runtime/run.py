@@ -48,15 +48,17 @@ class Run:
         until_ns: int,
         patience_ns: int = START_PATIENCE_NS,
         stays: bool = False,
+        ends_disarmed: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """``until_ns``: when the drive is stopped. ``stays``: a drive that is over does not end the run, only a request does.
-        ``progress`` is called with the time after each turn and must be cheap."""
+        """``until_ns``: when the drive is stopped. ``stays``: a drive that is over does not end the run, only a request does;
+        with ``ends_disarmed`` disarming is one. ``progress`` is called with the time after each turn and must be cheap."""
         self._machine = machine
         self._log = log
         self._until_ns = until_ns
         self._patience_ns = patience_ns
         self._stays = stays
+        self._ends_disarmed = ends_disarmed
         self._progress = progress
         self._interrupted_by: str | None = None
         self._stop_sent = False
@@ -79,6 +81,9 @@ class Run:
         elif now_ns >= self._until_ns and not self._stop_sent:
             self._stop("the time limit", now_ns)
         over = machine.at_rest(now_ns) and (self._stop_sent or not self._stays)
+        disarmed_by = machine.supervisor.disarmed_by
+        if self._ends_disarmed and disarmed_by and machine.mode is Mode.STANDBY:
+            return Ending(Outcome.FINISHED, f"disarmed by {disarmed_by}; the vehicle stands", now_ns)
         if over or (self._stop_sent and machine.mode not in (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)):
             return self._ending(now_ns)
         if now_ns - self._started_ns > self._patience_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):

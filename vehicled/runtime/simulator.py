@@ -14,9 +14,17 @@ class SimulatorProcess:
     """Starts ``python -m sim_backend`` and owns it: leaving the scope ends it."""
 
     def __init__(
-        self, profile: str, overrides: Sequence[str], course: str, seed: int, link: str = "messages", failures: Sequence[str] = ()
+        self,
+        profile: str,
+        overrides: Sequence[str],
+        course: str,
+        seed: int,
+        link: str = "messages",
+        failures: Sequence[str] = (),
+        *,
+        scenario: bool = True,
     ) -> None:
-        """Raises OSError when the process cannot be started."""
+        """Without ``scenario`` nobody in there arms the vehicle. Raises OSError when the process cannot be started."""
         self.sock, theirs = socket.socketpair()
         with theirs:
             arguments = [
@@ -31,6 +39,8 @@ class SimulatorProcess:
                 "--listen",
                 f"fd:{theirs.fileno()}",
             ]
+            if not scenario:
+                arguments.append("--by-hand")
             for failure in failures:
                 arguments += ["--fail", failure]
             for override in overrides:

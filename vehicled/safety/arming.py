@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from vehicled.messages import EstimatorStatus, ImuSample, Reaction
 from vehicled.safety.monitors.inertial import GRAVITY_MPS2
+from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.situation import Situation
 
@@ -44,7 +45,8 @@ def _certainty(s: Situation) -> str:
     return "" if sigma <= limit else f"the position is known to {sigma:.2f} m only (limit {limit:.2f} m): wait for a better fix"
 
 
-def _place(s: Situation) -> str:
+def off_course(s: Situation) -> str:
+    """Why the course cannot be driven from here, in words; empty when it can."""
     if abs(s.cross_track_m) > s.limits.corridor_m:
         return f"the vehicle stands {abs(s.cross_track_m):.1f} m off the course: move it into the corridor"
     if abs(s.heading_error_rad) > 1.6:
@@ -85,13 +87,27 @@ def _setup(s: Situation) -> str:
     return s.setup_fault
 
 
+def _doubts(s: Situation) -> str:
+    """What would stop the drive as soon as it began."""
+    gnss, yaw, limit = s.watch.gnss, s.watch.yaw, s.limits.gnss_refusals
+    found = []
+    if gnss.rejected_in_a_row >= limit:
+        found.append(f"the last {gnss.rejected_in_a_row} fixes contradict the estimate: wait, or look for what reflects or jams")
+    if yaw.heading_stuck:
+        found.append("the heading repeats itself: power its receiver off and on")
+    if yaw.parted_in_a_row >= READINGS:
+        found.append(f"heading and gyro have just parted by {yaw.parted_rad:+.2f} rad: wait, or look at the antennas")
+    return "; ".join(found)
+
+
 CHECKS: tuple[Check, ...] = (
     Check("setup", _setup),
     Check("inputs", _inputs),
     Check("estimator", _estimator),
     Check("certainty", _certainty),
-    Check("place", _place),
+    Check("place", off_course),
     Check("standstill", _still),
+    Check("doubts", _doubts),
     Check("imu", _imu),
     Check("actuator", _actuator),
     Check("devices", _devices),
@@ -99,6 +115,6 @@ CHECKS: tuple[Check, ...] = (
 """Every check, in the order in which they are told."""
 
 
-def missing(s: Situation) -> list[str]:
-    """What arming still waits for, in words; empty when it may proceed."""
-    return [text for check in CHECKS if (text := check.missing(s))]
+def missing(s: Situation, *, by_hand: bool = False) -> list[str]:
+    """What arming still waits for, in words; empty when it may proceed. ``by_hand``: a hand drives from any place."""
+    return [text for check in CHECKS if not (by_hand and check.missing is off_course) and (text := check.missing(s))]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 from math import inf
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from vehicled.messages import Mode, Reaction
 from vehicled.safety.modes import MOVING
@@ -58,3 +58,5 @@ class Row(Struct, frozen=True, kw_only=True):
     """What answers it where the supervisor cannot: the runtime, the controller, the board, systemd."""
     outside_ms: float = inf
     """Time limit of that answer."""
+    substitute: dict[str, str] = field(default_factory=dict)
+    """By capability of the actuator (``telemetry``, ``brake``, ``readable_timeout``): what stands in for it where it is missing."""

@@ -10,6 +10,7 @@ from vehicled.messages import (
     ControlCommand,
     Fault,
     GnssFix,
+    Heading,
     Heartbeat,
     HostHealth,
     ImuSample,
@@ -34,6 +35,7 @@ from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
+from vehicled.safety.monitors.yaw import YawMonitor
 from vehicled.vehicle import Limits, Vehicle
 
 
@@ -47,11 +49,13 @@ class Watch:
         sources: Sequence[Source] = (),
         course: Course | None = None,
         fence: Fence | None = None,
+        antenna_x_m: float = 0.0,
     ) -> None:
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
         self.gnss = GnssMonitor()
         self.inertial = InertialMonitor()
+        self.yaw = YawMonitor(antenna_x_m)
         self.motion = MotionMonitor(vehicle)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
@@ -63,8 +67,9 @@ class Watch:
         self.told: dict[tuple[str, str], Fault] = {}
         """Episodes that devices told of and that last, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
-            GnssFix: (self.gnss, self.motion),
-            ImuSample: (self.inertial, self.motion),
+            GnssFix: (self.gnss, self.yaw, self.motion),
+            ImuSample: (self.inertial, self.yaw),
+            Heading: (self.yaw,),
             WheelSpeed: (self.motion,),
             MotorStatus: (self.motor, self.motion),
             TeleopCommand: (self.hand,),
@@ -88,6 +93,7 @@ class Watch:
         """Let the detectors that need the whole situation follow it; before the rules."""
         self.gnss.look(s)
         self.inertial.look(s)
+        self.yaw.look(s)
         self.motion.look(s)
         self.control.look(s)
         self.stopping.look(s)
@@ -96,6 +102,7 @@ class Watch:
         """A drive begins: what lies before it does not count against it."""
         self.motion.reset()
         self.control.reset()
+        self.hand.reset()
 
 
 class Situation(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
-from vehicled.safety.arming import STANDSTILL_MPS, missing
+from vehicled.safety.arming import STANDSTILL_MPS, missing, off_course
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, Trigger, after
 from vehicled.safety.rule import Clear, Rule
@@ -67,6 +67,8 @@ class Supervisor:
         self.course_driven = False
         self.stopped = False
         """A drive has ended, whatever the reason, and the vehicle stands."""
+        self.disarmed_by = ""
+        """Who asked for disarming since the vehicle was armed; empty when nobody did."""
 
     # ---------------------------------------------------------------- requests
 
@@ -85,6 +87,7 @@ class Supervisor:
                 self._stop(Trigger.STOP, f"stopped by {who}", Reaction.BRAKE)
             case OperatorAction.DISARM:
                 self._cancel_requests()
+                self.disarmed_by = who
                 if self.mode in DRIVING:
                     self._stop(Trigger.DISARM, f"disarmed by {who}", Reaction.BRAKE)
                 else:
@@ -157,12 +160,18 @@ class Supervisor:
         if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
             self._arm(s, self._arm_requested_ns)
         if self._wanted is OperatorAction.DRIVE and self.mode is Mode.ARMED:
-            self._wanted = None
-            self._go(Trigger.DRIVE, "driving the course")
+            # Armed for a hand it may stand anywhere.
+            away = off_course(s)
+            if away:
+                self.waiting.append(away)
+            else:
+                self._wanted = None
+                self._go(Trigger.DRIVE, "driving the course")
         elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO):
             hand = s.watch.hand
             if hand.command is not None and hand.ready(s.now_ns, s.limits.teleop_silence_s):
                 self._wanted = None
+                hand.driver = hand.command.origin
                 self._go(Trigger.TELEOP, f"driven by hand: {hand.command.origin}")
             else:
                 self.waiting.append("driving by hand waits: hold the deadman and centre the stick")
@@ -172,13 +181,14 @@ class Supervisor:
             self._wanted = None
 
     def _arm(self, s: Situation, requested_ns: int) -> None:
-        self.waiting = missing(s)
+        self.waiting = missing(s, by_hand=self._wanted is OperatorAction.TELEOP)
         if not self.waiting:
             self._arm_requested_ns = None
             self._trips.clear()
             self.chain.clear()
             s.watch.reset()
             self.stopped = self.course_driven = False
+            self.disarmed_by = ""
             self.reaction = Reaction.NONE
             self._go(Trigger.ARM, "armed")
             return

@@ -8,6 +8,7 @@ from vehicled.messages import CarrierSolution, FixType, GnssFix
 if TYPE_CHECKING:
     from vehicled.safety.situation import Situation
 
+MOVING_MPS = 0.3
 RESUME_FIXED_NS = 3_000_000_000
 """A carrier solution counts as regained when it has lasted this long."""
 
@@ -25,10 +26,18 @@ class GnssMonitor:
         self.sigma_m = float("nan")
         """Larger horizontal standard deviation as the receiver tells it."""
         self.rejected_in_a_row = 0
+        self.same_in_a_row = 0
+        """Fixes in a row at exactly the same place while the vehicle moves."""
+        self._place_rad = (float("nan"), float("nan"))
+        self._moves = False
         self._fixed_since_ns: int | None = None
 
     def hear(self, fix: GnssFix, now_ns: int) -> None:
         """A fix arrived."""
+        place = fix.latitude_rad, fix.longitude_rad
+        # Even at a crawl a fix is centimetres from the last one: noise or not, no two are the same.
+        self.same_in_a_row = self.same_in_a_row + 1 if self._moves and place == self._place_rad else 0
+        self._place_rad = place
         self.carrier, self.fix_type = fix.carrier, fix.fix_type
         east, north = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
         variance = max(east, north)
@@ -45,7 +54,8 @@ class GnssMonitor:
                 self.degraded_since_ns = now_ns
 
     def look(self, s: "Situation") -> None:
-        """Follow the estimator's gate."""
+        """Follow the estimator: what its gate refuses, and whether it moves."""
+        self._moves = abs(s.speed_mps) > MOVING_MPS
         self.rejected_in_a_row = s.estimate.rejected_in_a_row if s.estimate is not None else 0
 
     def degraded_s(self, now_ns: int) -> float:

@@ -18,16 +18,29 @@ class HandMonitor:
         """The newest reading is neutral."""
         self.unplugged = False
         """Its port said that it is gone."""
+        self.driver: str | None = None
+        """Who has taken the vehicle by hand, by origin. Until it is armed anew nobody else is listened to."""
         self._heard_ns = -NEVER_NS
+
+    def reset(self) -> None:
+        """The vehicle is armed anew: whoever asks may take it."""
+        self.driver = None
 
     def hear(self, command: TeleopCommand, now_ns: int) -> None:
         """A reading arrived. One that is not finite is as good as none."""
+        if self.driver is not None and command.origin != self.driver:
+            return
+        if command.unplugged:
+            # Another one's stick that nobody drives with is no news.
+            self.unplugged = self.unplugged or self.command is None or command.origin == self.command.origin
+            return
         if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
             return
         if self.command is not None and command.origin == self.command.origin and command.sequence == self.command.sequence:
             return
         self.command = command
-        self._heard_ns = command.t_rx_ns
+        # A stamp from the future must not keep a stick alive that has been let go.
+        self._heard_ns = min(command.t_rx_ns, now_ns)
         self.unplugged = False
         self.neutral = abs(command.throttle) <= NEUTRAL and abs(command.steering) <= NEUTRAL
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 STUCK_NS = 500_000_000
 STUCK_SAMPLES = 20
+MAX_VALUE = 1e3
 STILL_TIME_S = 0.5
 """Time constant of the means at rest."""
 GRAVITY_MPS2 = 9.80665
@@ -53,11 +54,15 @@ class InertialMonitor:
         self._before_ns = sample.t_rx_ns
         share = 1.0 if first else min(max(dt_s, 0.0) / STILL_TIME_S, 1.0)
         for axis in range(3):
-            self._rate[axis] += share * (sample.angular_rate_radps[axis] - self._rate[axis])
+            self._rate[axis] += share * (_felt(sample.angular_rate_radps[axis]) - self._rate[axis])
             if has_force:
-                self._force[axis] += share * (sample.specific_force_mps2[axis] - self._force[axis])
+                self._force[axis] += share * (_felt(sample.specific_force_mps2[axis]) - self._force[axis])
         self.has_samples = True
         self.has_force = has_force
+
+    def saturated_ns(self, now_ns: int) -> int:
+        """For how long every sample has been at the end of the range; 0 when the newest is not."""
+        return 0 if self.saturated_since_ns is None else now_ns - self.saturated_since_ns
 
     def look(self, s: "Situation") -> None:
         """Magnitudes of the means, once per tick instead of once per sample."""
@@ -66,3 +71,8 @@ class InertialMonitor:
             self.mean_rate_radps = sqrt(x * x + y * y + z * z)
             fx, fy, fz = self._force
             self.mean_force_mps2 = hypot(fx, fy, fz)
+
+
+def _felt(value: float) -> float:
+    """A value no sensor exceeds: one sample that is not of this world would stay in the mean for minutes."""
+    return min(max(value, -MAX_VALUE), MAX_VALUE)

@@ -1,9 +1,10 @@
 """Whether the vehicle moves as it is told to."""
 
-from math import hypot, isfinite
+from collections import deque
+from math import copysign, hypot, isfinite
 from typing import TYPE_CHECKING
 
-from vehicled.messages import GnssFix, ImuSample, Message, MotorStatus, WheelSpeed
+from vehicled.messages import ActuatorCommand, GnssFix, Message, Mode, MotorStatus, WheelSpeed
 from vehicled.vehicle import Vehicle
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 MOVING_MPS = 0.15
 """Slower than this is standing, within what the estimate can tell."""
 SPEED_FRESH_NS = 300_000_000
+GROUND_FRESH_NS = 500_000_000
+GROUND_FIXES = 3
 MISMATCH_SHARE = 0.3
 MISMATCH_MPS = 0.4
 
@@ -24,35 +27,43 @@ class MotionMonitor:
         self._before_ns: int | None = None
         self.not_moving_ns = 0
         """Drive enough to move has been commanded for so long, and nothing moves."""
+        self.stalled_ns = 0
+        """The same of a vehicle that was under way and came to rest without being told to."""
         self.uncommanded_ns = 0
-        """It moves faster than braking or coasting explains, for so long."""
+        """It moves faster than braking or coasting explains, or against its drive, for so long."""
         self.mismatch_ns = 0
         """Wheels or motor and the estimate have disagreed for so long."""
         self.wheel_mps = float("nan")
         """Newest speed by wheels or motor."""
         self._wheel_ns = 0
-        self.gnss_mps = float("nan")
+        self._ground: deque[tuple[float, float]] = deque(maxlen=GROUND_FIXES)
+        self._ground_ns = 0
         self._explained_mps = 0.0
         """Highest speed that the commands of the past still explain."""
+        self._under_way = 0.0
+        """Sign of the drive that has kept it moving, 0 when none has."""
 
     def reset(self) -> None:
         """A drive begins."""
-        self.not_moving_ns = self.uncommanded_ns = self.mismatch_ns = 0
-        self._explained_mps = 0.0
+        self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = 0
+        self._explained_mps = self._under_way = 0.0
 
     def hear(self, message: Message, now_ns: int) -> None:
         """A measurement of speed."""
+        if isinstance(message, GnssFix):
+            east, north = message.velocity_enu_mps[0], message.velocity_enu_mps[1]
+            if isfinite(east + north):
+                if now_ns - self._ground_ns > GROUND_FRESH_NS:
+                    self._ground.clear()
+                self._ground.append((east, north))
+                self._ground_ns = min(message.t_rx_ns, now_ns)
+            return
         if isinstance(message, WheelSpeed):
-            self.wheel_mps, self._wheel_ns = message.speed_mps, message.t_rx_ns
-        elif isinstance(message, MotorStatus):
-            if isfinite(message.motor_speed_radps):
-                drive = self._vehicle.drive
-                self.wheel_mps = message.motor_speed_radps * drive.wheel_radius_m * drive.gear_ratio
-                self._wheel_ns = message.t_rx_ns
-        elif isinstance(message, GnssFix):
-            self.gnss_mps = hypot(message.velocity_enu_mps[0], message.velocity_enu_mps[1])
-        elif isinstance(message, ImuSample):
-            pass
+            self.wheel_mps, self._wheel_ns = message.speed_mps, min(message.t_rx_ns, now_ns)
+        elif isinstance(message, MotorStatus) and isfinite(message.motor_speed_radps):
+            drive = self._vehicle.drive
+            self.wheel_mps = message.motor_speed_radps * drive.wheel_radius_m * drive.gear_ratio
+            self._wheel_ns = min(message.t_rx_ns, now_ns)
 
     def look(self, s: "Situation") -> None:
         """Compare the last command with the motion since."""
@@ -61,11 +72,43 @@ class MotionMonitor:
         sent, speed = s.sent, s.speed_mps
         if sent is None or not isfinite(speed) or dt_ns <= 0:
             return
-        drive, magnitude = self._vehicle.drive, abs(speed)
-        least = drive.steady_throttle(0.0) + 0.1
-        driven = abs(sent.throttle) >= least and sent.brake == 0.0
-        self.not_moving_ns = self.not_moving_ns + dt_ns if driven and magnitude < MOVING_MPS else 0
+        fresh = isfinite(self.wheel_mps) and s.now_ns - self._wheel_ns <= SPEED_FRESH_NS
+        self._look_for_standing(s, sent, speed, dt_ns)
+        self._look_for_motion(sent, speed, self.wheel_mps if fresh else 0.0, dt_ns)
+        # It fades instead of ending: on the way from one speed to another a late witness agrees by chance.
+        apart = fresh and self._apart(s, abs(speed))
+        self.mismatch_ns = self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
 
+    def _apart(self, s: "Situation", magnitude: float) -> bool:
+        """Whether the wheels contradict estimate or GNSS: an estimate that believes the wheels is no witness against them."""
+        others = [magnitude]
+        if self._ground and s.now_ns - self._ground_ns <= GROUND_FRESH_NS:
+            others.append(hypot(*self._ground[-1]))
+        return any(abs(abs(self.wheel_mps) - other) > max(MISMATCH_MPS, MISMATCH_SHARE * other) for other in others)
+
+    def _slowest_mps(self, s: "Situation", speed: float) -> float:
+        """Size of the speed by the witness that sees the least: an estimate predicts by the very drive that may not obey."""
+        if len(self._ground) < GROUND_FIXES or s.now_ns - self._ground_ns > GROUND_FRESH_NS:
+            return abs(speed)
+        # The mean vector: the mean of sizes would take noise for motion.
+        east, north = (sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True))
+        return min(abs(speed), hypot(east, north))
+
+    def _look_for_standing(self, s: "Situation", sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
+        magnitude = self._slowest_mps(s, speed)
+        # Creeping up to the end of a course is slower than an estimate can tell from standing.
+        wanted = s.mode is not Mode.AUTO or s.control is None or not abs(s.control.target_speed_mps) < 2.0 * MOVING_MPS
+        driven = abs(sent.throttle) >= self._vehicle.drive.steady_throttle(0.0) + 0.1 and sent.brake == 0.0 and wanted
+        stands = driven and magnitude < MOVING_MPS
+        self.not_moving_ns = self.not_moving_ns + dt_ns if stands else 0
+        if sent.throttle * self._under_way <= 0.0:
+            self._under_way = 0.0
+        if sent.throttle * speed > 0.0 and magnitude > 2.0 * MOVING_MPS:
+            self._under_way = copysign(1.0, sent.throttle)
+        self.stalled_ns = self.stalled_ns + dt_ns if stands and self._under_way else 0
+
+    def _look_for_motion(self, sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
+        drive, magnitude = self._vehicle.drive, abs(speed)
         # A margin of half the braking covers slopes and what the drive model does not know.
         braking = 0.5 * sent.brake * drive.brake_deceleration_mps2 - 0.5 * min(drive.acceleration_mps2(0.0, 0.0), 0.0)
         if sent.throttle != 0.0:
@@ -73,8 +116,6 @@ class MotionMonitor:
         else:
             self._explained_mps = max(self._explained_mps - braking * dt_ns * 1e-9, 0.0)
         unexplained = sent.throttle == 0.0 and magnitude > self._explained_mps + 2.0 * MOVING_MPS
-        self.uncommanded_ns = self.uncommanded_ns + dt_ns if unexplained else 0
-
-        fresh = isfinite(self.wheel_mps) and s.now_ns - self._wheel_ns <= SPEED_FRESH_NS
-        apart = fresh and abs(abs(self.wheel_mps) - magnitude) > max(MISMATCH_MPS, MISMATCH_SHARE * magnitude)
-        self.mismatch_ns = self.mismatch_ns + dt_ns if apart else 0
+        # The gate turns the drive round at a crawl only: whatever moves against it rolls back.
+        against = any(sent.throttle * v < 0.0 and abs(v) > 2.0 * MOVING_MPS for v in (speed, wheel_mps))
+        self.uncommanded_ns = self.uncommanded_ns + dt_ns if unexplained or against else 0

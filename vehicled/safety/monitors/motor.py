@@ -5,6 +5,7 @@ from math import isfinite
 from vehicled.messages import MotorStatus
 from vehicled.vehicle import Limits
 
+MAX_V, MAX_A = 1e3, 1e4
 SAG_TIME_S = 2.0
 """Time constant of the smoothed voltage."""
 
@@ -26,10 +27,11 @@ class MotorMonitor:
         self.fault_code = status.fault_code
         known = [t for t in (status.motor_temperature_k, status.controller_temperature_k) if isfinite(t)]
         self.hottest_k = max(known, default=float("nan"))
-        if not isfinite(status.input_voltage_v):
+        # One reading that is not of this world would stay in the mean for minutes.
+        if not 0.0 <= status.input_voltage_v <= MAX_V:
             return
         current = status.input_current_a if isfinite(status.input_current_a) else 0.0
-        rest_v = status.input_voltage_v + self._resistance_ohm * max(current, 0.0)
+        rest_v = status.input_voltage_v + self._resistance_ohm * min(max(current, 0.0), MAX_A)
         if isfinite(self.rest_v):
             share = min(max(now_ns - self._before_ns, 0) * 1e-9 / SAG_TIME_S, 1.0)
             self.rest_v += share * (rest_v - self.rest_v)

@@ -15,7 +15,7 @@ class PresenceMonitor:
 
     def hear(self, message: Heartbeat | ObstacleRange, now_ns: int) -> None:
         """It is there. A distance that is no number counts as an obstacle at the bumper."""
-        self._heard_ns = message.t_rx_ns
+        self._heard_ns = min(message.t_rx_ns, now_ns)
         if isinstance(message, ObstacleRange):
             self.distance_m = 0.0 if isnan(message.distance_m) else message.distance_m
 

@@ -3,6 +3,7 @@
 from math import isfinite, nan
 
 from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, Message, ObstacleRange, Reaction, StateEstimate
+from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule
 from vehicled.safety.situation import Situation
 
@@ -83,7 +84,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=10,
         fault="GNSS jumps or is jammed",
-        detector="the estimator's gate",
+        detector="the estimator's gate; positions that repeat themselves",
         reaction="refused fixes do not enter; five in a row stop the vehicle; what is believed later is slewed to",
         rules=(
             Rule(
@@ -95,13 +96,22 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=10.0,
                 react_ms=700.0,
             ),
+            Rule(
+                code="gnss_stuck",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.gnss.same_in_a_row >= s.limits.gnss_refusals,
+                reason=lambda s: f"{s.watch.gnss.same_in_a_row} fixes in a row say the same place, and the vehicle moves",
+                detect_ms=500.0,
+                persist_ms=10.0,
+                react_ms=700.0,
+            ),
         ),
         devices=("gnss_jamming",),
     ),
     Row(
         number=11,
         fault="the estimator diverges, or is not finite",
-        detector="covariance, innovations and finiteness of the estimate",
+        detector="covariance and finiteness of the estimate; heading, gyro and course over ground against each other",
         reaction="controlled stop; NaN brakes in the same tick",
         rules=(
             Rule(
@@ -131,12 +141,39 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=100.0,
                 react_ms=200.0,
             ),
+            Rule(
+                code="heading_against_gyro",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.yaw.parted_in_a_row >= READINGS,
+                reason=lambda s: f"heading and gyro have parted by {s.watch.yaw.parted_rad:+.2f} rad",
+                detect_ms=700.0,
+                persist_ms=10.0,
+                react_ms=1000.0,
+            ),
+            Rule(
+                code="heading_against_course",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.yaw.aside_in_a_row >= FIXES,
+                reason=lambda s: f"the heading is {s.watch.yaw.aside_rad:+.2f} rad off the course over ground",
+                detect_ms=600.0,
+                persist_ms=10.0,
+                react_ms=800.0,
+            ),
+            Rule(
+                code="heading_stuck",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.yaw.heading_stuck,
+                reason=lambda s: "the heading repeats itself while the vehicle turns",
+                detect_ms=600.0,
+                persist_ms=10.0,
+                react_ms=800.0,
+            ),
         ),
     ),
     Row(
         number=12,
         fault="the IMU is silent, stuck, saturated or biased",
-        detector="age and change of its samples; mean rate at rest before arming",
+        detector="age, change and range of its samples; the course over ground; mean rate at rest before arming",
         reaction="controlled stop",
         rules=(
             Rule(
@@ -156,6 +193,24 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=500.0,
                 persist_ms=10.0,
                 react_ms=600.0,
+            ),
+            Rule(
+                code="imu_saturated",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.inertial.saturated_ns(s.now_ns) > s.limits.imu_silence_s * 1e9,
+                reason=lambda s: f"the IMU has been at the end of its range for {s.limits.imu_silence_s * 1e3:.0f} ms",
+                detect_ms=50.0,
+                persist_ms=50.0,
+                react_ms=150.0,
+            ),
+            Rule(
+                code="gyro_against_course",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: s.watch.yaw.gyro_aside_in_a_row >= FIXES,
+                reason=lambda s: f"course over ground and gyro have parted by {s.watch.yaw.gyro_aside_rad:+.2f} rad",
+                detect_ms=1200.0,
+                persist_ms=10.0,
+                react_ms=1500.0,
             ),
         ),
         devices=("imu_stuck",),

@@ -16,9 +16,25 @@ ROWS: tuple[Row, ...] = (
         number=1,
         fault="the event loop is frozen",
         detector="the motor controller's own time-out; systemd's watchdog",
-        reaction="the controller brakes by itself; systemd restarts the daemon, which starts disarmed",
+        reaction="the controller brakes by itself; systemd restarts the daemon, which starts disarmed; a loop that wakes up brakes",
+        rules=(
+            Rule(
+                code="loop_frozen",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.sent is not None and s.now_ns - s.sent.t_ns > s.limits.loop_silence_s * 1e9,
+                reason=lambda s: f"no command went out for {0 if s.sent is None else (s.now_ns - s.sent.t_ns) / 1e6:.0f} ms",
+                detect_ms=0.0,
+                persist_ms=0.0,
+                # From the moment at which the loop runs again.
+                react_ms=20.0,
+            ),
+        ),
         outside="motor controller (read back at arming), systemd WatchdogSec",
         outside_ms=300.0,
+        substitute={
+            "brake": "its time-out ends the drive, and it coasts",
+            "readable_timeout": "its time-out is compiled in and believed: measure it once, wheels off the ground",
+        },
     ),
     Row(
         number=2,
@@ -42,9 +58,10 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.CAP_SPEED,
                 holds=lambda s: s.watch.deadlines.share > 0.01,
                 reason=lambda s: f"{100 * s.watch.deadlines.share:.1f} % of the deadlines of ten seconds missed (limit 1 %)",
-                detect_ms=1000.0,
+                # The share is formed once a second, and a fault just before that counts with the next.
+                detect_ms=2000.0,
                 persist_ms=0.0,
-                react_ms=1100.0,
+                react_ms=2100.0,
                 clear=Clear.ITSELF,
                 clear_ms=1000.0,
             ),
@@ -122,6 +139,8 @@ ROWS: tuple[Row, ...] = (
                 react_ms=100.0,
                 clear=Clear.ITSELF,
                 clear_ms=1000.0,
+                # By hand the stop of the stick is the limit of the vehicle, and to be at it is no fault.
+                modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
         ),
     ),

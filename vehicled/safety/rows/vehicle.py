@@ -1,7 +1,17 @@
 """Rows of the failsafe matrix about the vehicle: its motion, its motor, its battery, its links."""
 
-from vehicled.messages import Reaction
+from vehicled.messages import Mode, MotorStatus, Reaction
+from vehicled.ports import NEVER_NS
 from vehicled.safety.rule import Clear, Row, Rule
+from vehicled.safety.situation import Situation
+
+
+def _telemetry_silent(s: Situation) -> bool:
+    """Whether a motor controller that has told of itself tells nothing any more."""
+    return s.limits.telemetry_silence_s * 1e9 < s.watch.sources.age_ns(MotorStatus, s.now_ns) < NEVER_NS
+
+
+AUTO = frozenset({Mode.AUTO})
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -17,15 +27,17 @@ ROWS: tuple[Row, ...] = (
                 reason=lambda s: f"wheels say {s.watch.motion.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
                 detect_ms=500.0,
                 persist_ms=10.0,
-                react_ms=700.0,
+                # Longer than the half second where the drive hunts for a speed that the wheels do not tell.
+                react_ms=1000.0,
             ),
         ),
+        substitute={"telemetry": "no speed of motor or wheels to compare: rows 14, 15 and 19 bound what the drive does wrong"},
     ),
     Row(
         number=14,
         fault="commanded, not moving",
         detector="drive commanded against the estimated speed",
-        reaction="drive disabled, no current: the motor would only heat",
+        reaction="drive disabled, no current: the motor would only heat; braked at once where it was under way and came to rest",
         rules=(
             Rule(
                 code="not_moving",
@@ -37,7 +49,20 @@ ROWS: tuple[Row, ...] = (
                 react_ms=2300.0,
                 releases_brake=True,
             ),
+            Rule(
+                code="stalled",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.watch.motion.stalled_ns > 0,
+                reason=lambda s: "it came to rest although it is told to drive",
+                # An actuator that comes back would drive off: what has stopped without being told to is told anew.
+                detect_ms=10.0,
+                persist_ms=200.0,
+                # An estimate without wheels, or with wheels that lie, sees a standstill late.
+                react_ms=700.0,
+                modes=AUTO,
+            ),
         ),
+        substitute={"telemetry": "judged by the estimate and the speed of GNSS alone, later by a fraction of a second"},
     ),
     Row(
         number=15,
@@ -73,6 +98,7 @@ ROWS: tuple[Row, ...] = (
                 react_ms=500.0,
             ),
         ),
+        substitute={"brake": "nothing to brake with: the drive is released and the vehicle coasts; plan the course for that way"},
     ),
     Row(
         number=16,
@@ -111,6 +137,7 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
         devices=("vesc_fault",),
+        substitute={"telemetry": "faults and heat are not told: a drive that gives up for them ends at row 14"},
     ),
     Row(
         number=17,
@@ -121,13 +148,15 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="actuator_lost",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: bool(s.actuator_lost),
-                reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost}",
+                holds=lambda s: bool(s.actuator_lost) or _telemetry_silent(s),
+                reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost or 'it tells nothing of itself any more'}",
                 detect_ms=100.0,
-                persist_ms=0.0,
+                # Two ticks: what a stalled loop has not read yet is not missing.
+                persist_ms=20.0,
                 react_ms=150.0,
             ),
         ),
+        substitute={"telemetry": "only a port that goes away is noticed: a cable that is cut further on ends at row 14"},
     ),
     Row(
         number=18,
@@ -156,5 +185,6 @@ ROWS: tuple[Row, ...] = (
                 react_ms=6000.0,
             ),
         ),
+        substitute={"telemetry": "no voltage is told: limits.battery_low_v has no effect, time the drive instead"},
     ),
 )

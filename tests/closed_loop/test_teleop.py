@@ -1,0 +1,326 @@
+"""Driving by hand on the wall clock: a scripted hand over the control socket, and a keyboard in a terminal.
+
+One simulation for all of it, in which the vehicle is taken again and again. What is judged is its log.
+"""
+
+import json
+import math
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests.closed_loop.conftest import ROOT
+from vehicled.control_socket.client import Client
+from vehicled.log.reader import LogReader
+from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, StateEstimate, TeleopCommand
+
+VEHICLED = [sys.executable, "-m", "vehicled"]
+# A machine that is busy with other tests must not stop the drives for reasons of its own.
+PATIENT = ["limits.imu_silence_s=2", "limits.estimate_silence_s=2", "limits.control_silence_s=2", "limits.loop_silence_s=2"]
+SILENCE_NS = 200_000_000
+
+
+class Drive(Struct, frozen=True):
+    """One time by hand, between two instants of the daemon's clock."""
+
+    start_ns: int
+    end_ns: int
+    states: list[dict[str, Any]]
+
+
+class Hand:
+    """A stick that does what a script says, 30 times a second, over the control socket."""
+
+    def __init__(self, path: Path, origin: str) -> None:
+        self.client, self.asks = Client(path), Client(path)
+        self.origin = origin
+        self.sequence = 0
+        self.states: list[dict[str, Any]] = []
+
+    def read(self, **reading: Any) -> None:
+        self.sequence += 1
+        values = {"steering": 0.0, "throttle": 0.0, "deadman": True, "sequence": self.sequence, "origin": self.origin}
+        self.client.send(do="hand", **(values | reading))
+
+    def state(self) -> dict[str, Any]:
+        self.states.append(self.asks.ask(do="status")["status"])
+        return self.states[-1]
+
+    def hold(self, seconds: float, **reading: Any) -> None:
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            self.read(**reading)
+            time.sleep(1 / 30)
+
+    def until(self, mode: str, **reading: Any) -> None:
+        """Read on until the daemon is in a mode; None of a reading reads nothing."""
+        end_s = time.monotonic() + 10.0
+        while self.state()["mode"] != mode:
+            assert time.monotonic() < end_s, self.states[-1]
+            if reading.get("deadman") is not None:
+                self.read(**reading)
+            time.sleep(1 / 30)
+
+    def take(self) -> None:
+        for action in ("arm", "teleop"):
+            self.client.ask(do="request", action=action)
+        self.until("TELEOP", deadman=True)
+
+    def close(self) -> None:
+        for client in (self.client, self.asks):
+            client.__exit__()
+
+
+def _forward(hand: Hand) -> None:
+    hand.take()
+    hand.hold(0.7, throttle=1.0, steering=0.5)
+
+
+def _released(hand: Hand) -> None:
+    _forward(hand)
+    hand.until("STANDBY", deadman=False)
+
+
+def _silent(hand: Hand) -> None:
+    _forward(hand)
+    hand.until("STANDBY")
+
+
+def _unplugged(hand: Hand) -> None:
+    _forward(hand)
+    hand.read(unplugged=True)
+    hand.until("STANDBY")
+
+
+def _died(hand: Hand) -> None:
+    _forward(hand)
+    hand.client.__exit__()
+    hand.until("STANDBY")
+
+
+def _not_neutral(hand: Hand) -> None:
+    for action in ("arm", "teleop"):
+        hand.client.ask(do="request", action=action)
+    hand.until("ARMED", deadman=True, throttle=1.0)
+    hand.hold(0.5, throttle=1.0)
+    hand.state()
+    hand.client.ask(do="request", action="stop")
+
+
+SCRIPTS = {"released": _released, "silent": _silent, "unplugged": _unplugged, "died": _died, "not_neutral": _not_neutral}
+
+
+class Sitting(Struct, frozen=True):
+    """What came of it."""
+
+    drives: dict[str, Drive]
+    messages: list[tuple[int, Message]]
+    status: int
+    result: dict[str, Any]
+    screen: str
+
+    def of(self, name: str, *kinds: type[Message]) -> list[tuple[int, Any]]:
+        """Messages of one time by hand, by log time."""
+        drive = self.drives[name]
+        return [(t, m) for t, m in self.messages if drive.start_ns <= t <= drive.end_ns and isinstance(m, kinds)]
+
+
+@pytest.fixture(scope="module")
+def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
+    """The whole script, once."""
+    folder = tmp_path_factory.mktemp("sitting")
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+    options = [word for override in PATIENT for word in ("--set", override)] + ["--link-timeout", "5"]
+    command = ["sim", "--clock", "wall", "--by-hand", "--course", "sine", "--json", "--quiet", "--log", str(folder), *options]
+    daemon = subprocess.Popen([*VEHICLED, *command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        path = folder / "vehicled" / "art.sock"
+        end_s = time.monotonic() + 30.0
+        while not path.exists():
+            assert time.monotonic() < end_s, "it does not open its control socket"
+            assert daemon.poll() is None
+            time.sleep(0.02)
+        drives = {}
+        opening = Hand(path, "opening")
+        opening.until("STANDBY")
+        opening.close()
+        for name, script in SCRIPTS.items():
+            start_ns = time.monotonic_ns()
+            hand = Hand(path, f"hand {name}")
+            script(hand)
+            hand.close()
+            drives[name] = Drive(start_ns, time.monotonic_ns(), hand.states)
+        start_ns = time.monotonic_ns()
+        screen, states = _keyboard(path, environment)
+        drives["keyboard"] = Drive(start_ns, time.monotonic_ns(), states)
+        with Client(path) as client:
+            client.ask(do="request", action="disarm")
+        out, _ = daemon.communicate(timeout=30)
+    finally:
+        daemon.kill()
+        daemon.communicate()
+    with LogReader(max(folder.glob("*.mcap"), key=lambda file: file.stat().st_mtime_ns)) as log:
+        kinds = (ActuatorCommand, Fault, GroundTruth, StateEstimate, TeleopCommand)
+        messages = [(record.t_ns, record.message) for record in log.messages(*kinds)]
+    return Sitting(drives, messages, daemon.returncode, json.loads(out), screen)
+
+
+def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[str, Any]]]:
+    """Somebody in a terminal: takes the vehicle, drives, and closes the window with the key still held."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        teleop = [*VEHICLED, "teleop", "--profile", str(path), "--device", "keyboard", "--throttle", "1"]
+        os.execve(sys.executable, teleop, environment)
+    screen = ""
+
+    def press(key: bytes, seconds: float, over: str = "") -> None:
+        nonlocal screen
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s and not (over and over in screen):
+            if key:
+                os.write(terminal, key)
+            time.sleep(0.03)
+            while select.select([terminal], [], [], 0)[0]:
+                screen += os.read(terminal, 1 << 14).decode(errors="replace")
+
+    hand = Hand(path, "onlooker")
+    try:
+        press(b"", 20.0, "ARMED: ")
+        press(b"\r", 0.05)
+        press(b" ", 10.0, "TELEOP: ")
+        press(b"w", 1.4)
+    finally:
+        os.close(terminal)
+    hand.until("STANDBY")
+    hand.close()
+    end_s = time.monotonic() + 10.0
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() > end_s:
+            os.kill(pid, signal.SIGKILL)
+            raise AssertionError("it outlives its terminal")
+        time.sleep(0.02)
+    return screen, hand.states
+
+
+DROVE = ("released", "silent", "unplugged", "died", "keyboard")
+
+
+@pytest.mark.parametrize("name", DROVE)
+def test_the_hand_drives_and_the_vehicle_stands_in_the_end(sitting: Sitting, name: str) -> None:
+    speeds = [truth.speed_mps for _, truth in sitting.of(name, GroundTruth)]
+    assert max(speeds) > 0.3
+    assert speeds[-1] < 0.15, "as good as at rest, by the estimate"
+    assert sitting.drives[name].states[-1]["mode"] == "STANDBY"
+
+
+def test_the_wheels_follow_the_hand(sitting: Sitting) -> None:
+    commands = [m for _, m in sitting.of("released", ActuatorCommand) if m.mode is Mode.TELEOP]
+    assert max(m.wheel_angle_rad for m in commands) == pytest.approx(0.5 * 0.335, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("released", "deadman_released"),
+        ("silent", "hand_gone"),
+        ("unplugged", "hand_unplugged"),
+        ("died", "hand_unplugged"),
+        ("keyboard", "hand_unplugged"),
+    ],
+)
+def test_it_brakes_for_the_right_reason(sitting: Sitting, name: str, code: str) -> None:
+    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("hand", "deadman"))]
+    assert trips[0] == code
+    stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
+    assert stopped
+    assert all(m.throttle == 0.0 and m.brake == 1.0 for m in stopped)
+
+
+def test_silence_brakes_after_its_time_and_not_before(sitting: Sitting) -> None:
+    readings = [t for t, m in sitting.of("silent", TeleopCommand) if not m.unplugged]
+    (trip,) = [t for t, m in sitting.of("silent", Fault) if m.code == "hand_gone" and m.active]
+    assert trip - readings[-1] > SILENCE_NS
+    # No command that drives rests on a reading older than that.
+    for t, command in sitting.of("silent", ActuatorCommand):
+        if command.mode is Mode.TELEOP and command.throttle > 0.0:
+            newest = max(r for r in readings if r <= t)
+            assert t - newest <= SILENCE_NS
+
+
+@pytest.mark.parametrize("name", ["unplugged", "died"])
+def test_an_unplugged_stick_is_not_waited_for(sitting: Sitting, name: str) -> None:
+    gone = next(t for t, m in sitting.of(name, TeleopCommand) if m.unplugged and m.origin == f"hand {name}")
+    driving = [t for t, m in sitting.of(name, ActuatorCommand) if t > gone and m.throttle > 0.0]
+    # The next tick of actuation brakes; one more may have been on its way.
+    assert len(driving) <= 1
+
+
+def test_no_reading_counts_twice(sitting: Sitting) -> None:
+    for name in DROVE:
+        numbers = [(m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged]
+        assert len(set(numbers)) == len(numbers)
+    keyboard = [m.sequence for _, m in sitting.of("keyboard", TeleopCommand) if not m.unplugged]
+    assert keyboard == list(range(1, len(keyboard) + 1))
+
+
+def test_a_hand_that_is_not_neutral_at_the_start_is_refused(sitting: Sitting) -> None:
+    modes = {m.mode for _, m in sitting.of("not_neutral", ActuatorCommand)}
+    assert Mode.ARMED in modes
+    assert Mode.TELEOP not in modes
+    assert all(m.throttle == 0.0 for _, m in sitting.of("not_neutral", ActuatorCommand))
+
+
+def test_the_terminal_says_what_happens(sitting: Sitting) -> None:
+    for text in ("hold the space bar", "ARMED", "TELEOP", "driven by hand: keyboard", "[held]", "m/s"):
+        assert text in sitting.screen
+
+
+def test_disarming_ends_the_simulation(sitting: Sitting) -> None:
+    assert sitting.status == 0
+    assert "disarmed by" in sitting.result["why"]
+    assert not sitting.result["finished"]
+
+
+def test_by_hand_needs_the_wall_clock() -> None:
+    done = subprocess.run([*VEHICLED, "sim", "--by-hand"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--clock wall" in done.stderr
+
+
+def test_a_path_is_driven_recorded_and_driven_again(tmp_path: Path) -> None:
+    """Forward and backward, in lockstep."""
+
+    def sim(course: str) -> dict[str, Any]:
+        arguments = ["sim", "--profile", "art_vesc", "--course", course, "--json", "--quiet", "--log", str(tmp_path)]
+        done = subprocess.run([*VEHICLED, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    first = sim("three_point_turn")
+    course = tmp_path / "driven.csv"
+    saved = subprocess.run(
+        [*VEHICLED, "record-path", first["log"], "-o", str(course)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert saved.returncode == 0, saved.stderr
+    assert "2 change(s) of direction" in saved.stdout
+    second = sim(str(course))
+    assert second["finished"]
+    assert second["cross_track_m"]["mean"] < 0.02
+    assert second["cross_track_m"]["max"] < 0.06
+    ends = []
+    for result in (first, second):
+        with LogReader(result["log"]) as log:
+            ends.append([record.message for record in log.messages(GroundTruth)][-1])
+    assert math.hypot(ends[0].x_m - ends[1].x_m, ends[0].y_m - ends[1].y_m) < 0.1
+    assert abs(math.remainder(ends[0].yaw_rad - ends[1].yaw_rad, math.tau)) < 0.1

@@ -1,0 +1,156 @@
+"""What the daemon makes of a hand beyond rows 5 and 6 of the matrix: who is listened to, and where a hand may be armed."""
+
+import pytest
+from msgspec.structs import replace
+
+from vehicled.messages import (
+    ControlCommand,
+    EstimatorStatus,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+    StateEstimate,
+    TeleopCommand,
+)
+from vehicled.profile import load_profile
+from vehicled.safety.monitors.hand import HandMonitor
+from vehicled.safety.situation import Situation, Watch
+from vehicled.safety.supervisor import Supervisor
+
+PROFILE = load_profile("art")
+LIMITS = replace(PROFILE.limits, corridor_m=2.0)
+ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+CONTROL = ControlCommand(0, 0, 0.0, 0.3, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)
+
+
+class Bench:
+    """A supervisor of a vehicle that stands, ticking every 10 ms."""
+
+    def __init__(self, cross_track_m: float = 0.0) -> None:
+        self.supervisor = Supervisor()
+        self.watch = Watch(LIMITS, PROFILE.vehicle)
+        self.now_ns = 10**9
+        self.cross_track_m = cross_track_m
+        self.step()
+
+    def step(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.now_ns += 10_000_000
+            control = replace(CONTROL, cross_track_m=self.cross_track_m)
+            self.supervisor.step(
+                Situation(
+                    now_ns=self.now_ns,
+                    mode=self.supervisor.mode,
+                    limits=LIMITS,
+                    watch=self.watch,
+                    estimate=ESTIMATE,
+                    control=control,
+                )
+            )
+
+    def ask(self, *actions: OperatorAction) -> None:
+        for action in actions:
+            self.supervisor.on_operator(OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns)
+        self.step()
+
+    def hear(self, sequence: int, *, deadman: bool = True, unplugged: bool = False, origin: str = "pad") -> None:
+        now_ns = self.now_ns
+        self.watch.hear(TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged), now_ns)
+
+
+def armed(cross_track_m: float = 0.0) -> Bench:
+    bench = Bench()
+    bench.ask(OperatorAction.ARM)
+    assert bench.supervisor.mode is Mode.ARMED
+    bench.cross_track_m = cross_track_m
+    return bench
+
+
+def reading(sequence: int, origin: str = "pad", *, unplugged: bool = False, throttle: float = 0.0) -> TeleopCommand:
+    return TeleopCommand(0, 0, 0.0, throttle, 0.0, True, origin, sequence, unplugged)
+
+
+def test_an_unplugged_stick_is_gone_until_it_reads_again() -> None:
+    hand = HandMonitor()
+    hand.hear(reading(1), 0)
+    hand.hear(reading(1, unplugged=True), 0)
+    assert hand.unplugged
+    assert not hand.ready(0, 0.2)
+    hand.hear(reading(2), 0)
+    assert hand.ready(0, 0.2)
+
+
+def test_what_an_unplugged_stick_says_is_not_listened_to() -> None:
+    hand = HandMonitor()
+    hand.hear(reading(1), 0)
+    hand.hear(reading(2, unplugged=True, throttle=1.0), 0)
+    assert hand.command == reading(1)
+
+
+def test_another_stick_takes_nothing_away_from_who_drives() -> None:
+    hand = HandMonitor()
+    hand.hear(reading(1), 0)
+    hand.driver = "pad"
+    hand.hear(reading(7, "page", throttle=1.0), 0)
+    hand.hear(reading(7, "page", unplugged=True), 0)
+    assert hand.command == reading(1)
+    assert not hand.unplugged
+    hand.reset()
+    hand.hear(reading(8, "page"), 0)
+    assert hand.command == reading(8, "page")
+
+
+def test_the_unplugging_brakes_in_the_same_tick() -> None:
+    bench = armed()
+    bench.hear(1)
+    bench.ask(OperatorAction.TELEOP)
+    assert bench.supervisor.mode is Mode.TELEOP
+    bench.hear(1, deadman=False, unplugged=True)
+    bench.step()
+    assert bench.supervisor.reaction is Reaction.BRAKE
+    assert "unplugged" in bench.supervisor.why
+
+
+def test_whoever_took_the_vehicle_drives_it_until_it_is_armed_anew() -> None:
+    bench = armed()
+    bench.hear(1)
+    bench.ask(OperatorAction.TELEOP)
+    bench.hear(1, origin="page", deadman=False)
+    bench.step()
+    assert bench.supervisor.mode is Mode.TELEOP
+    bench.ask(OperatorAction.STOP, OperatorAction.ARM)
+    bench.step()
+    bench.ask(OperatorAction.ARM)
+    assert bench.supervisor.mode is Mode.ARMED
+    bench.hear(2, origin="page")
+    bench.ask(OperatorAction.TELEOP)
+    assert bench.supervisor.why == "driven by hand: page"
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_off_the_course_only_a_hand_is_armed(by_hand: bool) -> None:
+    bench = Bench(cross_track_m=50.0)
+    bench.ask(OperatorAction.ARM, OperatorAction.TELEOP if by_hand else OperatorAction.DRIVE)
+    assert bench.supervisor.mode is (Mode.ARMED if by_hand else Mode.STANDBY)
+
+
+def test_armed_for_a_hand_off_the_course_it_does_not_drive_by_itself() -> None:
+    bench = armed(cross_track_m=50.0)
+    bench.ask(OperatorAction.DRIVE)
+    assert bench.supervisor.mode is Mode.ARMED
+    assert "50.0 m off the course" in bench.supervisor.waiting[0]
+    bench.cross_track_m = 0.0
+    bench.step()
+    assert bench.supervisor.mode is Mode.AUTO
+
+
+def test_it_is_known_that_somebody_disarmed() -> None:
+    bench = armed()
+    assert bench.supervisor.disarmed_by == ""
+    bench.ask(OperatorAction.STOP)
+    assert bench.supervisor.disarmed_by == ""
+    bench.ask(OperatorAction.DISARM)
+    assert bench.supervisor.disarmed_by == "test"
+    bench.ask(OperatorAction.ARM)
+    assert bench.supervisor.disarmed_by == ""

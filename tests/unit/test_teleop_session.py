@@ -1,0 +1,339 @@
+"""A sitting against a control socket: what is sent and what is not, and that the terminal gets back what it was."""
+
+import os
+import pty
+import select
+import signal
+import socket
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.place import answers
+from vehicled.control_socket.server import ControlServer
+from vehicled.messages import Mode, OperatorAction, TeleopCommand
+from vehicled.teleop.joystick import JoystickDevice
+from vehicled.teleop.js_event import FULL, JsEvent, encode
+from vehicled.teleop.keyboard import Keyboard
+from vehicled.teleop.mapping import MAPS, XPAD, resolve
+from vehicled.teleop.pad import Pad
+from vehicled.teleop.reading import Reading, Wish
+from vehicled.teleop.screen import status_line
+from vehicled.teleop.seat import Seat
+from vehicled.teleop.session import Session
+from vehicled.teleop.terminal import Terminal
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 10.0
+    while not holds():
+        assert time.monotonic() < end_s, "it never came to it"
+        time.sleep(0.005)
+
+
+STATUS: dict[str, Any] = {"mode": "STANDBY", "why": "waiting to be armed", "estimate": None, "waiting_for": []}
+
+
+# ---------------------------------------------------------------- the seat
+
+
+def test_nothing_is_sent_before_somebody_asks_to_drive() -> None:
+    seat = Seat("pad")
+    seat.hear(STATUS)
+    assert seat.request(Reading(deadman=True)) is None
+    assert seat.unplugged() is None
+    assert seat.wish([Wish.TAKE]) == ["arm", "teleop"]
+    first, second = seat.request(Reading(deadman=True)), seat.request(Reading(deadman=True))
+    assert first is not None
+    assert second is not None
+    assert (first["sequence"], second["sequence"]) == (1, 2), "the same deflection is a reading of its own"
+
+
+@pytest.mark.parametrize(("mode", "actions"), [("ARMED", ["teleop"]), ("AUTO", ["teleop"]), ("FAULT", ["arm", "teleop"])])
+def test_what_is_asked_for_depends_on_the_mode(mode: str, actions: list[str]) -> None:
+    seat = Seat("pad")
+    seat.hear({**STATUS, "mode": mode})
+    assert seat.wish([Wish.TAKE]) == actions
+
+
+def test_a_drive_that_the_daemon_ended_must_be_asked_for_anew() -> None:
+    seat = Seat("pad")
+    seat.wish([Wish.TAKE])
+    seat.hear({**STATUS, "mode": "TELEOP", "why": "driven by hand: pad"})
+    assert seat.seated
+    seat.hear({**STATUS, "mode": "STOPPING", "why": "the deadman was released"})
+    assert not seat.seated
+    assert seat.request(Reading(deadman=True)) is None
+
+
+def test_stopping_and_leaving() -> None:
+    seat = Seat("pad")
+    assert seat.wish([Wish.TAKE, Wish.STOP]) == ["arm", "teleop", "stop"]
+    assert not seat.seated
+    assert seat.wish([Wish.EMERGENCY, Wish.LEAVE]) == ["emergency_stop", "disarm"]
+    assert seat.leaving
+
+
+def test_the_status_line_says_what_there_is() -> None:
+    assert status_line({}, Reading(), "", seated=False) == "waiting for the daemon"
+    state = {**STATUS, "estimate": {"speed_mps": 1.234}, "waiting_for": ["the GNSS is silent"]}
+    line = status_line(state, Reading(1.0, 0.25, 0.0, True), "held", seated=True)
+    assert "STANDBY" in line
+    assert "1.23 m/s" in line
+    assert "[held]" in line
+    assert "L#" in line
+    assert "+0.25" in line
+    assert "the GNSS is silent" in line
+
+
+# ---------------------------------------------------------------- a sitting
+
+
+class Console:
+    """A run that takes every wish and does what the hand does."""
+
+    def __init__(self) -> None:
+        self.requests: list[OperatorAction] = []
+        self.readings: list[tuple[float, TeleopCommand]] = []
+        self.mode = Mode.STANDBY
+
+    def request(self, action: OperatorAction, origin: str, now_ns: int) -> None:
+        self.requests.append(action)
+        self.mode = Mode.TELEOP if action is OperatorAction.TELEOP else Mode.STANDBY
+
+    def hand(self, reading: TeleopCommand, now_ns: int) -> None:
+        self.readings.append((time.monotonic(), reading))
+
+    def status(self, now_ns: int) -> dict[str, Any]:
+        return {**STATUS, "mode": self.mode.name, "why": "driven by hand: pad" if self.mode is Mode.TELEOP else "waiting"}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Path, Console]]:
+    """A control socket in a thread of its own."""
+    path, console = tmp_path / "v.sock", Console()
+    with start_blocking_portal() as portal:
+        serving = portal.start_task_soon(ControlServer(path).serve, console)  # type: ignore[arg-type]
+        until(lambda: answers(path))
+        yield path, console
+        serving.cancel()
+
+
+class Sitting:
+    """A session at a pad that is a pipe, with a script beside it."""
+
+    def __init__(self, path: Path, tmp_path: Path, terminal: Terminal | None = None) -> None:
+        device = tmp_path / "js0"
+        os.mkfifo(device)
+        self.writer = os.open(device, os.O_RDWR)
+        self.stick = JoystickDevice(device)
+        self.said: list[str] = []
+        pad = Pad(resolve(MAPS["xbox"], XPAD, "pad"), "pad")
+        self.session = Session(
+            path,
+            Keyboard(1.0),
+            (pad, self.stick),
+            terminal,
+            period_ns=10_000_000,
+            clock=time.monotonic_ns,
+            say=self.said.append,
+        )
+        self.failure: Exception | None = None
+
+    def press(self, *events: tuple[bool, int, int]) -> None:
+        os.write(self.writer, b"".join(encode(JsEvent(0, value, is_axis, number)) for is_axis, number, value in events))
+
+    def take(self) -> None:
+        """Triggers at rest, deadman held, start pressed."""
+        self.press((True, 2, -FULL), (True, 5, -FULL), (False, 4, 0), (False, 4, 1), (False, 7, 1))
+
+    def run(self, script: Callable[[], None]) -> str:
+        over = threading.Event()
+
+        def act() -> None:
+            try:
+                script()
+            except Exception as error:  # noqa: BLE001  (whatever it is, the test must hear of it)
+                self.failure = error
+                if not over.is_set():
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        thread = threading.Thread(target=act)
+        thread.start()
+        try:
+            return self.session.run()
+        finally:
+            over.set()
+            thread.join()
+            self.stick.close()
+            if self.failure is not None:
+                raise self.failure
+
+
+def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[Path, Console], tmp_path: Path) -> None:
+    path, console = served
+    sitting = Sitting(path, tmp_path)
+
+    def script() -> None:
+        time.sleep(0.1)
+        assert not console.readings, "nobody has asked to drive"
+        sitting.take()
+        until(lambda: len(console.readings) > 5)
+        sitting.press((True, 5, FULL))
+        until(lambda: console.readings[-1][1].throttle == 1.0)
+        os.close(sitting.writer)
+
+    assert "unplugged" in sitting.run(script)
+    until(lambda: console.readings[-1][1].unplugged)
+    assert console.requests == [OperatorAction.ARM, OperatorAction.TELEOP]
+    readings = [reading for _, reading in console.readings]
+    plain = [reading for reading in readings if not reading.unplugged]
+    numbers = [reading.sequence for reading in plain]
+    assert numbers == list(range(1, len(numbers) + 1)), "each once, none again"
+    assert plain[0].throttle == 0.0
+    assert readings.index(next(r for r in readings if r.unplugged)) == len(plain), "nothing after it"
+
+
+def test_a_signal_ends_it_and_the_daemon_is_told(served: tuple[Path, Console], tmp_path: Path) -> None:
+    path, console = served
+    sitting = Sitting(path, tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def script() -> None:
+        sitting.take()
+        until(lambda: len(console.readings) > 2)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    assert sitting.run(script) == "the terminal was closed"
+    until(lambda: console.readings[-1][1].unplugged)
+    assert signal.getsignal(signal.SIGTERM) is before
+    os.close(sitting.writer)
+
+
+def test_a_front_end_that_was_held_up_lets_go(served: tuple[Path, Console], tmp_path: Path) -> None:
+    path, console = served
+    sitting = Sitting(path, tmp_path)
+    reading = sitting.session._source.read
+
+    def slow(now_ns: int) -> Reading:
+        if len(console.readings) == 5:
+            time.sleep(0.4)
+        return reading(now_ns)
+
+    sitting.session._source.read = slow  # type: ignore[method-assign]
+
+    def script() -> None:
+        sitting.take()
+        until(lambda: len(console.readings) > 10)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    sitting.run(script)
+    os.close(sitting.writer)
+    after = [r.deadman for _, r in console.readings if not r.unplugged]
+    assert after[0]
+    assert not after[-1], "held through the gap, so it must be held anew"
+
+
+def test_a_daemon_that_goes_away_is_told_and_the_terminal_restored(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(8)
+        master, slave = pty.openpty()
+        before = termios.tcgetattr(slave)
+        with Terminal(slave, slave) as terminal:
+            assert termios.tcgetattr(slave) != before
+            sitting = Sitting(path, tmp_path, terminal)
+
+            def script() -> None:
+                clients = [listener.accept()[0] for _ in range(2)]
+                for client in clients:
+                    client.close()
+
+            with pytest.raises(ControlError, match="hung up"):
+                sitting.run(script)
+        assert termios.tcgetattr(slave) == before
+        for fd in (master, slave, sitting.writer):
+            os.close(fd)
+
+
+def test_a_terminal_that_is_closed_ends_it_at_once(served: tuple[Path, Console], tmp_path: Path) -> None:
+    path, console = served
+    master, slave = pty.openpty()
+    with Terminal(slave, slave) as terminal:
+        sitting = Sitting(path, tmp_path, terminal)
+
+        def script() -> None:
+            sitting.take()
+            until(lambda: len(console.readings) > 2)
+            os.close(master)
+
+        assert "terminal" in sitting.run(script)
+    until(lambda: console.readings[-1][1].unplugged)
+    os.close(slave)
+    os.close(sitting.writer)
+
+
+def test_keys_of_the_terminal_count_beside_a_pad(served: tuple[Path, Console], tmp_path: Path) -> None:
+    path, console = served
+    master, slave = pty.openpty()
+    with Terminal(slave, slave) as terminal:
+        sitting = Sitting(path, tmp_path, terminal)
+
+        def script() -> None:
+            os.write(master, b"\r")
+            until(lambda: OperatorAction.TELEOP in console.requests)
+            until(lambda: "TELEOP" in sitting.session._told)
+            os.write(master, b"q")
+
+        assert sitting.run(script) == ""
+    until(lambda: console.requests[-1] is OperatorAction.DISARM)
+    shown = ""
+    while select.select([master], [], [], 0.2)[0]:
+        shown += os.read(master, 1 << 16).decode()
+    assert "TELEOP" in shown
+    assert shown.endswith("\x1b[?1004l\x1b[?25h"), "cursor and focus reports are as they were"
+    for fd in (master, slave, sitting.writer):
+        os.close(fd)
+
+
+def test_a_daemon_that_does_not_read_finds_no_heap_of_old_readings(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(1)
+        with Client(path) as client, listener.accept()[0] as frozen:
+            client.hurry()
+            seat = Seat("keyboard of somebody")
+            seat.wish([Wish.TAKE])
+            taken = 0
+            for _ in range(100):
+                request = seat.request(Reading(0.123456789, 0.987654321, 0.0, True))
+                assert request is not None
+                taken += client.offer(**request)
+            assert 1 <= taken <= 6, "0.2 s at 30 Hz"
+            assert frozen.recv(1 << 16).count(b"\n") == taken
+            assert client.offer(do="status"), "there is room again"
+
+
+def test_the_daemon_is_told_when_the_front_end_dies(served: tuple[Path, Console]) -> None:
+    path, console = served
+    with Client(path) as client:
+        client.send(do="hand", steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad")
+        until(lambda: bool(console.readings))
+    until(lambda: len(console.readings) == 2)
+    last = console.readings[-1][1]
+    assert last.unplugged
+    assert last.origin == "pad"
+    with Client(path) as client:
+        client.ask(do="status")
+    with Client(path) as client:
+        client.ask(do="status")
+    assert len(console.readings) == 2, "who never read a stick takes none away"

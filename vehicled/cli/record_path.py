@@ -1,0 +1,103 @@
+"""``vehicled record-path``: the path that was driven in a log, as a course."""
+
+import os
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from vehicled.log.errors import LogError
+from vehicled.log.reader import LogReader, run_parts
+from vehicled.messages import EstimatorStatus, GroundTruth, StateEstimate
+from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
+from vehicled.paths.formats import course_from_bytes
+from vehicled.paths.recorded import recorded
+
+COLUMNS = ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps")
+
+
+class _Place(msgspec.Struct):
+    latitude_rad: float
+    longitude_rad: float
+    height_m: float
+
+
+class _Course(msgspec.Struct):
+    datum: _Place
+
+
+def record_path(arguments: Namespace) -> int:
+    """Write the course."""
+    source = Path(arguments.file)
+    datum, poses = _poses(source, truth=arguments.truth)
+    poses = _between(poses, arguments.from_s, arguments.to_s, source)
+    t_s = poses["t_s"]
+    try:
+        path = recorded(
+            t_s,
+            *(poses[name] for name in COLUMNS[1:]),
+            spacing_m=arguments.spacing,
+            constant_mps=arguments.speed,
+        )
+    except CourseError as error:
+        raise CourseError(f"{source}: {error}") from None
+    out = Path(arguments.output) if arguments.output else Path(f"{source.stem}.csv")
+    if out.suffix.lower() != ".csv":
+        raise CourseError(f"{out}: a recorded course is a CSV file; give it a name that ends in .csv")
+    text = path.to_csv(out.stem[:60], datum)
+    # What cannot be driven is not written.
+    course = course_from_bytes(text.encode(), out.name)
+    _write(out, text)
+    turns = f", {path.legs - 1} change(s) of direction" if path.legs > 1 else ""
+    slowest, fastest = float(np.abs(course.speed_mps).min()), float(np.abs(course.speed_mps).max())
+    print(f"{out}: {course.length_m:.1f} m, {len(path.x_m)} waypoints, {slowest:.2f} to {fastest:.2f} m/s{turns}")
+    return 0
+
+
+def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
+    """Datum and columns of what was driven, with its parts. Raises :class:`LogError` for a file that holds none."""
+    kind: type[GroundTruth | StateEstimate] = GroundTruth if truth else StateEstimate
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    with LogReader(source) as log:
+        start_ns = log.header.start_monotonic_ns
+        try:
+            place = msgspec.json.decode(log.attachment("course.json"), type=_Course).datum
+        except msgspec.MsgspecError as error:
+            raise LogError(f"{source}: course.json says no datum: {error}") from None
+    for part in run_parts(source):
+        with LogReader(part) as log:
+            for _, found in log.arrays(kind):
+                good = found if truth else found[found["status"] == int(EstimatorStatus.RUNNING)]
+                for name in COLUMNS:
+                    columns[name].append(np.array(good[name]))
+    t_ns = np.concatenate(columns["t_ns"]) if columns["t_ns"] else np.zeros(0, np.int64)
+    if not len(t_ns):
+        what = "truth of a simulator" if truth else "state estimate that may be driven on"
+        raise LogError(f"{source}: holds no {what}")
+    # Chunks may overlap, and a filter may tell of one instant twice.
+    times, rows = np.unique(t_ns, return_index=True)
+    poses = {name: np.concatenate(columns[name])[rows].astype(np.float64) for name in COLUMNS[1:]}
+    poses["t_s"] = (times - start_ns) * 1e-9
+    return Datum(place.latitude_rad, place.longitude_rad, place.height_m), poses
+
+
+def _between(poses: dict[str, Any], from_s: float | None, to_s: float | None, source: Path) -> dict[str, Any]:
+    t_s = poses["t_s"]
+    kept = (t_s >= (from_s if from_s is not None else -np.inf)) & (t_s <= (to_s if to_s is not None else np.inf))
+    if not kept.any():
+        raise CourseError(f"{source}: nothing lies between --from and --to; the run lasts from {t_s[0]:.1f} to {t_s[-1]:.1f} s")
+    return {name: column[kept] for name, column in poses.items()}
+
+
+def _write(out: Path, text: str) -> None:
+    """All of it, or nothing."""
+    new = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        new.write_text(text)
+        new.replace(out)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise CourseError(f"{out}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,84 @@
+"""``vehicled teleop``: drive by hand, with the keyboard, a gamepad or a wheel."""
+
+import os
+import sys
+import termios
+import time
+from argparse import Namespace
+from contextlib import ExitStack
+from pathlib import Path
+
+from vehicled.app import SetupError
+from vehicled.control_socket.place import find
+from vehicled.teleop.joystick import JoystickDevice, devices
+from vehicled.teleop.keyboard import Keyboard
+from vehicled.teleop.mapping import PadMap, choose, load, resolve
+from vehicled.teleop.pad import Pad
+from vehicled.teleop.screen import KEYS, PAD_KEYS
+from vehicled.teleop.session import Session
+from vehicled.teleop.terminal import Terminal
+
+INTERRUPTED = 130
+
+
+def teleop(arguments: Namespace) -> int:
+    """Drive by hand until the human leaves."""
+    daemon = find(arguments.profile)
+    path = _device(arguments.device)
+    user = os.environ.get("USER", "")
+    keyboard = Keyboard(arguments.throttle, f"keyboard of {user}" if user else "keyboard")
+    with ExitStack() as stack:
+        pad = None
+        keys = KEYS
+        if path is not None:
+            stick = stack.enter_context(JoystickDevice(path))
+            mapping = resolve(load(Path(arguments.map)), stick.layout, stick.name) if arguments.map else None
+            if mapping is None:
+                _, mapping = choose(stick.name, stick.layout)
+            pad = Pad(mapping, f"{stick.name} ({path.name})", arguments.throttle), stick
+            keys = PAD_KEYS.format(**_names(mapping, stick))
+        elif arguments.map:
+            raise SetupError("--map is for a gamepad or a wheel: none is plugged in, or name it with --device")
+        print(keys, flush=True)
+        terminal = _terminal(stack, needed=pad is None)
+        session = Session(
+            daemon,
+            keyboard,
+            pad,
+            terminal,
+            period_ns=round(1e9 / arguments.hz),
+            clock=time.monotonic_ns,
+            say=lambda text: print(text, flush=True),
+        )
+        why = session.run()
+    if why:
+        print(f"vehicled: let go: {why}", file=sys.stderr)
+    return INTERRUPTED if why else 0
+
+
+def _device(wanted: str) -> Path | None:
+    """Path of a joystick device; None for the keyboard."""
+    if wanted == "keyboard":
+        return None
+    if wanted != "auto":
+        return Path(wanted)
+    found = devices()
+    return found[0] if found else None
+
+
+def _terminal(stack: ExitStack, *, needed: bool) -> Terminal | None:
+    try:
+        return stack.enter_context(Terminal(sys.stdin.fileno(), sys.stdout.fileno()))
+    except (OSError, ValueError, termios.error):
+        if needed:
+            raise SetupError("the keyboard needs a terminal: start it in one, or name a gamepad with --device") from None
+        return None
+
+
+def _names(mapping: PadMap, stick: JoystickDevice) -> dict[str, str]:
+    """Its buttons as the kernel calls them."""
+
+    def name(ref: str | int | None) -> str:
+        return "nothing" if ref is None else stick.layout.buttons[int(ref)].removeprefix("BTN_").lower()
+
+    return {"deadman": " or ".join(map(name, mapping.deadman)), "take": name(mapping.take), "stop": name(mapping.stop)}

@@ -1,0 +1,54 @@
+"""A course as it is kept in a log: JSON that gives back the same numbers, to the last bit."""
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
+
+_ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
+
+
+class _Place(Struct):
+    latitude_rad: float
+    longitude_rad: float
+    height_m: float
+
+
+class _Stored(Struct, kw_only=True):
+    name: str
+    closed: bool
+    length_m: float
+    datum: _Place
+    x_m: list[float]
+    y_m: list[float]
+    yaw_rad: list[float]
+    curvature_per_m: list[float]
+    s_m: list[float]
+    speed_mps: list[float]
+
+
+def to_json(course: Course) -> bytes:
+    """The course as it is driven, so that a log needs no other file."""
+    datum = course.datum
+    place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
+    columns = {name: getattr(course, name).tolist() for name in _ARRAYS}
+    return msgspec.json.encode(_Stored(name=course.name, closed=course.closed, length_m=course.length_m, datum=place, **columns))
+
+
+def from_json(data: bytes) -> Course:
+    """The same course again. Raises :class:`CourseError` for text that is none."""
+    try:
+        stored = msgspec.json.decode(data, type=_Stored)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CourseError(f"the stored course cannot be read: {error}") from None
+    columns = {name: np.array(getattr(stored, name)) for name in _ARRAYS}
+    if len({len(column) for column in columns.values()}) != 1 or len(stored.x_m) < 2:
+        raise CourseError(f"{stored.name}: the columns of the stored course are not of one length")
+    for column in columns.values():
+        column.flags.writeable = False
+    place = stored.datum
+    datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
+    return Course(name=stored.name, closed=stored.closed, length_m=stored.length_m, datum=datum, **columns)

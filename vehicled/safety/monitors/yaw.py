@@ -1,0 +1,168 @@
+"""Heading, gyro and course over ground against each other: three witnesses of one angle, none of which is asked to judge itself.
+
+The gyro is integrated into a yaw of its own. Headings, and courses of fixes, are compared with it at their time of validity, so
+latency does no harm: what counts is how far their difference wanders within a window, which neither bias nor misalignment moves.
+"""
+
+from collections import deque
+from math import asin, atan2, hypot, isfinite, remainder, sqrt, tau
+from typing import TYPE_CHECKING
+
+from vehicled.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
+
+if TYPE_CHECKING:
+    from vehicled.safety.situation import Situation
+
+KEEP_NS = 3_000_000_000
+"""Oldest heading or fix that is still compared."""
+SPACING_NS = 10_000_000
+GAP_NS = 100_000_000
+"""Without a usable sample for so long, the integral begins anew."""
+WINDOW_NS = 1_500_000_000
+PARTED_RAD = 0.2
+"""Heading against gyro, within the window."""
+ASIDE_RAD = 0.25
+"""Heading against course over ground, slip included; twice that for a heading that drifts or is bent by iron."""
+READINGS = 3
+"""A heading that parts from the gyro does so so often in a row."""
+FIXES = 5
+STUCK_READINGS = 5
+STUCK_RAD = 0.1
+"""The gyro has turned so far over readings that are all the same."""
+COURSE_MPS = 0.5
+"""Slower than this a course over ground says little."""
+UNKNOWN_SIGMA_MPS = 0.1
+FRESH_NS = 1_000_000_000
+
+
+class YawMonitor:
+    """How often in a row the witnesses have contradicted each other; what they say of angles is in rad."""
+
+    def __init__(self, antenna_x_m: float = 0.0) -> None:
+        """``antenna_x_m``: GNSS antenna ahead of the rear axle."""
+        self._antenna_x_m = antenna_x_m
+        self.heading_stuck = False
+        """The heading repeats itself while the gyro turns."""
+        self.parted_rad = 0.0
+        """By how much heading and gyro have parted within the window, newest reading."""
+        self.parted_in_a_row = 0
+        self.aside_rad = 0.0
+        """Heading against course over ground, newest fix."""
+        self.aside_in_a_row = 0
+        self.gyro_aside_rad = 0.0
+        """By how much course over ground and gyro have parted within the window."""
+        self.gyro_aside_in_a_row = 0
+        self._turned: deque[tuple[int, float]] = deque()
+        self._yaw_rad = 0.0
+        self._sample_ns: int | None = None
+        self._headings: deque[tuple[int, float]] = deque()
+        self._courses: deque[tuple[int, float]] = deque()
+        self._kind = HeadingKind.INERTIAL
+        self._same_rad = float("nan")
+        self._same = 0
+        self._same_turned_rad = 0.0
+        self._backward = False
+
+    def hear(self, message: Message, now_ns: int) -> None:
+        """A sample, a heading or a fix; samples and positions are finite."""
+        if isinstance(message, ImuSample):
+            self._integrate(message)
+        elif isinstance(message, Heading):
+            self._hear_heading(message)
+        elif isinstance(message, GnssFix):
+            self._hear_fix(message)
+
+    def look(self, s: "Situation") -> None:
+        """What nobody has renewed for a second counts no more."""
+        self._backward = s.speed_mps < 0.0
+        if self._headings and s.now_ns - self._headings[-1][0] > FRESH_NS:
+            self._forget_headings()
+        if self._courses and s.now_ns - self._courses[-1][0] > FRESH_NS:
+            self._forget_courses()
+
+    def _forget_headings(self) -> None:
+        self._headings.clear()
+        self.parted_in_a_row = self.aside_in_a_row = self._same = 0
+        self.heading_stuck = False
+
+    def _forget_courses(self) -> None:
+        self._courses.clear()
+        self.gyro_aside_in_a_row = self.aside_in_a_row = 0
+
+    # ---------------------------------------------------------------- the three witnesses
+
+    def _integrate(self, sample: ImuSample) -> None:
+        before_ns, t_ns = self._sample_ns, sample.t_ns
+        rate = sample.angular_rate_radps[2]
+        if sample.saturated or not abs(rate) < 1e3:
+            return
+        if before_ns is not None and not 0 < t_ns - before_ns <= GAP_NS:
+            if 0 >= t_ns - before_ns > -GAP_NS:
+                return
+            self._turned.clear()
+            self._forget_headings()
+            self._forget_courses()
+        elif before_ns is not None:
+            self._yaw_rad += rate * (t_ns - before_ns) * 1e-9
+        self._sample_ns = t_ns
+        turned = self._turned
+        if not turned or t_ns - turned[-1][0] >= SPACING_NS:
+            turned.append((t_ns, self._yaw_rad))
+            while t_ns - turned[0][0] > KEEP_NS:
+                turned.popleft()
+
+    def _hear_heading(self, heading: Heading) -> None:
+        turned = self._turned_at(heading.t_ns)
+        if turned is None or not abs(heading.yaw_rad) <= 1e3:
+            return
+        self._kind = heading.kind
+        if heading.yaw_rad == self._same_rad:
+            self._same += 1
+        else:
+            self._same_rad, self._same, self._same_turned_rad = heading.yaw_rad, 1, turned
+        self.heading_stuck = self._same >= STUCK_READINGS and abs(turned - self._same_turned_rad) > STUCK_RAD
+        self.parted_rad = _parted(self._headings, heading.t_ns, heading.yaw_rad - turned)
+        self.parted_in_a_row = self.parted_in_a_row + 1 if abs(self.parted_rad) > PARTED_RAD else 0
+
+    def _hear_fix(self, fix: GnssFix) -> None:
+        east, north = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
+        speed = hypot(east, north)
+        turned, before = self._turned_at(fix.t_ns), self._turned_at(fix.t_ns - GAP_NS)
+        if turned is None or before is None or not COURSE_MPS <= speed < 100.0:
+            self._forget_courses()
+            return
+        # The antenna ahead of the axle swings out in a turn.
+        swing_mps = self._antenna_x_m * (turned - before) / (GAP_NS * 1e-9)
+        course = atan2(north, east) - asin(min(1.0, max(-1.0, swing_mps / speed)))
+        if self._backward:
+            course = atan2(-north, -east) + asin(min(1.0, max(-1.0, swing_mps / speed)))
+        variance = max(fix.velocity_covariance_m2ps2[0], fix.velocity_covariance_m2ps2[4])
+        sigma_mps = sqrt(variance) if isfinite(variance) and variance >= 0.0 else UNKNOWN_SIGMA_MPS
+        allowed = ASIDE_RAD + 2.0 * sigma_mps / speed
+        self.gyro_aside_rad = _parted(self._courses, fix.t_ns, course - turned)
+        self.gyro_aside_in_a_row = self.gyro_aside_in_a_row + 1 if abs(self.gyro_aside_rad) > allowed else 0
+        if self._headings:
+            self.aside_rad = remainder(self._headings[-1][1] + turned - course, tau)
+            share = 1.0 if self._kind is HeadingKind.MOVING_BASE else 2.0
+            self.aside_in_a_row = self.aside_in_a_row + 1 if abs(self.aside_rad) > share * allowed else 0
+
+    def _turned_at(self, t_ns: int) -> float | None:
+        """Integral of the gyro then; None where it does not reach."""
+        turned = self._turned
+        if not turned or t_ns < turned[0][0] or t_ns - turned[-1][0] > GAP_NS:
+            return None
+        later = turned[-1]
+        for entry in reversed(turned):
+            if entry[0] <= t_ns:
+                span = later[0] - entry[0]
+                return entry[1] + (later[1] - entry[1]) * (t_ns - entry[0]) / span if span > 0 else entry[1]
+            later = entry
+        return None
+
+
+def _parted(window: deque[tuple[int, float]], t_ns: int, difference_rad: float) -> float:
+    """How far a difference of angles has wandered since the oldest of the window, which it then joins."""
+    while window and not 0 < t_ns - window[0][0] <= WINDOW_NS:
+        window.popleft()
+    window.append((t_ns, difference_rad))
+    return remainder(difference_rad - window[0][1], tau)

@@ -1,0 +1,185 @@
+"""A terminal's keyboard as a stick, with the key repeat for a deadman. Pure: it is handed bytes and times.
+
+A terminal tells presses and repeats, never that a key is let go, and only the key pressed last repeats. So the proof that somebody
+is there is that bytes of driving keys keep coming:
+
+* Held it is once a key repeats. A single press holds nothing.
+* While a key repeats, ``RELEASE_NS`` without a byte is the deadman let go. What was set is forgotten.
+* A key that was just pressed does not repeat yet. Until the terminal's repeat delay has passed, which is measured each time a key
+  is held down, the deadman stays held; but the throttle is taken away after ``RELEASE_NS``.
+* Any key that drives nothing, a paste, or a window that loses its focus, lets go at once.
+
+Throttle and wheel are set by the arrows and stay as they were set while the deadman is held: with one repeating key there is no
+other way to steer and drive at once.
+"""
+
+from vehicled.teleop.keys import Key, KeyDecoder
+from vehicled.teleop.reading import LET_GO, Reading, Wish
+
+RELEASE_NS = 300_000_000
+"""Silence of a repeating key that lets go."""
+REPEAT_NS = 150_000_000
+"""A key that comes again within this time repeats; keyboards do it 10 to 40 times a second."""
+USUAL_DELAY_NS = 500_000_000
+LONGEST_DELAY_NS = 700_000_000
+DELAY_MARGIN_NS = 100_000_000
+ESCAPE_NS = 60_000_000
+"""A terminal sends the bytes of one key together."""
+
+DRIVING = frozenset({Key.HOLD, Key.FORWARD, Key.SLOWER, Key.LEFT, Key.RIGHT, Key.CENTRE, Key.TURN_ROUND})
+_WISHES = {Key.TAKE: Wish.TAKE, Key.STOP: Wish.STOP, Key.EMERGENCY: Wish.EMERGENCY, Key.LEAVE: Wish.LEAVE}
+
+THROTTLE_STEP = 0.1
+THROTTLE_PER_S = 0.6
+STEERING_STEP = 0.15
+STEERING_PER_S = 1.2
+
+
+class KeyRepeat:
+    """Whether a key is being held, from the times of its bytes."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.delay_ns = USUAL_DELAY_NS
+        """How long this terminal waits before a key repeats."""
+        self._key: Key | None = None
+        self._last_ns = 0
+        self._repeats = False
+        self._gap_before_ns = 0
+        self._lets_go_ns = 0
+
+    def press(self, key: Key, now_ns: int) -> int:
+        """A byte of a driving key. Time since its last one when it repeats, else 0."""
+        self.expire(now_ns)
+        gap_ns = now_ns - self._last_ns
+        again = key is self._key
+        repeats = again and gap_ns <= REPEAT_NS
+        if repeats and not self._repeats and REPEAT_NS < self._gap_before_ns <= LONGEST_DELAY_NS:
+            # Press, delay, first repeat, second repeat: the delay lies between the first two.
+            self.delay_ns = self._gap_before_ns
+        self._gap_before_ns = gap_ns if again else 0
+        self._key, self._last_ns, self._repeats = key, now_ns, repeats
+        self.held = self.held or repeats
+        self._lets_go_ns = now_ns + (RELEASE_NS if repeats else max(RELEASE_NS, self.delay_ns + DELAY_MARGIN_NS))
+        return gap_ns if repeats else 0
+
+    def expire(self, now_ns: int) -> bool:
+        """Look at the clock; whether this is the moment at which it is let go."""
+        if self.held and now_ns > self._lets_go_ns:
+            self.held = False
+            return True
+        return False
+
+    def silent(self, now_ns: int) -> bool:
+        """No byte has come for so long that nothing may be driven."""
+        return now_ns - self._last_ns > RELEASE_NS
+
+    def let_go(self) -> None:
+        """Whatever is held is held no longer."""
+        self.held = self._repeats = False
+        self._key = None
+
+
+class Keyboard:
+    """Keys as a stick."""
+
+    def __init__(self, most_throttle: float, name: str = "keyboard") -> None:
+        """``most_throttle``: largest share of full drive, 0 to 1."""
+        self.name = name
+        self.trouble = ""
+        self._most = most_throttle
+        self._decoder = KeyDecoder()
+        self._repeat = KeyRepeat()
+        self._escape_ns = 0
+        self._wishes: list[Wish] = []
+        self._steering = self._throttle = self._brake = 0.0
+        self._direction = 1.0
+
+    def feed(self, data: bytes, now_ns: int) -> None:
+        """Bytes of the terminal. Those that come together were sent together: a burst after a stall counts as one press."""
+        keys = self._decoder.feed(data)
+        self._escape_ns = now_ns
+        for key in dict.fromkeys(keys):
+            self._press(key, now_ns)
+
+    def lost(self, why: str) -> None:
+        """The terminal is gone."""
+        self.trouble = why
+        self.let_go()
+
+    def read(self, now_ns: int) -> Reading:
+        """What the hand does now."""
+        if self._decoder.waits and now_ns - self._escape_ns > ESCAPE_NS:
+            for key in self._decoder.give_up():
+                self._press(key, now_ns)
+        if self._repeat.expire(now_ns):
+            self._forget()
+        if not self._repeat.held:
+            return LET_GO
+        throttle = 0.0 if self._repeat.silent(now_ns) else self._direction * self._throttle * self._most
+        return Reading(self._steering, throttle + 0.0, self._brake, True)
+
+    def take_wishes(self) -> list[Wish]:
+        """What was asked for since the last call."""
+        wishes, self._wishes = self._wishes, []
+        return wishes
+
+    def let_go(self) -> None:
+        """Forget what is held."""
+        self._repeat.let_go()
+        self._forget()
+
+    def hint(self, now_ns: int) -> str:
+        """What the deadman does, for the status line."""
+        if not self._repeat.held:
+            return "let go: hold space"
+        gear = "" if self._direction > 0.0 else ", backward"
+        return ("held" if not self._repeat.silent(now_ns) else "held, no throttle until the key repeats") + gear
+
+    @property
+    def delay_s(self) -> float:
+        """How long the terminal waits before a key repeats, as far as it is known."""
+        return self._repeat.delay_ns * 1e-9
+
+    def _press(self, key: Key, now_ns: int) -> None:
+        if key not in DRIVING:
+            if key is not Key.TAKE:
+                self.let_go()
+            if key in _WISHES:
+                self._wishes.append(_WISHES[key])
+            return
+        held = self._repeat.held
+        repeat_s = self._repeat.press(key, now_ns) * 1e-9
+        if held and not self._repeat.held:
+            self._forget()
+        self._brake = 0.0
+        if self._repeat.held:
+            self._set(key, repeat_s)
+
+    def _set(self, key: Key, repeat_s: float) -> None:
+        """Move what is set: a step for a press, a rate while it repeats."""
+        match key:
+            case Key.FORWARD:
+                self._throttle = min(1.0, self._throttle + (THROTTLE_PER_S * repeat_s or THROTTLE_STEP))
+            case Key.SLOWER:
+                self._throttle = 0.0
+                self._brake = 1.0 if repeat_s else 0.3
+            case Key.LEFT | Key.RIGHT:
+                side = 1.0 if key is Key.LEFT else -1.0
+                if side * self._steering < 0.0 and not repeat_s:
+                    # The first press to the other side straightens the wheels.
+                    self._steering = 0.0
+                else:
+                    moved = self._steering + side * (STEERING_PER_S * repeat_s or STEERING_STEP)
+                    self._steering = min(1.0, max(-1.0, moved))
+            case Key.CENTRE:
+                self._steering = 0.0
+            case Key.TURN_ROUND:
+                if self._throttle == 0.0 and not repeat_s:
+                    self._direction = -self._direction
+            case _:
+                pass
+
+    def _forget(self) -> None:
+        self._steering = self._throttle = self._brake = 0.0
+        self._direction = 1.0

@@ -1,0 +1,98 @@
+"""A gamepad or a steering wheel as a stick. Pure: it is handed events and times."""
+
+from collections.abc import Iterable
+
+from vehicled.teleop.js_event import JsEvent
+from vehicled.teleop.mapping import Axis, PadMap
+from vehicled.teleop.reading import LET_GO, Reading, Wish
+
+HELD = 1
+
+
+class Pad:
+    """State of axes and buttons, read through a mapping."""
+
+    def __init__(self, mapping: PadMap, name: str, most_throttle: float = 1.0) -> None:
+        """``mapping`` with numbers only; ``most_throttle``: largest share of full drive, 0 to 1."""
+        self.name = name
+        self.trouble = ""
+        self._map = mapping
+        self._most = most_throttle
+        self._axes: dict[int, int] = {}
+        self._buttons: dict[int, int] = {}
+        # The kernel tells 0, the middle, of an axis that has not moved: a trigger is believed once it was seen at rest.
+        pedals = [axis for axis in (mapping.throttle, mapping.brake) if axis is not None and axis.one_sided]
+        self._unproven = {axis.axis: axis for axis in pedals}
+        self._must_release = True
+        """A deadman that was held before anybody watched does not count."""
+        self._moved_ns = 0
+        self._quiet = False
+        self._wishes: list[Wish] = []
+        asks = {mapping.take: Wish.TAKE, mapping.stop: Wish.STOP, mapping.emergency: Wish.EMERGENCY}
+        self._asks = {number: wish for number, wish in asks.items() if number is not None}
+
+    def feed(self, events: Iterable[JsEvent], now_ns: int) -> None:
+        """Events of the device, in their order."""
+        for event in events:
+            self._moved_ns = now_ns
+            if event.axis:
+                self._axes[event.number] = event.value
+                pedal = self._unproven.get(event.number)
+                if pedal is not None and pedal.value(event.value) == 0.0:
+                    del self._unproven[event.number]
+                continue
+            before = self._buttons.get(event.number, 0)
+            self._buttons[event.number] = event.value
+            if event.value == HELD and before != HELD and not event.initial and event.number in self._asks:
+                self._wishes.append(self._asks[event.number])
+            if not self._any_held():
+                # Seen between two readings too: a button let go for an instant was let go.
+                self._must_release = self._quiet = False
+
+    def lost(self, why: str) -> None:
+        """The device is gone."""
+        self.trouble = why
+        self._axes.clear()
+        self._buttons.clear()
+
+    def read(self, now_ns: int) -> Reading:
+        """What the hand does now."""
+        if not self._any_held() or self._must_release or self._unproven or self.trouble:
+            return LET_GO
+        mapping = self._map
+        throttle = self._value(mapping.throttle)
+        if mapping.throttle.one_sided and mapping.backward is not None and self._buttons.get(int(mapping.backward)) == HELD:
+            throttle = -throttle
+        if mapping.quiet_s > 0.0 and throttle != 0.0 and now_ns - self._moved_ns > mapping.quiet_s * 1e9:
+            self._quiet = self._must_release = True
+            return LET_GO
+        brake = self._value(mapping.brake) if mapping.brake is not None else 0.0
+        return Reading(self._value(mapping.steering), throttle * self._most + 0.0, max(0.0, brake), True)
+
+    def take_wishes(self) -> list[Wish]:
+        """What was asked for since the last call."""
+        wishes, self._wishes = self._wishes, []
+        return wishes
+
+    def let_go(self) -> None:
+        """The deadman must be let go and held anew."""
+        self._must_release = True
+
+    def hint(self, now_ns: int) -> str:
+        """What the deadman does, for the status line."""
+        if self.trouble:
+            return self.trouble
+        if self._unproven:
+            return "press throttle and brake once and let them go"
+        if self._quiet:
+            return f"let go: nothing moved for {self._map.quiet_s:g} s, is it in reach?"
+        if self._must_release and self._any_held():
+            return "let the deadman go, then hold it"
+        return "held" if self._any_held() else "let go: hold the deadman"
+
+    def _any_held(self) -> bool:
+        return any(self._buttons.get(int(number)) == HELD for number in self._map.deadman)
+
+    def _value(self, axis: Axis) -> float:
+        raw = self._axes.get(int(axis.axis))
+        return 0.0 if raw is None else axis.value(raw)
