@@ -1,7 +1,9 @@
-"""``vehicled log info | timing | cat | recover``."""
+"""``vehicled log info | timing | cat | recover | report | plot``."""
 
 import sys
 from argparse import Namespace
+
+from vehicled.log.errors import LogError
 
 
 def info(arguments: Namespace) -> int:
@@ -40,3 +42,71 @@ def recover(arguments: Namespace) -> int:
     report = recover(arguments.file, arguments.output)
     print(report.to_text())
     return 1 if report.reasons else 0
+
+
+def compare(arguments: Namespace) -> int:
+    """What became better or worse; status 1 when asked to fail on a regression and there is one."""
+    from vehicled.log.compare.comparison import compare
+
+    old, new = arguments.files, arguments.against
+    if not new:
+        if len(old) != 2:
+            raise LogError("give the old run and the new one, or several: A1 A2 --against B1 B2")
+        old, new = old[:1], old[1:]
+    found = compare(old, new, seed=arguments.seed, threshold=arguments.threshold)
+    print(found.to_json() if arguments.json else found.to_text())
+    return 1 if arguments.fail_on and found.count("regression") else 0
+
+
+def diff(arguments: Namespace) -> int:
+    """The first difference of each topic; status 1 when there is one."""
+    from vehicled.log.diff import diff
+
+    found = diff(arguments.a, arguments.b, tuple(arguments.topic))
+    print(found.to_json() if arguments.json else found.to_text())
+    return 0 if found.same else 1
+
+
+def export(arguments: Namespace) -> int:
+    """Write a log in another format."""
+    from vehicled.log.export.exporting import export
+
+    done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
+    print(done.to_text())
+    return 0
+
+
+def import_(arguments: Namespace) -> int:
+    """Write a foreign log as ours."""
+    from vehicled.recordings.foreign.importing import import_log
+
+    done = import_log(
+        arguments.source, arguments.output, mapping=arguments.map, profile=arguments.profile, format_name=arguments.format
+    )
+    print(done.to_text())
+    return 0
+
+
+def report(arguments: Namespace) -> int:
+    """One page about a run."""
+    from vehicled.log.report.page import write_report
+
+    output = arguments.output or _beside(arguments.file, ".html")
+    judged = write_report(arguments.file, output)
+    print(judged.headline)
+    print(output)
+    return 0
+
+
+def plot(arguments: Namespace) -> int:
+    """Fields over time as a picture."""
+    from vehicled.log.plot import plot
+
+    output = arguments.output or _beside(arguments.file, ".png")
+    plot(arguments.file, arguments.topic, output)
+    print(output)
+    return 0
+
+
+def _beside(file: str, ending: str) -> str:
+    return file.removesuffix(".mcap") + ending

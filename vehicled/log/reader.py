@@ -30,6 +30,7 @@ from vehicled.messages import Message, TaskTick
 from vehicled.ros.cdr import CdrError, known_fields, numpy_dtype, unpacker
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 _SLACK_NS = 2_000_000_000
 """Log times may run behind the order of recording by this much; messages are held back that long to be given in order."""
@@ -45,6 +46,21 @@ class Record(Struct, Generic[M], frozen=True):
     """Log time on the daemon's clock."""
     sequence: int
     message: M
+
+
+class Stored(Struct, frozen=True):
+    """A message as it is stored, with its place in the journal."""
+
+    t_ns: int
+    sequence: int
+    kind: type[Message]
+    data: bytes
+    unpack: Callable[[bytes], Message]
+
+    @property
+    def message(self) -> Message:
+        """The message, unpacked. Raises :class:`~vehicled.ros.cdr.CdrError`."""
+        return self.unpack(self.data)
 
 
 class LogReader:
@@ -130,13 +146,24 @@ class LogReader:
 
     def messages(self, *types: Any, start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Any]:
         """Our messages in the order of the journal, of all types or of some, ``start_ns <= t_ns < stop_ns``."""
-        decoders = self._decoders(types)
         offset = self.offset_ns
         low = start_ns + offset if start_ns is not None else -(2**63)
         high = stop_ns + offset if stop_ns is not None else 2**64
+        for entry in self._in_order(self._decoders(types), low, high):
+            yield self._decode(entry, offset)
+
+    def stored(self, *types: type[Message]) -> Iterator[Stored]:
+        """As :meth:`messages`, not unpacked: for those who compare bytes."""
+        kinds = {channel: (kind, unpacker(kind, fields)) for channel, kind, fields in self._channels(types)}
+        offset = self.offset_ns
+        for sequence, log_time, _, (kind, unpack), data in self._in_order(kinds, -(2**63), 2**64):
+            yield Stored(log_time - offset, sequence, kind, data, unpack)
+
+    def _in_order(self, decoders: dict[int, T], low: int, high: int) -> Iterator[tuple[int, int, int, T, bytes]]:
+        """(sequence, log time, count, decoder, data) of the records of these channels, ``low <= log time < high``."""
         wanted = self._mask(decoders)
         chunks = self.layout.chunks
-        heap: list[tuple[int, int, int, Callable[[bytes], Message], bytes]] = []
+        heap: list[tuple[int, int, int, T, bytes]] = []
         last, count = 0, 0
         for number in np.argsort(chunks["start_ns"], kind="stable"):
             chunk = chunks[number]
@@ -144,7 +171,7 @@ class LogReader:
                 continue
             limit = int(chunk["start_ns"]) - _SLACK_NS
             while heap and heap[0][1] < limit:
-                yield self._decode(heapq.heappop(heap), offset)
+                yield heapq.heappop(heap)
             records = self.records(int(number))
             for at, length, channel, sequence, log_time in message_heads(records):
                 decode = decoders.get(channel)
@@ -156,7 +183,7 @@ class LogReader:
                 data = at + MESSAGE_HEAD.size
                 heapq.heappush(heap, (last, log_time, count, decode, records[data : data + length]))
         while heap:
-            yield self._decode(heapq.heappop(heap), offset)
+            yield heapq.heappop(heap)
 
     def arrays(self, *types: type[Message]) -> Iterator[tuple[type[Message], Any]]:
         """Structured arrays of messages of fixed size, chunk by chunk, in one pass. Their fields are those of the messages.
@@ -174,6 +201,19 @@ class LogReader:
                     found = self._column(number, records, channel, dtype)
                     if len(found):
                         yield kind, found
+
+    def spans(self, kind: type[Message]) -> Iterator[tuple[bytes, Any]]:
+        """(message records, offsets of the CDR data in them) of every chunk with messages of a type, in file order.
+
+        For types without a fixed size, where only a few bytes of many records are wanted. Offsets of shape (n,), int64.
+        """
+        for channel, _, _ in self._channels((kind,)):
+            for number, mask in enumerate(self.layout.chunks["channels"].tolist()):
+                if mask & channel_bit(channel):
+                    records = self.records(number)
+                    offsets = self._offsets(number, records, channel).astype(np.int64) + MESSAGE_HEAD.size
+                    if len(offsets) and int(offsets.max()) < len(records):
+                        yield records, offsets
 
     def records(self, number: int) -> bytes:
         """Message records of a chunk; empty where it is damaged, which is noted in ``faults``."""

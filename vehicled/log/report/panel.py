@@ -1,0 +1,36 @@
+"""A figure of the page, or the reason why there is none."""
+
+from html import escape
+
+from msgspec import Struct
+
+
+class Panel(Struct, frozen=True):
+    """One figure of the page."""
+
+    name: str
+    title: str
+    unit: str
+    body: str
+    legend: str = ""
+    note: str = ""
+
+    def html(self) -> str:
+        """As a figure."""
+        unit = f' <span class="unit">{escape(self.unit)}</span>' if self.unit else ""
+        note = f'<p class="note">{self.note}</p>' if self.note else ""
+        return (
+            f'<figure class="panel" id="panel-{self.name}"><figcaption><b>{escape(self.title)}</b>{unit}'
+            f'<span class="legend">{self.legend}</span><span class="readout"></span></figcaption>{self.body}{note}</figure>'
+        )
+
+
+class Missing(Struct, frozen=True):
+    """A panel that the log has nothing for, with the reason as a sentence."""
+
+    name: str
+    title: str
+    reason: str
+
+
+Made = Panel | Missing

@@ -1,0 +1,154 @@
+"""Series thinned while they are read: a fixed number of columns of time, whatever the length of the run.
+
+A column keeps the smallest and the largest value that fell into it, so that no spike is lost by thinning.
+"""
+
+from typing import Any
+
+import numpy as np
+
+COLUMNS = 1600
+"""Columns of the time axis: more than a screen has pixels, few enough for a page of a few megabytes."""
+
+
+class Axis:
+    """The one axis of time of a report, in columns."""
+
+    def __init__(self, start_ns: int, stop_ns: int) -> None:
+        """On the daemon's clock; a run of no length gets a microsecond."""
+        self.start_ns = start_ns
+        self.stop_ns = max(stop_ns, start_ns + 1_000)
+
+    @property
+    def duration_s(self) -> float:
+        """Of the run."""
+        return (self.stop_ns - self.start_ns) * 1e-9
+
+    @property
+    def column_s(self) -> float:
+        """Width of a column."""
+        return self.duration_s / COLUMNS
+
+    def columns(self, t_ns: Any) -> Any:
+        """Column of every time of an array of shape (n,); -1 outside of the run."""
+        found = (t_ns - self.start_ns) / ((self.stop_ns - self.start_ns) / COLUMNS)
+        index = np.floor(found).astype(np.int64)
+        index[t_ns == self.stop_ns] = COLUMNS - 1
+        index[(found < 0) | (index >= COLUMNS)] = -1
+        return index
+
+    def place(self, t_ns: int) -> float:
+        """A time in columns, cut to the axis."""
+        share = (t_ns - self.start_ns) / (self.stop_ns - self.start_ns)
+        return min(max(share, 0.0), 1.0) * COLUMNS
+
+
+class Thinned:
+    """Smallest and largest value per column; number, mean magnitude and extremes of all."""
+
+    def __init__(self) -> None:
+        self.low = np.full(COLUMNS, np.nan)
+        self.high = np.full(COLUMNS, np.nan)
+        self.n = 0
+        self.not_finite = 0
+        self.min = float("inf")
+        self.max = float("-inf")
+        self._sum = 0.0
+        self._sum_of_magnitudes = 0.0
+
+    def add(self, columns: Any, values: Any) -> None:
+        """Columns and values of shape (n,). What is not finite or outside of the run is counted or left out, not drawn."""
+        usable = np.isfinite(values)
+        self.not_finite += int(len(values) - usable.sum())
+        usable &= columns >= 0
+        columns, values = columns[usable], values[usable].astype(np.float64)
+        if not len(values):
+            return
+        self.n += len(values)
+        self._sum += float(values.sum())
+        self._sum_of_magnitudes += float(np.abs(values).sum())
+        self.min, self.max = min(self.min, float(values.min())), max(self.max, float(values.max()))
+        starts = np.flatnonzero(np.diff(columns, prepend=-2))
+        np.fmin.at(self.low, columns[starts], np.minimum.reduceat(values, starts))
+        np.fmax.at(self.high, columns[starts], np.maximum.reduceat(values, starts))
+
+    @property
+    def mean(self) -> float:
+        """Of all values; NaN without one."""
+        return self._sum / self.n if self.n else float("nan")
+
+    @property
+    def mean_magnitude(self) -> float:
+        """Of all values; NaN without one."""
+        return self._sum_of_magnitudes / self.n if self.n else float("nan")
+
+    @property
+    def largest_magnitude(self) -> float:
+        """Of all values; NaN without one."""
+        return max(abs(self.min), abs(self.max)) if self.n else float("nan")
+
+
+class States:
+    """The worst state in every column, and how often each was seen. ``order`` lists the states from best to worst."""
+
+    def __init__(self, order: tuple[int, ...]) -> None:
+        self._order = np.array(order)
+        self._rank = np.full(256, -1, np.int64)
+        self._rank[list(order)] = range(len(order))
+        self._worst = np.full(COLUMNS, -1, np.int64)
+        self.counts = np.zeros(256, np.int64)
+
+    def add(self, columns: Any, values: Any) -> None:
+        """Columns and states of shape (n,). A state that is not listed counts, and is not drawn."""
+        self.counts += np.bincount(values, minlength=256)
+        rank = self._rank[values]
+        usable = (columns >= 0) & (rank >= 0)
+        np.maximum.at(self._worst, columns[usable], rank[usable])
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return int(self.counts.sum())
+
+    def bands(self) -> list[tuple[int, int, int]]:
+        """(first column, column behind the last, state). Columns without a sample belong to the state before them, for a while."""
+        known = np.flatnonzero(self._worst >= 0)
+        if not len(known):
+            return []
+        patience = gap_columns(known)
+        bands: list[tuple[int, int, int]] = []
+        last = -1
+        for column in known.tolist():
+            state = int(self._order[self._worst[column]])
+            near = bool(bands) and column - last <= patience
+            if near and bands[-1][2] == state:
+                bands[-1] = (bands[-1][0], column + 1, state)
+            else:
+                if near:
+                    bands[-1] = (bands[-1][0], column, bands[-1][2])
+                bands.append((column, column + 1, state))
+            last = column
+        return bands
+
+
+def gap_columns(known: Any) -> int:
+    """How many columns may pass between two samples before a line breaks: a few of the usual intervals."""
+    return int(max(2, 4 * np.median(np.diff(known)))) if len(known) > 1 else 2
+
+
+class LogBins:
+    """Counts of durations in logarithmic bins, eight to the decade: 100 ns to 100 s."""
+
+    PER_DECADE = 8
+    LOWEST_EXPONENT = 2
+    """Of ten, in ns."""
+    BINS = 9 * PER_DECADE
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(self.BINS, np.int64)
+
+    def add(self, durations_ns: Any) -> None:
+        """Count an array of shape (n,); what lies beyond the ends counts in the outermost bin."""
+        exponent = np.log10(np.maximum(durations_ns, 1)) - self.LOWEST_EXPONENT
+        bins = np.clip(np.floor(exponent * self.PER_DECADE), 0, self.BINS - 1).astype(np.int64)
+        self.counts += np.bincount(bins, minlength=self.BINS)
