@@ -23,7 +23,8 @@ def test_steering_converges(gain, delay, offset):
     assert found.steering_gain_rad == pytest.approx(gain, rel=0.04)
     assert found.steering_delay_s == pytest.approx(delay, abs=0.03)
     assert found.steering_offset_rad == pytest.approx(offset, abs=0.008)
-    assert found.steering_dead_zone < 0.01
+    # A mean over the bank, whose smallest dead zone is 0.03: less than half of that means none.
+    assert found.steering_dead_zone < 0.015
 
 
 def test_gain_is_known_after_the_first_corners():

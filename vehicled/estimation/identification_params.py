@@ -17,30 +17,30 @@ class IdentifierParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     gain_prior: Positive = 0.5
     """Of the gain, as a share of the profile's: between two campaigns on one vehicle it halved."""
-    gain_density: NonNegative = 0.006
-    """Share of the profile's gain; counts only while turning. Followed within 20 s of turning, at 3 % of jitter."""
+    gain_density: NonNegative = 0.012
+    """Share of the profile's gain; counts only while turning. Followed within 10 s of turning."""
     gain_bounds: Ratio = 3.0
     """The gain stays between the profile's divided by this and times this: beyond it the linkage is broken."""
     offset_prior_rad: Positive = 0.02
     offset_density_rad: NonNegative = 0.003
     """Counts only while moving. Fast enough (seconds) to follow slack and camber as well, which act as an offset."""
     offset_bound_rad: Positive = 0.1
-    delay_prior_s: Positive = 0.2
+    delay_prior_s: Positive = 0.1
     max_delay_s: Annotated[float, Meta(ge=0.1, le=1.5)] = 0.8
     """Longest steering delay of the bank."""
-    dead_zones: tuple[Annotated[float, Meta(ge=0.0, lt=0.9)], ...] = (0.03, 0.1, 0.2)
+    dead_zones: tuple[Annotated[float, Meta(ge=0.0, lt=0.9)], ...] = (0.03, 0.06, 0.1, 0.2)
     """Tried beside the profile's."""
-    dead_zone_evidence: NonNegative = 8.0
-    """Log odds for the profile's dead zone against one that differs by a tenth or more, in proportion below. The slack of a linkage
-    also swallows small commands; only data that leave no doubt move the answer far."""
+    dead_zone_evidence: NonNegative = 2.0
+    """Log odds for the profile's dead zone against one that differs by a tenth or more, in proportion below. Slack of a linkage
+    swallows small commands just as a dead zone does, and the turn is predicted better by calling it one."""
     memory_s: Positive = 60.0
     """Seconds of turning within which the evidence for a delay fades."""
-    window_s: Annotated[float, Meta(ge=0.2, le=2.0)] = 0.6
-    """The turn over this long is compared with the commands, about what a controller looks ahead. Shorter ones show more of what
-    the model leaves out (linkage, tyres), and find a delay that answers for that."""
-    wheel_sigma_rad: Positive = 0.02
+    window_s: Annotated[float, Meta(ge=0.2, le=2.0)] = 0.3
+    """The turn over this long is compared with the commands: short, for it begins to tell that much sooner, and turns that change
+    within it are not averaged out."""
+    wheel_sigma_rad: Positive = 0.014
     """Error of the single-track model in wheel angle, mean over a window."""
-    correlation_s: Positive = 3.0
+    correlation_s: Positive = 1.5
     """Time over which that error stays the same under an unchanged command: a bend teaches a gain once, however long it is."""
     correlation_command: Positive = 0.7
     """Change of the command over which it stays the same: the error is one of the linkage at that angle."""

@@ -13,6 +13,7 @@ from math import isfinite, sqrt, tau
 from typing import ClassVar
 
 import numpy as np
+from msgspec import structs
 
 from vehicled.estimation import planar_start, planar_update
 from vehicled.estimation.gaussian import chi_square_limit
@@ -130,8 +131,10 @@ class Planar:
         )
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with these delays, dead zone and damping; gain, offset, authority and friction are this filter's own states."""
-        self._vehicle = vehicle
+        """Predict with this steering. The drive stays the one that was given first: its authority and friction are states here, and
+        they fit one damping only; one that was learnt from the speeds of this filter would tell it what it has said itself.
+        """
+        self._vehicle = structs.replace(vehicle, drive=self._vehicle.drive)
         c = self._context
         self._context = Context(c.params, c.lever_arm_m, c.limits, c.jump_limit, vehicle.drive.reverse_share > 0.0)
 

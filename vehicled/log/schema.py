@@ -55,6 +55,10 @@ _STREAMS: dict[type[Message], Stream] = {
     messages.TaskTick: Stream.TICKS,
     messages.WireChunk: Stream.JOURNAL,
     messages.OperatorCommand: Stream.JOURNAL,
+    messages.TeleopCommand: Stream.JOURNAL,
+    messages.Heartbeat: Stream.JOURNAL,
+    messages.HostHealth: Stream.JOURNAL,
+    messages.MachineCall: Stream.JOURNAL,
     messages.PortEvent: Stream.JOURNAL,
     messages.Fault: Stream.JOURNAL,
     messages.Event: Stream.JOURNAL,
@@ -144,6 +148,10 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """Runtime callbacks by the number that ``TaskTick.holder`` names for ``LOOP_HELD``."""
     part: int = 1
     """Counts the files of a rotated log."""
+    setup_fault: str = ""
+    """Why the machine was not to be armed with this profile on this board; empty when it was."""
+    imported: dict[str, str] = field(default_factory=dict)
+    """Where the messages of a foreign log come from and what was assumed of them; empty for runs of our own."""
 
     @property
     def offset_ns(self) -> int:
@@ -179,8 +187,12 @@ class RunHeader(Struct, frozen=True, kw_only=True):
             raise LogError(f"the header record cannot be read: {error}") from error
 
 
+FENCE_NAME = "fence.geojson"
+"""Name of the attachment with the fence."""
+
+
 class Attachment(Struct, frozen=True):
-    """A file carried in the log: the profile's text, the course."""
+    """A file carried in the log: the profile's text, the course, the fence."""
 
     name: str
     media_type: str

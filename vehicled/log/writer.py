@@ -188,7 +188,7 @@ class Writer:
     def finish(self, end: dict[str, str]) -> None:
         """Complete the open part. ``end`` is empty where the run goes on or ended without a word. Raises OSError."""
         if end:
-            self._file.add_metadata(END_RECORD, end)
+            self._file.add_metadata(END_RECORD, end | {"writer_cpu_s": f"{time.process_time():.3f}"})
         self._file.finish()
         self._output.commit()
         self._output.sync()

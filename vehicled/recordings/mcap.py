@@ -32,6 +32,8 @@ from vehicled.recordings.recording import Array, Recording, Times, Truth, second
 INPUTS = (GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, ActuatorCommand)
 STEP_NS = 20_000_000
 """Estimates are judged at 50 Hz: a vehicle does nothing faster."""
+MAX_SPAN_NS = 10_000 * 10**9
+"""Of foreign logs: almost three hours. Beyond it stamps are wrong."""
 
 
 class _Place(msgspec.Struct):
@@ -50,6 +52,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     estimates: list[StateEstimate] = []
     truths: list[GroundTruth] = []
     with LogReader(path) as log:
+        imported = bool(log.header.imported)
         loaded = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml")
         try:
             place = msgspec.json.decode(log.attachment("course.json"), type=_Course).datum
@@ -66,8 +69,8 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
                 else:
                     inputs.append(message)
     fixes = [m for m in inputs if isinstance(m, GnssFix)]
-    if not estimates or not fixes:
-        what = "state estimate" if not estimates else "GNSS fix"
+    if not fixes or (not estimates and not imported):
+        what = "state estimate" if fixes else "GNSS fix"
         raise RecordingError(f"{path}: holds no {what}: there is nothing to compare in it")
     profile = loaded.profile
     arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
@@ -75,6 +78,11 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
     kept = _thinned(estimates)
     steps = np.array([m.t_ns for m in kept], dtype=np.int64)
+    if not kept:
+        # A foreign log: nobody on board estimated anything.
+        if fixes[-1].t_rx_ns - fixes[0].t_rx_ns > MAX_SPAN_NS:
+            raise RecordingError(f"{path}: lasts longer than {MAX_SPAN_NS * 1e-9:.0f} s by its stamps: cut it, or mend its clock")
+        steps = np.arange(fixes[0].t_rx_ns, fixes[-1].t_rx_ns + 1, STEP_NS, dtype=np.int64)
     _, east, north = track_truth.places(fixes, datum)
     arrivals = [m.t_rx_ns for m in fixes]
     return Recording(
@@ -87,10 +95,10 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         truth=_simulated(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
         raw_x_m=track_truth.held(steps, arrivals, east),
         raw_y_m=track_truth.held(steps, arrivals, north),
-        published_x_m=_column(kept, "x_m"),
-        published_y_m=_column(kept, "y_m"),
-        published_yaw_rad=_column(kept, "yaw_rad"),
-        published_speed_mps=_column(kept, "speed_mps"),
+        published_x_m=_column(kept, "x_m") if kept else None,
+        published_y_m=_column(kept, "y_m") if kept else None,
+        published_yaw_rad=_column(kept, "yaw_rad") if kept else None,
+        published_speed_mps=_column(kept, "speed_mps") if kept else None,
         lever_arm_m=lever_arm,
         source=os.fspath(path),
     )

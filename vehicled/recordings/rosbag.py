@@ -65,7 +65,7 @@ def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str
     stored: dict[str, list[tuple[int, Any]]] = {}
     try:
         with AnyReader([Path(path)], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as bag:
-            chosen = _chosen(bag.connections)
+            chosen = choose(bag.connections)
             for connection, t_rx_ns, data in bag.messages(connections=chosen) if chosen else ():
                 stored.setdefault(connection.msgtype, []).append((t_rx_ns, bag.deserialize(data, connection.msgtype)))
     except (AnyReaderError, OSError) as error:
@@ -75,7 +75,8 @@ def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str
     return _recording(path, name or Path(path).stem, vehicle, stored)
 
 
-def _chosen(connections: Any) -> list[Any]:
+def choose(connections: Any) -> list[Any]:
+    """Connections of a bag that are read: for each type its best topic."""
     best: dict[str, tuple[bool, int, str]] = {}
     for connection in connections:
         if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY):
@@ -127,11 +128,19 @@ def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tu
     )
 
 
-def _stamp_ns(message: Any, t_rx_ns: int) -> int:
+def stamp_ns(message: Any, t_rx_ns: int) -> int:
     """Time of validity; the arrival where the header has none, or one that is later than the arrival."""
     stamp = message.header.stamp
     t_ns = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
     return t_ns if 0 < t_ns <= t_rx_ns else t_rx_ns
+
+
+def convert(kind: str, message: Any, t_rx_ns: int, vehicle: Vehicle) -> Iterator[Message]:
+    """A message of a bag as ours; nothing for odometry and other types."""
+    if kind == DRIVE:
+        yield from _command(message, t_rx_ns, vehicle)
+    elif kind in (FIX, IMU, TWIST):
+        yield from {FIX: _fix, IMU: _imu, TWIST: _speed}[kind](message, t_rx_ns)
 
 
 def _fix(message: Any, t_rx_ns: int) -> Iterator[Message]:
@@ -140,7 +149,7 @@ def _fix(message: Any, t_rx_ns: int) -> Iterator[Message]:
         return
     covariance = tuple(float(value) for value in message.position_covariance)
     yield GnssFix(
-        _stamp_ns(message, t_rx_ns),
+        stamp_ns(message, t_rx_ns),
         t_rx_ns,
         radians(message.latitude),
         radians(message.longitude),
@@ -153,7 +162,7 @@ def _fix(message: Any, t_rx_ns: int) -> Iterator[Message]:
 
 
 def _imu(message: Any, t_rx_ns: int) -> Iterator[Message]:
-    t_ns = _stamp_ns(message, t_rx_ns)
+    t_ns = stamp_ns(message, t_rx_ns)
     w, a, q = message.angular_velocity, message.linear_acceleration, message.orientation
     # A first covariance of -1 says that the quantity is not measured (REP-145).
     force = (a.x, a.y, a.z) if message.linear_acceleration_covariance[0] >= 0.0 else (nan, nan, nan)
@@ -169,7 +178,7 @@ def _speed(message: Any, t_rx_ns: int) -> Iterator[Message]:
     # A vehicle does not move sideways: this is a velocity in another frame, such as a receiver's, and no wheel speed.
     if abs(v.y) > 0.2 * abs(v.x) + 0.05:
         return
-    yield WheelSpeed(_stamp_ns(message, t_rx_ns), t_rx_ns, float(v.x), WHEEL_SPEED_SIGMA_MPS)
+    yield WheelSpeed(stamp_ns(message, t_rx_ns), t_rx_ns, float(v.x), WHEEL_SPEED_SIGMA_MPS)
 
 
 def _command(message: Any, t_rx_ns: int, vehicle: Vehicle) -> Iterator[Message]:
@@ -191,7 +200,7 @@ def _published(odometry: Any, steps_ns: Times, truth: Truth) -> tuple[Array, Arr
     """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what counts is its shape."""
     if len(odometry) < 2:
         return None
-    t_s = np.array([_stamp_ns(m, t_rx_ns) for t_rx_ns, m in odometry]) * 1e-9
+    t_s = np.array([stamp_ns(m, t_rx_ns) for t_rx_ns, m in odometry]) * 1e-9
     poses = [m.pose.pose for _, m in odometry]
     columns = (
         np.array([p.position.x for p in poses]),

@@ -1,0 +1,1 @@
+"""``vehicled log export``: a log in the formats of other tools."""

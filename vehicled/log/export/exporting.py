@@ -1,0 +1,92 @@
+"""One door to all formats."""
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from vehicled.log.cat import kinds_of
+from vehicled.log.errors import LogError, why
+from vehicled.messages import Message
+
+FORMATS = ("csv", "parquet", "gpx", "geojson", "kml", "rosbag2")
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What shall be written where."""
+
+    path: str
+    """First part of the run."""
+    out: str
+    kinds: tuple[type[Message], ...] = ()
+    """Empty for all."""
+    rate_hz: float | None = None
+
+
+class Exported(Struct, frozen=True, kw_only=True):
+    """What was written."""
+
+    files: list[str]
+    counts: dict[str, int]
+    """Messages, rows or points by name."""
+    notes: list[str]
+
+    def to_text(self) -> str:
+        """In words."""
+        lines = [f"{name}: {count}" for name, count in self.counts.items()]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes), *self.files]) + "\n"
+
+
+def export(
+    path: str | os.PathLike[str],
+    to: str,
+    out: str | os.PathLike[str],
+    *,
+    topics: Sequence[str] = (),
+    rate_hz: float | None = None,
+) -> Exported:
+    """Write a run as ``to``, one of :data:`FORMATS`. Nothing that exists is overwritten. Raises :class:`LogError`.
+
+    ``topics``: of CSV, Parquet and rosbag2. ``rate_hz``: of CSV and Parquet one joined table of that rate; of tracks the points of
+    the estimate (10 Hz by default).
+    """
+    if to not in FORMATS:
+        raise LogError(f'unknown format "{to[:40]}": there are {", ".join(FORMATS)}')
+    wish = Wish(path=os.fspath(path), out=os.fspath(out), kinds=kinds_of(topics), rate_hz=rate_hz)
+    if topics and to in ("gpx", "geojson", "kml"):
+        raise LogError(f"{to} is a map of the drive and takes no topics")
+    if rate_hz is not None and to == "rosbag2":
+        raise LogError("a rosbag2 folder holds the messages as they are: it takes no rate")
+    if os.path.exists(wish.out):
+        raise LogError(f"{wish.out}: there is such a file or folder already, it is not overwritten")
+    try:
+        return _writer(to)(wish)
+    except (LogError, KeyboardInterrupt):
+        _remove(wish.out)
+        raise
+    except OSError as error:
+        _remove(wish.out)
+        raise LogError(f"the export cannot be written: {why(error)}") from error
+
+
+def _remove(out: str) -> None:
+    """Half an export would be taken for a whole one."""
+    if os.path.isdir(out):
+        shutil.rmtree(out, ignore_errors=True)
+    elif os.path.exists(out):
+        os.unlink(out)
+
+
+def _writer(to: str) -> Callable[[Wish], Exported]:
+    if to in ("csv", "parquet"):
+        from vehicled.log.export import tables
+
+        return tables.write_csv if to == "csv" else tables.write_parquet
+    if to == "rosbag2":
+        from vehicled.log.export import bag
+
+        return bag.write
+    from vehicled.log.export import tracks
+
+    return {"gpx": tracks.write_gpx, "geojson": tracks.write_geojson, "kml": tracks.write_kml}[to]

@@ -1,0 +1,210 @@
+"""The journal of a run over all its parts, record by record in the order in which the machine saw or made them."""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from vehicled.attribution import Reading
+from vehicled.executive import Stopwatch
+from vehicled.log.errors import LogError
+from vehicled.log.reader import LogReader, Stored, run_parts
+from vehicled.log.schema import RunHeader
+from vehicled.messages import Direction, Event, MachineCall, Message, PortEvent, TaskTick, WireChunk
+from vehicled.ros.cdr import CdrError
+
+GAP_EVENT = "not_replayable_after"
+"""Name of the event by which a log says that its journal has a hole."""
+
+
+class Entry:
+    """One record of the journal. Unpacked when it is asked for its message, once."""
+
+    __slots__ = ("_message", "data", "is_call", "kind", "sequence", "stored", "t_ns", "taken")
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+        self.t_ns, self.sequence, self.kind, self.data = stored.t_ns, stored.sequence, stored.kind, stored.data
+        self._message: Message | None = None
+        self.taken = False
+        """The machine has run this tick already: it was read ahead."""
+        self.is_call = self.kind is MachineCall or self.kind is PortEvent
+        """Something was done to the machine; everything else it made itself."""
+        if self.kind is WireChunk:
+            self.is_call = self.message.direction is Direction.RX  # type: ignore[attr-defined]
+
+    @property
+    def message(self) -> Message:
+        """The message, unpacked. Raises :class:`LogError`."""
+        if self._message is None:
+            try:
+                self._message = self.stored.message
+            except CdrError as error:
+                raise LogError(f"record {self.sequence} is damaged: {error}") from error
+        return self._message
+
+
+class Journal:
+    """All records of one run. Use as a context manager."""
+
+    def __init__(self, path: str) -> None:
+        """Opens the file and the parts that follow it.
+
+        Raises :class:`LogError` for what is no log, for a later part alone, and for a log of a version that wrote no calls.
+        """
+        self._stack = ExitStack()
+        try:
+            self.parts = [self._stack.enter_context(LogReader(part)) for part in run_parts(path)]
+            self.header: RunHeader = self.parts[0].header
+            if self.header.part != 1:
+                raise LogError(f"{path}: part {self.header.part} of a run: give its first part, a machine starts at its start")
+            self._check_calls(path)
+            self.limit_ns, self.loss = self._find_loss()
+        except BaseException:
+            self._stack.close()
+            raise
+        self.start_ns = self.header.start_monotonic_ns
+        self._records: Iterator[Stored] = heapq.merge(*(part.stored() for part in self.parts), key=lambda record: record.sequence)
+        self._ahead: deque[Entry] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    @property
+    def end(self) -> dict[str, str]:
+        """What the daemon said when it ended orderly."""
+        return self.parts[-1].end
+
+    @property
+    def damage(self) -> str:
+        """Chunks that could not be read so far, in words; empty when there are none."""
+        faults = [
+            f"{part.path}: the chunk at byte {int(part.layout.chunks[number]['offset'])}, "
+            f"from t = {(int(part.layout.chunks[number]['start_ns']) - part.offset_ns - self.start_ns) * 1e-9:.3f} s, "
+            f"cannot be read: {reason}"
+            for part in self.parts
+            for number, reason in part.faults.items()
+        ]
+        return "; ".join(faults)
+
+    @property
+    def whole(self) -> bool:
+        """Every part ended orderly, and no chunk was found damaged so far."""
+        return all(part.layout.complete and not part.faults for part in self.parts) and bool(self.end) and self.limit_ns is None
+
+    @property
+    def problem(self) -> str:
+        """What is not as it should be about the end of the files, in words."""
+        for part in self.parts:
+            if part.layout.problem:
+                return f"{part.path}: {part.layout.problem}"
+        return "" if self.end else "the log has no end record: the daemon was killed, or a later part is missing"
+
+    @property
+    def duration_s(self) -> float:
+        """To the last chunk of the files."""
+        last = max((int(part.layout.chunks["end_ns"].max()) for part in self.parts if len(part.layout.chunks)), default=0)
+        return max((last - self.parts[0].offset_ns - self.start_ns) * 1e-9, 0.0)
+
+    def attachment(self, name: str) -> bytes:
+        """Content of an attachment. Raises :class:`LogError`."""
+        return self.parts[0].attachment(name)
+
+    def has_attachment(self, name: str) -> bool:
+        """Whether there is one of that name."""
+        return any(entry.name == name for entry in self.parts[0].layout.attachments)
+
+    # ------------------------------------------------------------------ reading
+
+    def pop(self) -> Entry | None:
+        """The next record; None at the end."""
+        if self._ahead:
+            return self._ahead.popleft()
+        stored = next(self._records, None)
+        return None if stored is None else Entry(stored)
+
+    def put_back(self, entry: Entry) -> None:
+        """What was popped last is the next again."""
+        self._ahead.appendleft(entry)
+
+    def next_tick(self) -> Entry | None:
+        """The next tick that was not taken, without passing over a call of the machine; None when there is none."""
+        for entry in self._ahead:
+            if entry.kind is TaskTick and not entry.taken:
+                return entry
+            if entry.is_call:
+                return None
+        while (stored := next(self._records, None)) is not None:
+            entry = Entry(stored)
+            self._ahead.append(entry)
+            if entry.kind is TaskTick:
+                return entry
+            if entry.is_call:
+                return None
+        return None
+
+    # ------------------------------------------------------------------ inside
+
+    def _check_calls(self, path: str) -> None:
+        layout = self.parts[0].layout
+        topics = {channel.topic for channel in layout.channels.values()}
+        if topics and not any(topic.endswith("/machine_call") for topic in topics):
+            raise LogError(f"{path}: the calls of the machine are not in this log: it was written before they were recorded")
+
+    def _find_loss(self) -> tuple[int | None, str]:
+        for part in self.parts:
+            for record in part.messages(Event):
+                if record.message.name == GAP_EVENT:
+                    fields = msgspec.json.decode(record.message.fields, type=dict[str, str | int])
+                    after_ns = int(fields.get("complete_to_ns", record.t_ns))
+                    return after_ns, "the disk was too slow, and records of the journal were lost"
+        return None, ""
+
+
+class JournalEndsError(Exception):
+    """The machine is due to run a task of which the log does not know how long it took."""
+
+
+class JournalStopwatch(Stopwatch):
+    """Reads the times that tasks took from the journal."""
+
+    def __init__(self, journal: Journal, names: Sequence[str]) -> None:
+        """``names`` of the tasks by number."""
+        self._journal = journal
+        self._names = names
+        self.now: Entry | None = None
+        """The tick that is run."""
+        self.crash_ns: int | None = None
+        """Start of a task that ended the run by raising, so that it has no tick."""
+
+    def begin(self, now_ns: int) -> Reading:
+        """Start of the next tick."""
+        self.now = self._journal.next_tick()
+        if self.now is None:
+            if self.crash_ns is not None:
+                return self.crash_ns, 0, 0, 0, 0
+            raise JournalEndsError("it ends within a turn of the machine")
+        return self.now.message.start_ns, 0, 0, 0, 0  # type: ignore[attr-defined]
+
+    def end(self, task: int, begin: Reading) -> Reading:
+        """End of that tick."""
+        entry = self._journal.next_tick()
+        if entry is None:
+            raise JournalEndsError("it ends within a turn of the machine")
+        tick = entry.message
+        assert isinstance(tick, TaskTick)
+        if tick.task != task or tick.start_ns != begin[0]:
+            theirs = self._names[tick.task] if tick.task < len(self._names) else str(tick.task)
+            raise JournalEndsError(
+                f"the machine runs {self._names[task]} where the log has {theirs}: records are missing before it"
+            )
+        entry.taken = True
+        self.now = entry
+        return tick.end_ns, begin[1] + tick.cpu_ns, 0, 0, 0

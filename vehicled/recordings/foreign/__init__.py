@@ -1,0 +1,1 @@
+"""``vehicled log import``: other people's logs as ours."""
