@@ -12,7 +12,7 @@ from vehicled.estimation.interface import Estimator
 from vehicled.executive import DeclaredStopwatch, Stopwatch
 from vehicled.journal import Sink
 from vehicled.machine import PIPELINE, Machine, RateRow
-from vehicled.messages import GnssFix, GroundTruth, Message, OperatorCommand, Path
+from vehicled.messages import GnssFix, GroundTruth, Message, Path
 from vehicled.paths.course import Course
 from vehicled.pipeline import Pipeline
 from vehicled.ports import Device

@@ -4,6 +4,7 @@ Each runs to its end at one instant it is told. What it needs is handed to it by
 whole of the shared state. Which bytes the messages were, and which bytes the command becomes, is the machine's business.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from math import isfinite, isnan
 
@@ -19,6 +20,7 @@ from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     ControlLevel,
+    Event,
     Fault,
     GnssFix,
     Heading,
@@ -47,6 +49,8 @@ from vehicled.vehicle import ControlFrameParams, Limits, Vehicle
 INBOX_LIMIT = 4096
 STOP_PATIENCE_NS = 8 * 10**9
 """A vehicle that has not come to rest this long after a stop is given up waiting for: the brake stays applied, the run ends."""
+
+_DISARMED = (Mode.INIT, Mode.STANDBY, Mode.FAULT, Mode.STOPPING)
 
 MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
 """What the estimator is given, whether or not the profile promises a rate of it."""
@@ -96,6 +100,8 @@ class Pipeline:
         """What a task raised since the last actuation, in words."""
         self.setup_fault = ""
         """Why profile or calibration must not be driven with; empty when they may."""
+        self.substitutes: tuple[str, ...] = ()
+        """What stands in for capabilities that the actuator lacks, in words; told when the vehicle is armed."""
         self.not_finite = 0
         """Sensor messages refused for NaN or infinite values."""
 
@@ -110,10 +116,10 @@ class Pipeline:
                 if not is_finite(message):
                     self.not_finite += 1
                     continue
-                watch.sources.heard(kind, message.t_rx_ns)  # type: ignore[attr-defined]
+                watch.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
                 self._accepted.put(message)
             elif kind is ObstacleRange:
-                watch.sources.heard(kind, message.t_rx_ns)  # type: ignore[attr-defined]
+                watch.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
             watch.hear(message, now_ns)
@@ -258,6 +264,8 @@ class Pipeline:
             self._stopping_since_ns = NEVER_NS
         elif before in MOVING and self._stopping_since_ns == NEVER_NS:
             self._stopping_since_ns = now_ns
+        if self.substitutes and before in _DISARMED and mode not in _DISARMED:
+            self._sink.record(Event(now_ns, "info", "substitutes", json.dumps({"stands_in": self.substitutes})), now_ns)
         reason = f"{before.name} -> {mode.name}: {supervisor.why}"
         self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
 

@@ -4,18 +4,15 @@ The machine and the world are those of ``vehicled sim --link wires --clock locks
 that a drive costs half a second and can go on after a stop: the vehicle is armed again and either drives or does not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from math import hypot, inf, isfinite
 
 from msgspec import Struct
 
 from sim_backend.connection import START_NS
-from sim_backend.emulators.failures import Failure, parse_failure
-from sim_backend.lockstep import HORIZON_NS
-from sim_backend.world import SIMULATED_UTC_NS, World, port_names
-from vehicled.app import build, declared_stopwatch, wire
-from vehicled.journal import Sink
+from sim_backend.emulators.failures import parse_failure
+from vehicled.cli.failsafe.bench import Pair
 from vehicled.machine import Machine
 from vehicled.messages import (
     ActuatorCommand,
@@ -27,14 +24,12 @@ from vehicled.messages import (
     Mode,
     OperatorAction,
     OperatorCommand,
-    PortState,
     Reaction,
     StateEstimate,
 )
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
-from vehicled.ports import Send, SetBaud
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 
@@ -112,7 +107,7 @@ class _Recorder:
                 self._rejected = message.rejected
         elif isinstance(message, ActuatorCommand):
             self.command = message
-            self.driving = message.mode in (Mode.AUTO, Mode.STOPPING)
+            self.driving = message.mode in (Mode.AUTO, Mode.STOPPING, Mode.FAULT)
             if since and self.watching and self.driving and message.reaction > Reaction.NONE:
                 self.reacted_ns = self.reacted_ns or log_time_ns
                 self.worst = max(self.worst, message.reaction)
@@ -132,42 +127,6 @@ class _Recorder:
             return False
         known = hypot(truth.x_m - estimate.x_m, truth.y_m - estimate.y_m) < 0.1
         return known and command.mode is Mode.AUTO and command.reaction is Reaction.NONE and truth.speed_mps > 0.8
-
-
-class Pair:
-    """Daemon and simulator, granted time as ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do it together."""
-
-    def __init__(self, profile: Profile, course: Course, failures: Sequence[Failure], recorder: Sink, seed: int) -> None:
-        wiring = wire(profile, "wires")
-        self.machine: Machine = build(profile, course, wiring, declared_stopwatch(wiring), recorder, virtual=True)
-        self._world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=True, failures=failures)
-        self._names = port_names(profile)
-        self._number = {name: i for i, name in enumerate(self._names)}
-        self.now_ns = START_NS
-        self.machine.start(START_NS)
-        for name in self.machine.ports:
-            self.machine.on_port(name, PortState.OPENED, "simulator link", START_NS)
-        self._granted_ns = START_NS
-
-    def grant(self) -> None:
-        """One grant: everything up to an instant, and what the daemon makes of it."""
-        machine, now_ns = self.machine, self._granted_ns
-        for t_rx_ns, port, data in self._world.advance(now_ns):
-            machine.on_rx(self._names[port], data, t_rx_ns)
-        self.now_ns = now_ns
-        machine.on_time(now_ns)
-
-    def reply(self) -> None:
-        """The daemon's frames reach the devices, and the next instant is agreed."""
-        machine = self.machine
-        for out in machine.take_tx():
-            port = self._number[out.port]
-            if isinstance(out.action, Send):
-                self._world.on_frame(port, out.t_ns, out.action.data)
-            else:
-                self._world.on_line(port, out.t_ns, out.action.baud if isinstance(out.action, SetBaud) else 0)
-        wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, self.now_ns + 1)
-        self._granted_ns = min(wake_ns, self.now_ns + HORIZON_NS)
 
 
 def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: float | None = None, seed: int = 0) -> Outcome:

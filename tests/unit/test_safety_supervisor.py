@@ -102,7 +102,7 @@ def test_every_row_of_the_matrix_is_there_and_says_how_fast_it_must_be() -> None
 
 def test_only_nan_and_what_leaves_no_doubt_trips_on_a_single_sample() -> None:
     at_once = {rule.code for rule in RULES if rule.persist_ms == 0.0 and rule.detect_ms == 0.0}
-    assert at_once == {"estimate_not_finite", "task_raised", "deadman_released", "hand_unplugged"}
+    assert at_once == {"estimate_not_finite", "task_raised", "deadman_released", "hand_unplugged", "loop_frozen"}
 
 
 def test_no_way_leads_to_driving_but_through_armed() -> None:
@@ -147,6 +147,7 @@ def test_a_restart_on_the_move_brakes_first() -> None:
         ({"estimate": replace(ESTIMATE, x_m=float("nan"))}, "not finite"),
         ({"estimate": replace(ESTIMATE, speed_mps=0.5)}, "let it stand"),
         ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, "known to 2.00 m only"),
+        ({"estimate": replace(ESTIMATE, rejected_in_a_row=5)}, "5 fixes contradict the estimate"),
         ({"control": replace(CONTROL, cross_track_m=5.0)}, "5.0 m off the course"),
         ({"control": replace(CONTROL, heading_error_rad=3.0)}, "backwards"),
         ({"actuator_lost": "unplugged"}, "unplugged"),
@@ -265,7 +266,7 @@ def test_the_most_severe_reaction_wins_and_a_worse_one_can_follow() -> None:
     bench.speaks.clear()
     bench.step(60)
     assert bench.supervisor.reaction is Reaction.CONTROLLED_STOP
-    bench.step(1, actuator_lost="unplugged")
+    bench.step(3, actuator_lost="unplugged")
     assert bench.supervisor.reaction is Reaction.BRAKE
     assert "IMU" in bench.supervisor.why
     assert "unplugged" in bench.supervisor.why

@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ from vehicled.messages import Event, PortState
 from vehicled.runtime.block_sampler import BlockSampler
 from vehicled.runtime.evidence import WallWitness
 from vehicled.runtime.host import Transport
+from vehicled.runtime.lease import Lease
 from vehicled.runtime.run import Ending, Outcome, Run
 from vehicled.runtime.timer import Alarm
 
@@ -50,6 +50,7 @@ class WallPump:
         self._witness = witness
         self._sink = sink
         self._alarm = Alarm()
+        self._lease = Lease(machine, transport)
         self._sampler = BlockSampler(BLOCK_NS)
         self._ending: Ending | None = None
 
@@ -58,7 +59,7 @@ class WallPump:
         machine = self._machine
         machine.start(time.monotonic_ns())
         try:
-            with self._alarm:
+            with self._alarm, self._lease:
                 self._witness.watch_loop()
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._serve, group.cancel_scope)
@@ -68,10 +69,6 @@ class WallPump:
                     await self._tick()
                     group.cancel_scope.cancel()
         finally:
-            # Leaving this scope, by return, cancel or exception, is the stop.
-            now_ns = time.monotonic_ns()
-            with suppress(LinkError):
-                self._transport.transmit(machine.brake_now(now_ns), now_ns)
             self._sampler.close()
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await self._transport.aclose()
@@ -103,7 +100,7 @@ class WallPump:
             self._name_block(now_ns)
             try:
                 with witness.holders.hold(TRANSMIT):
-                    self._transport.transmit(machine.take_tx(), now_ns)
+                    self._lease.transmit(machine.take_tx(), now_ns)
             except LinkError as error:
                 self._end(self._run.lost(str(error), time.monotonic_ns()))
             else:

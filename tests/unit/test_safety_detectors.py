@@ -1,0 +1,378 @@
+"""The detectors that compare witnesses with each other: what they must notice, how soon, and what must not alarm them."""
+
+from collections.abc import Callable
+from math import cos, pi, sin
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.test_machine import VEHICLE
+from vehicled.messages import (
+    NAN9,
+    ActuatorCommand,
+    ControlCommand,
+    EstimatorStatus,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Mode,
+    MotorStatus,
+    StateEstimate,
+    WheelSpeed,
+)
+from vehicled.safety.arming import missing
+from vehicled.safety.matrix import RULES
+from vehicled.safety.monitors.yaw import FIXES, READINGS
+from vehicled.safety.situation import Situation, Watch
+from vehicled.vehicle import Limits
+
+MS = 1_000_000
+START = 10**9
+LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0)
+ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+SENT = ActuatorCommand(0, 0, 0.0, 0.0, 0.0, 0.0, Mode.AUTO)
+CONTROL = ControlCommand(0, 0, 0.0, 0.3, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)
+SPREAD = (9e-4, 0.0, 0.0, 0.0, 9e-4, 0.0, 0.0, 0.0, 9e-4)
+Change = Callable[[float, float], float]
+
+
+def same(t_s: float, value: float) -> float:
+    return value
+
+
+class Road:
+    """A vehicle that drives as it is told here, with sensors that may be wrong, and the detectors that hear them."""
+
+    def __init__(
+        self,
+        *,
+        v: float = 1.0,
+        yaw_rate: Change = lambda t, _: 0.2,
+        heading: Change = same,
+        gyro: Change = same,
+        course: Change = same,
+        kind: HeadingKind = HeadingKind.MOVING_BASE,
+        heading_late_ms: int = 50,
+        noise: bool = True,
+        antenna_x_m: float = 0.25,
+        sign: float = 1.0,
+    ) -> None:
+        self.watch = Watch(LIMITS, VEHICLE, antenna_x_m=antenna_x_m)
+        self._sign = sign
+        self._v, self._rate, self._heading, self._gyro, self._course = v, yaw_rate, heading, gyro, course
+        self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m
+        self._rng = np.random.default_rng(4)
+        self._noise = 1.0 if noise else 0.0
+        self._late: list[Heading] = []
+        self.now_ns, self.t_s, self.yaw = START, 0.0, 1.0
+        self.noticed: dict[str, float] = {}
+
+    def drive(self, until_s: float) -> dict[str, float]:
+        """When each rule held first."""
+        while self.t_s < until_s:
+            self._tick()
+        return self.noticed
+
+    def _tick(self) -> None:
+        watch, t_s = self.watch, self.t_s
+        self.now_ns += 10 * MS
+        self.t_s = t_s = (self.now_ns - START) * 1e-9
+        rate = self._rate(t_s, 0.0)
+        self.yaw += rate * 0.01
+        now = self.now_ns
+        measured = self._gyro(t_s, rate) + self._noise * self._rng.normal(0.0, 0.005)
+        watch.hear(ImuSample(now, now, (0.0, 0.0, 9.81), (0.0, 0.0, measured)), now)
+        if now % (100 * MS) == 0:
+            yaw = self._heading(t_s, self.yaw) + self._noise * self._rng.normal(0.0, 0.01)
+            self._late.append(Heading(now, now + self._late_ns, yaw, 0.01, self._kind))
+            course = self._course(t_s, self.yaw)
+            ve = self._v * cos(course) - rate * self._antenna * sin(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
+            vn = self._v * sin(course) + rate * self._antenna * cos(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
+            watch.hear(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
+        while self._late and self._late[0].t_rx_ns <= now:
+            watch.hear(self._late.pop(0), now)
+        s = Situation(
+            now_ns=now,
+            mode=Mode.AUTO,
+            limits=LIMITS,
+            watch=watch,
+            estimate=replace(ESTIMATE, speed_mps=self._sign * self._v),
+            control=CONTROL,
+            sent=replace(SENT, throttle=0.4),
+        )
+        watch.look(s)
+        for rule in RULES:
+            if ("heading" in rule.code or "gyro" in rule.code) and rule.holds(s):
+                self.noticed.setdefault(rule.code, t_s)
+        self.situation = s
+
+
+# ------------------------------------------------------------------------------------------------------- heading, gyro, course
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        {},
+        {"v": 3.0, "yaw_rate": lambda t, _: 0.7 * sin(2.0 * t)},
+        {"v": 0.6, "yaw_rate": lambda t, _: 0.5},
+        {"course": lambda t, yaw: yaw + pi, "sign": -1.0},
+        {"heading": lambda t, yaw: yaw + 0.12},
+        {"gyro": lambda t, rate: rate + 0.03},
+        {"gyro": lambda t, rate: rate * 1.02, "v": 1.0, "yaw_rate": lambda t, _: 1.0},
+        {"heading_late_ms": 500},
+        {"heading": lambda t, yaw: yaw + 0.02 * t, "kind": HeadingKind.INERTIAL},
+        {"heading": lambda t, yaw: yaw + 0.1 * sin(yaw), "kind": HeadingKind.MAGNETIC, "yaw_rate": lambda t, _: 0.8},
+        {"heading": lambda t, yaw: yaw + (0.5 if 4.05 < t < 4.15 else 0.0)},
+        {"v": 0.3, "course": lambda t, yaw: yaw + 2.0},
+        {"noise": False, "yaw_rate": lambda t, _: 0.0},
+    ],
+    ids=[
+        "circle", "fast bends", "slow circle", "backward", "misaligned", "bias", "scale", "late", "drifting", "iron", "one outlier",
+        "too slow for a course", "exact on a straight",
+    ],
+)  # fmt: skip
+def test_what_is_usual_alarms_nobody(sound: dict[str, Any]) -> None:
+    assert Road(**sound).drive(20.0) == {}
+
+
+def stuck_from(t0_s: float) -> Change:
+    held: list[float] = []
+
+    def heading(t_s: float, yaw: float) -> float:
+        if t_s < t0_s:
+            return yaw
+        held.append(yaw)
+        return held[0]
+
+    return heading
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "within_s"),
+    [
+        ({"heading": stuck_from(5.0), "noise": False}, "heading_stuck", 0.8),
+        ({"heading": stuck_from(5.0)}, "heading_against_gyro", 1.6),
+        ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_gyro", 0.4),
+        ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_course", 0.6),
+        ({"heading": lambda t, yaw: yaw + min(max(t - 5.0, 0.0) * 0.1, 1.0)}, "heading_against_course", 5.0),
+        ({"gyro": lambda t, rate: rate + (0.5 if t >= 5.0 else 0.0)}, "heading_against_gyro", 0.9),
+        ({"gyro": lambda t, rate: rate + (0.5 if t >= 5.0 else 0.0)}, "gyro_against_course", 1.3),
+        ({"gyro": lambda t, rate: 0.0 if t >= 5.0 else rate, "yaw_rate": lambda t, _: 0.5}, "gyro_against_course", 1.6),
+    ],
+)
+def test_a_witness_that_is_wrong_is_noticed(broken: dict[str, Any], code: str, within_s: float) -> None:
+    noticed = Road(**broken).drive(11.0)
+    assert min(noticed.values()) >= 5.0
+    assert noticed[code] - 5.0 <= within_s
+
+
+def test_a_wrong_heading_is_not_armed_with() -> None:
+    road = Road(heading=lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0))
+    road.drive(5.6)
+    assert any("parted" in text for text in missing(road.situation))
+    road.drive(8.0)
+    assert not any("parted" in text for text in missing(road.situation))
+
+
+def test_what_nobody_renews_is_forgotten() -> None:
+    road = Road(heading=lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0))
+    road.drive(5.6)
+    assert road.watch.yaw.parted_in_a_row >= READINGS
+    assert road.watch.yaw.aside_in_a_row >= FIXES
+    late = Situation(now_ns=road.now_ns + 2 * 10**9, mode=Mode.AUTO, limits=LIMITS, watch=road.watch, estimate=ESTIMATE)
+    road.watch.look(late)
+    assert road.watch.yaw.parted_in_a_row == road.watch.yaw.aside_in_a_row == 0
+    assert not road.watch.yaw.heading_stuck
+
+
+# ---------------------------------------------------------------------------------------------------------- position and range
+
+
+def test_a_position_that_repeats_itself_counts_while_the_vehicle_moves() -> None:
+    for speed, counts in ((1.0, 9), (0.0, 0)):
+        watch = Watch(LIMITS, VEHICLE)
+        watch.look(Situation(now_ns=START, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=replace(ESTIMATE, speed_mps=speed)))
+        for k in range(10):
+            watch.hear(GnssFix(START + k, START + k, 0.7, -1.5, 260.0), START + k)
+        assert watch.gnss.same_in_a_row == counts
+    watch.hear(GnssFix(START, START, 0.7 + 1e-9, -1.5, 260.0), START)
+    assert watch.gnss.same_in_a_row == 0
+
+
+def test_a_bump_is_no_saturation_that_lasts() -> None:
+    watch = Watch(LIMITS, VEHICLE)
+    for k in range(10):
+        now = START + k * 10 * MS
+        watch.hear(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5), now)
+        assert (watch.inertial.saturated_ns(now) == 0) is (k not in (3, 6, 7, 8, 9))
+    assert watch.inertial.saturated_ns(START + 90 * MS) == 40 * MS
+
+
+# ------------------------------------------------------------------------------------------------------- command against motion
+
+
+class Motion:
+    """Ticks of 10 ms with a command, an estimate, and what else says how fast it is."""
+
+    def __init__(self) -> None:
+        self.watch = Watch(LIMITS, VEHICLE)
+        self.now_ns = START
+
+    def go(
+        self,
+        seconds: float,
+        throttle: float,
+        estimated: float,
+        *,
+        brake: float = 0.0,
+        ground: float | None = None,
+        wheel: float | None = None,
+        target: float = 1.0,
+        mode: Mode = Mode.AUTO,
+    ) -> None:
+        for _ in range(round(seconds * 100)):
+            self.now_ns += 10 * MS
+            if ground is not None and self.now_ns % (100 * MS) == 0:
+                self.watch.hear(GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)), self.now_ns)
+            if wheel is not None:
+                self.watch.hear(WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns)
+            s = Situation(
+                now_ns=self.now_ns,
+                mode=mode,
+                limits=LIMITS,
+                watch=self.watch,
+                estimate=replace(ESTIMATE, speed_mps=estimated),
+                control=replace(CONTROL, target_speed_mps=target),
+                sent=replace(SENT, throttle=throttle, brake=brake),
+            )
+            self.watch.look(s)
+
+    @property
+    def seconds(self) -> tuple[float, float, float]:
+        """Not moving, stalled, uncommanded."""
+        m = self.watch.motion
+        return m.not_moving_ns * 1e-9, m.stalled_ns * 1e-9, m.uncommanded_ns * 1e-9
+
+
+def test_standing_is_believed_from_gnss_though_the_estimate_leans_on_the_drive() -> None:
+    motion = Motion()
+    motion.go(1.0, 0.5, 1.0, ground=1.0)
+    motion.go(2.0, 1.0, 0.4, ground=0.02)
+    assert motion.seconds == (pytest.approx(1.7, abs=0.15), pytest.approx(1.7, abs=0.15), 0.0)
+    # Without GNSS only the estimate is left.
+    motion.go(1.0, 1.0, 0.4)
+    assert motion.seconds[0] == 0.0
+
+
+def test_who_has_not_been_under_way_has_not_stalled() -> None:
+    motion = Motion()
+    motion.go(1.0, 0.8, 0.0, ground=0.0)
+    assert motion.seconds == (pytest.approx(1.0, abs=0.02), 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [
+        {"throttle": 0.25, "estimated": 0.0},
+        {"throttle": 0.8, "estimated": 0.1, "target": 0.15},
+        {"throttle": 0.8, "estimated": 0.0, "brake": 0.2},
+        {"throttle": 0.0, "estimated": 0.0},
+        {"throttle": 0.5, "estimated": 0.5},
+    ],
+    ids=["no more than friction", "creeping", "braked", "not driven", "moving"],
+)
+def test_what_is_no_stall(usual: dict[str, Any]) -> None:
+    motion = Motion()
+    motion.go(0.5, 0.5, 1.0)
+    motion.go(1.0, **usual)
+    assert motion.seconds == (0.0, 0.0, 0.0)
+
+
+def test_a_cusp_is_no_stall() -> None:
+    motion = Motion()
+    motion.go(1.0, 0.5, 1.0)
+    motion.go(0.5, 0.0, 0.3)
+    motion.go(0.3, -0.6, 0.0)
+    assert motion.seconds[1] == 0.0
+    motion.go(0.5, -0.6, -0.5)
+    motion.go(0.3, -0.6, 0.0)
+    assert motion.seconds[1] == pytest.approx(0.3, abs=0.02)
+
+
+def test_coasting_down_is_explained_and_going_on_is_not() -> None:
+    motion = Motion()
+    motion.go(1.0, 0.5, 1.0)
+    for k in range(10):
+        motion.go(0.1, 0.0, 1.0 - 0.05 * k)
+        assert motion.seconds[2] == 0.0
+    motion.go(2.5, 0.0, 1.0)
+    assert motion.seconds[2] > 0.3
+    motion.go(0.1, 0.5, 1.0)
+    assert motion.seconds[2] == 0.0
+
+
+def test_rolling_against_the_drive_is_noticed_by_estimate_or_wheel() -> None:
+    for estimated, wheel in ((-0.4, None), (0.0, -0.4)):
+        motion = Motion()
+        motion.go(0.5, 0.5, estimated, wheel=wheel)
+        assert motion.seconds[2] == pytest.approx(0.5, abs=0.02)
+    motion = Motion()
+    motion.go(0.5, -0.5, 0.1, wheel=0.1)
+    assert motion.seconds[2] == 0.0
+
+
+def test_wheels_and_the_estimate_disagree() -> None:
+    motion = Motion()
+    motion.go(0.5, 0.5, 1.0, wheel=1.2)
+    assert motion.watch.motion.mismatch_ns == 0
+    motion.go(0.5, 0.5, 1.0, wheel=2.0)
+    assert motion.watch.motion.mismatch_ns == pytest.approx(500 * MS, abs=10 * MS)
+    motion.go(3.0, 0.5, 1.0)
+    assert motion.watch.motion.mismatch_ns == 0, "a wheel that says nothing disagrees with nobody"
+
+
+def test_a_stamp_from_the_future_keeps_nothing_alive() -> None:
+    motion = Motion()
+    late = 2**62
+    for message in (WheelSpeed(late, late, 9.0, 0.1), MotorStatus(late, late, motor_speed_radps=300.0)):
+        motion.watch.hear(message, motion.now_ns)
+        motion.go(2.0, 0.5, 1.0)
+        assert motion.watch.motion.mismatch_ns == 0
+    for _ in range(3):
+        motion.watch.hear(GnssFix(late, late, 0.7, -1.5, 0.0, (0.0, 0.0, 0.0)), motion.now_ns)
+    motion.go(1.0, 0.5, 1.0)
+    assert motion.seconds[0] == 0.0
+
+
+def test_a_voltage_that_is_not_of_this_world_does_not_stay() -> None:
+    watch = Watch(LIMITS, VEHICLE)
+    watch.hear(MotorStatus(START, START, input_voltage_v=7.4), START)
+    for k, volts in enumerate((1e308, -1e308, float("inf"), 7.4)):
+        watch.hear(MotorStatus(START, START, input_voltage_v=volts, input_current_a=1e308 if volts > 8 else 0.0), START + k * MS)
+    assert watch.motor.rest_v == pytest.approx(7.4)
+
+
+@pytest.mark.parametrize("period_ms", [2, 5, 10, 20])
+def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_on(period_ms: int) -> None:
+    for bit, counts in ((16, False), (64, False), (1, True), (2 | 64, True), (32, True)):
+        watch = Watch(LIMITS, VEHICLE)
+        seen = 0
+        for now_ns in range(START, START + 55 * MS, period_ms * MS):
+            look_at_clipped(watch, now_ns, bit)
+            seen += 1
+        assert watch.control.clipped_in_a_row == (seen if counts else 0)
+    watch = Watch(LIMITS, VEHICLE)
+    for now_ns in range(START, START + 400 * MS, period_ms * MS):
+        look_at_clipped(watch, now_ns, 64)
+    assert watch.control.clipped_in_a_row > 5
+    look_at_clipped(watch, now_ns, 0)
+    assert watch.control.clipped_in_a_row == 0
+
+
+def look_at_clipped(watch: Watch, now_ns: int, clipped: int) -> None:
+    sent = replace(SENT, throttle=0.4, clipped=clipped)
+    watch.look(Situation(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=ESTIMATE, control=CONTROL, sent=sent))
