@@ -10,6 +10,7 @@ actuator's device, whose bytes leave stamped with the end of the task. ``docs/fl
 """
 
 import traceback
+from binascii import crc32
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -147,7 +148,7 @@ class Machine:
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Bytes arrived on a port at ``t_rx_ns``. Bytes of an unknown port are kept in the log only."""
-        self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data), t_rx_ns)
+        self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data, crc32(data)), t_rx_ns)
         device = self._devices.get(port)
         if device is not None:
             self._take(port, device.on_rx(data, t_rx_ns), t_rx_ns)
@@ -218,6 +219,11 @@ class Machine:
     def waiting_for(self, now_ns: int) -> list[str]:
         """What arming would wait for now, in words; empty when it would succeed, or while the vehicle is armed."""
         return self._pipeline.waiting_for(now_ns, self._actuator_lost or self._refusal())
+
+    @property
+    def substitutes(self) -> tuple[str, ...]:
+        """What stands in for capabilities that the actuator lacks, in words."""
+        return self._pipeline.substitutes
 
     @property
     def mode(self) -> Mode:

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="fi
 Start = Callable[..., Daemon]
 
 # These tests are about ends of runs; a machine that stalls for a while must not add one of its own.
-PATIENT = ("--clock", "wall", "--set", "limits.imu_silence_s=1", "--set", "limits.estimate_silence_s=1")
+LIMITS = ("imu_silence_s=1", "estimate_silence_s=1", "loop_silence_s=1")
+PATIENT = ("--clock", "wall", *(word for limit in LIMITS for word in ("--set", f"limits.{limit}")))
 
 
 def gone(pid: int, within_s: float = 5.0) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.closed_loop.failure_bench import Pair
+from vehicled.cli.failsafe.bench import Pair
 from vehicled.messages import Event, Fault, GroundTruth, Message, Reaction
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course

@@ -38,7 +38,8 @@ from vehicled.paths.tracking import PathTracker
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 # A machine that stalls for a while must not add a stop of its own; a plug that is pulled for a second must still be noticed.
-PATIENT = ["--set", "limits.imu_silence_s=0.4", "--set", "limits.estimate_silence_s=0.5"]
+LIMITS = ("imu_silence_s=0.4", "estimate_silence_s=0.5", "telemetry_silence_s=0.4", "loop_silence_s=1")
+PATIENT = [word for limit in LIMITS for word in ("--set", f"limits.{limit}")]
 COURSE = "circle_r5_ccw"
 OF_THE_MACHINE = ("deadlines_missed", "loop_blocked", "frame_expired")
 """What a busy machine may add to any log."""

@@ -15,7 +15,8 @@ from tests.closed_loop.conftest import ROOT
 from vehicled.profile import load
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
-PATIENT = ["--set", "limits.imu_silence_s=1", "--set", "limits.estimate_silence_s=1"]
+LIMITS = ("imu_silence_s=1", "estimate_silence_s=1", "loop_silence_s=1")
+PATIENT = [word for limit in LIMITS for word in ("--set", f"limits.{limit}")]
 
 
 def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:

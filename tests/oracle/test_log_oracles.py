@@ -40,6 +40,7 @@ SAMPLES: tuple[Message, ...] = (
     messages.Heartbeat(21, 22, "ground station"),
     messages.ObstacleRange(22, 23, math.inf),
     messages.HostHealth(23, disk_free_share=0.5, log_failure="disk full"),
+    messages.MachineCall(24, messages.Verb.BRAKE),
 )
 
 

@@ -193,7 +193,7 @@ HAND_COUNTED: Mapping[str, tuple[Message, str]] = MappingProxyType(
         ),
         "gap before the length of a sequence": (
             WireChunk(1, "ab", Direction.TX, b"\xaa\xbb"),
-            "00010000 0100000000000000 03000000 616200 01 02000000 aabb",
+            "00010000 0100000000000000 03000000 616200 01 02000000 aabb 0000 00000000",
         ),
         "length of an empty string counts its NUL": (
             OperatorCommand(1, 2, OperatorAction.STOP, ""),

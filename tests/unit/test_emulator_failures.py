@@ -15,6 +15,7 @@ from drivers.ublox.settings import Params
 from sim_backend.__main__ import _main
 from sim_backend.emulators.failing import FULL_SCALE_MPS2, FailingEmulator
 from sim_backend.emulators.failures import KINDS, Failure, FailureError, parse_failure
+from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.emulators.n100 import n100
 from sim_backend.emulators.pwm_board import pwm_board
@@ -23,7 +24,7 @@ from sim_backend.emulators.ublox import ublox
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from tests.unit import test_emulator_n100 as n100_bench
 from tests.unit import test_emulator_ublox as ublox_bench
-from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, Heading, ImuSample, Message, Mode
+from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, Heading, ImuSample, Message, Mode, MotorStatus
 from vehicled.profile import load_profile
 
 EARTH_M = 6_371_000.0
@@ -354,10 +355,59 @@ def test_late_commands_on_the_message_link_are_held_back_here() -> None:
     assert [c.t_ns for c in found.commands] == [START + 5 * SECOND]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "saturation"])
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if not kind.needs or "GnssFix" in kind.needs])
 def test_the_same_seed_fails_in_the_same_way(kind: str) -> None:
     text = f"gnss:{kind}@4+2"
     assert gnss(text, seconds=8).arrivals == gnss(text, seconds=8).arrivals
+
+
+def motor(failure: str, *commands: ActuatorCommand) -> tuple[list[MotorStatus], list[DriveCommand]]:
+    """A motor controller on the message link that fails from its first second on: what it tells, and what it does, one a second."""
+    emulator = MsgLinkEmulator(actuator=True)
+    failing = FailingEmulator(emulator, [parse_failure(failure)], ("MotorStatus", "ActuatorCommand"), 3, START)
+    found = Bench(failing)
+    for k in range(3):
+        t_ns = START + k * SECOND + SECOND // 2
+        found.run(t_ns, [(t_ns, MotorStatus(t_ns, 0, 10.0, input_voltage_v=11.0))])
+        found.send(encode(ActuatorCommand(t_ns, 0, 0.5, 0.0, 0.1, 0.0)))
+    found.run(START + 4 * SECOND)
+    told = [one for one in Decoder().feed(found.received) if isinstance(one, MotorStatus)]
+    return told, found.commands
+
+
+@pytest.mark.parametrize(
+    ("failure", "field", "value"),
+    [
+        ("drive:slip=0.5@1", "motor_speed_radps", 15.0),
+        ("drive:heat=370@1", "motor_temperature_k", 370.0),
+        ("drive:battery=9@1", "input_voltage_v", 9.0),
+        ("drive:fault=4@1", "fault_code", 4),
+    ],
+)
+def test_a_motor_controller_on_the_message_link_tells_what_it_suffers(failure: str, field: str, value: float) -> None:
+    told, _ = motor(failure)
+    assert getattr(told[-1], field) == value
+    assert getattr(told[0], field) != value
+
+
+@pytest.mark.parametrize(
+    ("failure", "throttle", "brake", "steering"),
+    [
+        ("drive:blocked@1", 0.0, 1.0, 0.1),
+        ("drive:runaway=0.8@1", 0.8, 0.0, 0.1),
+        ("drive:pull=-0.5@1", 0.5, 0.0, -0.4),
+        ("drive:fault@1", 0.0, 0.0, 0.1),
+    ],
+)
+def test_an_actuator_that_does_something_else(failure: str, throttle: float, brake: float, steering: float) -> None:
+    _, done = motor(failure)
+    assert (done[0].throttle, done[0].brake, done[0].steering) == (0.5, 0.0, 0.1)
+    assert (done[-1].throttle, done[-1].brake, done[-1].steering) == pytest.approx((throttle, brake, steering))
+
+
+def test_commands_are_lost_inside_a_deaf_actuator() -> None:
+    _, done = motor("drive:own_timeout@1")
+    assert len(done) == 1
 
 
 def test_two_failures_at_once_both_happen() -> None:

@@ -36,7 +36,8 @@ def test_all_of_it_in_order(log: str) -> None:
     assert len(found) == 60
     assert [entry["topic"] for entry in found[:3]] == ["wheel_speed", "wire_chunk", "obstacle_range"]
     assert [entry["t_s"] for entry in found] == sorted(entry["t_s"] for entry in found)
-    assert found[1] == {"t_s": 0.0, "topic": "wire_chunk", "t_ns": START_NS, "port": "gnss", "direction": "RX", "data": "00ff"}
+    chunk = {"t_s": 0.0, "topic": "wire_chunk", "t_ns": START_NS, "port": "gnss", "direction": "RX", "data": "00ff", "checksum": 0}
+    assert found[1] == chunk
     assert found[2]["distance_m"] is None
     assert found[9]["sigma_mps"] is None
     assert found[9]["speed_mps"] == pytest.approx(0.3)

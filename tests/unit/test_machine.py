@@ -1,5 +1,6 @@
 """The machine without any operating system: two pure sides joined in the test, as the simulator link would join them."""
 
+from binascii import crc32
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -238,7 +239,7 @@ def test_a_message_on_the_wrong_port_is_refused() -> None:
 def test_bytes_of_an_unknown_port_are_kept_in_the_log() -> None:
     rig = Rig()
     rig.machine.on_rx("lidar", b"\x00\xff", START)
-    assert WireChunk(START, "lidar", Direction.RX, b"\x00\xff") in rig.log.of(WireChunk)
+    assert WireChunk(START, "lidar", Direction.RX, b"\x00\xff", crc32(b"\x00\xff")) in rig.log.of(WireChunk)
 
 
 def test_the_journal_holds_every_byte_in_order_and_every_tick() -> None:

@@ -116,6 +116,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["log", state["log"] or "none written"],
     ]
     rows += [["arming waits for" if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]
+    rows += [["stands in" if k == 0 else "", text] for k, text in enumerate(state.get("substitutes", ()))]
     print_table(f"{state['profile']} (vehicled {state['version']}, up {state['up_s']:.0f} s)", ["", ""], rows)
 
 

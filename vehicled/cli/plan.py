@@ -20,6 +20,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     loaded: Loaded
     course: Course
     fence: Fence | None
+    fence_text: bytes
+    """The file of the fence, for the log; empty without one."""
     wiring: Wiring
     clock: str
     link: str
@@ -44,10 +46,12 @@ class Plan(Struct, frozen=True, kw_only=True):
                 "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
                 "can reverse"
             )
+        fence, fence_text = _fence(loaded, course)
         return cls(
             loaded=loaded,
             course=course,
-            fence=_fence(loaded, course),
+            fence=fence,
+            fence_text=fence_text,
             wiring=wire(loaded.profile, link),
             clock=clock,
             link=link,
@@ -58,15 +62,17 @@ class Plan(Struct, frozen=True, kw_only=True):
         )
 
 
-def _fence(loaded: Loaded, course: Course) -> Fence | None:
-    """The profile's fence, on the course's map. Raises :class:`SetupError` for a file that cannot be read, CourseError for a
-    bad one."""
+def _fence(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:
+    """The profile's fence, on the course's map, and its file.
+
+    Raises :class:`SetupError` for a file that cannot be read, CourseError for a bad one.
+    """
     name = loaded.profile.fence
     if not name:
-        return None
+        return None, b""
     path = Path(loaded.path).parent / Path(name).expanduser()
     try:
         data = path.read_bytes()
     except OSError as error:
         raise SetupError(f"fence: {path} cannot be read ({error.strerror}); its path counts from the profile") from None
-    return read_geojson(data, path.name, course.datum)
+    return read_geojson(data, path.name, course.datum), data

@@ -17,6 +17,7 @@ from vehicled.machine import PIPELINE, Machine
 from vehicled.messages import MachineCall, Message, PortEvent, TaskTick, Verb, WireChunk
 
 IDENTICAL, DIFFERENT, WHAT_IF = "identical", "different", "what-if"
+ALTERED_LIMIT = 1_000
 PROGRESS_EVERY = 2_000
 """Records between two calls of the progress."""
 
@@ -182,7 +183,7 @@ class Replay:
     def _call(self, message: Message, entry: Entry) -> None:
         machine, t_ns = self.machine, entry.t_ns
         if isinstance(message, WireChunk):
-            if message.checksum and crc32(message.data) != message.checksum:
+            if message.checksum and crc32(message.data) != message.checksum and len(self._altered) < ALTERED_LIMIT:
                 self._altered.append(
                     f"{len(message.data)} bytes received on {message.port} at t = {self._s(t_ns):.6f} s, record {entry.sequence}"
                 )

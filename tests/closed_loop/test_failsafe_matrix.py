@@ -1,0 +1,89 @@
+"""Every row of the failsafe matrix, injected once on each link in lockstep, and the document that is made of the matrix."""
+
+import json
+from math import isfinite
+
+import pytest
+
+from tests.closed_loop.conftest import ROOT
+from vehicled.cli import main
+from vehicled.cli.failsafe.document import markdown
+from vehicled.cli.failsafe.injections import BOTH, INJECTIONS, Injection
+from vehicled.cli.failsafe.report import Measured, lines
+from vehicled.cli.failsafe.trial import run_trial
+from vehicled.cli.failsafe.wall import WALL
+from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes
+
+CASES = [(injection, link) for injection in INJECTIONS for link in injection.links]
+
+
+@pytest.mark.parametrize(
+    ("injection", "link"), CASES, ids=[f"{injection.key} {injection.how[:24]} {link}" for injection, link in CASES]
+)
+def test_a_row_is_detected_by_its_rule_and_answered_in_time(injection: Injection, link: str) -> None:
+    trial = run_trial(injection, link, seed=0)
+    assert trial.problem == "", trial
+    assert isfinite(trial.react_ms)
+    assert trial.react_ms <= trial.limit_ms
+
+
+def test_no_row_and_no_rule_is_left_out() -> None:
+    for link in BOTH:
+        assert {each.row for each in INJECTIONS if link in each.links} == {row.number for row in MATRIX}
+    assert {each.code for each in INJECTIONS} >= {rule.code for rule in RULES}
+    assert {each.row for each in WALL} == {1, 6, 17, *range(24, 30)}
+
+
+def test_the_document_is_the_matrix() -> None:
+    assert (ROOT / "docs" / "failsafe.md").read_text() == markdown()
+
+
+def test_a_daemon_without_its_rule_fails_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    import vehicled.app
+    from vehicled.safety.supervisor import Supervisor
+
+    monkeypatch.setattr(vehicled.app, "Supervisor", lambda: Supervisor([rule for rule in RULES if rule.code != "gnss_silent"]))
+    injection = next(each for each in INJECTIONS if each.code == "gnss_silent")
+    trial = run_trial(injection, "messages", seed=0)
+    assert "not detected by gnss_silent" in trial.problem
+
+
+def test_the_same_seed_gives_the_same_trial() -> None:
+    injection = next(each for each in INJECTIONS if each.code == "imu_silent")
+    first, again, other = (run_trial(injection, "wires", seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first.react_ms != other.react_ms
+
+
+def test_what_an_actuator_lacks_is_stood_in_for_and_told() -> None:
+    assert {name for row in MATRIX for name in row.substitute} == set(CAPABILITIES)
+    assert {row.number for row in MATRIX if "telemetry" in row.substitute} == {13, 14, 16, 17, 18}
+    assert substitutes(frozenset()) == ()
+    assert len(substitutes(frozenset(CAPABILITIES))) == sum(len(row.substitute) for row in MATRIX)
+
+
+def test_trials_are_put_together_by_injection_and_link() -> None:
+    def trial(seed: int, link: str, react_ms: float, problem: str = "") -> Measured:
+        return Measured(
+            row=8, code="c", how="h", simulated=False, clock="lockstep", link=link, profile="art", seed=seed, problem=problem,
+            react_ms=react_ms, limit_ms=10.0, stop_m=float("nan"), told=(),
+        )  # fmt: skip
+
+    first, second = lines(
+        [trial(1, "wires", 3.0), trial(2, "wires", 5.0, "late"), trial(3, "wires", 4.0), trial(1, "messages", 1.0)]
+    )
+    assert (first.n, first.passed, first.problems) == (3, 2, ["seed 2: late"])
+    assert (first.react_min_ms, first.react_p50_ms, first.react_max_ms) == (3.0, 4.0, 5.0)
+    assert (second.link, second.n, second.stop_max_m) == ("messages", 1, None)
+
+
+def test_the_command_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["failsafe", "test", "--row", "4", "--clock", "lockstep", "--n", "2", "--link", "messages", "--json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert (line["row"], line["code"], line["n"], line["passed"]) == (4, "emergency_stop", 2, 2)
+    assert 0.0 <= line["react_min_ms"] <= line["react_max_ms"] <= 50.0
+
+
+def test_a_row_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["failsafe", "test", "--row", "99"]) == 2
+    assert "there is no row 99" in capsys.readouterr().err

@@ -1,0 +1,223 @@
+"""``python -m tests.soak``: hours of driving in lockstep with random misfortunes, judged all the way.
+
+The hours are shared by the seeds in equal parts. A seed is one vehicle on one course: it breaks, stops, and an operator arms it anew
+as soon as it stands and nothing is wrong any more. What must hold is in ``tests.closed_loop.fault_judge``; besides, nothing stops
+without a misfortune, nothing stays where it cannot be armed, and the memory of the process does not grow.
+
+Exit status: 0 all is well, 1 something is not.
+"""
+
+import argparse
+import gc
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from rich.console import Console
+from rich.table import Table
+
+from sim_backend.connection import START_NS
+from sim_backend.emulators.failures import Failure
+from tests.closed_loop.fault_judge import ASKED, DRIVING, FINISHED, SECOND_NS, Judge, Stop
+from tests.closed_loop.misfortunes import end_s, kind, misfortunes
+from tests.closed_loop.outside import Outside
+from tests.closed_loop.pair_bench import begin, course_of, profile_of, stands
+from vehicled.messages import Mode, OperatorAction
+
+COURSES = ("circle_r5_ccw", "circle_r5_cw", "figure_eight", "lot17", "square")
+PAUSE_S = (5.0, 12.0)
+"""From the end of a misfortune to the next: long enough to stand, be armed anew and drive."""
+AFTERMATH_S = 4.0
+"""A stop so long after a misfortune still comes of it: an estimate, a mean or a rule with a memory needs its time."""
+STRANDED_S = 60.0
+"""A vehicle that has not driven for so long does not come off by itself."""
+ASK_EVERY_S = 2.0
+BY_PLACE = ("off the course", "backwards")
+"""Why a vehicle may be stranded: somebody must carry it back."""
+GROWTH_MB = 4.0
+"""Of the memory in the last three quarters: more is a leak."""
+SAMPLES = 8
+"""Of the memory, at least, before it is judged."""
+SAMPLE_S = 30.0
+"""Of simulated time between samples."""
+
+
+class Account:
+    """What came of all of it."""
+
+    def __init__(self) -> None:
+        self.happened: Counter[str] = Counter()
+        self.stopped: Counter[str] = Counter()
+        """Stops by the misfortunes that were on or just over."""
+        self.codes: dict[str, Counter[str]] = {}
+        self.broken: list[tuple[int, str]] = []
+        """Seed, and the rule that does not hold."""
+        self.stranded: list[tuple[int, str]] = []
+        self.stops = self.changes = 0
+        self.driven_s = self.simulated_s = 0.0
+        self.memory: list[tuple[float, float]] = []
+        """Simulated seconds, resident megabytes."""
+
+    def sample(self) -> None:
+        """Measure the memory, at most so often."""
+        if self.memory and self.simulated_s - self.memory[-1][0] < SAMPLE_S:
+            return
+        gc.collect()
+        megabytes = resident_mb()
+        if megabytes is not None:
+            self.memory.append((self.simulated_s, megabytes))
+
+    @property
+    def growth_mb(self) -> float | None:
+        """Of the memory over the last three quarters by a straight line; None where there is too little to tell."""
+        points = self.memory[len(self.memory) // 4 :]
+        if len(points) < SAMPLES:
+            return None
+        n, mean_t, mean_m = len(points), sum(t for t, _ in points) / len(points), sum(m for _, m in points) / len(points)
+        spread = sum((t - mean_t) ** 2 for t, _ in points) / n
+        slope = sum((t - mean_t) * (m - mean_m) for t, m in points) / n / spread
+        return slope * (points[-1][0] - points[0][0])
+
+
+def resident_mb() -> float | None:
+    """Of this process; None where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class Drive:
+    """One seed."""
+
+    def __init__(self, seed: int, seconds: float, account: Account) -> None:
+        random = Random(f"soak {seed}")
+        self._seed, self._seconds, self._account = seed, seconds, account
+        self.profile, self.link = random.choice(("art", "art_vesc")), random.choice(("wires", "messages"))
+        self.course = random.choice(COURSES)
+        self.failures: Sequence[Failure] = misfortunes(random, self.profile, self.link, seconds - AFTERMATH_S, PAUSE_S)
+
+    def __str__(self) -> str:
+        return f"seed {self._seed}: {self.profile}, {self.link}, {self.course}, {len(self.failures)} misfortunes"
+
+    def run(self) -> None:
+        """To its end. Never raises on account of the daemon."""
+        account = self._account
+        judge = Judge()
+        judge.raises_expected = any(failure.kind.endswith("_raises") for failure in self.failures)
+        try:
+            self._drive(judge)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is what was looked for
+            trace = "".join(traceback.format_exception(error)[-3:])
+            account.broken.append((self._seed, f"raised {type(error).__name__}: {error}\n{trace}"))
+        account.broken += [(self._seed, text) for text in judge.broken]
+        account.happened.update(kind(failure) for failure in self.failures)
+
+    def _drive(self, judge: Judge) -> None:
+        account = self._account
+        pair = begin(profile_of(self.profile), course_of(self.course), self.failures, judge, self._seed, self.link)
+        outside, machine = Outside(pair, self.failures), pair.machine
+        drove_s = t_s = asked_s = 0.0
+        while t_s < self._seconds:
+            pair.grant()
+            before_s, t_s = t_s, (pair.now_ns - START_NS) / SECOND_NS
+            account.simulated_s += t_s - before_s
+            outside.act(pair.now_ns)
+            while judge.stops:
+                self._explain(judge.stops.popleft())
+            if machine.mode in DRIVING:
+                account.driven_s += t_s - before_s
+                drove_s = t_s
+            elif t_s - drove_s > STRANDED_S:
+                self._strand(t_s, f"{machine.mode.name}: {machine.why}")
+                return
+            if t_s - asked_s >= ASK_EVERY_S:
+                account.sample()
+                if machine.mode in (Mode.STANDBY, Mode.FAULT, Mode.ARMED) and stands(judge) and not self._active(t_s, 1.0):
+                    asked_s = t_s
+                    outside.ask(pair.now_ns, OperatorAction.ARM, OperatorAction.DRIVE)
+            pair.reply()
+
+    def _active(self, t_s: float, after_s: float) -> list[Failure]:
+        """What is on, or has been over for less than so long."""
+        return [failure for failure in self.failures if failure.start_s <= t_s <= end_s(failure) + after_s]
+
+    def _explain(self, stop: Stop) -> None:
+        account, active = self._account, self._active(stop.t_s, AFTERMATH_S)
+        account.stops += 1
+        if not active and ASKED not in stop.codes and FINISHED not in stop.codes:
+            latest = max((end_s(failure) for failure in self.failures if failure.start_s <= stop.t_s), default=0.0)
+            ago = f"{stop.t_s - latest:.1f} s after the last misfortune" if latest else "before any misfortune"
+            account.broken.append((self._seed, f"at {stop.t_s:.2f} s: stopped {ago}: {stop.why}"))
+        for name in {kind(failure) for failure in active}:
+            account.stopped[name] += 1
+            account.codes.setdefault(name, Counter()).update(stop.codes)
+
+    def _strand(self, t_s: float, why: str) -> None:
+        text = f"at {t_s:.2f} s: has not driven for {STRANDED_S:g} s: {why}"
+        place = any(words in why for words in BY_PLACE)
+        (self._account.stranded if place else self._account.broken).append((self._seed, text))
+
+
+def report(account: Account, console: Console, wall_s: float) -> bool:
+    """Print it; whether all is well."""
+    table = Table("misfortune", "times", "stops during or after", "told then, most often")
+    for name, times in sorted(account.happened.items()):
+        codes = ", ".join(f"{code} {n}" for code, n in account.codes.get(name, Counter()).most_common(3))
+        table.add_row(name, str(times), str(account.stopped[name]), codes)
+    console.print(table)
+    hours, driven = account.simulated_s / 3600.0, account.driven_s / max(account.simulated_s, 1e-9)
+    happened = sum(account.happened.values())
+    console.print(f"{hours:.2f} h simulated in {wall_s:.0f} s, {100 * driven:.0f} % of it driving")
+    console.print(f"{happened} misfortunes, {account.stops} stops, {len(account.stranded)} vehicles carried back to the course")
+    growth = account.growth_mb
+    leaks = growth is not None and growth > GROWTH_MB
+    if growth is None:
+        console.print("memory: too short a run to tell")
+    else:
+        peak = max(megabytes for _, megabytes in account.memory)
+        console.print(f"memory: {growth:+.1f} MB over the last three quarters (limit {GROWTH_MB:g} MB), {peak:.0f} MB at most")
+    kinds = Counter(text.split(": ", 1)[-1].split(":")[0] for _, text in account.broken)
+    for text, n in kinds.most_common():
+        console.print(f"{n} x {text}", highlight=False, markup=False)
+    well = not account.broken and not leaks
+    console.print("all is well" if well else f"FAILED: {len(account.broken)} broken rules{', a leak' if leaks else ''}")
+    return well
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak", description="Hours of driving in lockstep with random misfortunes."
+    )
+    parser.add_argument("--seeds", type=int, default=100, help="drives (default 100)")
+    parser.add_argument("--hours", type=float, default=1.0, help="of simulated time, in equal parts over the drives (default 1)")
+    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1 or not 0.0 < options.hours < 1e4:
+        parser.error("at least one seed and a time above 0")
+    seconds = options.hours * 3600.0 / options.seeds
+    if seconds < 2.0 * AFTERMATH_S:
+        parser.error(f"{seconds:.1f} s for each seed is too short: fewer seeds or more hours")
+    account, begun_s = Account(), time.monotonic()
+    console, said = Console(), Console(stderr=True)
+    for seed in range(options.first, options.first + options.seeds):
+        drive, known = Drive(seed, seconds, account), len(account.broken)
+        drive.run()
+        if len(account.broken) > known:
+            said.print(str(drive), highlight=False, markup=False)
+            for _, text in account.broken[known:]:
+                said.print(f"  {text}", highlight=False, markup=False)
+            again = f"--first {seed} --seeds 1 --hours {seconds / 3600.0:.6g}"
+            said.print(f"  again: python -m tests.soak {again}", highlight=False, markup=False)
+    return 0 if report(account, console, time.monotonic() - begun_s) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

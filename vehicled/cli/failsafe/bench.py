@@ -1,0 +1,147 @@
+"""Daemon and simulator in one process, in lockstep: a drive that can be frozen, restarted, and goes on after a stop.
+
+Machine and world are those of ``vehicled sim --clock lockstep``. Only the socket between them is left out, so that a drive costs
+half a second.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sim_backend.connection import START_NS
+from sim_backend.emulators.failures import Failure
+from sim_backend.lockstep import HORIZON_NS
+from sim_backend.world import SIMULATED_UTC_NS, World, port_names
+from vehicled.app import build, declared_stopwatch, wire
+from vehicled.control.interface import Controller
+from vehicled.estimation.interface import Estimator
+from vehicled.journal import Sink
+from vehicled.machine import Machine, Outgoing
+from vehicled.messages import ControlCommand, PortState, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.ports import Send, SetBaud
+from vehicled.profile.schema import Profile
+from vehicled.safety.fence import Fence
+
+GRID_NS = 1_000_000
+"""A frozen daemon is watched at this spacing."""
+
+
+class FaultyEstimator:
+    """An estimator whose answers are spoilt on the way out once something is in ``spoil``. Otherwise the one inside."""
+
+    def __init__(self, sound: Estimator) -> None:
+        self._sound = sound
+        self.spoil: Callable[[StateEstimate], StateEstimate] | None = None
+        """What becomes of each answer; may raise, as a mistake in a task does."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sound, name)
+
+    def step(self, now_ns: int) -> StateEstimate:
+        """See :class:`vehicled.estimation.interface.Estimator`."""
+        estimate = self._sound.step(now_ns)
+        return estimate if self.spoil is None else self.spoil(estimate)
+
+
+class FaultyController:
+    """A controller whose commands are spoilt on the way out once something is in ``spoil``. Otherwise the one inside."""
+
+    def __init__(self, sound: Controller) -> None:
+        self._sound = sound
+        self.spoil: Callable[[ControlCommand], ControlCommand] | None = None
+        """What becomes of each command; may raise."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sound, name)
+
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """See :class:`vehicled.control.interface.Controller`."""
+        command = self._sound.step(estimate, now_ns)
+        return command if self.spoil is None else self.spoil(command)
+
+
+class Pair:
+    """Daemon and simulator, granted time as ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do it together."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        course: Course,
+        failures: Sequence[Failure],
+        recorder: Sink,
+        seed: int,
+        *,
+        link: str = "wires",
+        fence: Fence | None = None,
+        scenario: bool = True,
+    ) -> None:
+        """Without ``scenario`` nobody arms."""
+        self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
+        self._wiring = wire(profile, link)
+        self.world = World(
+            profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=link == "wires", failures=failures, scenario=scenario
+        )
+        self._names = port_names(profile)
+        self._number = {name: i for i, name in enumerate(self._names)}
+        self.start(START_NS)
+
+    def start(self, now_ns: int) -> None:
+        """A daemon that remembers nothing begins, whatever the vehicle does."""
+        self.stopwatch = declared_stopwatch(self._wiring)
+        self.machine: Machine = build(
+            self._profile,
+            self._course,
+            self._wiring,
+            self.stopwatch,
+            self._recorder,
+            fence=self._fence,
+            around=self._spoilable,
+            virtual=True,
+        )
+        self.now_ns = self._granted_ns = now_ns
+        self.machine.start(now_ns)
+        for name in self.machine.ports:
+            self.machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
+
+    def _spoilable(self, estimator: Estimator, controller: Controller) -> tuple[Estimator, Controller]:
+        self.estimator, self.controller = FaultyEstimator(estimator), FaultyController(controller)
+        return self.estimator, self.controller  # type: ignore[return-value]
+
+    @property
+    def actuator(self) -> str:
+        """Its port."""
+        return self._wiring.actuator
+
+    def grant(self) -> None:
+        """One grant: everything up to an instant, and what the daemon makes of it."""
+        machine, now_ns = self.machine, self._granted_ns
+        for t_rx_ns, port, data in self.world.advance(now_ns):
+            machine.on_rx(self._names[port], data, t_rx_ns)
+        self.now_ns = now_ns
+        machine.on_time(now_ns)
+
+    def reply(self) -> None:
+        """The daemon's frames reach the devices, and the next instant is agreed."""
+        self.send(self.machine.take_tx())
+        wake_ns = max(self.machine.next_due_ns(), self.machine.executive.busy_until_ns, self.now_ns + 1)
+        self._granted_ns = min(wake_ns, self.now_ns + HORIZON_NS)
+
+    def send(self, outgoing: Sequence[Outgoing]) -> None:
+        """Hand frames to the devices."""
+        for out in outgoing:
+            port = self._number[out.port]
+            if isinstance(out.action, Send):
+                self.world.on_frame(port, out.t_ns, out.action.data)
+            else:
+                self.world.on_line(port, out.t_ns, out.action.baud if isinstance(out.action, SetBaud) else 0)
+
+    def freeze(self, until_ns: int, watch: Callable[[int], None]) -> None:
+        """The daemon stands still while the world goes on; then it finds what came meanwhile. ``watch`` is called with times."""
+        waiting: list[tuple[int, bytes]] = []
+        for t_ns in range(self.now_ns + GRID_NS, until_ns + 1, GRID_NS):
+            waiting += [(port, data) for _, port, data in self.world.advance(t_ns)]
+            watch(t_ns)
+        self.now_ns = self._granted_ns = until_ns
+        for port, data in waiting:
+            self.machine.on_rx(self._names[port], data, until_ns)
+        self.machine.on_time(until_ns)

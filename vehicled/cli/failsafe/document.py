@@ -1,0 +1,110 @@
+"""The matrix as a table for people: on the terminal, and as ``docs/failsafe.md``, which is made of nothing else."""
+
+from math import isfinite
+
+from vehicled.messages import Mode, Reaction
+from vehicled.safety.matrix import CAPABILITIES, MATRIX
+from vehicled.safety.rule import Clear, Row, Rule
+
+GRADES = {
+    Reaction.WARN: "S0",
+    Reaction.CAP_SPEED: "S1",
+    Reaction.CONTROLLED_STOP: "S2",
+    Reaction.BRAKE: "S3",
+    Reaction.DISABLE: "S4",
+}
+COLUMNS = ("row", "fault", "detected by", "reaction", "codes", "within")
+
+_HEAD = """\
+# The failsafe matrix
+
+Made by `vehicled failsafe list --markdown` from the table that the daemon runs by (`vehicled/safety/matrix.py`); a test compares
+the two. `vehicled failsafe test` injects every row into a drive, closed loop, and measures detection, reaction time, stop distance.
+
+Reactions: **S0** told · **S1** speed capped · **S2** controlled stop on the path · **S3** brake now · **S4** drive disabled and
+latched, the strongest braking stays applied. The most severe one in force wins. Nothing resumes by itself: a stop ends in STANDBY
+or FAULT, and whoever wants to go on arms anew, through every check. What clears *by itself* only lifts a warning or a cap.
+
+Times are the longest from the fault to the changed frame to the actuator, with the limits as shipped. *Detects* is what the
+detector needs, *persists* how long it must last; 0 only where one sample leaves no doubt.
+
+## Rows
+"""
+
+_RULES = """
+## Rules
+
+| row | code | reaction | detects | persists | within | clears | modes |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+_OUTSIDE = """
+## What answers outside the supervisor
+
+| row | fault | by | within |
+| --- | --- | --- | --- |
+"""
+
+_DEVICES = """
+## What devices tell by themselves
+
+Their faults carry a reaction of their own, which is in force as long as the episode lasts.
+
+| row | fault | codes |
+| --- | --- | --- |
+"""
+
+_SUBSTITUTES = """
+## Actuators that lack something
+
+`[devices.x.capabilities]` says what an actuator can do. Where one of these is missing, something else stands in for it. It is told
+when the vehicle is armed (event `substitutes`) and shown by `vehicled status`.
+
+| row | fault | without | stands in |
+| --- | --- | --- | --- |
+"""
+
+
+def cells(row: Row) -> list[str]:
+    """One line of the terminal's table."""
+    codes = ", ".join((*(rule.code for rule in row.rules), *row.devices)) or "-"
+    limits = [f"{rule.react_ms:.0f}" for rule in row.rules]
+    if isfinite(row.outside_ms):
+        limits.append(f"{row.outside_ms:.0f} outside")
+    return [str(row.number), row.fault, row.detector, row.reaction, codes, " / ".join(limits) + " ms"]
+
+
+def markdown() -> str:
+    """The document, whole."""
+    text = _HEAD + "\n| row | fault | detected by | reaction |\n| --- | --- | --- | --- |\n"
+    text += "".join(f"| {row.number} | {row.fault} | {row.detector} | {row.reaction} |\n" for row in MATRIX)
+    text += _RULES + "".join(_rule(row, rule) for row in MATRIX for rule in row.rules)
+    text += _OUTSIDE + "".join(
+        f"| {row.number} | {row.fault} | {row.outside} | {_time(row.outside_ms)} |\n" for row in MATRIX if row.outside
+    )
+    text += _DEVICES + "".join(f"| {row.number} | {row.fault} | {_codes(row.devices)} |\n" for row in MATRIX if row.devices)
+    text += _SUBSTITUTES + "".join(
+        f"| {row.number} | {row.fault} | {name.replace('_', ' ')} | {row.substitute[name]} |\n"
+        for row in MATRIX
+        for name in CAPABILITIES
+        if name in row.substitute
+    )
+    return text
+
+
+def _rule(row: Row, rule: Rule) -> str:
+    clears = "by arming anew" if rule.clear is Clear.REARM else f"by itself, {_time(rule.clear_ms)} after it is gone"
+    modes = "all" if rule.modes == frozenset(Mode) else ", ".join(mode.name for mode in sorted(rule.modes))
+    grade = GRADES[rule.reaction] + (", no current" if rule.releases_brake else "")
+    return (
+        f"| {row.number} | `{rule.code}` | {grade} | {_time(rule.detect_ms)} | {_time(rule.persist_ms)} | {_time(rule.react_ms)} "
+        f"| {clears} | {modes} |\n"
+    )
+
+
+def _codes(codes: tuple[str, ...]) -> str:
+    return ", ".join(f"`{code}`" for code in codes)
+
+
+def _time(value_ms: float) -> str:
+    return f"{value_ms:g} ms" if value_ms < 1000.0 else f"{value_ms / 1000.0:g} s"

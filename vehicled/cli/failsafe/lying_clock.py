@@ -1,0 +1,39 @@
+"""``python -m vehicled.cli.failsafe.lying_clock ...``: vehicled with clocks of the host that jump when it is told to by a signal.
+
+Nobody steps the clock of a development machine or sends it to sleep for a test. SIGUSR1 puts the wall clock an hour ahead, SIGUSR2
+the boot clock 20 s, as after a sleep; both only in the eyes of the reading of the host, from which the daemon learns such things.
+"""
+
+import signal
+import sys
+from types import FrameType
+
+from vehicled.cli import main
+from vehicled.runtime import health
+
+STEP_NS = 3600 * 10**9
+SLEEP_NS = 20 * 10**9
+
+
+def lie() -> None:
+    """From now on the two signals move the clocks."""
+    offsets = {"wall": 0, "boot": 0}
+    sound_wall, sound_boot = health._clock_offset_ns, health._asleep_ns
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGUSR1:
+            offsets["wall"] += STEP_NS
+        else:
+            # The wall clock goes on while the machine sleeps, too.
+            offsets["boot"] += SLEEP_NS
+            offsets["wall"] += SLEEP_NS
+
+    for each in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(each, on_signal)
+    health._clock_offset_ns = lambda: sound_wall() + offsets["wall"]
+    health._asleep_ns = lambda: sound_boot() + offsets["boot"]
+
+
+if __name__ == "__main__":
+    lie()
+    sys.exit(main())

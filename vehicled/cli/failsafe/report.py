@@ -1,0 +1,131 @@
+"""Trials, put together: one line for each injection and link, as a table and as JSON."""
+
+from collections.abc import Sequence
+from math import isfinite
+from statistics import median
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.cli.show import print_table
+
+COLUMNS = ("row", "injected", "on", "detected by", "passed", "react ms", "limit", "stop m")
+USUAL = "art_vesc"
+"""Profile that is not named."""
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """What came of one trial, whichever clock it ran by."""
+
+    row: int
+    code: str
+    """By which it is to be detected; empty where something outside the daemon answers."""
+    how: str
+    simulated: bool
+    clock: str
+    link: str
+    profile: str
+    seed: int
+    problem: str
+    react_ms: float
+    limit_ms: float
+    stop_m: float
+    told: tuple[str, ...]
+
+    @property
+    def group(self) -> tuple[int, str, str, str, str, str]:
+        """Trials that differ by their seed only."""
+        return self.row, self.code, self.how, self.clock, self.link, self.profile
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """All trials of one injection on one link. Times in ms, ways in m; None where there is nothing to measure."""
+
+    row: int
+    code: str
+    how: str
+    simulated: bool
+    clock: str
+    link: str
+    profile: str
+    n: int
+    passed: int
+    react_min_ms: float | None
+    react_p50_ms: float | None
+    react_max_ms: float | None
+    limit_ms: float
+    stop_min_m: float | None
+    stop_p50_m: float | None
+    stop_max_m: float | None
+    problems: list[str]
+    """Of those that have not passed, with their seeds."""
+
+
+def lines(trials: Sequence[Measured]) -> list[Line]:
+    """In the order of the first trial of each."""
+    groups: dict[tuple[int, str, str, str, str, str], list[Measured]] = {}
+    for trial in trials:
+        groups.setdefault(trial.group, []).append(trial)
+    return [_line(group) for group in groups.values()]
+
+
+def _line(group: Sequence[Measured]) -> Line:
+    first = group[0]
+    reacted = [trial.react_ms for trial in group if isfinite(trial.react_ms)]
+    stopped = [trial.stop_m for trial in group if isfinite(trial.stop_m)]
+    return Line(
+        row=first.row,
+        code=first.code,
+        how=first.how,
+        simulated=first.simulated,
+        clock=first.clock,
+        link=first.link,
+        profile=first.profile,
+        n=len(group),
+        passed=sum(not trial.problem for trial in group),
+        react_min_ms=min(reacted, default=None),
+        react_p50_ms=median(reacted) if reacted else None,
+        react_max_ms=max(reacted, default=None),
+        limit_ms=max(trial.limit_ms for trial in group),
+        stop_min_m=min(stopped, default=None),
+        stop_p50_m=median(stopped) if stopped else None,
+        stop_max_m=max(stopped, default=None),
+        problems=[f"seed {trial.seed}: {trial.problem}" for trial in group if trial.problem],
+    )
+
+
+def to_json(found: Sequence[Line]) -> str:
+    """For machines."""
+    return msgspec.json.format(msgspec.json.encode(list(found)), indent=2).decode()
+
+
+def show(found: Sequence[Line]) -> None:
+    """For people: the table (least, median and most of times and ways), what has not passed, what was only simulated."""
+    print_table("", COLUMNS, [_cells(line) for line in found])
+    if any(line.simulated for line in found):
+        print("* cannot happen on a development machine: injected at the edge of the daemon")
+    for line in found:
+        for problem in line.problems:
+            print(f"row {line.row}, {line.how}, {line.clock}, {line.link}: {problem}")
+    n, passed = sum(line.n for line in found), sum(line.passed for line in found)
+    print(f"{passed} of {n} trials passed, {len({line.row for line in found})} rows of the matrix")
+
+
+def _cells(line: Line) -> list[str]:
+    where = line.link + (", wall" if line.clock == "wall" else "") + (f", {line.profile}" if line.profile != USUAL else "")
+    return [
+        str(line.row),
+        line.how + (" *" if line.simulated else ""),
+        where,
+        line.code or "-",
+        f"{line.passed} of {line.n}",
+        _three(line.react_min_ms, line.react_p50_ms, line.react_max_ms, 0),
+        f"{line.limit_ms:.0f}",
+        _three(line.stop_min_m, line.stop_p50_m, line.stop_max_m, 2),
+    ]
+
+
+def _three(least: float | None, middle: float | None, most: float | None, digits: int) -> str:
+    if least is None or middle is None or most is None:
+        return "-"
+    return f"{least:.{digits}f} / {middle:.{digits}f} / {most:.{digits}f}"

@@ -1,0 +1,158 @@
+"""``vehicled replay``: the machine itself, driven by its log."""
+
+from argparse import Namespace
+from math import nan
+from pathlib import Path
+
+from vehicled.app import SetupError
+from vehicled.cli.plot import check_plot_file
+from vehicled.cli.show import Progress, print_table
+from vehicled.log.replay.drive import DIFFERENT, WHAT_IF, Replay, ReplayResult
+from vehicled.log.replay.journal import Journal
+from vehicled.log.replay.numbers import Numbers, rows
+from vehicled.machine import Machine
+from vehicled.messages import ActuatorCommand, Event, Fault, Message, PortEvent
+
+ALTERED_LINES = 5
+LINE_NS = 100_000_000
+"""So often a command is shown behind ``--from``."""
+
+
+def replay(arguments: Namespace) -> int:
+    """Replay a log; status 0 when all is the same, 1 when something differs or is damaged. A what-if has status 0."""
+    overrides = list(arguments.set)
+    overrides += [f"{table}.name={name}" for table in ("estimator", "controller") if (name := getattr(arguments, table))]
+    if arguments.plot:
+        check_plot_file(Path(arguments.plot))
+    if overrides and arguments.until_diff:
+        raise SetupError("--until-diff looks for the first difference of a replay; a what-if differs on purpose")
+    progress = Progress()
+    with Journal(arguments.file) as journal:
+        shows = arguments.from_s is not None and not arguments.json and not overrides
+        lines = Lines(journal.start_ns, arguments.from_s) if shows else None
+        run = Replay(
+            journal,
+            overrides,
+            until_difference=arguments.until_diff,
+            from_s=arguments.from_s or 0.0,
+            keep=bool(arguments.plot),
+            show=lines.show if lines is not None else None,
+        )
+        if not arguments.json:
+            _introduce(run)
+        total_s = max(journal.duration_s, 1e-9)
+
+        def bar(t_s: float) -> None:
+            if progress.due():
+                share = min(1.0, t_s / total_s)
+                progress.show(
+                    f"[{'#' * round(24 * share):<24}] t = {t_s:7.1f} of {total_s:.1f} s, {t_s / progress.elapsed_s:.0f} x"
+                )
+
+        result = run.run(None if arguments.quiet else bar)
+        progress.close()
+        print(result.to_json() if arguments.json else to_text(result))
+        if result.numbers is not None and result.numbers.frames and not arguments.json:
+            _print_numbers(result.numbers)
+        if arguments.plot:
+            _plot(run, result, arguments.plot, quiet=arguments.json)
+    return 0 if result.ok else 1
+
+
+def to_text(result: ReplayResult) -> str:
+    """Verdict and figures in a few lines."""
+    lines = []
+    if result.verdict == WHAT_IF:
+        lines.append(f"WHAT IF {', '.join(result.changed)}")
+        lines.append("open loop: the vehicle moved as it was recorded, whatever is commanded now")
+    elif result.verdict == DIFFERENT:
+        if result.first is None and result.altered:
+            lines.append("DIFFERENT: bytes of the log were altered; the machine makes the same of them")
+        else:
+            lines.append(f"DIFFERENT: {result.records} records are the same, then not")
+        lines += [f"ALTERED: {each}: their checksum does not fit" for each in result.altered[:ALTERED_LINES]]
+        if result.first is not None:
+            lines.append(result.first.to_text())
+        if result.first_frame is not None:
+            lines.append(result.first_frame.to_text())
+        if result.first is None and result.digest != result.digest_in_log:
+            lines.append(f"the digest is {result.digest}, in the log {result.digest_in_log}")
+    else:
+        known = f"as the daemon wrote it: {result.digest}" if result.digest == result.digest_in_log else result.digest
+        lines.append(f"IDENTICAL: {result.records} records, {result.frames} frames and {result.ticks} ticks, bit for bit")
+        lines.append(f"digest {known}")
+    if result.incomplete:
+        lines.append(f"not the whole run: {result.incomplete}")
+    lines.append(f"{result.replayed_s:.1f} s of the run in {result.spent_s:.1f} s: {result.speed:.1f} x real time")
+    return "\n".join(lines)
+
+
+def _introduce(run: Replay) -> None:
+    header = run.journal.header
+    seed = f", seed {header.seed}" if header.seed is not None and header.clock == "lockstep" else ""
+    print(f"{header.profile} on {header.course}, {header.controller}, {header.estimator}, {header.clock}, {header.link}{seed}")
+    for note in run.notes:
+        print(f"note: {note}")
+
+
+def _print_numbers(numbers: Numbers) -> None:
+    table = [
+        [name, f"{spread.rms:.4g} {unit}", f"{spread.max:.4g} {unit}", f"{spread.max_t_s:.3f} s", f"{spread.unequal} of {spread.n}"]
+        for name, spread, unit in rows(numbers)
+    ]
+    print_table("now minus log", ["", "RMS", "max", "at t", "differ"], table)
+    log, now = numbers.log_error_m, numbers.now_error_m
+    if log.n:
+        truth = [[name, f"{e.rms:.4f} m", f"{e.max:.4f} m", f"{e.max_t_s:.3f} s"] for name, e in (("log", log), ("now", now))]
+        print_table("estimate against truth", ["", "RMS", "max", "at t"], truth)
+    print(
+        f"{numbers.frames_differ} of {numbers.frames} frames differ; "
+        f"{numbers.other_mode} of {numbers.throttle.n} commands have another mode or reaction"
+    )
+
+
+def _plot(run: Replay, result: ReplayResult, file: str, *, quiet: bool) -> None:
+    if result.numbers is None:
+        if not quiet:
+            print("nothing drawn: there are no differences")
+        return
+    from vehicled.cli.replay_plot import plot_replay
+
+    plot_replay(run.parts.course, run.meter, result, file)
+    if not quiet:
+        print(f"drawn: {file}")
+
+
+class Lines:
+    """What the machine does now, as lines of text: what happens, and a command ten times a second."""
+
+    def __init__(self, start_ns: int, from_s: float) -> None:
+        self._start_ns = start_ns
+        self._from_ns = start_ns + round(from_s * 1e9)
+        self._next_ns = 0
+
+    def show(self, machine: Machine, message: Message, t_ns: int) -> None:
+        """One record."""
+        if t_ns < self._from_ns:
+            return
+        at = f"{(t_ns - self._start_ns) * 1e-9:9.3f} s"
+        if isinstance(message, Fault):
+            state = "" if message.active else " (over)"
+            print(f"{at}  {message.code}{state}: {message.reason} [{message.reaction.name.lower()}]")
+        elif isinstance(message, Event):
+            print(f"{at}  {message.name} {message.fields}")
+        elif isinstance(message, PortEvent):
+            print(f"{at}  port {message.port} {message.state.name.lower()}: {message.detail}")
+        elif isinstance(message, ActuatorCommand) and t_ns >= self._next_ns:
+            self._next_ns = t_ns + LINE_NS
+            print(f"{at}  {_command_text(machine, message)}")
+
+
+def _command_text(machine: Machine, command: ActuatorCommand) -> str:
+    estimate, control = machine.estimate, machine.control
+    x, y, yaw, speed = (estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps) if estimate is not None else (nan,) * 4
+    off = control.cross_track_m if control is not None else nan
+    return (
+        f"{command.mode.name.lower():<9} x {x:8.3f}  y {y:8.3f} m  yaw {yaw:7.4f} rad  {speed:6.3f} m/s  off {off:7.3f} m  "
+        f"wheel {command.wheel_angle_rad:7.4f} rad  throttle {command.throttle:6.3f}  brake {command.brake:5.3f}"
+    )
