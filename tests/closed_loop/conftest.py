@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -67,6 +68,14 @@ class Daemon:
     def log(self) -> Path:
         """The newest log."""
         return max(self.folder.glob("*.mcap"), key=lambda path: path.stat().st_mtime_ns)
+
+
+@pytest.fixture(autouse=True)
+def _own_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Control sockets of a test's daemons in a folder of their own, with the short path that a socket needs."""
+    with TemporaryDirectory(prefix="v") as folder:
+        monkeypatch.setenv("RUNTIME_DIRECTORY", folder)
+        yield
 
 
 @pytest.fixture

@@ -41,8 +41,8 @@ VEHICLED = [sys.executable, "-m", "vehicled"]
 LIMITS = ("imu_silence_s=0.4", "estimate_silence_s=0.5", "telemetry_silence_s=0.4", "loop_silence_s=1")
 PATIENT = [word for limit in LIMITS for word in ("--set", f"limits.{limit}")]
 COURSE = "circle_r5_ccw"
-OF_THE_MACHINE = ("deadlines_missed", "loop_blocked", "frame_expired")
-"""What a busy machine may add to any log."""
+OF_THE_MACHINE = ("deadlines_missed", "deadlines_share", "host_strained", "loop_blocked", "frame_expired", "vesc_drive_refused")
+"""What a busy machine may add to any log; the last when a tick falls between a pulled plug and the rule that notices it."""
 
 
 class Vehicle:
@@ -152,13 +152,13 @@ def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     missing = next(event["detail"] for event in art.events() if event["event"] == "port imu error")
     assert "does not exist: plug the device in" in missing
 
-    armed_ns = next(fault.t_ns for fault in art.log(Fault) if fault.code == "mode")
+    armed_ns = next(fault.t_ns for fault in art.log(Fault) if fault.code == "mode" and "-> ARMED" in fault.reason)
     before = [estimate for estimate in art.log(StateEstimate) if estimate.t_ns < armed_ns]
     assert before[-1].status is EstimatorStatus.RUNNING
     assert abs(before[-1].speed_mps) < 0.05
     commands = art.log(ActuatorCommand)
     assert {command.throttle for command in commands if command.t_ns < armed_ns} == {0.0}
-    assert {command.mode for command in commands if command.t_ns < armed_ns} <= {Mode.STANDBY, Mode.ARMED}
+    assert {command.mode for command in commands if command.t_ns < armed_ns} <= {Mode.INIT, Mode.STANDBY, Mode.ARMED}
     assert (commands[-1].mode, commands[-1].throttle) == (Mode.STANDBY, 0.0)
     chunks = art.log(WireChunk)
     seconds = (commands[-1].t_ns - armed_ns) / 1e9
@@ -184,7 +184,9 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
     modes = [(each.t_ns, each.reason) for each in told if isinstance(each, Fault) and each.code == "mode"]
     # ARMED is too short to be seen each time.
     ways = [text.split(":")[0].partition(" -> ")[2] for _, text in modes if "-> ARMED" not in text]
-    assert ways == ["AUTO", "STOPPING", "STANDBY"] * 3, "stopped without the gyro and the motor, not without the position"
+    assert ways == ["STANDBY"] + ["AUTO", "STOPPING", "STANDBY"] * 3, (
+        "stopped without the gyro and the motor, not without the position"
+    )
     armed_ns = [t_ns for t_ns, text in modes if "-> AUTO" in text]
     commands, estimates = art.log(ActuatorCommand), art.log(StateEstimate)
     tracker = PathTracker(load_course(COURSE).repeated(3))

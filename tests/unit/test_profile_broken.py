@@ -74,7 +74,7 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
     ),
     "text without need": (
         ("telemetry = false", 'telemetry = "False"'),
-        "telemetry",
+        'telemetry = "False"',
         "devices.drive.capabilities.telemetry",
         ['must be true or false, found the text "False"; write false without quotes'],
     ),
@@ -152,10 +152,10 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         ['did you mean "turn_threshold_rad"?'],
     ),
     "parameter out of range": (
-        ("integral_limit = 0.3", "integral_limit = 3"),
-        "integral_limit",
-        "controller.pure_pursuit.speed.integral_limit",
-        [">= 0 and <= 1, found 3"],
+        ("turn_in_share = 0.9", "turn_in_share = 30"),
+        "turn_in_share",
+        "controller.pure_pursuit.turn_in_share",
+        [">= 0.1 and <= 10, found 30"],
     ),
     "port name with capitals": (
         ("[devices.heading]", "[devices.Heading]"),

@@ -163,7 +163,7 @@ def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_chosen_implementation_without_a_table_has_its_defaults() -> None:
     profile = load("art", ["controller.name=fake"]).profile
     assert profile.controller.selected == Inner()
-    assert set(profile.controller.params) == {"fake", "pure_pursuit"}, "tables of the others stay"
+    assert set(profile.controller.params) == {"fake", "mpc", "pure_pursuit"}, "tables of the others stay"
 
 
 @pytest.mark.usefixtures("_fakes")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from vehicled import messages
-from vehicled.messages import ActuatorCommand, GnssFix, Message, TaskTick, WireChunk
+from vehicled.messages import ActuatorCommand, Corrections, GnssFix, Message, TaskTick, WireChunk
 from vehicled.ros.cdr import CdrError, known_fields
 from vehicled.ros.definition import definition
 from vehicled.ros.fields import parse_type
@@ -122,7 +122,7 @@ def test_definitions_of_older_and_newer_writers_are_known_as_far_as_they_go() ->
     [
         (TaskTick, ("uint32 skipped", "uint16 skipped"), "`uint16 skipped` in the place of `uint32 skipped`"),
         (WireChunk, ("string port", "string socket"), "`string socket` in the place of `string port`"),
-        (WireChunk, ("uint8[] data\n", ""), "lacks data, which has no default"),
+        (Corrections, ("uint8[] data\n", ""), "lacks data, which has no default"),
         (ActuatorCommand, ("float64 brake\n", ""), "in the place of `float64 brake`"),
     ],
 )
