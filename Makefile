@@ -71,6 +71,10 @@ bench: $(VENV)/bench.stamp ## Measure lateness, executive, lockstep, log and cod
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --only-binary :all: pyproject.toml
 
+.PHONY: soak
+soak: $(VENV)/dev.stamp ## An hour of simulated driving with random faults, judged
+	@$(BIN)/python -m tests.soak $(ARGS)
+
 .PHONY: golden
 golden: $(VENV)/dev.stamp ## Record the golden runs of the replay anew
 	@$(BIN)/python -m tests.golden.renew_replay

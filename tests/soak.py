@@ -1,8 +1,8 @@
 """``python -m tests.soak``: hours of driving in lockstep with random misfortunes, judged all the way.
 
-The hours are shared by the seeds in equal parts. A seed is one vehicle on one course: it breaks, stops, and an operator arms it anew
-as soon as it stands and nothing is wrong any more. What must hold is in ``tests.closed_loop.fault_judge``; besides, nothing stops
-without a misfortune, nothing stays where it cannot be armed, and the memory of the process does not grow.
+The hours are shared by the seeds in equal parts. A seed is one vehicle on one course: it breaks, stops, and an operator arms it
+anew as soon as it stands and nothing is wrong any more. What must hold is in ``tests.closed_loop.fault_judge``; besides, nothing
+stops without a misfortune, nothing stays where it cannot be armed, and the memory of the process does not grow.
 
 Exit status: 0 all is well, 1 something is not.
 """
@@ -10,6 +10,7 @@ Exit status: 0 all is well, 1 something is not.
 import argparse
 import gc
 import os
+import re
 import sys
 import time
 import traceback
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
@@ -37,6 +39,8 @@ AFTERMATH_S = 4.0
 STRANDED_S = 60.0
 """A vehicle that has not driven for so long does not come off by itself."""
 ASK_EVERY_S = 2.0
+AT_ONCE_S, IN_VAIN = 0.5, 3
+"""A drive shorter than this was not worth arming for; so many of them one after the other are for nothing."""
 BY_PLACE = ("off the course", "backwards")
 """Why a vehicle may be stranded: somebody must carry it back."""
 GROWTH_MB = 4.0
@@ -58,7 +62,7 @@ class Account:
         self.broken: list[tuple[int, str]] = []
         """Seed, and the rule that does not hold."""
         self.stranded: list[tuple[int, str]] = []
-        self.stops = self.changes = 0
+        self.stops = 0
         self.driven_s = self.simulated_s = 0.0
         self.memory: list[tuple[float, float]] = []
         """Simulated seconds, resident megabytes."""
@@ -107,39 +111,61 @@ class Drive:
         return f"seed {self._seed}: {self.profile}, {self.link}, {self.course}, {len(self.failures)} misfortunes"
 
     def run(self) -> None:
-        """To its end. Never raises on account of the daemon."""
-        account = self._account
-        judge = Judge()
-        judge.raises_expected = any(failure.kind.endswith("_raises") for failure in self.failures)
+        """To its end, with a new vehicle whenever one has finished its course or is stranded."""
+        begun_s = 0.0
+        while begun_s < self._seconds - 1.0:
+            begun_s += self._run_vehicle(begun_s)
+        self._account.happened.update(kind(failure) for failure in self.failures)
+
+    def _run_vehicle(self, begun_s: float) -> float:
+        """For as long as it lasts, in seconds. Never raises on account of the daemon."""
+        account, before_s = self._account, self._account.simulated_s
+        ahead = [replace(failure, start_s=failure.start_s - begun_s) for failure in self.failures if failure.start_s > begun_s]
+        judge = Judge(begun_s)
+        judge.raises_expected = any(failure.kind.endswith("_raises") for failure in ahead)
         try:
-            self._drive(judge)
+            self._drive(judge, ahead, self._seconds - begun_s)
         except Exception as error:  # noqa: BLE001 - whatever it is: it is what was looked for
             trace = "".join(traceback.format_exception(error)[-3:])
-            account.broken.append((self._seed, f"raised {type(error).__name__}: {error}\n{trace}"))
+            account.broken.append((self._seed, f"after {begun_s:.2f} s: raised {type(error).__name__}: {error}\n{trace}"))
         account.broken += [(self._seed, text) for text in judge.broken]
-        account.happened.update(kind(failure) for failure in self.failures)
+        # What cannot even begin must not be tried for ever.
+        return max(account.simulated_s - before_s, 1.0)
 
-    def _drive(self, judge: Judge) -> None:
+    def _drive(self, judge: Judge, failures: Sequence[Failure], seconds: float) -> None:
         account = self._account
-        pair = begin(profile_of(self.profile), course_of(self.course), self.failures, judge, self._seed, self.link)
-        outside, machine = Outside(pair, self.failures), pair.machine
-        drove_s = t_s = asked_s = 0.0
-        while t_s < self._seconds:
+        pair = begin(profile_of(self.profile), course_of(self.course), failures, judge, self._seed, self.link)
+        outside, machine = Outside(pair, failures), pair.machine
+        drove_s = t_s = asked_s = begun_s = 0.0
+        drives, in_vain = False, 0
+        while t_s < seconds:
             pair.grant()
             before_s, t_s = t_s, (pair.now_ns - START_NS) / SECOND_NS
             account.simulated_s += t_s - before_s
             outside.act(pair.now_ns)
             while judge.stops:
-                self._explain(judge.stops.popleft())
+                stop = judge.stops.popleft()
+                self._explain(stop)
+                in_vain = in_vain + 1 if t_s - begun_s < AT_ONCE_S else 0
+                if in_vain == IN_VAIN:
+                    account.broken.append(
+                        (self._seed, f"at {stop.t_s:.2f} s: armed, and stopped at once, {IN_VAIN} times: {stop.why}")
+                    )
+                    return
             if machine.mode in DRIVING:
+                begun_s = begun_s if drives else t_s
                 account.driven_s += t_s - before_s
                 drove_s = t_s
             elif t_s - drove_s > STRANDED_S:
-                self._strand(t_s, f"{machine.mode.name}: {machine.why}")
+                self._strand(judge.since_begin_s(pair.now_ns), f"{machine.mode.name}: {machine.why}")
                 return
+            drives = machine.mode in DRIVING
             if t_s - asked_s >= ASK_EVERY_S:
                 account.sample()
-                if machine.mode in (Mode.STANDBY, Mode.FAULT, Mode.ARMED) and stands(judge) and not self._active(t_s, 1.0):
+                rests = machine.mode in (Mode.STANDBY, Mode.FAULT, Mode.ARMED) and stands(judge)
+                if rests and machine.course_driven:
+                    return
+                if rests and not self._active(judge.since_begin_s(pair.now_ns), 1.0):
                     asked_s = t_s
                     outside.ask(pair.now_ns, OperatorAction.ARM, OperatorAction.DRIVE)
             pair.reply()
@@ -183,7 +209,7 @@ def report(account: Account, console: Console, wall_s: float) -> bool:
     else:
         peak = max(megabytes for _, megabytes in account.memory)
         console.print(f"memory: {growth:+.1f} MB over the last three quarters (limit {GROWTH_MB:g} MB), {peak:.0f} MB at most")
-    kinds = Counter(text.split(": ", 1)[-1].split(":")[0] for _, text in account.broken)
+    kinds = Counter(re.sub(r"[-+]?[0-9]+[.][0-9]+", "x", text.split(": ", 1)[-1].split(":")[0]) for _, text in account.broken)
     for text, n in kinds.most_common():
         console.print(f"{n} x {text}", highlight=False, markup=False)
     well = not account.broken and not leaks

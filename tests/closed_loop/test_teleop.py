@@ -163,7 +163,8 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
         screen, states = _keyboard(path, environment)
         drives["keyboard"] = Drive(start_ns, time.monotonic_ns(), states)
         with Client(path) as client:
-            client.ask(do="request", action="disarm")
+            # It may be gone before it answers: disarming ends the run.
+            client.send(do="request", action="disarm")
         out, _ = daemon.communicate(timeout=30)
     finally:
         daemon.kill()

@@ -86,5 +86,6 @@ def test_profiles_are_compared_key_by_key(folder: Path, capsys: pytest.CaptureFi
     shown = json.loads(capsys.readouterr().out)
     assert shown["profile"] == {"a.b": [1, 3], "a.c": [2, None], "a.d": [None, [4]]}
     assert shown["attachments"] == ["course.json"]
-    assert cli.main(["log", "diff", str(folder / "a.mcap"), str(folder / "c.mcap")]) == 1
+    bench.write(folder / "i.mcap", altered(bench.drive(1, seconds=1), StateEstimate, 20, yaw_rad=9.0))
+    assert cli.main(["log", "diff", str(folder / "g.mcap"), str(folder / "i.mcap")]) == 1
     assert "yaw_rad" in capsys.readouterr().out

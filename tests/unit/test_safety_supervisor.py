@@ -20,6 +20,7 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
     TeleopCommand,
+    WheelSpeed,
 )
 from vehicled.messages.decisions import ControlCommand
 from vehicled.ports import NEVER_NS
@@ -336,7 +337,7 @@ def test_emergency_stop_is_latched_until_the_vehicle_stands_and_is_armed_anew() 
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
     bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
     bench.step(5)
-    assert bench.supervisor.mode is Mode.STANDBY, "it still moves"
+    assert bench.supervisor.mode is Mode.FAULT, "it still moves"
     bench.estimate = ESTIMATE
     bench.step(3)
     assert bench.supervisor.mode is Mode.AUTO
@@ -415,3 +416,45 @@ def test_waking_up_stops_and_disarms() -> None:
     bench.watch.hear(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
     bench.step(3)
     assert bench.supervisor.mode is Mode.STANDBY
+
+
+def test_nobody_is_reset_out_of_a_stop_on_the_move_or_before_it_was_acted_upon() -> None:
+    bench = driving()
+    bench.ask(OperatorAction.EMERGENCY_STOP, OperatorAction.RESET)
+    bench.step(20)
+    bench.estimate = ESTIMATE
+    bench.step(20)
+    assert bench.supervisor.mode is Mode.FAULT, "asked before it was acted upon"
+    bench.estimate = MOVING
+    bench.ask(OperatorAction.RESET)
+    bench.step(20)
+    assert bench.supervisor.mode is Mode.FAULT
+    bench.estimate = ESTIMATE
+    bench.step(2)
+    assert bench.supervisor.mode is Mode.STANDBY, "the request waits for the vehicle to stand"
+
+
+def test_a_measured_speed_outweighs_an_estimate_that_believes_in_its_brakes() -> None:
+    bench = driving()
+    bench.ask(OperatorAction.STOP)
+    bench.estimate = ESTIMATE
+    for _ in range(10):
+        bench.watch.hear(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+        bench.step()
+    assert bench.supervisor.mode is Mode.STOPPING
+    bench.step(40)
+    assert bench.supervisor.mode is Mode.STANDBY
+
+
+def test_a_finished_course_can_be_driven_again_and_every_stop_has_a_cause() -> None:
+    bench = driving()
+    bench.step(1, course_finished=True)
+    assert [link.code for link in bench.supervisor.chain] == ["course_finished"]
+    bench.estimate = ESTIMATE
+    bench.step(2, course_finished=True)
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(1, course_finished=True)
+    bench.step()
+    assert bench.supervisor.mode is Mode.AUTO, "the controller begins anew with the drive"
+    bench.ask(OperatorAction.STOP)
+    assert [link.code for link in bench.supervisor.chain] == ["operator"]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from vehicled.cli.show import print_table
-from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.place import find
 
 ARMING_PATIENCE_S = 12.0
@@ -44,8 +44,13 @@ def arm(arguments: Namespace) -> int:
 def disarm(arguments: Namespace) -> int:
     """Disarm; a vehicle under way is braked first."""
     with Client(find(arguments.profile)) as client:
-        client.ask(do="request", action="disarm")
-        return _wait(client, "STANDBY", arguments)
+        try:
+            client.ask(do="request", action="disarm")
+            return _wait(client, "STANDBY", arguments)
+        except HungUpError:
+            # A simulation that is driven by hand ends with it.
+            print("the run is over")
+            return 0
 
 
 def stop(arguments: Namespace) -> int:

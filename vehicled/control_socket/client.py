@@ -18,6 +18,10 @@ class ControlError(Exception):
     """The daemon refused, or does not answer; the text says why."""
 
 
+class HungUpError(ControlError):
+    """The daemon closed the connection: its run is over."""
+
+
 class Client:
     """One connection. Raises :class:`ControlError` for a daemon that is not there."""
 
@@ -45,7 +49,7 @@ class Client:
         try:
             self._socket.sendall(msgspec.json.encode(request) + b"\n")
         except OSError as error:
-            raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+            raise HungUpError(f"the daemon hung up: {error.strerror or error}") from None
 
     def fileno(self) -> int:
         """For those who wait for several things."""
@@ -64,7 +68,7 @@ class Client:
         except BlockingIOError:
             return False
         except OSError as error:
-            raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+            raise HungUpError(f"the daemon hung up: {error.strerror or error}") from None
         finally:
             self._socket.settimeout(TIMEOUT_S)
         if sent < len(data):
@@ -77,12 +81,12 @@ class Client:
         try:
             data = self._socket.recv(1 << 16)
             if not data:
-                raise ControlError("the daemon hung up")
+                raise HungUpError("the daemon hung up: its run is over")
             self._buffer += data
         except BlockingIOError:
             pass
         except OSError as error:
-            raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+            raise HungUpError(f"the daemon hung up: {error.strerror or error}") from None
         finally:
             self._socket.settimeout(TIMEOUT_S)
         *lines, self._buffer = self._buffer.split(b"\n")
@@ -101,9 +105,9 @@ class Client:
             except TimeoutError:
                 raise ControlError(f"the daemon does not answer within {TIMEOUT_S:.0f} s: its loop may be frozen") from None
             except OSError as error:
-                raise ControlError(f"the daemon hung up: {error.strerror or error}") from None
+                raise HungUpError(f"the daemon hung up: {error.strerror or error}") from None
             if not data:
-                raise ControlError("the daemon hung up")
+                raise HungUpError("the daemon hung up: its run is over")
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         reply = _decoded(line)

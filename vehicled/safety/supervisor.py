@@ -18,6 +18,10 @@ from vehicled.safety.situation import Situation
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """An arming request waits this long for its checks to pass, then it is refused with what was missing."""
 CHAIN_LIMIT = 16
+GNSS_DOUBTS = {"gnss_refused", "gnss_stuck"}
+"""Rules after which the receiver is no witness."""
+ROLLING_MPS = 0.25
+"""Measured speed at which a vehicle that is believed to stand does not: above the noise of GNSS velocity."""
 
 
 class Link(Struct, frozen=True):
@@ -50,6 +54,8 @@ class Supervisor:
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
         self._wanted_ns = 0
+        self._seen = Mode.INIT
+        """Mode at the end of the last step."""
         self.mode = Mode.INIT
         self.reaction = Reaction.NONE
         self.why = "waiting for the vehicle to stand still"
@@ -84,12 +90,12 @@ class Supervisor:
                 self._wanted, self._wanted_ns = command.action, now_ns
             case OperatorAction.STOP:
                 self._cancel_requests()
-                self._stop(Trigger.STOP, f"stopped by {who}", Reaction.BRAKE)
+                self._stop(Trigger.STOP, f"stopped by {who}", Reaction.BRAKE, now_ns, "operator")
             case OperatorAction.DISARM:
                 self._cancel_requests()
                 self.disarmed_by = who
                 if self.mode in DRIVING:
-                    self._stop(Trigger.DISARM, f"disarmed by {who}", Reaction.BRAKE)
+                    self._stop(Trigger.DISARM, f"disarmed by {who}", Reaction.BRAKE, now_ns, "operator")
                 else:
                     self._go(Trigger.DISARM, f"disarmed by {who}")
             case OperatorAction.EMERGENCY_STOP:
@@ -133,18 +139,23 @@ class Supervisor:
                 self.stopped = True
             elif self.mode is Mode.FAULT:
                 self.stopped = True
+        if self.mode is Mode.FAULT and self._seen is not Mode.FAULT:
+            # What was asked for before FAULT reached the wheels was asked for in another situation.
+            self._cancel_requests()
+        self._seen = self.mode
         s.watch.host.answered()
 
     def _react(self, s: Situation, rule: Rule | None, reaction: Reaction, reason: str) -> None:
         if reaction is Reaction.DISABLE:
             self._latch(rule, reason)
         elif reaction >= Reaction.CONTROLLED_STOP:
-            self._stop(Trigger.REACTION, reason, reaction)
+            self._stop(Trigger.REACTION, reason, reaction, s.now_ns, rule.code if rule is not None else "device")
         else:
             self.reaction = reaction
-            if self.mode is Mode.AUTO and s.course_finished:
+            # A drive that begins in this step has not begun its course anew yet.
+            if self.mode is Mode.AUTO and self._seen is Mode.AUTO and s.course_finished:
                 self.course_driven = True
-                self._stop(Trigger.STOP, "the course is finished", Reaction.CONTROLLED_STOP)
+                self._stop(Trigger.STOP, "the course is finished", Reaction.CONTROLLED_STOP, s.now_ns, "course_finished")
 
     def _latch(self, rule: Rule | None, why: str) -> None:
         """S4: no drive any more until somebody arms anew."""
@@ -155,7 +166,9 @@ class Supervisor:
 
     def _follow_requests(self, s: Situation) -> None:
         self.waiting = []
-        if self.mode is Mode.FAULT and (self._arm_requested_ns is not None or self._wanted is OperatorAction.RESET):
+        asked = self._arm_requested_ns is not None or self._wanted is OperatorAction.RESET
+        # Not while the vehicle still rolls: the request waits.
+        if self.mode is Mode.FAULT and asked and self._seen is Mode.FAULT and self._stands(s):
             self._reset(s)
         if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
             self._arm(s, self._arm_requested_ns)
@@ -178,7 +191,8 @@ class Supervisor:
         # What a mode does not allow must not come true later, out of the blue.
         late = s.now_ns - self._wanted_ns > ARM_REQUEST_VALID_NS
         if self._wanted is not None and (late or (self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO))):
-            self._wanted = None
+            resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
+            self._wanted = self._wanted if resets and not late else None
 
     def _arm(self, s: Situation, requested_ns: int) -> None:
         self.waiting = missing(s, by_hand=self._wanted is OperatorAction.TELEOP)
@@ -265,9 +279,11 @@ class Supervisor:
         self.mode, self.why = mode, why
         return True
 
-    def _stop(self, trigger: Trigger, why: str, reaction: Reaction) -> None:
+    def _stop(self, trigger: Trigger, why: str, reaction: Reaction, now_ns: int, code: str) -> None:
         if self._go(trigger, why):
             self.reaction = reaction
+            if all(link.reason != why for link in self.chain):
+                self._chain(now_ns, code, reaction, why)
 
     def _stands(self, s: Situation) -> bool:
         # Without a trustworthy speed the brake stays on: STOPPING does not end by itself. INIT may: nothing has driven it yet.
@@ -275,7 +291,10 @@ class Supervisor:
         fresh = s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9
         if self.mode is Mode.INIT:
             return estimate is not None and not abs(estimate.speed_mps) >= STANDSTILL_MPS
-        return fresh and estimate is not None and abs(estimate.speed_mps) < STANDSTILL_MPS
+        # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
+        doubted = s.watch.gnss.rejected_in_a_row > 0 or any(self._trips[code].tripped for code in GNSS_DOUBTS & self._trips.keys())
+        rolls = s.watch.motion.measured_mps(s.now_ns, gnss_doubted=doubted) > ROLLING_MPS
+        return fresh and estimate is not None and abs(estimate.speed_mps) < STANDSTILL_MPS and not rolls
 
     # ---------------------------------------------------------------- records
 

@@ -94,6 +94,16 @@ class MotionMonitor:
         east, north = (sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True))
         return min(abs(speed), hypot(east, north))
 
+    def measured_mps(self, now_ns: int, *, gnss_doubted: bool) -> float:
+        """Largest speed that wheels, or GNSS unless it is doubted, measure now; 0 without either: a witness beside the estimate."""
+        speed = 0.0
+        if not gnss_doubted and len(self._ground) == GROUND_FIXES and now_ns - self._ground_ns <= GROUND_FRESH_NS:
+            east, north = (sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True))
+            speed = hypot(east, north)
+        if isfinite(self.wheel_mps) and now_ns - self._wheel_ns <= SPEED_FRESH_NS:
+            speed = max(speed, abs(self.wheel_mps))
+        return speed
+
     def _look_for_standing(self, s: "Situation", sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
         magnitude = self._slowest_mps(s, speed)
         # Creeping up to the end of a course is slower than an estimate can tell from standing.

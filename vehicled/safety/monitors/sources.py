@@ -25,7 +25,8 @@ class SourceMonitor:
 
     def heard(self, kind: type[Message], t_rx_ns: int) -> None:
         """A usable message of that kind arrived."""
-        self._heard_ns[kind] = t_rx_ns
+        # Two devices may give the same kind: the later arrival counts, in whatever order they are read.
+        self._heard_ns[kind] = max(t_rx_ns, self._heard_ns.get(kind, t_rx_ns))
 
     def age_ns(self, kind: type[Message], now_ns: int) -> int:
         """Time since the last arrival; ``NEVER_NS`` when there was none."""

@@ -1,0 +1,218 @@
+"""What must hold of every drive, whatever happens to it. Follows a daemon by its journal and says where it breaks a rule."""
+
+from collections import Counter, deque
+from math import isfinite
+
+from msgspec import Struct
+
+from sim_backend.connection import START_NS
+from vehicled.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    GroundTruth,
+    Message,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+    StateEstimate,
+)
+from vehicled.safety.arming import STANDSTILL_MPS
+from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
+
+SECOND_NS = 1_000_000_000
+DRIVING = (Mode.AUTO, Mode.TELEOP)
+BRAKED = (Mode.STOPPING, Mode.FAULT)
+ROLLING_MPS = 0.3
+"""Truly moving, whatever an estimate under attack may believe of a vehicle that stands."""
+CHANGES_PER_S = 4
+"""Of the mode, besides those that somebody asked for."""
+RECORDS_PER_S = 3
+"""Of one fault that begins."""
+ASKED = "asked for"
+"""Code of a stop that an operator wanted."""
+FINISHED = "course finished"
+KEPT = 64
+
+
+class Stop(Struct, frozen=True):
+    """A drive has ended."""
+
+    t_s: float
+    why: str
+    codes: tuple[str, ...]
+    """What tripped or was told within the drive; ``asked for`` and ``course finished`` besides."""
+
+
+class Judge:
+    """The journal's listener."""
+
+    def __init__(self, begun_s: float = 0.0) -> None:
+        """``begun_s`` is added to all times it tells."""
+        self._begun_s = begun_s
+        self.supervisor: Supervisor | None = None
+        """Of the daemon, before it starts to be judged."""
+        self._estimated_mps = float("nan")
+        self.broken: Counter[str] = Counter()
+        """Rules that were broken, in words, with the first time of each."""
+        self.stops: deque[Stop] = deque(maxlen=KEPT)
+        """The latest."""
+        self.stopped = 0
+        self.truth: GroundTruth | None = None
+        self.command: ActuatorCommand | None = None
+        self.raises_expected = False
+        self._asked_ns: dict[OperatorAction, int] = {}
+        self._requests: deque[int] = deque(maxlen=KEPT)
+        self._changes: deque[int] = deque(maxlen=KEPT)
+        self._records: dict[tuple[str, str], deque[int]] = {}
+        self._active: set[tuple[str, str]] = set()
+        self._codes: dict[str, None] = {}
+        self._cut_ns = 0
+        """Of the last stop, disarming or emergency stop: what was asked before it is void."""
+        self._reset_ns = 0
+
+    def since_begin_s(self, now_ns: int) -> float:
+        """Time as it is told."""
+        return self._begun_s + (now_ns - START_NS) / SECOND_NS
+
+    # ---------------------------------------------------------------- what it hears
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """See :class:`vehicled.journal.Sink`."""
+        if isinstance(message, ActuatorCommand):
+            self._on_command(message, log_time_ns)
+        elif isinstance(message, OperatorCommand):
+            self._on_request(message, log_time_ns)
+        elif isinstance(message, Fault):
+            self._on_fault(message, log_time_ns)
+        elif isinstance(message, Event):
+            if message.name == "task_raised" and not (self.raises_expected and "on purpose" in message.fields):
+                self._broke(f"a task raised: {message.fields[-300:]}", log_time_ns)
+        elif isinstance(message, StateEstimate):
+            self._estimated_mps = message.speed_mps
+        elif isinstance(message, GroundTruth):
+            self.truth = message
+            if not isfinite(message.x_m + message.y_m + message.yaw_rad + message.speed_mps):
+                self._broke("the twin is not finite", log_time_ns)
+
+    def _on_request(self, request: OperatorCommand, now_ns: int) -> None:
+        self._requests.append(now_ns)
+        self._asked_ns[request.action] = now_ns
+
+    def _on_fault(self, fault: Fault, now_ns: int) -> None:
+        key = fault.origin, fault.code
+        if fault.code == "mode":
+            return
+        if not fault.reason:
+            self._broke(f"the fault {fault.code} has no reason", now_ns)
+        if not fault.active:
+            self._active.discard(key)
+            return
+        self._active.add(key)
+        self._codes[fault.code] = None
+        times = self._records.setdefault(key, deque(maxlen=RECORDS_PER_S + 1))
+        times.append(now_ns)
+        # Who asks again is answered again.
+        answers = fault.code in ("emergency_stop", "reset_refused", "arming_refused")
+        if len(times) > RECORDS_PER_S and now_ns - times[0] < SECOND_NS and not answers:
+            self._broke(f"{fault.code} began {len(times)} times within a second", now_ns)
+
+    def _on_command(self, command: ActuatorCommand, now_ns: int) -> None:
+        before, self.command = self.command, command
+        self._look_at_frame(command, now_ns)
+        if before is None:
+            return
+        if before.mode in BRAKED and command.mode in BRAKED and command.reaction < before.reaction:
+            self._broke(f"{command.mode.name}: {before.reaction.name} became {command.reaction.name} before it stood", now_ns)
+        if before.mode is not command.mode:
+            self._on_mode(before.mode, command, now_ns)
+
+    # ---------------------------------------------------------------- what must hold
+
+    def _look_at_frame(self, command: ActuatorCommand, now_ns: int) -> None:
+        values = command.throttle, command.brake, command.steering, command.wheel_angle_rad
+        if not all(isfinite(value) for value in values):
+            self._broke("a frame is not finite", now_ns)
+        elif not (abs(command.throttle) <= 1.0 and 0.0 <= command.brake <= 1.0 and abs(command.steering) <= 1.0):
+            self._broke("a frame is out of range", now_ns)
+        if command.throttle != 0.0 and (command.mode not in DRIVING or command.reaction >= Reaction.CONTROLLED_STOP):
+            self._broke(f"throttle {command.throttle:.2f} in {command.mode.name} under {command.reaction.name}", now_ns)
+        releases = self.supervisor is not None and self.supervisor.releases_brake
+        if command.brake == 0.0 and command.mode not in DRIVING and not releases:
+            self._broke(f"no brake in {command.mode.name} under {command.reaction.name}", now_ns)
+
+    def _on_mode(self, before: Mode, command: ActuatorCommand, now_ns: int) -> None:
+        mode = command.mode
+        self._changes.append(now_ns)
+        recent = sum(now_ns - t < SECOND_NS for t in self._changes)
+        # A request may change the mode twice: out of FAULT arming leads by way of a reset.
+        allowed = CHANGES_PER_S + 2 * sum(now_ns - t < SECOND_NS for t in self._requests)
+        if recent > allowed:
+            self._broke(f"{recent} changes of mode within a second", now_ns)
+        if before in DRIVING and mode not in DRIVING:
+            self._on_stop(mode, command, now_ns)
+        if mode in DRIVING and mode is not before:
+            self._on_start(mode, now_ns)
+        if before in (*BRAKED, *DRIVING) and mode not in (*BRAKED, *DRIVING):
+            self._on_release(before, mode, now_ns)
+        if mode is Mode.ARMED and not self._is_fresh(OperatorAction.ARM, now_ns, self._cut_ns):
+            self._broke("armed, and nobody asked for it since the last stop", now_ns)
+        if mode in BRAKED or (mode is Mode.STANDBY and before is Mode.ARMED):
+            self._cut_ns = now_ns
+
+    def _on_start(self, mode: Mode, now_ns: int) -> None:
+        armed_ns = self._asked_ns.get(OperatorAction.ARM, 0)
+        if armed_ns < self._cut_ns:
+            self._broke(f"{mode.name} without arming since the last stop", now_ns)
+        wanted = OperatorAction.DRIVE if mode is Mode.AUTO else OperatorAction.TELEOP
+        void_ns = max(self._cut_ns, self._asked_ns.get(OperatorAction.STOP, 0))
+        if not self._is_fresh(wanted, now_ns, void_ns):
+            self._broke(f"{mode.name}, and nobody asked for it since the last stop", now_ns)
+        self._codes = {code: None for _, code in self._active}
+
+    def _is_fresh(self, action: OperatorAction, now_ns: int, void_ns: int) -> bool:
+        asked_ns = self._asked_ns.get(action, -SECOND_NS)
+        # A tick of actuation lies between a limit and its consequence.
+        return asked_ns >= void_ns and now_ns - asked_ns <= ARM_REQUEST_VALID_NS + SECOND_NS // 10
+
+    def _on_stop(self, mode: Mode, command: ActuatorCommand, now_ns: int) -> None:
+        supervisor = self.supervisor
+        assert supervisor is not None
+        codes = dict(self._codes)
+        ends = OperatorAction.STOP, OperatorAction.DISARM, OperatorAction.EMERGENCY_STOP
+        recent = (self._asked_ns.get(action, 0) for action in ends)
+        if now_ns - max(recent) < SECOND_NS // 20:
+            codes[ASKED] = None
+        if supervisor.course_driven:
+            codes[FINISHED] = None
+        self.stopped += 1
+        self.stops.append(Stop(self.since_begin_s(now_ns), supervisor.why, tuple(codes)))
+        if not supervisor.why:
+            self._broke("a stop without a reason", now_ns)
+        if not codes:
+            self._broke(f"a stop of which no fault was told: {supervisor.why}", now_ns)
+        if not supervisor.chain:
+            self._broke(f"a stop with an empty chain: {supervisor.why}", now_ns)
+        if mode in BRAKED and command.reaction < Reaction.CONTROLLED_STOP:
+            self._broke(f"{mode.name} under {command.reaction.name}", now_ns)
+
+    def _on_release(self, before: Mode, mode: Mode, now_ns: int) -> None:
+        supervisor = self.supervisor
+        assert supervisor is not None
+        if before is Mode.FAULT:
+            asked_ns = max(self._asked_ns.get(action, -1) for action in (OperatorAction.ARM, OperatorAction.RESET))
+            if asked_ns < self._cut_ns:
+                self._broke("FAULT was left, and nobody asked for it", now_ns)
+        if not abs(self._estimated_mps) < 4.0 * STANDSTILL_MPS:
+            self._broke(f"{before.name} became {mode.name} at {self._estimated_mps:.1f} m/s as estimated", now_ns)
+        truth = self.truth
+        if truth is not None and abs(truth.speed_mps) > ROLLING_MPS:
+            self._broke(f"{before.name} became {mode.name} while it truly moves at {truth.speed_mps:.1f} m/s", now_ns)
+
+    def _broke(self, rule: str, now_ns: int) -> None:
+        known = next((text for text in self.broken if text.endswith(f": {rule}")), None)
+        if known is None and len(self.broken) < KEPT:
+            known = f"at {self.since_begin_s(now_ns):.2f} s: {rule}"
+        if known is not None:
+            self.broken[known] += 1
