@@ -182,6 +182,17 @@ def test_a_silent_sensor_and_an_arming_request_that_does_not_wait_for_ever() -> 
     assert bench.supervisor.mode is Mode.STANDBY
 
 
+@pytest.mark.parametrize(("share", "armed"), [(0.01, False), (0.5, True), (float("nan"), True)])
+def test_without_room_for_a_log_nothing_is_armed(share: float, armed: bool) -> None:
+    bench = Bench()
+    bench.step()
+    bench.watch.hear(HostHealth(bench.now_ns, disk_free_share=share), bench.now_ns)
+    bench.ask(OperatorAction.ARM)
+    bench.step()
+    assert (bench.supervisor.mode is Mode.ARMED) is armed
+    assert ("make room" in bench.supervisor.why) is not armed
+
+
 def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
     bench = Bench()
     bench.step()

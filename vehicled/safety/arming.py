@@ -6,6 +6,7 @@ from math import isfinite
 from msgspec import Struct
 
 from vehicled.messages import EstimatorStatus, ImuSample, Reaction
+from vehicled.safety.monitors.host import MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.inertial import GRAVITY_MPS2
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
@@ -100,6 +101,19 @@ def _doubts(s: Situation) -> str:
     return "; ".join(found)
 
 
+def _host(s: Situation) -> str:
+    health = s.watch.host.health
+    if health is None:
+        return ""
+    if health.disk_free_share < MIN_DISK:
+        return (
+            f"{100 * health.disk_free_share:.0f} % of the log's disk is free (limit {100 * MIN_DISK:.0f} %): make room for the log"
+        )
+    if health.memory_free_share < MIN_MEMORY:
+        return f"{100 * health.memory_free_share:.0f} % of the memory is free (limit {100 * MIN_MEMORY:.0f} %): end other programs"
+    return ""
+
+
 CHECKS: tuple[Check, ...] = (
     Check("setup", _setup),
     Check("inputs", _inputs),
@@ -111,6 +125,7 @@ CHECKS: tuple[Check, ...] = (
     Check("imu", _imu),
     Check("actuator", _actuator),
     Check("devices", _devices),
+    Check("host", _host),
 )
 """Every check, in the order in which they are told."""
 

@@ -217,8 +217,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=23,
-        fault="the sensor of obstacles is silent, or sees one",
-        detector="age of its ranges; the range against the way a stop takes",
+        fault="the sensor of obstacles is silent",
+        detector="age of its ranges",
         reaction="silence counts as an obstacle: controlled stop",
         rules=(
             Rule(

@@ -136,7 +136,7 @@ ROWS: tuple[Row, ...] = (
                 react_ms=700.0,
             ),
         ),
-        devices=("vesc_fault",),
+        devices=("vesc_<name of the fault>",),
         substitute={"telemetry": "faults and heat are not told: a drive that gives up for them ends at row 14"},
     ),
     Row(
