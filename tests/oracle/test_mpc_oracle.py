@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from vehicled.control.errors import ErrorState
 from vehicled.control.mpc_path import Leg, legs
 from vehicled.control.mpc_plan import Envelope, Start, SteeringPlanner
-from vehicled.control.mpc_published import Errors, PublishedQp, condensed, dynamics, published_speed_mps
+from vehicled.control.mpc_published import PublishedQp, condensed, dynamics, published_speed_mps
 from vehicled.control.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, HorizonQp, Weights
 from vehicled.control.qp_solver import DaqpSolver, OsqpSolver
 from vehicled.control.speed import SpeedParams, SpeedProfile
@@ -166,15 +167,15 @@ def test_the_pattern_holds_every_entry_once() -> None:
 
 GOLDEN = [
     # Errors and the wheel angle before.
-    (Errors(1.0, 0.0, 0.0, 1.0), 0.0),
-    (Errors(0.93359, 0.28841, 0.343015, 0.99999), 0.0),
-    (Errors(0.98, -0.12, -0.2, 0.1), -0.15),
-    (Errors(1.05, 0.02, 0.05, -0.1), 0.1),
-    (Errors(0.8, 0.5, 0.6, 0.3), 0.55),
+    (ErrorState(1.0, 0.0, 0.0, 1.0), 0.0),
+    (ErrorState(0.93359, 0.28841, 0.343015, 0.99999), 0.0),
+    (ErrorState(0.98, -0.12, -0.2, 0.1), -0.15),
+    (ErrorState(1.05, 0.02, 0.05, -0.1), 0.1),
+    (ErrorState(0.8, 0.5, 0.6, 0.3), 0.55),
 ]
 
 
-def uncondensed(errors: Errors, previous_rad: float) -> tuple[float, float]:
+def uncondensed(errors: ErrorState, previous_rad: float) -> tuple[float, float]:
     """The same program with the errors of all stages as unknowns beside the inputs."""
     a, b = dynamics(errors, previous_rad, 1.0)
     n = 10
@@ -198,7 +199,7 @@ def uncondensed(errors: Errors, previous_rad: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("errors", "previous_rad"), GOLDEN)
-def test_published_program_against_an_exact_solver(errors: Errors, previous_rad: float) -> None:
+def test_published_program_against_an_exact_solver(errors: ErrorState, previous_rad: float) -> None:
     throttle, wheel, iterations = PublishedQp(4000).solve(errors, previous_rad, 1.0)
     assert (throttle, wheel) == pytest.approx(uncondensed(errors, previous_rad), abs=1e-4)
     assert iterations > 0
@@ -206,14 +207,14 @@ def test_published_program_against_an_exact_solver(errors: Errors, previous_rad:
 
 def test_published_program_has_the_published_numbers() -> None:
     """Entries worked out by hand from the paper's matrices: v 0.9, wheel 0.1 before, errors (1, 0.2, 0.3, 0.1)."""
-    a, b = dynamics(Errors(1.0, 0.2, 0.3, 0.1), 0.1, 1.0)
+    a, b = dynamics(ErrorState(1.0, 0.2, 0.3, 0.1), 0.1, 1.0)
     assert_allclose(a[0], [1.0, 0.018060, -0.029552, 0.0], atol=1e-6)
     assert_allclose(a[1], [-0.018060, 1.0, 0.095534, 0.0], atol=1e-6)
     assert_allclose(a[2], [0.0, 0.0, 1.0, 0.0])
     assert_allclose(a[3], [0.0, 0.0, 0.0, 1.0 - 0.1 * (0.0161185 + 0.558365)], atol=1e-6)
     assert_allclose(b[:, 1], [0.036362, -0.181812, -0.181812, 0.0], atol=1e-6)
     assert_allclose(b[:, 0], [0.0, 0.0, 0.0, -0.253559], atol=1e-6)
-    hessian, _ = condensed(Errors(1.0, 0.2, 0.3, 0.1), a, b)
+    hessian, _ = condensed(ErrorState(1.0, 0.2, 0.3, 0.1), a, b)
     assert_allclose(hessian, hessian.T)
 
 
@@ -233,7 +234,7 @@ def test_published_program_gives_the_recorded_commands(shared_data: Path) -> Non
         rows = _rows(path)[1::4], _rows(path)[0::4]
         differences = []
         for row, before in zip(rows[0], rows[1], strict=False):
-            throttle, wheel, _ = program.solve(Errors(*row[4:8]), 0.6 * before[9], 1.0)
+            throttle, wheel, _ = program.solve(ErrorState(*row[4:8]), 0.6 * before[9], 1.0)
             steering = 1.6667 * wheel
             if simulated:
                 steering = min(max(steering, before[9] - 0.25), before[9] + 0.25)

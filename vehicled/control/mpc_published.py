@@ -12,13 +12,14 @@ commands logged in 2024. It is here to be compared with, so its faults are kept:
 Error state e = (ahead, left, heading, speed), reference minus vehicle, positions in the frame of the vehicle.
 """
 
-from math import cos, isfinite, remainder, sin, tan, tau
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from math import cos, isfinite, sin, tan
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from vehicled.control.errors import ErrorState, error_state
 from vehicled.control.qp import Array
 from vehicled.control.qp_solver import CompressedColumns
 from vehicled.control.stop import brake_command, is_drivable
@@ -62,16 +63,7 @@ class MpcPublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Bound of the solver; it stops when it is reached."""
 
 
-class Errors(NamedTuple):
-    """Error state, reference minus vehicle; m, m, rad, m/s."""
-
-    ahead_m: float
-    left_m: float
-    heading_rad: float
-    speed_mps: float
-
-
-def dynamics(errors: Errors, previous_wheel_rad: float, reference_mps: float) -> tuple[Array, Array]:
+def dynamics(errors: ErrorState, previous_wheel_rad: float, reference_mps: float) -> tuple[Array, Array]:
     """A (4, 4) and B (4, 2) of e+ = A e + B u, u = (throttle, wheel angle), about the present errors and the last wheel angle."""
     v = reference_mps - errors.speed_mps
     turn = v * tan(previous_wheel_rad) / WHEELBASE_M
@@ -91,7 +83,7 @@ def dynamics(errors: Errors, previous_wheel_rad: float, reference_mps: float) ->
     return a, b
 
 
-def condensed(errors: Errors, a: Array, b: Array) -> tuple[Array, Array]:
+def condensed(errors: ErrorState, a: Array, b: Array) -> tuple[Array, Array]:
     """Hessian (20, 20) and gradient (20,) over the inputs of all stages of sum of e'Qe + u'Ru, halved; A, B are held."""
     n = 2 * STAGES
     q = np.array(ERROR_WEIGHTS)
@@ -125,7 +117,7 @@ class PublishedQp:
         n = 2 * STAGES
         self._column, self._row = np.tril_indices(n)
         start = np.zeros(n)
-        hessian, gradient = condensed(Errors(0.0, 0.0, 0.0, 0.0), *dynamics(Errors(1.0, 0.0, 0.0, 0.0), 0.0, 1.0))
+        hessian, gradient = condensed(ErrorState(0.0, 0.0, 0.0, 0.0), *dynamics(ErrorState(1.0, 0.0, 0.0, 0.0), 0.0, 1.0))
         starts = np.concatenate(([0], np.cumsum(np.arange(1, n + 1)))).astype(np.int32)
         # Upper triangle by columns.
         p = CompressedColumns(hessian[self._column, self._row], self._row.astype(np.int32), starts, (n, n))
@@ -136,7 +128,7 @@ class PublishedQp:
         self._start = start
         self._solved = int(ext_builtin.osqp_status_type.OSQP_SOLVED)
 
-    def solve(self, errors: Errors, previous_wheel_rad: float, reference_mps: float) -> tuple[float, float, int]:
+    def solve(self, errors: ErrorState, previous_wheel_rad: float, reference_mps: float) -> tuple[float, float, int]:
         """First throttle and wheel angle (rad), NaN without a solution, and the iterations. Depends on its arguments only."""
         hessian, gradient = condensed(errors, *dynamics(errors, previous_wheel_rad, reference_mps))
         solver = self._solver
@@ -196,16 +188,15 @@ class MpcPublished:
         """Whether the end of the course has been reached."""
         return self._tracker.finished
 
-    def errors(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> tuple[Errors, float]:
+    def errors(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> tuple[ErrorState, float]:
         """Error state of a pose and the reference speed."""
         course = self._course
         c, s = cos(yaw_rad), sin(yaw_rad)
         off_x, off_y = course.x_m - (x_m + LOOK_AHEAD_M * c), course.y_m - (y_m + LOOK_AHEAD_M * s)
         nearest = int(np.argmin(off_x * off_x + off_y * off_y))
-        dx, dy = float(course.x_m[nearest]) - x_m, float(course.y_m[nearest]) - y_m
+        reference = float(course.x_m[nearest]), float(course.y_m[nearest]), float(course.yaw_rad[nearest])
         reference_mps = abs(float(course.speed_mps[nearest]))
-        heading = remainder(float(course.yaw_rad[nearest]) - yaw_rad, tau)
-        return Errors(c * dx + s * dy, c * dy - s * dx, heading, reference_mps - speed_mps), reference_mps
+        return error_state(x_m, y_m, yaw_rad, speed_mps, *reference, reference_mps), reference_mps
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
         """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
