@@ -156,6 +156,10 @@ class Executive:
         """Account of the task with that number."""
         return self._rows[index].stats
 
+    def release_ns(self, index: int) -> int:
+        """Next planned release of the task with that number."""
+        return self._rows[index].release_ns
+
     def next_due_ns(self) -> int:
         """Next planned release of any task."""
         return min([row.release_ns for row in self._rows])

@@ -62,6 +62,7 @@ class RateRow(Struct, frozen=True, kw_only=True):
 PIPELINE = ("ingestion", "fusion", "control", "actuation")
 """Tasks in the order in which they run when due at the same instant."""
 CONTROL = PIPELINE.index("control")
+ACTUATION = PIPELINE.index("actuation")
 
 
 MEASURE_NS = 10**9
@@ -106,6 +107,7 @@ class Machine:
                     self._consumers.setdefault(kind, []).append(port)
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
+        self._quiet = all(getattr(device, "quiet", False) for device in devices.values())
         self.digest = Digest()
         """Of all frames handed over."""
         runs: Mapping[str, Callable[[int], None]] = {
@@ -127,6 +129,7 @@ class Machine:
             for name in PIPELINE
         ]
         self.executive = Executive(table, stopwatch, self._on_tick, witness, virtual=virtual)
+        self._accounts = [(name, self.executive.stats(i)) for i, name in enumerate(PIPELINE)]
 
     # ---------------------------------------------------------------- verbs
 
@@ -185,6 +188,10 @@ class Machine:
         """When :meth:`on_time` wants to be called."""
         due = self.executive.next_due_ns()
         return due if due < self._device_due_ns else self._device_due_ns
+
+    def next_word_ns(self) -> int:
+        """Nothing is handed over that is stamped before this time, whatever arrives until then."""
+        return self.executive.release_ns(ACTUATION) if self._quiet else self.next_due_ns()
 
     def take_tx(self) -> Sequence[Outgoing]:
         """What is to be done on the ports since the last call, in the order of the digest."""
@@ -281,12 +288,10 @@ class Machine:
         return guarded
 
     def _actuate(self, now_ns: int) -> None:
-        stats = self.executive.stats
-        counts = [(name, stats(i).n, stats(i).misses, stats(i).consecutive_misses) for i, name in enumerate(PIPELINE)]
-        self._pipeline.watch.deadlines.look(now_ns, counts)
+        self._pipeline.watch.deadlines.look(now_ns, self._accounts)
         if now_ns >= self._measure_ns:
             self._measure_ns = now_ns + MEASURE_NS
-            response_ns = stats(len(PIPELINE) - 1).response.quantiles_ns((0.999,))[0]
+            response_ns = self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0]
             self._pipeline.watch.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
         self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._refusal()), now_ns)
 

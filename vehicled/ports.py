@@ -55,7 +55,10 @@ Action = Send | SetBaud | Reopen
 
 
 class Device(Protocol):
-    """Host side of one device on one port."""
+    """Host side of one device on one port.
+
+    One that sends nothing but what it is commanded says so by a class attribute ``quiet = True``: lockstep then exchanges fewer words.
+    """
 
     produces: ClassVar[tuple[type[Message], ...]]
     consumes: ClassVar[tuple[type[Message], ...]]

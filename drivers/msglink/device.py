@@ -20,6 +20,7 @@ class MsgLinkDevice:
 
     produces: ClassVar[tuple[type[Message], ...]] = ALL
     consumes: ClassVar[tuple[type[Message], ...]] = (ActuatorCommand,)
+    quiet: ClassVar[bool] = True
 
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
 

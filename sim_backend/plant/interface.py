@@ -31,6 +31,20 @@ class Motion(Struct, frozen=True, gc=False):
     """Inertial, to the left: includes the centripetal part."""
     yaw_acceleration_radps2: float
     motor_speed_radps: float
+    z_m: float = 0.0
+    """Height of the ground under the reference point."""
+    roll_rad: float = 0.0
+    """Of the body against the horizon, right side down positive; slope included."""
+    pitch_rad: float = 0.0
+    """Of the body against the horizon, nose down positive; slope included."""
+    roll_rate_radps: float = 0.0
+    pitch_rate_radps: float = 0.0
+    roll_acceleration_radps2: float = 0.0
+    pitch_acceleration_radps2: float = 0.0
+    vertical_acceleration_mps2: float = 0.0
+    """Inertial, along the body's up axis, without gravity."""
+    wheel_speeds_radps: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """Front left, front right, rear left, rear right; forward positive."""
 
 
 class Plant(Protocol):
@@ -65,4 +79,18 @@ def interpolate(before: Motion, after: Motion, share: float) -> Motion:
         after.lateral_acceleration_mps2,
         after.yaw_acceleration_radps2,
         rest * before.motor_speed_radps + share * after.motor_speed_radps,
+        rest * before.z_m + share * after.z_m,
+        rest * before.roll_rad + share * after.roll_rad,
+        rest * before.pitch_rad + share * after.pitch_rad,
+        rest * before.roll_rate_radps + share * after.roll_rate_radps,
+        rest * before.pitch_rate_radps + share * after.pitch_rate_radps,
+        after.roll_acceleration_radps2,
+        after.pitch_acceleration_radps2,
+        after.vertical_acceleration_mps2,
+        (
+            rest * before.wheel_speeds_radps[0] + share * after.wheel_speeds_radps[0],
+            rest * before.wheel_speeds_radps[1] + share * after.wheel_speeds_radps[1],
+            rest * before.wheel_speeds_radps[2] + share * after.wheel_speeds_radps[2],
+            rest * before.wheel_speeds_radps[3] + share * after.wheel_speeds_radps[3],
+        ),
     )

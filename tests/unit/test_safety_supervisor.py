@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
@@ -23,7 +24,9 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.messages.decisions import ControlCommand
+from vehicled.paths.formulas import straight
 from vehicled.ports import NEVER_NS
+from vehicled.safety.entry import CourseEntry
 from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
 from vehicled.safety.monitors.sources import Source
@@ -51,13 +54,14 @@ class Bench:
         self.now_ns = 10**9
         self.speaks: set[type[Message]] = {GnssFix, ImuSample}
         self.estimate = ESTIMATE
+        self.entry = CourseEntry(straight(20.0), LIMITS.corridor_m)
 
     def step(self, times: int = 1, **broken: object) -> None:
         for _ in range(times):
             self.now_ns += 10 * MS
             for kind in self.speaks:
                 self.watch.sources.heard(kind, self.now_ns)
-            values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, **broken}
+            values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, "entry": self.entry, **broken}
             situation = Situation(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, watch=self.watch, **values)  # type: ignore[arg-type]
             self.supervisor.step(situation)
 
@@ -149,8 +153,8 @@ def test_a_restart_on_the_move_brakes_first() -> None:
         ({"estimate": replace(ESTIMATE, speed_mps=0.5)}, "let it stand"),
         ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, "known to 2.00 m only"),
         ({"estimate": replace(ESTIMATE, rejected_in_a_row=5)}, "5 fixes contradict the estimate"),
-        ({"control": replace(CONTROL, cross_track_m=5.0)}, "5.0 m off the course"),
-        ({"control": replace(CONTROL, heading_error_rad=3.0)}, "backwards"),
+        ({"estimate": replace(ESTIMATE, y_m=5.0)}, "5.0 m off the course"),
+        ({"estimate": replace(ESTIMATE, yaw_rad=3.0)}, "backwards"),
         ({"actuator_lost": "unplugged"}, "unplugged"),
         ({"setup_fault": "calibrated for another vehicle"}, "another vehicle"),
     ],
@@ -244,12 +248,20 @@ def test_imu_silence_stops() -> None:
     assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
 
 
+class Account(Struct):
+    """What the executive would count of a task."""
+
+    n: int
+    misses: int
+    consecutive_misses: int
+
+
 def missed(bench: Bench) -> None:
-    bench.watch.deadlines.look(bench.now_ns, [("control", 100, 3, 3)])
+    bench.watch.deadlines.look(bench.now_ns, [("control", Account(100, 3, 3))])
 
 
 def punctual(bench: Bench) -> None:
-    bench.watch.deadlines.look(bench.now_ns, [("control", 10_000, 3, 0)])
+    bench.watch.deadlines.look(bench.now_ns, [("control", Account(10_000, 3, 0))])
 
 
 @pytest.mark.parametrize(

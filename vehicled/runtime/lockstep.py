@@ -1,4 +1,8 @@
-"""The lockstep pump: a synchronous loop on the link. Time is what the simulator grants; nothing here waits for a clock."""
+"""The lockstep pump: a synchronous loop on the link. Time is what the simulator grants; nothing here waits for a clock.
+
+The daemon asks to be woken when it may next have something to say. Instants before that at which tasks are due need no word from the
+simulator: its data carries the time of its arrival, so the machine is run at each of them before anything that came later.
+"""
 
 from vehicled.link import Kind, LinkError, encode
 from vehicled.machine import Machine
@@ -9,39 +13,38 @@ from vehicled.runtime.run import Ending, Outcome, Run
 
 def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
     """Drive the machine by grants until the run ends or the simulator does. Never raises for what the simulator does."""
-    now_ns = link.hello.start_ns
+    now_ns = wake_ns = link.hello.start_ns
     machine.start(now_ns)
     for name in machine.ports:
         machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
+    out: list[bytes] = []
     try:
         while True:
             for kind, port, t_ns, payload in link.receive():
+                if kind is Kind.BYE:
+                    return run.lost(f"the simulator ended the run: {payload.decode(errors='replace')}", now_ns)
+                if kind is not Kind.DATA and kind is not Kind.GRANT:
+                    continue
+                # What arrives at the instant of a wake comes before it; a grant says that all of it has arrived.
+                while wake_ns < t_ns or (wake_ns == t_ns and kind is Kind.GRANT):
+                    now_ns = wake_ns
+                    machine.on_time(now_ns)
+                    out += [link.encode(outgoing) for outgoing in machine.take_tx()]
+                    ending = run.turn(now_ns)
+                    if ending is not None:
+                        link.send(b"".join(out))
+                        return ending
+                    # Costs may have carried the machine past its next release; it cannot be woken before it is free.
+                    wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, now_ns + 1)
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
-                elif kind is Kind.GRANT:
-                    now_ns = t_ns
-                    ending = _grant(machine, link, run, now_ns)
-                    if ending is not None:
-                        return ending
-                elif kind is Kind.BYE:
-                    return run.lost(f"the simulator ended the run: {payload.decode(errors='replace')}", now_ns)
+                else:
+                    out.append(encode(Kind.DONE, 0, max(wake_ns, machine.next_word_ns())))
+                    link.send(b"".join(out))
+                    out.clear()
     except (LinkError, IndexError) as error:
         why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it does not have"
         return run.lost(why, now_ns)
     except KeyboardInterrupt:
         run.lost("interrupted twice", now_ns)
         return Ending(Outcome.INTERRUPTED, "interrupted twice: the brake was commanded, nothing was waited for", now_ns)
-
-
-def _grant(machine: Machine, link: Link, run: Run, now_ns: int) -> Ending | None:
-    machine.on_time(now_ns)
-    out = [link.encode(outgoing) for outgoing in machine.take_tx()]
-    ending = run.turn(now_ns)
-    if ending is not None:
-        link.send(b"".join(out))
-        return ending
-    # Costs may have carried the machine past its next release; it cannot be woken before it is free.
-    wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, now_ns + 1)
-    out.append(encode(Kind.DONE, 0, wake_ns))
-    link.send(b"".join(out))
-    return None

@@ -1,9 +1,22 @@
 """Missed deadlines: in a row, and their share of the last ten seconds."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 SLOTS = 10
 SLOT_NS = 1_000_000_000
+
+
+class Account(Protocol):
+    """What the executive counts of one task; see :class:`vehicled.executive.TaskStats`."""
+
+    misses: int
+    consecutive_misses: int
+
+    @property
+    def n(self) -> int:
+        """Releases that were run."""
+        ...
 
 
 class DeadlineMonitor:
@@ -16,23 +29,27 @@ class DeadlineMonitor:
         """The task that did."""
         self.share = 0.0
         """Largest share of releases missed by one task over the window."""
+        self.share_task = ""
+        """The task that missed it."""
         self._slot = -1
         self._marks: list[tuple[int, Sequence[tuple[int, int]]]] = []
 
-    def look(self, now_ns: int, counts: Sequence[tuple[str, int, int, int]]) -> None:
-        """``counts``: name, releases run, misses, misses in a row, by task."""
-        worst = max(counts, key=lambda row: row[3])
-        self.in_a_row, self.task = worst[3], worst[0]
+    def look(self, now_ns: int, tasks: Sequence[tuple[str, Account]]) -> None:
+        """Name and account of every task."""
+        self.in_a_row, self.task = 0, ""
+        for name, account in tasks:
+            if account.consecutive_misses > self.in_a_row:
+                self.in_a_row, self.task = account.consecutive_misses, name
         slot = now_ns // SLOT_NS
         if slot == self._slot:
             return
         self._slot = slot
-        totals = [(run, missed) for _, run, missed, _ in counts]
+        totals = [(account.n, account.misses) for _, account in tasks]
         self._marks.append((slot, totals))
         while self._marks and slot - self._marks[0][0] > SLOTS:
             self._marks.pop(0)
         first = self._marks[0][1]
         # A share of very few releases says nothing: a second's worth of the slowest task is the least.
-        self.share = max(
-            (missed - missed0) / max(run - run0, 50) for (run, missed), (run0, missed0) in zip(totals, first, strict=True)
-        )
+        shares = [(missed - missed0) / max(run - run0, 50) for (run, missed), (run0, missed0) in zip(totals, first, strict=True)]
+        self.share = max(shares)
+        self.share_task = tasks[shares.index(self.share)][0]

@@ -33,8 +33,8 @@ class InertialMonitor:
         self._same = 0
         self._changed_ns = 0
         self._before_ns: int | None = None
-        self._rate = [0.0, 0.0, 0.0]
-        self._force = [0.0, 0.0, 0.0]
+        self._rate = (0.0, 0.0, 0.0)
+        self._force = (0.0, 0.0, 0.0)
 
     def hear(self, sample: ImuSample, now_ns: int) -> None:
         """A sample arrived; its rates are finite, its forces are or are all missing."""
@@ -49,14 +49,11 @@ class InertialMonitor:
             self.saturated_since_ns = None
         elif self.saturated_since_ns is None:
             self.saturated_since_ns = sample.t_rx_ns
-        dt_s = 0.0 if self._before_ns is None else (sample.t_rx_ns - self._before_ns) * 1e-9
-        first = self._before_ns is None
-        self._before_ns = sample.t_rx_ns
-        share = 1.0 if first else min(max(dt_s, 0.0) / STILL_TIME_S, 1.0)
-        for axis in range(3):
-            self._rate[axis] += share * (_felt(sample.angular_rate_radps[axis]) - self._rate[axis])
-            if has_force:
-                self._force[axis] += share * (_felt(sample.specific_force_mps2[axis]) - self._force[axis])
+        before_ns, self._before_ns = self._before_ns, sample.t_rx_ns
+        share = 1.0 if before_ns is None else min(max((sample.t_rx_ns - before_ns) * 1e-9, 0.0) / STILL_TIME_S, 1.0)
+        self._rate = _towards(self._rate, sample.angular_rate_radps, share)
+        if has_force:
+            self._force = _towards(self._force, sample.specific_force_mps2, share)
         self.has_samples = True
         self.has_force = has_force
 
@@ -73,6 +70,14 @@ class InertialMonitor:
             self.mean_force_mps2 = hypot(fx, fy, fz)
 
 
-def _felt(value: float) -> float:
-    """A value no sensor exceeds: one sample that is not of this world would stay in the mean for minutes."""
-    return min(max(value, -MAX_VALUE), MAX_VALUE)
+Vector = tuple[float, float, float]
+
+
+def _towards(mean: Vector, value: tuple[float, ...], share: float) -> Vector:
+    """The mean after one more value. It is cut at what no sensor exceeds: one sample that is not of this world would stay in the
+    mean for minutes. Written out, because it runs twice for every sample."""
+    x, y, z = value
+    if not (-MAX_VALUE <= x <= MAX_VALUE and -MAX_VALUE <= y <= MAX_VALUE and -MAX_VALUE <= z <= MAX_VALUE):
+        x, y, z = (min(max(part, -MAX_VALUE), MAX_VALUE) for part in value)
+    mx, my, mz = mean
+    return mx + share * (x - mx), my + share * (y - my), mz + share * (z - mz)
