@@ -10,7 +10,7 @@ import pytest
 
 from tests import recordings_bench as bench
 from vehicled.messages import ActuatorCommand, Identification
-from vehicled.recordings import art, least_squares, scores
+from vehicled.recordings import art, least_squares, scores, smoothing
 from vehicled.recordings.outages import outages, withheld
 from vehicled.recordings.prediction import Commands, predict
 from vehicled.recordings.recording import Recording, Track
@@ -51,6 +51,29 @@ def test_the_truth_itself_has_no_error_and_raw_and_published_have_theirs(tmp_pat
     assert found.raw.heading_rad is not None
     assert found.raw.heading_rad.mean == pytest.approx(0.12, abs=0.01)
     assert found.published.heading_rad is None
+
+
+def test_a_jump_of_the_receiver_counts_as_speed_but_not_as_steady_speed(tmp_path: Path) -> None:
+    whole = load(bench.outdoor(tmp_path / "run.csv"), "rtk")
+    t_s = (whole.truth.t_ns - whole.truth.t_ns[0]) * 1e-9
+    x = whole.truth.x_m + np.where(t_s > 14.95, 0.3, 0.0)
+    vx, vy = smoothing.velocity(t_s, x, whole.truth.y_m, np.isfinite(x))
+    jumped = replace(whole, truth=replace(whole.truth, x_m=x, speed_mps=np.hypot(vx, vy)))
+    found = scores.score(jumped, track_of(whole), "truth")
+    assert found.estimate.speed_mps is not None
+    assert found.steady_speed_mps is not None
+    assert found.estimate.speed_mps.max > 0.15, "the quadratic takes the jump for a motion"
+    assert found.steady_speed_mps.max < 1e-6
+    assert 8 <= found.estimate.speed_mps.count - found.steady_speed_mps.count <= 13
+
+
+def test_a_hold_that_is_caught_up_and_a_standing_vehicle_are_no_jumps() -> None:
+    t_s = np.arange(60, dtype=np.float64) * 0.1
+    x = np.where(t_s < 1.0, 0.0, (t_s - 1.0) * 1.4)
+    x[30:36] = x[29]
+    assert not smoothing.near_jump(t_s, x, np.zeros(60)).any()
+    x[40:] += 0.2
+    assert np.flatnonzero(smoothing.near_jump(t_s, x, np.zeros(60))).tolist() == list(range(34, 46))
 
 
 def test_an_estimator_does_not_shine_by_silence(tmp_path: Path) -> None:

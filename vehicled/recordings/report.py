@@ -38,6 +38,10 @@ class Overall(Struct, frozen=True, kw_only=True):
     """RMS, as are the speeds."""
     speed_mps: float | None
     worst_speed_mps: float | None
+    pooled_speed_mps: float | None
+    """RMS over all rows of all recordings."""
+    worst_steady_speed_mps: float | None
+    """The worst again, without the rows at which the receiver jumped."""
     published_speed_mps: float | None
     bridges: int
     bridged_m: float | None
@@ -78,6 +82,8 @@ def _overall(scores: Sequence[Score]) -> Overall:
         heading_rad=mean(lambda s: _rms(s.estimate.heading_rad)),
         speed_mps=mean(lambda s: _rms(s.estimate.speed_mps)),
         worst_speed_mps=worst(lambda s: _rms(s.estimate.speed_mps)),
+        pooled_speed_mps=_pooled([score.estimate.speed_mps for score in scores]),
+        worst_steady_speed_mps=worst(lambda s: _rms(s.steady_speed_mps)),
         published_speed_mps=mean(lambda s: _rms(s.published.speed_mps)),
         bridges=sum(len(score.bridges) for score in scores),
         bridged_m=max(errors, default=None),
@@ -129,6 +135,7 @@ def _errors_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
                 _number(_mean(published.position_m)),
                 *(_number(_rms(source.heading_rad)) for source in (e, raw, published)),
                 _number(_rms(e.speed_mps), 2),
+                _number(_rms(score.steady_speed_mps), 2),
                 _number(_rms(published.speed_mps), 2),
                 _bridged([error for bridge in score.bridges for error in bridge.errors_m]),
                 "" if score.known > 0.995 else f"{score.known:.0%}",
@@ -144,13 +151,15 @@ def _errors_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
             _number(whole.published_position_m),
             *heading,
             _number(whole.speed_mps, 2),
+            _number(_average([_rms(s.steady_speed_mps) for s in scores]), 2),
             _number(whole.published_speed_mps, 2),
             _bridged([error for s in scores for bridge in s.bridges for error in bridge.errors_m]),
             "" if whole.known > 0.995 else f"{whole.known:.0%}",
         ]
     )
     columns = [
-        "recording", "position m", "max", "raw", "publ.", "yaw rad", "raw", "publ.", "speed m/s", "publ.", "outages m", "known",
+        "recording", "position m", "max", "raw", "publ.", "yaw rad", "raw", "publ.", "speed m/s", "steady", "publ.", "outages m",
+        "known",
     ]  # fmt: skip
     return _without_empty(Sheet(f"{whole.kind}, {whole.estimator}: position mean, heading and speed RMS", columns, rows))
 

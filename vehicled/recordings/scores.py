@@ -5,7 +5,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from vehicled.messages import Heading
-from vehicled.recordings import least_squares
+from vehicled.recordings import least_squares, smoothing
 from vehicled.recordings.least_squares import SteeringFit
 from vehicled.recordings.outages import outages
 from vehicled.recordings.prediction import Commands, predict
@@ -63,6 +63,8 @@ class Score(Struct, frozen=True, kw_only=True):
     estimate: Errors
     raw: Errors
     published: Errors
+    steady_speed_mps: Spread | None = None
+    """Of the estimate, without the rows at which a jump of the receiver is in the window from which the true speed was taken."""
     bridges: list[Bridge] = field(default_factory=list)
     ahead_position_m: Spread | None = None
     """One-second open-loop prediction, by what was identified until its start."""
@@ -106,6 +108,13 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
             recording.published_y_m,
             recording.published_yaw_rad,
             recording.published_speed_mps,
+        ),
+        steady_speed_mps=_spread(
+            np.where(
+                smoothing.near_jump(seconds(truth.t_ns - truth.t_ns[0]), truth.x_m, truth.y_m),
+                np.nan,
+                track.speed_mps - truth.speed_mps,
+            )
         ),
         bridges=_bridges(*(bridged or (recording, track))),
         ahead_position_m=_spread(position),

@@ -15,6 +15,8 @@ LONG_HOLD = 5
 """Rows: with a hold this long, the way gone in an outage is well above one step, at any speed."""
 MAX_RESIDUAL_M = 0.1
 """A window that fits worse than this holds a jump of the receiver, and says nothing of the vehicle's speed."""
+JUMP_M = 0.15
+"""A fix this far from where the two before it led asks for 15 m/s2 at 10 Hz, twice what tyres hold: the receiver jumped."""
 COURSE_SPEED_MPS = 0.3
 """Slower than this the course of an RTK track is noise."""
 DRIFT_WINDOW_S = 10.0
@@ -74,6 +76,26 @@ def velocity(t_s: Array, x_m: Array, y_m: Array, good: NDArray[np.bool_]) -> tup
     """Velocity (m/s) of a track, by :func:`slopes`; NaN where the receiver jumped."""
     found = slopes(t_s, np.stack([x_m, y_m], axis=1), good, max_residual=MAX_RESIDUAL_M)
     return found[:, 0], found[:, 1]
+
+
+def near_jump(t_s: Array, x_m: Array, y_m: Array, half_s: float = HALF_WINDOW_S) -> NDArray[np.bool_]:
+    """Rows (n,) whose local quadratic reaches over a jump of the receiver, though it may fit: its slope is none of the vehicle's.
+
+    A jump is a change of velocity between fixes that, over the shorter of the two times between them, leads astray by ``JUMP_M``.
+    """
+    where = np.flatnonzero(is_new(x_m, y_m))
+    near = np.zeros(len(t_s), dtype=bool)
+    if len(where) < 3:
+        return near
+    dt = np.diff(t_s[where])
+    vx, vy = np.diff(x_m[where]) / dt, np.diff(y_m[where]) / dt
+    astray_m = np.hypot(np.diff(vx), np.diff(vy)) * np.minimum(dt[1:], dt[:-1])
+    after = where[1:-1][astray_m > JUMP_M]
+    first = np.searchsorted(t_s, t_s[after] - half_s - 1e-6)
+    last = np.searchsorted(t_s, t_s[after] + half_s + 1e-6)
+    for begin, end in zip(first, last):
+        near[begin:end] = True
+    return near
 
 
 def course_rad(vx_mps: Array, vy_mps: Array, minimum_mps: float = COURSE_SPEED_MPS) -> Array:
