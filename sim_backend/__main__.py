@@ -51,18 +51,18 @@ def _main(arguments: Sequence[str] | None) -> int:
     # Loaded only now, so that Ctrl-C and --help do not wait for the numerics.
     from sim_backend.connection import Listener, ListenError
     from sim_backend.emulators.failures import FailureError, parse_failure
-    from sim_backend.emulators.registry import UnknownEmulatorError, check_emulators, check_failures
-    from sim_backend.plant.registry import UnknownPlantError, plant_class
+    from sim_backend.emulators.registry import check_emulators, check_failures
     from sim_backend.server import serve
+    from sim_backend.truth import TRUTH_ERRORS, truth_of
     from vehicled.link import LinkError
-    from vehicled.paths import CourseError
     from vehicled.paths.catalog import load_course
-    from vehicled.profile import ProfileError, load_profile
+    from vehicled.profile import load
 
     try:
-        profile = load_profile(options.profile, options.overrides)
-        course = load_course(options.course or profile.course)
-        plant_class(profile.sim.plant)
+        loaded = load(options.profile, options.overrides)
+        vehicle = loaded.profile.vehicle
+        course = load_course(options.course or loaded.profile.course, width_m=vehicle.width_m, centre_m=0.5 * vehicle.wheelbase_m)
+        profile = truth_of(loaded, course)
         wires = options.link == "wires" or options.ptys is not None
         if wires:
             check_emulators(profile)
@@ -71,7 +71,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         if options.ptys is not None:
             return _behind_ptys(options, profile, course, failures)
         listener = Listener(options.listen)
-    except (ProfileError, CourseError, UnknownPlantError, UnknownEmulatorError, FailureError, ListenError) as error:
+    except (*TRUTH_ERRORS, FailureError, ListenError) as error:
         _say(str(error))
         return 2
     with listener:
@@ -89,6 +89,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Course", failures: "list[Failure]") -> int:
     """Until it is terminated, by Ctrl-C too: nobody else will tell it to end."""
+    from sim_backend.plant.interface import VehicleLostError
     from sim_backend.standalone import Standalone
 
     try:
@@ -102,6 +103,9 @@ def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Cours
         sys.stdout.flush()
         try:
             standalone.run()
+        except VehicleLostError as error:
+            _say(str(error))
+            return 1
         finally:
             _say(f"the vehicle drove {standalone.driven_m:.2f} m")
     return 0

@@ -14,6 +14,7 @@ from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.registry import CAN_DRIVERS
 from sim_backend.lockstep import run_lockstep
+from sim_backend.plant.interface import VehicleLostError
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
 from vehicled import __version__
 from vehicled.link import LinkError
@@ -37,7 +38,7 @@ def serve(
     failures: Sequence[Failure] = (),
     scenario: bool = True,
 ) -> str:
-    """Serve one daemon; returns its reason for ending. Without ``scenario`` nobody in here arms the vehicle.
+    """Serve one daemon; returns its reason for ending, or the vehicle's. Without ``scenario`` nobody in here arms the vehicle.
 
     Raises :class:`vehicled.link.LinkError` for a disorderly end.
     """
@@ -50,6 +51,9 @@ def serve(
                 return _run(peer, profile, course, seed, wires, failures, ptys, scenario)
         except Goodbye as goodbye:
             return str(goodbye)
+        except VehicleLostError as error:
+            peer.goodbye(str(error))
+            return str(error)
         except LinkError as error:
             peer.goodbye(str(error))
             raise

@@ -13,13 +13,19 @@ from sim_backend.emulators.registry import emulator
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Pose, interpolate
 from sim_backend.plant.registry import plant_class
+from sim_backend.scene.reading import load_scene
+from sim_backend.scene.scene import Scene
 from sim_backend.sensors.gnss import Gnss
-from sim_backend.sensors.heading import HeadingSensor
-from sim_backend.sensors.imu import Imu
+from sim_backend.sensors.gnss_zones import with_zones
+from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
+from sim_backend.sensors.lidar import Lidar
+from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.obstacle import ObstacleSensor
+from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.truth import Truth
+from sim_backend.sensors.wheel_encoders import WheelEncoders
 from vehicled.messages import Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Device, Profile
@@ -80,7 +86,7 @@ class World:
         Without ``scenario`` nobody arms the vehicle until :meth:`begin_scenario`.
 
         Raises :class:`sim_backend.plant.registry.UnknownPlantError`,
-        :class:`sim_backend.emulators.registry.UnknownEmulatorError` and
+        :class:`sim_backend.emulators.registry.UnknownEmulatorError`, :class:`sim_backend.scene.errors.SceneError` and
         :class:`sim_backend.emulators.failures.FailureError`.
         """
         sim = profile.sim
@@ -89,6 +95,8 @@ class World:
         pose = Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
         self._plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
         self._actuators = Actuators(sim, start_ns, self._step_ns)
+        self.scene: Scene = load_scene(sim.scene, course)
+        """What the scanners of the vehicle see."""
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
         self._emulators: list[Emulator] = []
@@ -100,7 +108,7 @@ class World:
             device = profile.devices.get(name)
             self._emulators.append(emulator(name, device, seed, start_ns, wires=wires, failures=failures))
         for port, (name, device) in enumerate(profile.devices.items()):
-            for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns):
+            for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene):
                 self._channels.append(_Channel(sensor, port, start_ns))
         self._channels.append(_Channel(Truth(self._actuators), names.index(TRUTH_PORT), start_ns))
         self._due_ns = min(channel.due_ns for channel in self._channels)
@@ -222,7 +230,15 @@ class World:
 
 
 def _sensors(
-    name: str, device: Device, profile: Profile, course: Course, actuators: Actuators, seed: int, start_ns: int, utc_ns: int
+    name: str,
+    device: Device,
+    profile: Profile,
+    course: Course,
+    actuators: Actuators,
+    seed: int,
+    start_ns: int,
+    utc_ns: int,
+    scene: Scene,
 ) -> list[Sensor]:
     """Models of what a device sends, by the message types that the profile gives it. Messages without a model stay silent."""
     sim, sensors = profile.sim, list[Sensor]()
@@ -230,13 +246,20 @@ def _sensors(
     for message in device.messages:
         entity = f"{name}/{message}"
         if message == "GnssFix":
-            sensors.append(Gnss(sim.gnss, (forward, left, up), course.datum, seed, entity, start_ns, utc_ns))
+            receiver = with_zones(sim.gnss, course.datum)
+            sensors.append(Gnss(receiver, (forward, left, up), course.datum, seed, entity, start_ns, utc_ns))
         elif message == "ImuSample":
-            sensors.append(Imu(sim.imu, (forward, left, up), seed, entity))
+            sensors.append(imu_sensor(sim.imu, (forward, left, up), seed, entity))
         elif message == "Heading" and sim.heading is not None:
-            sensors.append(HeadingSensor(sim.heading, seed, entity))
+            sensors.append(heading_sensor(sim.heading, actuators, course.datum, seed, entity, utc_ns))
         elif message == "MotorStatus" and sim.motor_status is not None:
             sensors.append(MotorStatusSensor(sim.motor_status, actuators))
+        elif message == "WheelSpeed" and sim.wheel_encoders is not None:
+            sensors.append(WheelEncoders(sim.wheel_encoders, seed, entity))
+        elif message == "SteeringFeedback" and sim.steering_feedback is not None:
+            sensors.append(SteeringFeedbackSensor(sim.steering_feedback, actuators, seed, entity))
         elif message == "ObstacleRange":
-            sensors.append(ObstacleSensor(device.rate_hz))
+            sensors.append(ObstacleSensor(device.rate_hz, profile.vehicle, course, scene, start_ns))
+        elif message == "LaserScan":
+            sensors.append(Lidar(sim.lidar, (forward, left, up), scene, seed, entity, start_ns))
     return sensors

@@ -47,6 +47,8 @@ GROWTH_MB = 4.0
 """Of the memory in the last three quarters: more is a leak."""
 SAMPLES = 8
 """Of the memory, at least, before it is judged."""
+REPORT_WIDTH = 132
+"""Of a report that goes into a file."""
 SAMPLE_S = 30.0
 """Of simulated time between samples."""
 
@@ -63,6 +65,11 @@ class Account:
         """Seed, and the rule that does not hold."""
         self.stranded: list[tuple[int, str]] = []
         self.stops = 0
+        self.explained: Counter[str] = Counter()
+        """Stops by what explains them: a misfortune, a request, the end of the course, or nothing."""
+        self.why: Counter[str] = Counter()
+        """Codes told in the drives that ended."""
+        self.vehicles = 0
         self.driven_s = self.simulated_s = 0.0
         self.memory: list[tuple[float, float]] = []
         """Simulated seconds, resident megabytes."""
@@ -120,6 +127,7 @@ class Drive:
     def _run_vehicle(self, begun_s: float) -> float:
         """For as long as it lasts, in seconds. Never raises on account of the daemon."""
         account, before_s = self._account, self._account.simulated_s
+        account.vehicles += 1
         ahead = [replace(failure, start_s=failure.start_s - begun_s) for failure in self.failures if failure.start_s > begun_s]
         judge = Judge(begun_s)
         judge.raises_expected = any(failure.kind.endswith("_raises") for failure in ahead)
@@ -177,6 +185,9 @@ class Drive:
     def _explain(self, stop: Stop) -> None:
         account, active = self._account, self._active(stop.t_s, AFTERMATH_S)
         account.stops += 1
+        account.why.update(code for code in stop.codes if code not in (ASKED, FINISHED))
+        own = ASKED if ASKED in stop.codes else FINISHED if FINISHED in stop.codes else ""
+        account.explained[own or ("a misfortune" if active else "nothing")] += 1
         if not active and ASKED not in stop.codes and FINISHED not in stop.codes:
             latest = max((end_s(failure) for failure in self.failures if failure.start_s <= stop.t_s), default=0.0)
             ago = f"{stop.t_s - latest:.1f} s after the last misfortune" if latest else "before any misfortune"
@@ -201,7 +212,10 @@ def report(account: Account, console: Console, wall_s: float) -> bool:
     hours, driven = account.simulated_s / 3600.0, account.driven_s / max(account.simulated_s, 1e-9)
     happened = sum(account.happened.values())
     console.print(f"{hours:.2f} h simulated in {wall_s:.0f} s, {100 * driven:.0f} % of it driving")
-    console.print(f"{happened} misfortunes, {account.stops} stops, {len(account.stranded)} vehicles carried back to the course")
+    carried = f"{account.vehicles} vehicles, {len(account.stranded)} of them carried back to the course"
+    console.print(f"{happened} misfortunes of {len(account.happened)} kinds, {account.stops} stops, {carried}")
+    console.print("stops explained by: " + (", ".join(f"{what} {n}" for what, n in account.explained.most_common()) or "-"))
+    console.print("told in them: " + (", ".join(f"{code} {n}" for code, n in account.why.most_common()) or "-"))
     growth = account.growth_mb
     leaks = growth is not None and growth > GROWTH_MB
     if growth is None:
@@ -232,7 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if seconds < 2.0 * AFTERMATH_S:
         parser.error(f"{seconds:.1f} s for each seed is too short: fewer seeds or more hours")
     account, begun_s = Account(), time.monotonic()
-    console, said = Console(), Console(stderr=True)
+    console = Console() if sys.stdout.isatty() else Console(width=REPORT_WIDTH)
+    said = Console(stderr=True)
     for seed in range(options.first, options.first + options.seeds):
         drive, known = Drive(seed, seconds, account), len(account.broken)
         drive.run()

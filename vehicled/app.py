@@ -31,7 +31,7 @@ COMMAND_LIFETIME_NS = 50_000_000
 MESSAGE_DRIVER = "msglink"
 """Driver of every device on the message link."""
 
-OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange"})
+OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan"})
 """What may pass a port as messages where everything else speaks the protocol of its device."""
 
 TRUTH_PORT = "truth"
@@ -126,9 +126,10 @@ def build(
         limits=profile.limits,
         estimator=estimator,
         identifier=identifier,
-        course=course,
+        course=course if getattr(controller_class, "follows_course", True) else None,
         fence=fence,
         antenna_x_m=antenna[0],
+        telemetry="telemetry" not in lacking(profile),
         control_frame=profile.control_frame,
         controller=controller,
         supervisor=Supervisor(),

@@ -10,31 +10,34 @@ from typing import NamedTuple, Protocol
 from vehicled.messages import Cause
 
 NO_HOLDER = 255
+FIRST_CALLBACK = 128
+"""Where a task and a callback of the runtime may both be meant, the numbers of callbacks begin here."""
 
-Reading = tuple[int, int, int, int, int]
-"""t_ns, thread cpu_ns, voluntary switches, involuntary switches, major page faults."""
+Reading = tuple[int, int, int, int, int, int]
+"""t_ns, thread cpu_ns, voluntary switches, involuntary switches, major page faults, run delay (ready and not running) in ns."""
 
 
 class Execution(NamedTuple):
-    """One task's run between two stopwatch readings."""
+    """One run of a task or of a callback between two stopwatch readings."""
 
-    task: int
+    number: int
+    """Of the task, or ``FIRST_CALLBACK`` and the number of the callback."""
     begin: Reading
     end: Reading
 
 
 class Surroundings(NamedTuple):
-    """What the runtime knows about the time before and during a late release; all in ns within the window asked for."""
+    """What the runtime knows about the time before and during a late release."""
 
-    wake_up_ns: int = 0
-    """The loop slept past the release: woken late."""
-    held_ns: int = 0
-    """Runtime callbacks ran on the loop."""
-    holder: int = NO_HOLDER
-    """Number of the callback that held it longest."""
-    gc_ns: int = 0
-    stolen_ns: int = 0
-    """The thread was ready and did not run, or the hypervisor took the processor."""
+    asleep_ns: tuple[int, int] | None = None
+    """From and to: the loop's last sleep. None where no account of it is kept."""
+    callbacks: Sequence[Execution] = ()
+    """What the runtime ran on the loop since the release, oldest first and none within another."""
+    collections: Sequence[tuple[int, int]] = ()
+    """From and to: garbage collections since the release."""
+    run_delay_ns: int = 0
+    """How long the thread was ready and did not run, outside of the callbacks, since ``since_ns``; and what a hypervisor took."""
+    since_ns: int = 0
 
 
 class Witness(Protocol):
@@ -66,47 +69,109 @@ def attribute(
     """Cause and holder of one late release.
 
     ``executions`` are the runs of tasks on the loop that ended after the release, oldest first, the late task's own last. The
-    holder is the task that held the loop for QUEUED, BLOCKED and PREEMPTED suffered in another task, or the runtime callback for
-    LOOP_HELD; ``NO_HOLDER`` otherwise.
+    holder is the task for QUEUED and the callback for LOOP_HELD; for BLOCKED and PAGE_FAULT suffered in another run it is the task
+    or, from ``FIRST_CALLBACK`` on, the callback; ``NO_HOLDER`` otherwise. :func:`holder_name` has it in words.
     """
-    parts: dict[tuple[Cause, int], int] = {}
+    parts = _Parts()
+    end_ns = executions[-1].end[0]
+    slept_ns, woke_ns = around.asleep_ns or (0, 0)
+    awake_ns = max(woke_ns, release_ns)
+    idle_ns, idle_collected_ns = end_ns - awake_ns, _overlap(around.collections, awake_ns, end_ns)
+    delay_ns = around.run_delay_ns
+    for run in (*around.callbacks, *executions):
+        from_ns, to_ns = max(run.begin[0], release_ns), run.end[0]
+        if to_ns <= from_ns:
+            continue
+        collected_ns = _overlap(around.collections, from_ns, to_ns)
+        delayed_ns = parts.add_run(run, to_ns - from_ns, collected_ns, task, virtual=virtual)
+        if run.number < FIRST_CALLBACK and run.begin[0] >= around.since_ns:
+            delay_ns -= delayed_ns
+        if from_ns >= awake_ns:
+            idle_ns -= to_ns - from_ns
+            idle_collected_ns -= collected_ns
+    if around.asleep_ns is not None:
+        asleep = max(slept_ns, release_ns), min(woke_ns, end_ns)
+        # What the scheduler owes outside of all runs it owed first to the loop that should have woken.
+        delay_ns -= parts.add_rest(Cause.WAKE_UP, asleep[1] - asleep[0], _overlap(around.collections, *asleep), delay_ns)
+        parts.add_rest(Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
+    return parts.largest(COVERED_SHARE * (end_ns - release_ns))
 
-    def add(cause: Cause, holder: int, duration_ns: int) -> None:
+
+class _Parts:
+    """Shares of one response, by cause and holder."""
+
+    def __init__(self) -> None:
+        self._ns: dict[tuple[Cause, int], int] = {}
+
+    def add(self, cause: Cause, holder: int, duration_ns: int) -> None:
         if duration_ns > 0:
-            parts[cause, holder] = parts.get((cause, holder), 0) + duration_ns
+            self._ns[cause, holder] = self._ns.get((cause, holder), 0) + duration_ns
 
-    own_end = executions[-1].end[0]
-    for run in executions:
+    def add_run(self, run: Execution, wall_ns: int, collected_ns: int, task: int, *, virtual: bool) -> int:
+        """Split the part of a run that lies behind the release; what of it the scheduler owed is returned."""
         begin, end = run.begin, run.end
-        wall = end[0] - max(begin[0], release_ns)
-        if wall <= 0:
-            continue
-        holder = NO_HOLDER if run.task == task else run.task
-        off_cpu = max(0, min(wall, (end[0] - begin[0]) - (end[1] - begin[1])))
-        on_cpu = wall - off_cpu
-        add((Cause.DECLARED if virtual else Cause.COMPUTE) if run.task == task else Cause.QUEUED, holder, on_cpu)
-        if off_cpu <= UNEXPLAINED_TOLERANCE_NS:
-            continue
-        if end[4] > begin[4]:
-            add(Cause.PAGE_FAULT, holder, off_cpu)
-        elif end[2] > begin[2]:
-            # Both kinds of switch in one run: the blocking call is the one that someone can mend.
-            add(Cause.BLOCKED, holder, off_cpu)
-        elif end[3] > begin[3] or around.stolen_ns > 0:
-            add(Cause.PREEMPTED, NO_HOLDER, off_cpu)
-    add(Cause.WAKE_UP, NO_HOLDER, around.wake_up_ns)
-    add(Cause.LOOP_HELD, around.holder, around.held_ns)
-    if around.gc_ns:
-        # The collector runs inside whoever allocates: take its time out of the largest part before naming it.
-        add(Cause.GARBAGE_COLLECTION, NO_HOLDER, around.gc_ns)
-        host = max((k for k in parts if k[0] is not Cause.GARBAGE_COLLECTION), key=lambda k: parts[k], default=None)
-        if host is not None:
-            parts[host] -= min(parts[host], around.gc_ns)
-    if not parts or sum(parts.values()) < COVERED_SHARE * (own_end - release_ns):
-        return Cause.UNKNOWN, NO_HOLDER
-    stolen = min(around.stolen_ns, parts.get((Cause.WAKE_UP, NO_HOLDER), 0))
-    if stolen > parts.get((Cause.WAKE_UP, NO_HOLDER), 0) / 2:
-        # The kernel did wake the thread; it then waited for a processor.
-        parts[Cause.PREEMPTED, NO_HOLDER] = parts.get((Cause.PREEMPTED, NO_HOLDER), 0) + parts.pop((Cause.WAKE_UP, NO_HOLDER))
-    (cause, holder), _ = max(parts.items(), key=lambda item: item[1])
-    return cause, holder
+        own = run.number == task
+        off_cpu = max(0, min(wall_ns, (end[0] - begin[0]) - (end[1] - begin[1])))
+        delayed = min(off_cpu, end[5] - begin[5])
+        waited = off_cpu - delayed
+        # The collector runs inside whoever allocates, and is preempted like everybody else.
+        used = max(0, wall_ns - off_cpu - collected_ns)
+        left = max(0, collected_ns - (wall_ns - off_cpu))
+        preempted = max(0, delayed - left)
+        waited -= min(waited, max(0, left - delayed))
+        self.add(Cause.GARBAGE_COLLECTION, NO_HOLDER, collected_ns)
+        self.add(Cause.PREEMPTED, NO_HOLDER, preempted)
+        if own:
+            self.add(Cause.DECLARED if virtual else Cause.COMPUTE, NO_HOLDER, used)
+        elif run.number >= FIRST_CALLBACK:
+            self.add(Cause.LOOP_HELD, run.number - FIRST_CALLBACK, used)
+        else:
+            self.add(Cause.QUEUED, run.number, used)
+        if waited > UNEXPLAINED_TOLERANCE_NS:
+            holder = NO_HOLDER if own else run.number
+            if end[4] > begin[4]:
+                self.add(Cause.PAGE_FAULT, holder, waited)
+            elif end[2] > begin[2]:
+                # Both kinds of switch in one run: the blocking call is the one that someone can mend.
+                self.add(Cause.BLOCKED, holder, waited)
+            else:
+                # Involuntary switches without a delay on account: the kernel keeps none, or a quota of the control group was used
+                # up. No switch at all, and yet the thread's clock stood still: interrupts, or a hypervisor.
+                self.add(Cause.PREEMPTED, NO_HOLDER, waited)
+        return delayed
+
+    def add_rest(self, cause: Cause, wall_ns: int, collected_ns: int, delay_ns: int) -> int:
+        """Split a time outside of all known runs; what of ``delay_ns`` it took is returned."""
+        rest = max(0, wall_ns - collected_ns)
+        delayed = min(max(0, delay_ns), rest)
+        self.add(Cause.GARBAGE_COLLECTION, NO_HOLDER, collected_ns)
+        self.add(Cause.PREEMPTED, NO_HOLDER, delayed)
+        self.add(cause, NO_HOLDER, rest - delayed)
+        return delayed
+
+    def largest(self, at_least_ns: float) -> tuple[Cause, int]:
+        """Cause with the largest share, with the holder of most of it; unknown where all of them are less than that."""
+        if not self._ns or sum(self._ns.values()) < at_least_ns:
+            return Cause.UNKNOWN, NO_HOLDER
+        by_cause: dict[Cause, int] = {}
+        for (cause, _), duration_ns in self._ns.items():
+            by_cause[cause] = by_cause.get(cause, 0) + duration_ns
+        cause = max(by_cause, key=lambda cause: by_cause[cause])
+        return max((key for key in self._ns if key[0] is cause), key=lambda key: self._ns[key])
+
+
+def _overlap(spans: Sequence[tuple[int, int]], from_ns: int, to_ns: int) -> int:
+    return sum(max(0, min(end, to_ns) - max(begin, from_ns)) for begin, end in spans)
+
+
+def holder_name(cause: int, holder: int, tasks: Sequence[str], callbacks: Sequence[str]) -> str:
+    """Who held the loop, in words; empty for nobody. ``tasks`` and ``callbacks`` by number."""
+    if holder == NO_HOLDER:
+        return ""
+    if cause == Cause.LOOP_HELD:
+        names, number = callbacks, holder
+    elif holder >= FIRST_CALLBACK:
+        names, number = callbacks, holder - FIRST_CALLBACK
+    else:
+        names, number = tasks, holder
+    return names[number] if number < len(names) else f"number {holder}"

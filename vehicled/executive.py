@@ -60,12 +60,12 @@ class DeclaredStopwatch:
 
     def begin(self, now_ns: int) -> Reading:
         """Starts when woken."""
-        return now_ns, 0, 0, 0, 0
+        return now_ns, 0, 0, 0, 0, 0
 
     def end(self, task: int, begin: Reading) -> Reading:
         """Ends after the cost of the task."""
         cost = self.costs_ns[task]
-        return begin[0] + cost, begin[1] + cost, 0, 0, 0
+        return begin[0] + cost, begin[1] + cost, 0, 0, 0, 0
 
 
 class TaskStats:

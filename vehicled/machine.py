@@ -38,6 +38,7 @@ from vehicled.messages import (
 )
 from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.safety.gate import Gate
 from vehicled.safety.supervisor import Supervisor
 
 
@@ -222,6 +223,11 @@ class Machine:
     def supervisor(self) -> Supervisor:
         """Mode, reaction, and why."""
         return self._pipeline.supervisor
+
+    @property
+    def gate(self) -> Gate:
+        """What it had to cut, and of which kind."""
+        return self._pipeline.gate
 
     def waiting_for(self, now_ns: int) -> list[str]:
         """What arming would wait for now, in words; empty when it would succeed, or while the vehicle is armed."""

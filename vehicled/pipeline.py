@@ -25,6 +25,7 @@ from vehicled.messages import (
     GnssFix,
     Heading,
     ImuSample,
+    LaserScan,
     Message,
     Mode,
     MotorStatus,
@@ -38,6 +39,7 @@ from vehicled.messages import (
 from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS
 from vehicled.safety.arming import missing
+from vehicled.safety.entry import CourseEntry
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
@@ -54,6 +56,8 @@ _DISARMED = (Mode.INIT, Mode.STANDBY, Mode.FAULT, Mode.STOPPING)
 
 MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
 """What the estimator is given, whether or not the profile promises a rate of it."""
+RANGES = frozenset({ObstacleRange, LaserScan})
+"""What tells of obstacles."""
 
 
 class Pipeline:
@@ -75,16 +79,19 @@ class Pipeline:
         fence: Fence | None = None,
         control_frame: ControlFrameParams | None = None,
         antenna_x_m: float = 0.0,
+        telemetry: bool = False,
     ) -> None:
-        self.watch = Watch(limits, vehicle, sources, course, fence, antenna_x_m)
+        self.watch = Watch(limits, vehicle, sources, course, fence, antenna_x_m, telemetry=telemetry)
         self._vehicle = vehicle
         self._limits = limits
         self._estimator = estimator
         self._controller = controller
         self._on_late: Callable[[], None] | None = getattr(controller, "late", None)
-        self._gate = gate
+        self.gate = gate
+        self._clipped_before: dict[str, int] = dict(gate.clipped_by_kind)
         self._sink = sink
         self._identifier = identifier
+        self._entry = None if course is None else CourseEntry(course, limits.corridor_m)
         self._frame = ControlFrame(control_frame or ControlFrameParams())
         self.supervisor = supervisor
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
@@ -118,7 +125,7 @@ class Pipeline:
                     continue
                 watch.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
                 self._accepted.put(message)
-            elif kind is ObstacleRange:
+            elif kind in RANGES:
                 watch.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
@@ -148,6 +155,11 @@ class Pipeline:
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)
         self._sink.record(command, now_ns)
+        if self._entry is not None:
+            if self.supervisor.mode is Mode.AUTO:
+                self._entry.driven_to(command.progress_m)
+            else:
+                self._entry.follow(estimate)
 
     def late(self) -> None:
         """The control task missed its deadline: a controller that has something cheaper uses it next time."""
@@ -171,7 +183,7 @@ class Pipeline:
                 self._sink.record(fault, now_ns)
         estimate = self.estimate.value
         wanted = self._wanted(now_ns)
-        command = self._gate.apply(
+        command = self.gate.apply(
             wanted,
             estimate.speed_mps if estimate is not None else float("nan"),
             supervisor.mode,
@@ -217,7 +229,7 @@ class Pipeline:
 
     def safe_command(self, now_ns: int) -> ActuatorCommand:
         """Brake now, whatever the tasks were about."""
-        command = self._gate.apply(None, float("nan"), self.supervisor.mode, Reaction.BRAKE, now_ns, 0)
+        command = self.gate.apply(None, float("nan"), self.supervisor.mode, Reaction.BRAKE, now_ns, 0)
         self.sent(command)
         return command
 
@@ -249,13 +261,13 @@ class Pipeline:
         """Everyone who reckons with the vehicle's parameters goes on with the same ones."""
         self._estimator.adapt(vehicle)
         self._controller.adapt(vehicle)
-        self._gate.adapt(vehicle)
+        self.gate.adapt(vehicle)
 
     def _on_mode(self, before: Mode, now_ns: int) -> None:
         supervisor = self.supervisor
         mode = supervisor.mode
         if mode is Mode.AUTO:
-            self._controller.reset()
+            self._controller.reset(supervisor.entry.s_m, self.gate.wheel_angle_rad)
             self._frame.reset()
             self._drove = mode
         elif mode is Mode.TELEOP:
@@ -266,8 +278,17 @@ class Pipeline:
             self._stopping_since_ns = now_ns
         if self.substitutes and before in _DISARMED and mode not in _DISARMED:
             self._sink.record(Event(now_ns, "info", "substitutes", json.dumps({"stands_in": self.substitutes})), now_ns)
+        if (before in MOVING) is not (mode in MOVING):
+            self._tell_cuts(now_ns)
         reason = f"{before.name} -> {mode.name}: {supervisor.why}"
         self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
+
+    def _tell_cuts(self, now_ns: int) -> None:
+        """A drive begins or has ended: what the gate had to cut since the last time, by kind."""
+        before, self._clipped_before = self._clipped_before, dict(self.gate.clipped_by_kind)
+        cut = {kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]}
+        if cut:
+            self._sink.record(Event(now_ns, "info", "commands_cut", json.dumps(cut)), now_ns)
 
     def _situation(self, now_ns: int, actuator_lost: str) -> Situation:
         return Situation(
@@ -283,6 +304,7 @@ class Pipeline:
             course_finished=self._controller.finished,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
+            entry=self._entry,
             setup_fault=self.setup_fault,
         )
 

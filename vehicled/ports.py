@@ -57,7 +57,8 @@ Action = Send | SetBaud | Reopen
 class Device(Protocol):
     """Host side of one device on one port.
 
-    One that sends nothing but what it is commanded says so by a class attribute ``quiet = True``: lockstep then exchanges fewer words.
+    One that sends nothing but what it is commanded says so by a class attribute ``quiet = True``: lockstep then exchanges fewer
+    words.
     """
 
     produces: ClassVar[tuple[type[Message], ...]]

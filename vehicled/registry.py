@@ -25,6 +25,7 @@ CONTROLLERS: dict[str, str] = {
     "linear": "vehicled.control.linear:Linear",
     "mpc": "vehicled.control.mpc:Mpc",
     "mpc_published": "vehicled.control.mpc_published:MpcPublished",
+    "programme": "vehicled.control.programme:Programme",
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
     "pure_pursuit_published": "vehicled.control.pure_pursuit_published:PurePursuitPublished",
     "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",

@@ -120,6 +120,10 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     length_m: Positive
     width_m: Positive
     mass_kg: Positive
+    understeer_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.05)] = 0.0
+    """Wheel angle that a lateral acceleration takes beyond that of the wheelbase; 0 for a vehicle whose tyres do not slip."""
+    rear_slip_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    """Slip angle of the rear axle by lateral acceleration. The rear axle moves where the vehicle pointed this times its speed ago."""
     steering: Steering
     drive: Drive
 
@@ -129,6 +133,10 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         from math import tan
 
         return self.wheelbase_m / tan(self.steering.max_wheel_rad)
+
+    def turning_base_m(self, speed_mps: float) -> float:
+        """Wheelbase of the vehicle without slip that turns as this one does in steady turns at a speed: l + K v^2."""
+        return self.wheelbase_m + self.understeer_rad_per_mps2 * speed_mps * speed_mps
 
     def identified(self, found: Identification) -> "Vehicle":
         """This vehicle with what has been identified in place of what was believed."""
@@ -183,8 +191,16 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A ground station that has been heard once must be heard so often."""
     stop_without_ground: bool = True
     """Stop when the ground station is lost; otherwise go on."""
+    ground_expected: bool = False
+    """Arm only when a ground station is heard; otherwise it is watched from when it has been heard once."""
+    arming_missed_share: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
+    """Share of its deadlines that a task may have missed in the ten seconds before arming; 1 to arm whatever was missed."""
     obstacle_silence_s: Positive = 0.3
     """A sensor of obstacles that is silent for this long counts as an obstacle."""
+    obstacle_gap_m: NonNegative = 0.3
+    """Left between the vehicle and an obstacle that it stops for."""
+    obstacle_side_m: NonNegative = 0.1
+    """Room beside the vehicle that must be free, too."""
     rtk_lost_stop_s: Positive = 20.0
     """How long a drive may go on after RTK was lost."""
     gnss_refusals: Annotated[int, Meta(ge=1, le=100)] = 5

@@ -44,8 +44,8 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Telemetry older than this is a fault."""
     latency_ms: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
     """Age of telemetry when it arrives."""
-    poll_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 10.0
-    """Rate of GET_VALUES, the only place where fault codes are."""
+    poll_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 20.0
+    """Rate of GET_VALUES, the only place where fault codes are: they are known a period late, and 0.1 s is all there is."""
 
     def __post_init__(self) -> None:
         if abs(self.erpm_per_mps) < 1.0:

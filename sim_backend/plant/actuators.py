@@ -5,8 +5,9 @@ and brake, then acts from the first grid point at or after. Queues are ordered a
 """
 
 from collections import deque
-from math import isfinite
+from math import copysign, expm1, isfinite
 
+from sim_backend.plant.wiring import Wiring, wiring
 from vehicled.profile.schema import Battery, Sim
 
 HORIZON_NS = 1_000_000_000
@@ -66,27 +67,38 @@ class Actuators:
     """From the command on the wire to what the plant feels: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
 
     def __init__(self, sim: Sim, start_ns: int, step_ns: int) -> None:
-        steering = sim.steering
+        wired = wiring(sim)
         self._start_ns = start_ns
         self._step_ns = step_ns
-        self._gain_rad = steering.gain_rad
-        self._offset_rad = steering.offset_rad
-        self._max_wheel_rad = steering.max_wheel_rad
-        self._slew_rad = steering.rate_radps * step_ns * 1e-9
-        self._half_slack_rad = 0.5 * steering.slack_rad
-        self._dead_zone = steering.dead_zone
-        self._reverse_share = sim.drive.reverse_share
-        self._steering_delay_ns = round(steering.delay_s * 1e9)
-        self._drive_delay_ns = round(sim.drive.delay_s * 1e9)
+        self._angle_rad = wired.angle_rad
+        self._max_wheel_rad = wired.max_wheel_rad
+        self._slew_rad = wired.rate_radps * step_ns * 1e-9
+        self._half_slack_rad = 0.5 * wired.slack_rad
+        self._dead_zone = wired.dead_zone
+        self._reverse_share = wired.reverse_share
+        self._steering_delay_ns = round(wired.steering_delay_s * 1e9)
+        self._drive_delay_ns = round(wired.drive_delay_s * 1e9)
+        self._brake_delay_ns = round(wired.brake_delay_s * 1e9)
         self._timeout_ns = round(sim.command_timeout_s * 1e9)
         self._steering_queue: deque[tuple[int, float]] = deque()
-        self._drive_queue: deque[tuple[int, float, float]] = deque()
+        self._drive_queue: deque[tuple[int, float]] = deque()
+        self._brake_queue: deque[tuple[int, float]] = deque()
         self._expiry_ns = _NEVER_NS
         self._newest_ns = start_ns
         self._now_ns = start_ns
         self._next_event_ns = _NEVER_NS
         self._target_rad = self._servo_rad = self._target(0.0)
-        self._supply = Supply(sim.battery, sim.drive.no_load_speed_radps, step_ns * 1e-9)
+        self._supply = Supply(sim.battery, wired.no_load_speed_radps, step_ns * 1e-9)
+        self._sags = wired.no_load_speed_radps > 0.0
+        self._servo = _Servo(wired, self._servo_rad, step_ns * 1e-9) if wired.bandwidth_radps > 0.0 else None
+        self._drive_gain = _lag_gain(wired.drive_lag_s, step_ns * 1e-9)
+        self._brake_gain = _lag_gain(wired.brake_lag_s, step_ns * 1e-9)
+        self._brake_told = 0.0
+        self._drive_told = 0.0
+        self._throttle_share = wired.throttle_share
+        self._throttle_step = wired.throttle_rate_ps * step_ns * 1e-9
+        self._drive_followed = 0.0
+        self._drive_target = 0.0
         self.duty = 0.0
         """Throttle as commanded, after the dead time."""
         self.throttle = 0.0
@@ -133,22 +145,44 @@ class Actuators:
             else:
                 servo = target
             self._servo_rad = servo
-            half = self._half_slack_rad
-            if self.wheel_angle_rad > servo + half:
-                self.wheel_angle_rad = servo + half
-            elif self.wheel_angle_rad < servo - half:
-                self.wheel_angle_rad = servo - half
-        self.throttle = self._supply.step(self.duty, motor_speed_radps)
+            if self._servo is None:
+                self._pull(servo)
+        if self._servo is not None:
+            self._pull(self._servo.step(servo))
+        if self._drive_followed != self._drive_told:
+            self._follow(self._drive_told)
+        if self.duty != self._drive_target:
+            self.duty = _lagged(self.duty, self._drive_target, self._drive_gain)
+        if self.brake != self._brake_told:
+            self.brake = _lagged(self.brake, self._brake_told, self._brake_gain)
+        self.throttle = self._supply.step(self.duty, motor_speed_radps) if self._sags else self.duty
+
+    def _follow(self, told: float) -> None:
+        """Take the drive's own throttle towards the one told, and make of it what the controller makes."""
+        gap, most = told - self._drive_followed, self._throttle_step
+        self._drive_followed = followed = told if most == 0.0 or abs(gap) <= most else self._drive_followed + copysign(most, gap)
+        share = self._throttle_share
+        self._drive_target = followed if share is None else copysign(share(abs(followed)), followed)
+
+    def _pull(self, servo_rad: float) -> None:
+        """Take the wheels along as far as the slack between them and the servo is used up."""
+        half = self._half_slack_rad
+        if self.wheel_angle_rad > servo_rad + half:
+            self.wheel_angle_rad = servo_rad + half
+        elif self.wheel_angle_rad < servo_rad - half:
+            self.wheel_angle_rad = servo_rad - half
 
     def _act(self, now_ns: int) -> None:
         """Take over everything that is due at this grid point."""
         if now_ns >= self._expiry_ns:
             self._go_neutral()
-        steering, drive = self._steering_queue, self._drive_queue
+        steering, drive, brake = self._steering_queue, self._drive_queue, self._brake_queue
         while steering and steering[0][0] <= now_ns:
             self._target_rad = self._target(steering.popleft()[1])
         while drive and drive[0][0] <= now_ns:
-            _, self.duty, self.brake = drive.popleft()
+            self._drive_told = drive.popleft()[1]
+        while brake and brake[0][0] <= now_ns:
+            self._brake_told = brake.popleft()[1]
         self._find_next_event()
 
     def _go_neutral(self) -> None:
@@ -157,22 +191,22 @@ class Actuators:
         self._enqueue(at_ns, 0.0, 0.0, 0.0)
 
     def _enqueue(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
-        steering_ns = self._grid_point(t_ns + self._steering_delay_ns)
-        if self._steering_queue and self._steering_queue[-1][0] == steering_ns:
-            self._steering_queue.pop()
-        self._steering_queue.append((steering_ns, steering))
-        drive_ns = self._grid_point(t_ns + self._drive_delay_ns)
-        if self._drive_queue and self._drive_queue[-1][0] == drive_ns:
-            self._drive_queue.pop()
-        self._drive_queue.append((drive_ns, throttle, brake))
+        self._put(self._steering_queue, t_ns + self._steering_delay_ns, steering)
+        self._put(self._drive_queue, t_ns + self._drive_delay_ns, throttle)
+        self._put(self._brake_queue, t_ns + self._brake_delay_ns, brake)
         self._find_next_event()
+
+    def _put(self, queue: deque[tuple[int, float]], due_ns: int, value: float) -> None:
+        at_ns = self._grid_point(due_ns)
+        if queue and queue[-1][0] == at_ns:
+            queue.pop()
+        queue.append((at_ns, value))
 
     def _find_next_event(self) -> None:
         next_ns = self._expiry_ns
-        if self._steering_queue:
-            next_ns = min(next_ns, self._steering_queue[0][0])
-        if self._drive_queue:
-            next_ns = min(next_ns, self._drive_queue[0][0])
+        for queue in (self._steering_queue, self._drive_queue, self._brake_queue):
+            if queue and queue[0][0] < next_ns:
+                next_ns = queue[0][0]
         self._next_event_ns = next_ns
 
     def _grid_point(self, t_ns: int) -> int:
@@ -184,5 +218,32 @@ class Actuators:
         size = abs(steering)
         if self._dead_zone > 0.0:
             size = (size - self._dead_zone) / (1.0 - self._dead_zone) if size > self._dead_zone else 0.0
-        angle_rad = self._offset_rad + (self._gain_rad * size if steering >= 0.0 else -self._gain_rad * size)
-        return min(max(angle_rad, -self._max_wheel_rad), self._max_wheel_rad)
+        return min(max(self._angle_rad(size if steering >= 0.0 else -size), -self._max_wheel_rad), self._max_wheel_rad)
+
+
+class _Servo:
+    """Second-order follower of an angle, its springs taken at the end of the step."""
+
+    def __init__(self, wired: Wiring, angle_rad: float, step_s: float) -> None:
+        stiff = wired.bandwidth_radps * step_s
+        self._pull = stiff * wired.bandwidth_radps
+        self._ease = 1.0 / (1.0 + 2.0 * wired.damping_ratio * stiff + stiff * stiff)
+        self._step_s = step_s
+        self._angle_rad = angle_rad
+        self._rate_radps = 0.0
+
+    def step(self, target_rad: float) -> float:
+        """Angle one step on."""
+        self._rate_radps = self._ease * (self._rate_radps + self._pull * (target_rad - self._angle_rad))
+        self._angle_rad += self._step_s * self._rate_radps
+        return self._angle_rad
+
+
+def _lag_gain(lag_s: float, step_s: float) -> float:
+    return -expm1(-step_s / lag_s) if lag_s > 0.0 else 1.0
+
+
+def _lagged(value: float, target: float, gain: float) -> float:
+    """A first-order step towards the target, which is reached in the end."""
+    after = value + gain * (target - value)
+    return target if gain == 1.0 or abs(target - after) < 1e-6 else after

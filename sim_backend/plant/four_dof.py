@@ -16,8 +16,10 @@ from vehicled.profile.schema import Sim
 class FourDof:
     """See the module. Scalar floats on purpose: a step costs about a microsecond, an array operation alone that much."""
 
-    def __init__(self, sim: Sim, pose: Pose, step_s: float) -> None:
+    def __init__(self, sim: Sim, pose: Pose, step_s: float, speed_mps: float = 0.0) -> None:
         drive = sim.drive
+        assert drive is not None, "the profile's own rules see to it"
+        assert sim.wheelbase_m is not None, "the profile's own rules see to it"
         reduced_m = drive.wheel_radius_m * drive.gear_ratio
         force_per_torque = reduced_m / drive.inertia_kgm2
         damping_per_s = (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
@@ -28,13 +30,15 @@ class FourDof:
         self._friction_mps2 = force_per_torque * drive.friction_nm
         self._brake_mps2 = drive.brake_deceleration_mps2
         self._reduced_m = reduced_m
+        self._wheel_radius_m = drive.wheel_radius_m
         self._wheelbase_m = sim.wheelbase_m
         self._step_s = step_s
         self._x_m, self._y_m, self._yaw_rad = pose
-        self._speed_mps = 0.0
+        self._speed_mps = speed_mps
         self._wheel_angle_rad = 0.0
         self._curvature_per_m = 0.0
         self._yaw_rate_radps = 0.0
+        self._front_share = 1.0
         self._acceleration_mps2 = 0.0
         self._yaw_acceleration_radps2 = 0.0
         self.motor_speed_radps = 0.0
@@ -61,6 +65,7 @@ class FourDof:
         if wheel_angle_rad != self._wheel_angle_rad:
             self._wheel_angle_rad = wheel_angle_rad
             self._curvature_per_m = tan(wheel_angle_rad) / self._wheelbase_m
+            self._front_share = 1.0 / cos(wheel_angle_rad)
             mean_curvature_per_m = 0.5 * (mean_curvature_per_m + self._curvature_per_m)
         if travelled_m:
             half_turn_rad = 0.5 * travelled_m * mean_curvature_per_m
@@ -79,7 +84,9 @@ class FourDof:
         self.motor_speed_radps = speed_mps / self._reduced_m
 
     def motion(self) -> Motion:
-        """State at the newest grid point."""
+        """State at the newest grid point. The wheels of an axle turn alike: a single track has one of each."""
+        rear_radps = self._speed_mps / self._wheel_radius_m
+        front_radps = rear_radps * self._front_share
         return Motion(
             self._x_m,
             self._y_m,
@@ -91,4 +98,5 @@ class FourDof:
             self._speed_mps * self._yaw_rate_radps,
             self._yaw_acceleration_radps2,
             self.motor_speed_radps,
+            wheel_speeds_radps=(front_radps, front_radps, rear_radps, rear_radps),
         )

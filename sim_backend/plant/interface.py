@@ -5,6 +5,10 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 
+class VehicleLostError(Exception):
+    """The vehicle cannot go on: it rolled over, or its numbers left all bounds. The message is the reason of the run's end."""
+
+
 class Pose(NamedTuple):
     """Where the vehicle starts: rear axle in ``map``, ENU."""
 
@@ -56,7 +60,7 @@ class Plant(Protocol):
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
         """Advance one grid step with inputs held: ``throttle`` as share of the stall torque at nominal voltage (can exceed 1 on a
         full battery; negative backward), ``brake`` 0..1, ``wheel_angle_rad`` of the virtual front wheel at the end of the step.
-        Inputs are finite."""
+        Inputs are finite. Raises :class:`VehicleLostError` where the run must end."""
         ...
 
     def motion(self) -> Motion:

@@ -8,6 +8,7 @@ from vehicled.profile.schema import Sim
 
 PLANTS: dict[str, str] = {
     "four_dof": "sim_backend.plant.four_dof:FourDof",
+    "double_track": "sim_backend.plant.double_track.plant:DoubleTrackPlant",
 }
 
 

@@ -1,24 +1,28 @@
-"""GNSS receiver: position and velocity of the antenna, white plus slowly wandering error, latency with jitter."""
+"""GNSS receiver: position and velocity of the antenna, the error that the profile names, latency, and what is told of it."""
 
-from math import cos, sin
+from math import cos, exp, inf, sin, sqrt
 
 from sim_backend.plant.interface import Motion
-from sim_backend.sensors.noise import GaussMarkov, Normals, stream
-from vehicled.messages import NAN, CarrierSolution, FixType, GnssFix
+from sim_backend.sensors.attitude import to_level, turned
+from sim_backend.sensors.gnss_errors import MODELS_THAT_SETTLE, position_error
+from sim_backend.sensors.gnss_reception import CARRIERS, CORRECTION_LATENCY_S, CORRECTION_PERIOD_NS, Reception, Sky
+from sim_backend.sensors.noise import Normals, stream
+from vehicled.messages import NAN, NAN3, NAN9, CarrierSolution, FixType, GnssFix
 from vehicled.paths.datum import Datum
-from vehicled.profile.schema import GnssModel
+from vehicled.profile.gnss import GnssModel
 
-_CARRIER = {"none": CarrierSolution.NONE, "float": CarrierSolution.FLOAT, "fixed": CarrierSolution.FIXED}
-_CORRECTION_PERIOD_NS = 1_000_000_000
-_CORRECTION_LATENCY_S = 0.3
 # Receivers report accuracy in whole millimetres and mm/s, never 0: a model without noise must not claim certainty.
 _LEAST_SIGMA = 0.001
+_WORST_DILUTION = 99.99
+_NO_EXTRA = (0.0, 0.0, 0.0)
 
 
 class Gnss:
-    """Receiver of the twin. The reported covariance is the variance of the whole error, coloured part included.
+    """Receiver of the twin. With ``covariance = "error"`` it reports the variance of its whole error, coloured part included, but
+    not multipath, which no receiver knows of.
 
-    Vertical errors are ``vdop / hdop`` times the horizontal ones. Corrections arrive once a second.
+    Vertical errors are ``vdop / hdop`` times the horizontal ones. Corrections arrive once a second. Fewer satellites dilute by the
+    root of their share. Without a fix everything but time is unknown.
     """
 
     def __init__(
@@ -31,9 +35,10 @@ class Gnss:
         start_ns: int,
         utc_ns: int,
     ) -> None:
-        """``utc_ns`` is the UTC at ``start_ns``. Noise comes from the stream ``entity``."""
+        """``utc_ns`` is the UTC at ``start_ns``. Noise comes from the stream ``entity`` and those named below it."""
         self.rate_hz = model.rate_hz
         self.least_latency_ns = 0
+        self._model = model
         self._lever_arm_m = lever_arm_m
         self._to_geodetic = datum.to_geodetic
         self._start_ns = start_ns
@@ -42,45 +47,64 @@ class Gnss:
         self._jitter_ms = model.latency_jitter_ms
         self._newest_arrival_ns = 0
         self._normals = Normals(stream(seed, entity), 10)
+        self._error = position_error(model, seed, entity, self._normals())
+        self._sky = Sky(model, seed, entity) if model.zones else None
+        self._settles = model.model in MODELS_THAT_SETTLE
         vertical = model.vdop / model.hdop
-        self._sigma_m = (model.sigma_m, model.sigma_m, model.sigma_m * vertical)
-        self._velocity_sigma_mps = (model.velocity_sigma_mps, model.velocity_sigma_mps, model.velocity_sigma_mps * vertical)
-        first = self._normals()
-        interval_s = 1.0 / model.rate_hz
-        walk_sigma_m = (model.walk_sigma_m, model.walk_sigma_m, model.walk_sigma_m * vertical)
-        self._walk = [GaussMarkov(walk_sigma_m[axis], model.walk_time_s, interval_s, first[axis]) for axis in range(3)]
-        self._position_covariance_m2 = _diagonal([max(s * s + w * w, _LEAST_SIGMA**2) for s, w in zip(self._sigma_m, walk_sigma_m)])
+        speed = model.velocity_sigma_mps
+        self._velocity_sigma_mps = (speed, speed, speed * vertical)
         self._velocity_covariance_m2ps2 = _diagonal([max(s * s, _LEAST_SIGMA**2) for s in self._velocity_sigma_mps])
-        self._carrier = _CARRIER[model.carrier]
-        self._satellites = model.satellites
-        self._hdop = model.hdop
-        self._vdop = model.vdop
+        self._carrier = CARRIERS[model.carrier]
+        self._height_m: float | None = None
+        self._covariance_of = (inf, 0.0, 0.0)
+        self._position_covariance_m2 = NAN9
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, GnssFix]:
         """See :class:`sim_backend.sensors.interface.Sensor`."""
         n = self._normals()
-        walk_e, walk_n, walk_u = self._walk
-        sigma_e, sigma_n, sigma_u = self._sigma_m
         forward, left, up = self._lever_arm_m
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
+        # The sums keep their order: with the vehicle level they are bit for bit what they were before it could lean.
+        if motion.roll_rad or motion.pitch_rad:
+            forward, left, up = to_level(motion.roll_rad, motion.pitch_rad, (forward, left, up))
+        x_m = motion.x_m + c * forward - s * left
+        y_m = motion.y_m + s * forward + c * left
+        ahead_mps, left_mps, up_mps = self._velocity(motion)
+        elapsed_ns = t_ns - self._start_ns
+        white_e, white_n, white_u, coloured_e, coloured_n, coloured_u = self._error.step(elapsed_ns * 1e-9, n)
+        latency_ns = int(max(0.0, self._latency_ms + self._jitter_ms * n[9]) * 1e6)
+        # One cable: a late fix holds up the next one, it is not overtaken.
+        arrival_ns = self._newest_arrival_ns = max(t_ns + latency_ns, self._newest_arrival_ns)
+        model, sky = self._model, self._sky
+        heard: Reception | None = None
+        extra_e, extra_n, extra_u = _NO_EXTRA
+        if sky is not None:
+            heard = sky.at(elapsed_ns, x_m, y_m)
+            if not heard.fix:
+                return arrival_ns, self._nothing(t_ns, heard.satellites)
+            extra_e, extra_n, extra_u = heard.error_m
         latitude_rad, longitude_rad, height_m = self._to_geodetic(
-            motion.x_m + c * forward - s * left + sigma_e * n[0] + walk_e.step(n[3]),
-            motion.y_m + s * forward + c * left + sigma_n * n[1] + walk_n.step(n[4]),
-            up + sigma_u * n[2] + walk_u.step(n[5]),
+            x_m + white_e + coloured_e + extra_e,
+            y_m + white_n + coloured_n + extra_n,
+            motion.z_m + up + white_u + coloured_u + extra_u,
         )
-        ahead_mps = motion.speed_mps - motion.yaw_rate_radps * left
-        left_mps = motion.lateral_speed_mps + motion.yaw_rate_radps * forward
         sigma_e, sigma_n, sigma_u = self._velocity_sigma_mps
         velocity_enu_mps = (
             c * ahead_mps - s * left_mps + sigma_e * n[6],
             s * ahead_mps + c * left_mps + sigma_n * n[7],
-            sigma_u * n[8],
+            up_mps + sigma_u * n[8],
         )
-        latency_ns = int(max(0.0, self._latency_ms + self._jitter_ms * n[9]) * 1e6)
-        # One cable: a late fix holds up the next one, it is not overtaken.
-        arrival_ns = self._newest_arrival_ns = max(t_ns + latency_ns, self._newest_arrival_ns)
-        corrected = self._carrier is not CarrierSolution.NONE
-        age_s = _CORRECTION_LATENCY_S + (t_ns - self._start_ns) % _CORRECTION_PERIOD_NS * 1e-9 if corrected else NAN
+        hdop, vdop = self._dilution(elapsed_ns)
+        carrier, satellites, extra_sigma_m = self._carrier, model.satellites, 0.0
+        age_s = CORRECTION_LATENCY_S + elapsed_ns % CORRECTION_PERIOD_NS * 1e-9
+        corrected = carrier is not CarrierSolution.NONE
+        if heard is not None:
+            carrier, satellites, extra_sigma_m = heard.carrier, heard.satellites, heard.extra_sigma_m
+            age_s = heard.correction_age_s
+            corrected = corrected and age_s <= model.rtk.correction_timeout_s
+            if satellites != model.satellites:
+                poorer = sqrt(model.satellites / satellites)
+                hdop, vdop = min(hdop * poorer, _WORST_DILUTION), min(vdop * poorer, _WORST_DILUTION)
         return arrival_ns, GnssFix(
             t_ns,
             0,
@@ -88,15 +112,89 @@ class Gnss:
             longitude_rad,
             height_m,
             velocity_enu_mps,
-            self._position_covariance_m2,
-            self._velocity_covariance_m2ps2,
+            self._covariance(hdop, vdop, extra_sigma_m),
+            NAN9 if model.covariance == "unknown" else self._velocity_covariance_m2ps2,
             FixType.FIX_3D,
-            self._carrier,
+            carrier,
             corrected,
-            age_s,
-            self._satellites,
-            self._hdop,
-            self._vdop,
+            age_s if corrected else NAN,
+            satellites,
+            hdop,
+            vdop,
+            t_ns + self._utc_offset_ns,
+        )
+
+    def _velocity(self, motion: Motion) -> tuple[float, float, float]:
+        """Velocity of the antenna along the heading, to its left and up: that of the reference point, and the turn about it.
+
+        Speeds are those in the plane of the road, while roll and pitch are the body's: so the way up is taken from the heights of
+        this fix and the one before.
+        """
+        forward, left, up = self._lever_arm_m
+        climb_mps = 0.0 if self._height_m is None else (motion.z_m - self._height_m) * self.rate_hz
+        self._height_m = motion.z_m
+        if not (motion.roll_rad or motion.pitch_rad or motion.roll_rate_radps or motion.pitch_rate_radps):
+            return (
+                motion.speed_mps - motion.yaw_rate_radps * left,
+                motion.lateral_speed_mps + motion.yaw_rate_radps * forward,
+                climb_mps,
+            )
+        rate = (motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps)
+        x, y, z = to_level(motion.roll_rad, motion.pitch_rad, turned(rate, (forward, left, up)))
+        return (
+            motion.speed_mps * cos(motion.pitch_rad) + x,
+            motion.lateral_speed_mps * cos(motion.roll_rad) + y,
+            climb_mps + z,
+        )
+
+    def _dilution(self, elapsed_ns: int) -> tuple[float, float]:
+        model = self._model
+        if not self._settles:
+            return model.hdop, model.vdop
+        form = model.airsim
+        hdop = form.final_hdop + (form.initial_hdop - form.final_hdop) * exp(-elapsed_ns * 1e-9 / form.settling_s)
+        return min(hdop, _WORST_DILUTION), min(hdop * form.vertical_ratio, _WORST_DILUTION)
+
+    def _covariance(self, hdop: float, vdop: float, extra_sigma_m: float) -> tuple[float, ...]:
+        """Position covariance reported; the same one until something changes."""
+        of = (hdop, vdop, extra_sigma_m)
+        if of == self._covariance_of:
+            return self._position_covariance_m2
+        self._covariance_of = of
+        model = self._model
+        if model.covariance == "unknown":
+            self._position_covariance_m2 = NAN9
+            return NAN9
+        if self._settles or model.covariance == "hdop":
+            metres = model.airsim.user_range_error_m if self._settles else model.user_range_error_m
+            horizontal_m2 = (metres * hdop) ** 2
+            variances = (horizontal_m2, horizontal_m2, (metres * vdop) ** 2)
+        else:
+            variances = self._error.variances_m2
+        # What a lost carrier solution adds is told as well.
+        extra_m2 = extra_sigma_m * extra_sigma_m
+        extra = (extra_m2, extra_m2, extra_m2 * (model.vdop / model.hdop) ** 2)
+        self._position_covariance_m2 = _diagonal([max(v + more, _LEAST_SIGMA**2) for v, more in zip(variances, extra)])
+        return self._position_covariance_m2
+
+    def _nothing(self, t_ns: int, satellites: int) -> GnssFix:
+        """An epoch without a position. The receiver's clock goes on."""
+        return GnssFix(
+            t_ns,
+            0,
+            NAN,
+            NAN,
+            NAN,
+            NAN3,
+            NAN9,
+            NAN9,
+            FixType.NONE,
+            CarrierSolution.NONE,
+            False,
+            NAN,
+            satellites,
+            _WORST_DILUTION,
+            _WORST_DILUTION,
             t_ns + self._utc_offset_ns,
         )
 

@@ -5,10 +5,10 @@ from math import pi, remainder, sqrt
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.messages import Heading, HeadingKind
-from vehicled.profile.schema import HeadingModel
+from vehicled.profile.sensors import HeadingModel
 
 _KIND = {"inertial": HeadingKind.INERTIAL, "magnetic": HeadingKind.MAGNETIC, "moving_base": HeadingKind.MOVING_BASE}
-_LEAST_SIGMA_RAD = 1e-4
+LEAST_SIGMA_RAD = 1e-4
 
 
 class HeadingSensor:
@@ -29,4 +29,4 @@ class HeadingSensor:
         white, walk = self._normals()
         self._error_rad += self._walk_rad * walk
         yaw_rad = remainder(motion.yaw_rad + self._error_rad + self._sigma_rad * white, 2.0 * pi)
-        return t_ns + self._latency_ns, Heading(t_ns, 0, yaw_rad, max(self._sigma_rad, _LEAST_SIGMA_RAD), self._kind)
+        return t_ns + self._latency_ns, Heading(t_ns, 0, yaw_rad, max(self._sigma_rad, LEAST_SIGMA_RAD), self._kind)

@@ -6,25 +6,43 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.plant.interface import Motion
+from sim_backend.sensors.attitude import Vector, to_body, turned
 from sim_backend.sensors.noise import BLOCK, stream
 from vehicled.messages import ImuSample
-from vehicled.profile.schema import ImuModel
+from vehicled.profile.sensors import ImuModel
 
 STANDARD_GRAVITY_MPS2 = 9.80665
 
 
-class Imu:
-    """Inertial unit of the twin. Body axes; the ground is level, so gravity is all on the up axis.
+def specific_force(motion: Motion, arm_m: Vector) -> Vector:
+    """What an accelerometer at the end of an arm from the reference point feels, m/s2 in body axes; rigid body.
 
-    Rigid body at lever arm l with rate r about the up axis: ``f = a + rdot x l + r x (r x l) - g``. White noise of density d
-    sampled at rate f has standard deviation d sqrt(f). Vibration is a line at ``vibration_hz`` with its amplitude
-    proportional to speed, whole on the up axis and half on the other two, in fixed random phases.
+    ``f = a + w' x l + w x (w x l) + g up``, with the acceleration a of the reference point, the angular rate w and its derivative.
+    """
+    rate = (motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps)
+    turning = (motion.roll_acceleration_radps2, motion.pitch_acceleration_radps2, motion.yaw_acceleration_radps2)
+    ax, ay, az = turned(turning, arm_m)
+    cx, cy, cz = turned(rate, turned(rate, arm_m))
+    gx, gy, gz = to_body(motion.roll_rad, motion.pitch_rad, (0.0, 0.0, STANDARD_GRAVITY_MPS2))
+    return (
+        motion.acceleration_mps2 + ax + cx + gx,
+        motion.lateral_acceleration_mps2 + ay + cy + gy,
+        motion.vertical_acceleration_mps2 + az + cz + gz,
+    )
+
+
+class Imu:
+    """Inertial unit of the twin, body axes. White noise of density d sampled at rate f has standard deviation d sqrt(f).
+
+    Vibration is a line at ``vibration_hz`` with its amplitude proportional to speed, whole on the up axis and half on the other
+    two, in fixed random phases. A vehicle that stands level gets a short cut: units are sampled often enough to be worth it.
     """
 
     def __init__(self, model: ImuModel, lever_arm_m: tuple[float, float, float], seed: int, entity: str) -> None:
         """Noise comes from the stream ``entity``."""
         self.rate_hz = model.rate_hz
         self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
+        self._arm_m = lever_arm_m
         self._forward_m, self._left_m, _ = lever_arm_m
         self._generator = stream(seed, entity)
         bias = np.array([model.accelerometer_bias_mps2] * 3 + [model.gyro_bias_radps] * 3)
@@ -44,11 +62,25 @@ class Imu:
             self._draw()
         force_x, force_y, force_z, rate_x, rate_y, rate_z = self._errors.pop()
         yaw_rate_radps = motion.yaw_rate_radps
-        square = yaw_rate_radps * yaw_rate_radps
-        turning = motion.yaw_acceleration_radps2
-        force_x += motion.acceleration_mps2 - turning * self._left_m - square * self._forward_m
-        force_y += motion.lateral_acceleration_mps2 + turning * self._forward_m - square * self._left_m
-        force_z += STANDARD_GRAVITY_MPS2
+        if (
+            motion.roll_rad
+            or motion.pitch_rad
+            or motion.roll_rate_radps
+            or motion.pitch_rate_radps
+            or motion.roll_acceleration_radps2
+            or motion.pitch_acceleration_radps2
+            or motion.vertical_acceleration_mps2
+        ):
+            x, y, z = specific_force(motion, self._arm_m)
+            force_x, force_y, force_z = force_x + x, force_y + y, force_z + z
+            rate_x += motion.roll_rate_radps
+            rate_y += motion.pitch_rate_radps
+        else:
+            square = yaw_rate_radps * yaw_rate_radps
+            turning = motion.yaw_acceleration_radps2
+            force_x += motion.acceleration_mps2 - turning * self._left_m - square * self._forward_m
+            force_y += motion.lateral_acceleration_mps2 + turning * self._forward_m - square * self._left_m
+            force_z += STANDARD_GRAVITY_MPS2
         rate_z += yaw_rate_radps
         amplitude = self._vibration_mps2 * abs(motion.speed_mps)
         if amplitude != 0.0:

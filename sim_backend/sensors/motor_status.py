@@ -3,7 +3,7 @@
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
 from vehicled.messages import MotorStatus
-from vehicled.profile.schema import MotorStatusModel
+from vehicled.profile.sensors import MotorStatusModel
 
 
 class MotorStatusSensor:

@@ -1,21 +1,57 @@
-"""A sensor of obstacles that never sees one: the courses of the twin are empty, but it must keep saying so."""
+"""A sensor of obstacles that tells the free way along the lane: beams that follow the course ahead, side by side."""
 
-from math import inf
+from math import cos, inf, sin
+
+import numpy as np
 
 from sim_backend.plant.interface import Motion
+from sim_backend.scene.rays import Rays
+from sim_backend.scene.scene import Scene
 from vehicled.messages import ObstacleRange
+from vehicled.paths.course import Course
+from vehicled.paths.tracking import PathTracker
+from vehicled.vehicle import Vehicle
 
 DEFAULT_RATE_HZ = 20.0
 LATENCY_NS = 5_000_000
+HORIZON_M = 15.0
+STEP_M = 0.5
+"""Length of the straight pieces of a beam."""
+BEAM_SPACING_M = 0.05
 
 
 class ObstacleSensor:
-    """A free lane, as often as the profile says."""
+    """Free way before the front of the vehicle, along the course, over its width; as often as the profile says."""
 
-    def __init__(self, rate_hz: float | None) -> None:
+    def __init__(self, rate_hz: float | None, vehicle: Vehicle, course: Course, scene: Scene, start_ns: int) -> None:
         self.rate_hz = rate_hz or DEFAULT_RATE_HZ
         self.least_latency_ns = LATENCY_NS
+        self._scene = scene
+        self._start_ns = start_ns
+        self._tracker = PathTracker(course)
+        # The overhangs before and behind the axles are alike.
+        self._front_m = 0.5 * (vehicle.length_m + vehicle.wheelbase_m)
+        self._rear_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m)
+        beams = max(2, round(vehicle.width_m / BEAM_SPACING_M) + 1)
+        self._left_m = np.linspace(-0.5 * vehicle.width_m, 0.5 * vehicle.width_m, beams)
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ObstacleRange]:
         """See :class:`sim_backend.sensors.interface.Sensor`."""
-        return t_ns + LATENCY_NS, ObstacleRange(t_ns, 0, inf)
+        here = self._tracker.update(motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps)
+        return t_ns + LATENCY_NS, ObstacleRange(t_ns, 0, inf if self._scene.empty else self._free_m(t_ns, here.s_m))
+
+    def _free_m(self, t_ns: int, s_m: float) -> float:
+        begin_m = s_m + (self._front_m if self._tracker.direction > 0 else self._rear_m)
+        points = [self._tracker.point_at(begin_m + k * STEP_M) for k in range(round(HORIZON_M / STEP_M) + 1)]
+        x = np.array([[p.x_m - left * sin(p.yaw_rad) for left in self._left_m] for p in points])
+        y = np.array([[p.y_m + left * cos(p.yaw_rad) for left in self._left_m] for p in points])
+        dx, dy = np.diff(x, axis=0), np.diff(y, axis=0)
+        length = np.hypot(dx, dy)
+        rays = Rays(x[:-1].ravel(), y[:-1].ravel(), np.arctan2(dy, dx).ravel())
+        time_s = np.full(len(rays), (t_ns - self._start_ns) * 1e-9)
+        hits = self._scene.cast(rays, time_s, 2.0 * STEP_M).range_m.reshape(length.shape)
+        met, beam = np.nonzero(hits <= length)
+        if not len(met):
+            return inf
+        # Along the course, not along the beam, which is longer outside a bend.
+        return float(((met + hits[met, beam] / np.maximum(length[met, beam], 1e-9)) * STEP_M).min())

@@ -2,11 +2,14 @@
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 WALL = {
     "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_sim_link", "test_teleop", "test_wires_drive",
-    "test_failsafe_wall", "test_control_socket_flood",
+    "test_failsafe_wall", "test_control_socket_flood", "test_view",
 }  # fmt: skip
 """Modules whose drives take place in wall time. Side by side they would disturb each other, so they share one worker of xdist."""
 
@@ -29,28 +32,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Daemon:
-    """A running ``vehicled sim``."""
+    """A running ``vehicled sim``. ``watched``: in front of a terminal, where its progress line is renewed often."""
 
-    def __init__(self, arguments: list[str], folder: Path) -> None:
+    def __init__(self, arguments: list[str], folder: Path, *, watched: bool = False) -> None:
         self.folder = folder
+        self._terminal, theirs = pty.openpty() if watched else (-1, subprocess.PIPE)
+        self._said = ""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "vehicled", "sim", "--json", "--log", str(folder), *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=theirs,
             text=True,
         )
+        if watched:
+            os.close(theirs)
 
     def wait_until_driving(self, within_s: float = 30.0) -> None:
         """Until the progress line says so: the scenario has armed the vehicle and it drives."""
-        assert self.process.stderr is not None
         end = time.monotonic() + within_s
         while time.monotonic() < end:
-            line = self.process.stderr.readline()
-            if line.rstrip().endswith("auto"):
+            if any(line.rstrip().endswith("auto") for line in self._said.replace("\r", "\n").splitlines()):
                 return
-            assert line, f"the daemon ended before it drove: {self.end()}"
+            assert self._read() or self.process.poll() is None, f"the daemon ended before it drove: {self.end()}"
         raise AssertionError("the vehicle does not drive")
+
+    def _read(self) -> bool:
+        """Whether the terminal had anything to read, or nothing for a moment."""
+        if not select.select([self._terminal], [], [], 0.1)[0]:
+            return False
+        with suppress(OSError):  # the other side is closed
+            self._said += os.read(self._terminal, 1 << 14).decode(errors="replace")
+            return True
+        return False
 
     def simulator_pid(self) -> int:
         """Process id of its simulator."""
@@ -62,8 +76,20 @@ class Daemon:
 
     def end(self, within_s: float = 60.0) -> tuple[int, dict[str, Any], str]:
         """Exit status, result, and what it said."""
-        out, said = self.process.communicate(timeout=within_s)
-        return self.process.returncode, json.loads(out) if out.strip() else {}, said
+        end = time.monotonic() + within_s
+        while self._terminal >= 0 and self.process.poll() is None and time.monotonic() < end:
+            self._read()
+        out, said = self.process.communicate(timeout=max(end - time.monotonic(), 0.1))
+        self.close()
+        return self.process.returncode, json.loads(out) if out.strip() else {}, said or self._said
+
+    def close(self) -> None:
+        """The terminal is not needed any more."""
+        if self._terminal >= 0:
+            while self._read():
+                pass
+            os.close(self._terminal)
+            self._terminal = -1
 
     def log(self) -> Path:
         """The newest log."""
@@ -83,8 +109,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
     """Starts daemons; whatever still runs at the end of the test is killed."""
     daemons: list[Daemon] = []
 
-    def run(*arguments: str) -> Daemon:
-        daemons.append(Daemon(list(arguments), tmp_path))
+    def run(*arguments: str, watched: bool = False) -> Daemon:
+        daemons.append(Daemon(list(arguments), tmp_path, watched=watched))
         return daemons[-1]
 
     yield run
@@ -92,6 +118,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
         if daemon.process.poll() is None:
             os.kill(daemon.process.pid, signal.SIGKILL)
         daemon.process.communicate()
+        daemon.close()
 
 
 @pytest.fixture

@@ -36,6 +36,8 @@ from vehicled.profile.schema import Profile
 COURSE = "circle_r5_ccw"
 AFTER_S = 4.0
 """Of driving after a failure or after the vehicle has come to rest, to see whether it recovers."""
+TRACKED_S = 1.0
+"""Armed again, it has recovered when it has tracked for so long."""
 REST_S = 0.5
 """Between the rest, or the end of the failure, and the arming."""
 STANDSTILL_MPS = 0.05
@@ -94,7 +96,8 @@ class _Recorder:
             if since and self.watching and message.code != "mode":
                 self.named.add(message.code)
         elif isinstance(message, Event):
-            if since and self.watching:
+            # The account of a drive belongs to every drive.
+            if since and self.watching and message.name != "commands_cut":
                 self.named.add(message.name)
         elif isinstance(message, StateEstimate):
             self._estimate = message
@@ -141,7 +144,7 @@ def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: fl
     pair = Pair(profile, course, [failure], recorder, seed)
     machine = pair.machine
     before = _counters(machine)
-    digest, rearm_ns = "", 0
+    digest, rearm_ns, tracked_ns = "", 0, START_NS
     while True:
         pair.grant()
         now_ns = pair.now_ns
@@ -156,7 +159,9 @@ def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: fl
             recorder.watching = False
             for action in (OperatorAction.ARM, OperatorAction.DRIVE):
                 machine.on_message(OperatorCommand(now_ns, now_ns, action, "the test"), now_ns)
-        if now_ns >= end_ns:
+        if recorder.watching or not recorder.tracks:
+            tracked_ns = now_ns
+        if now_ns >= end_ns or now_ns - tracked_ns >= round(TRACKED_S * SECOND_NS):
             break
         pair.reply()
     recovers = "no"

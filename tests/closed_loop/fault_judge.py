@@ -33,6 +33,8 @@ RECORDS_PER_S = 3
 ASKED = "asked for"
 """Code of a stop that an operator wanted."""
 FINISHED = "course finished"
+TOLD_NS = 30_000_000
+"""What a device tells passes ingestion and the next tick of actuation within this."""
 KEPT = 64
 
 
@@ -66,7 +68,8 @@ class Judge:
         self._requests: deque[int] = deque(maxlen=KEPT)
         self._changes: deque[int] = deque(maxlen=KEPT)
         self._records: dict[tuple[str, str], deque[int]] = {}
-        self._active: set[tuple[str, str]] = set()
+        self._active: dict[tuple[str, str], tuple[Reaction, int]] = {}
+        """Faults that are on, with their reaction and since when."""
         self._codes: dict[str, None] = {}
         self._cut_ns = 0
         """Of the last stop, disarming or emergency stop: what was asked before it is void."""
@@ -107,9 +110,9 @@ class Judge:
         if not fault.reason:
             self._broke(f"the fault {fault.code} has no reason", now_ns)
         if not fault.active:
-            self._active.discard(key)
+            self._active.pop(key, None)
             return
-        self._active.add(key)
+        self._active[key] = fault.reaction, now_ns
         self._codes[fault.code] = None
         times = self._records.setdefault(key, deque(maxlen=RECORDS_PER_S + 1))
         times.append(now_ns)
@@ -121,6 +124,12 @@ class Judge:
     def _on_command(self, command: ActuatorCommand, now_ns: int) -> None:
         before, self.command = self.command, command
         self._look_at_frame(command, now_ns)
+        armed = Mode.ARMED, *DRIVING
+        if command.mode in armed and (before is None or before.mode not in armed):
+            # Arming anew clears what tripped before; what a device tells goes on until it tells otherwise.
+            told = {key for key in self._active if key[0] and key[1] != "emergency_stop"}
+            self._active = {key: on for key, on in self._active.items() if key in told or on[1] >= now_ns}
+        self._look_for_the_worst(command, now_ns)
         if before is None:
             return
         if before.mode in BRAKED and command.mode in BRAKED and command.reaction < before.reaction:
@@ -141,6 +150,14 @@ class Judge:
         releases = self.supervisor is not None and self.supervisor.releases_brake
         if command.brake == 0.0 and command.mode not in DRIVING and not releases:
             self._broke(f"no brake in {command.mode.name} under {command.reaction.name}", now_ns)
+
+    def _look_for_the_worst(self, command: ActuatorCommand, now_ns: int) -> None:
+        """The most severe of all that is in force wins, whatever else happens at the same time."""
+        if command.mode not in (*DRIVING, Mode.STOPPING):
+            return
+        for (_, code), (reaction, since_ns) in self._active.items():
+            if reaction > command.reaction and now_ns - since_ns > TOLD_NS:
+                self._broke(f"{command.mode.name} under {command.reaction.name} although {code} asks for {reaction.name}", now_ns)
 
     def _on_mode(self, before: Mode, command: ActuatorCommand, now_ns: int) -> None:
         mode = command.mode

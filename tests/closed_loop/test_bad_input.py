@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.closed_loop.conftest import ROOT
+from vehicled.cli import main
 
 
-def vehicled(*arguments: str) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """As users run it."""
     return subprocess.run([sys.executable, "-m", "vehicled", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
@@ -42,26 +44,48 @@ def vehicled(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["simulator", "--listen", "tcp:no"], "tcp"),
     ],
 )
-def test_bad_arguments(arguments: list[str], named: str) -> None:
-    done = vehicled(*arguments)
+def test_bad_arguments(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        # The parser's own way out.
+        status = int(end.code or 0)
+    assert status == 2
+    said = capsys.readouterr().err
+    assert named in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sim", "--profile", "atr"], ["sim", "--duration", "-3"], ["sim", "--plot", "/nowhere/lap.png"]]
+)
+def test_the_process_ends_with_the_message_alone(arguments: list[str]) -> None:
+    done = process(*arguments)
     assert done.returncode == 2
-    assert named in done.stderr
+    assert arguments[-1].removesuffix("lap.png") in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.stdout == ""
 
 
-def test_check_names_every_mistake_of_every_file(tmp_path: Path) -> None:
+def test_check_names_every_mistake_of_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = (ROOT / "profiles" / "art.toml").read_text()
     bad = tmp_path / "bad.toml"
     bad.write_text(good.replace("rate_hz = 400", "rate_hz = -400", 1).replace("wheelbase_m", "wheelbse_m", 1))
-    done = vehicled("check", "art", str(bad), "lot17")
-    assert done.returncode == 1
-    assert "profile 'art' is valid" in done.stdout
-    assert "course is valid" in done.stdout
-    assert "wheelbse_m" in done.stdout
-    assert "rate_hz" in done.stdout
+    assert main(["check", "art", str(bad), "lot17"]) == 1
+    said = capsys.readouterr().out
+    assert "profile 'art' is valid" in said
+    assert "course is valid" in said
+    assert "wheelbse_m" in said
+    assert "rate_hz" in said
 
 
-def test_lists() -> None:
-    assert "art" in vehicled("profiles").stdout
-    assert "lot17_two_speed" in vehicled("courses").stdout
-    assert '"$schema"' in vehicled("profiles", "--schema").stdout
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [(["profiles"], "art"), (["courses"], "lot17_two_speed"), (["profiles", "--schema"], '"$schema"')],
+)
+def test_lists(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    assert named in capsys.readouterr().out

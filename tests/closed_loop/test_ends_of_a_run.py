@@ -34,7 +34,7 @@ def gone(pid: int, within_s: float = 5.0) -> bool:
 
 @pytest.mark.parametrize("clock", ["wall", "lockstep"])
 def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str) -> None:
-    daemon = start(*PATIENT, "--clock", clock)
+    daemon = start(*PATIENT, "--clock", clock, watched=True)
     daemon.wait_until_driving()
     os.kill(daemon.simulator_pid(), signal.SIGKILL)
     status, result, _ = daemon.end()
@@ -45,7 +45,7 @@ def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str
 
 @pytest.mark.parametrize("clock", ["wall", "lockstep"])
 def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: Start, clock: str) -> None:
-    daemon = start(*PATIENT, "--clock", clock, "--link-timeout", "0.6")
+    daemon = start(*PATIENT, "--clock", clock, "--link-timeout", "0.6", watched=True)
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
     os.kill(pid, signal.SIGSTOP)
@@ -57,7 +57,7 @@ def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: S
 
 @pytest.mark.parametrize("clock", ["wall", "lockstep"])
 def test_ctrl_c_stops_the_vehicle_and_leaves_nothing_behind(start: Start, clock: str) -> None:
-    daemon = start(*PATIENT, "--clock", clock)
+    daemon = start(*PATIENT, "--clock", clock, watched=True)
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
     os.kill(daemon.process.pid, signal.SIGINT)
@@ -69,8 +69,9 @@ def test_ctrl_c_stops_the_vehicle_and_leaves_nothing_behind(start: Start, clock:
 
 
 def test_ctrl_c_twice_does_not_wait_for_the_vehicle(start: Start) -> None:
-    daemon = start(*PATIENT)
+    daemon = start(*PATIENT, watched=True)
     daemon.wait_until_driving()
+    time.sleep(1.0)  # under way, so that it takes more than a moment to stand
     os.kill(daemon.process.pid, signal.SIGINT)
     time.sleep(0.05)
     os.kill(daemon.process.pid, signal.SIGINT)
@@ -80,7 +81,7 @@ def test_ctrl_c_twice_does_not_wait_for_the_vehicle(start: Start) -> None:
 
 
 def test_a_killed_daemon_leaves_a_readable_log_and_no_simulator(start: Start) -> None:
-    daemon = start(*PATIENT)
+    daemon = start(*PATIENT, watched=True)
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
     time.sleep(1.0)

@@ -9,7 +9,7 @@ from tests.closed_loop.conftest import ROOT
 from vehicled.cli import main
 from vehicled.cli.failsafe.document import markdown
 from vehicled.cli.failsafe.injections import BOTH, INJECTIONS, Injection
-from vehicled.cli.failsafe.report import Measured, lines
+from vehicled.cli.failsafe.report import Measured, again, lines
 from vehicled.cli.failsafe.trial import run_trial
 from vehicled.cli.failsafe.wall import WALL
 from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes
@@ -73,6 +73,7 @@ def test_trials_are_put_together_by_injection_and_link() -> None:
         [trial(1, "wires", 3.0), trial(2, "wires", 5.0, "late"), trial(3, "wires", 4.0), trial(1, "messages", 1.0)]
     )
     assert (first.n, first.passed, first.problems) == (3, 2, ["seed 2: late"])
+    assert again(first, first.problems[0]) == "vehicled failsafe test --row 8 --clock lockstep --link wires --seed 2 --n 1"
     assert (first.react_min_ms, first.react_p50_ms, first.react_max_ms) == (3.0, 4.0, 5.0)
     assert (second.link, second.n, second.stop_max_m) == ("messages", 1, None)
 

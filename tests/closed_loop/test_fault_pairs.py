@@ -71,6 +71,11 @@ def test_the_judge_is_silent_about_a_drive_by_the_rules() -> None:
         ([*BEGIN, (Mode.STOPPING, STOP)], [(1, ARM), (2, DRIVE)], "a stop of which no fault was told"),
         ([*BEGIN, *[(Mode.STOPPING, BRAKE)] * 8], [(1, ARM), (2, DRIVE)], "stalled began 4 times within a second"),
         ([(Mode.INIT, NONE), (Mode.STANDBY, NONE)] * 4, [], "changes of mode within a second"),
+        (
+            [*BEGIN, *[(Mode.STOPPING, BRAKE)] * 3, *[(Mode.STOPPING, STOP)] * 6],
+            [(1, ARM), (2, DRIVE)],
+            "STOPPING under CONTROLLED_STOP although stalled asks for BRAKE",
+        ),
     ],
 )
 def test_the_judge_notices(steps: Sequence[tuple[Mode, Reaction]], asked: list[tuple[int, OperatorAction]], says: str) -> None:

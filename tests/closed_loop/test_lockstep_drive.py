@@ -1,9 +1,18 @@
 """Whole drives in lockstep: daemon and simulator as two processes, as ``make sim`` runs them."""
 
 from collections.abc import Callable
+from statistics import fmean
 from typing import Any
 
 import pytest
+
+from sim_backend.connection import START_NS
+from vehicled.cli.failsafe.bench import Pair
+from vehicled.messages import GroundTruth, Message
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
+from vehicled.paths.tracking import PathTracker
+from vehicled.profile import load_profile
 
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 
@@ -18,28 +27,47 @@ def test_the_lap_finishes_within_its_tolerance(drive: Drive) -> None:
     assert all(task["misses"] == task["skips"] == 0 for task in result["tasks"])
 
 
-@pytest.mark.parametrize("course", ["lot17_two_speed", "circle_r5_ccw", "double_lane_change", "square", "figure_eight"])
-def test_other_courses_finish(drive: Drive, course: str) -> None:
-    status, result, said = drive("--course", course, "--quiet", "--no-log")
-    assert status == 0, result["why"] + said
-    assert result["cross_track_m"]["mean"] < 0.15
+class Witness:
+    """How far the true vehicle is off the course while it drives."""
+
+    def __init__(self, course: Course) -> None:
+        self._tracker = PathTracker(course)
+        self.cross_track_m: list[float] = []
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """See :class:`vehicled.journal.Sink`."""
+        if isinstance(message, GroundTruth):
+            point = self._tracker.update(message.x_m, message.y_m, message.yaw_rad, message.speed_mps)
+            self.cross_track_m.append(abs(point.cross_track_m))
+
+
+@pytest.mark.parametrize("name", ["lot17_two_speed", "circle_r5_ccw", "double_lane_change", "square", "figure_eight"])
+def test_other_courses_finish(name: str) -> None:
+    course = load_course(name)
+    witness = Witness(course)
+    pair = Pair(load_profile("art"), course, [], witness, 0, link="messages")
+    machine, end_ns = pair.machine, START_NS + 300 * 10**9
+    while not machine.at_rest(pair.now_ns) and pair.now_ns < end_ns:
+        pair.grant()
+        pair.reply()
+    assert machine.course_driven, machine.why
+    assert fmean(witness.cross_track_m) < 0.15
 
 
 def test_same_seed_same_digest_with_and_without_a_log(drive: Drive) -> None:
-    options = ("--course", "circle_r5_ccw", "--duration", "12", "--quiet")
+    options = ("--course", "circle_r5_ccw", "--duration", "6", "--quiet")
     first = drive(*options, "--seed", "3")[1]
-    again = drive(*options, "--seed", "3")[1]
     unlogged = drive(*options, "--seed", "3", "--no-log")[1]
     other = drive(*options, "--seed", "4")[1]
-    assert first["frames"] > 1000
-    assert first["digest"] == again["digest"] == unlogged["digest"]
+    assert first["frames"] > 500
+    assert first["digest"] == unlogged["digest"]
     assert first["digest"] != other["digest"]
     assert first["log"]
     assert not unlogged["log"]
 
 
 def test_a_rate_can_be_overridden(drive: Drive) -> None:
-    _, result, _ = drive("--course", "circle_r5_ccw", "--duration", "10", "--set", "tasks.control.rate_hz=60", "--quiet")
+    _, result, _ = drive("--course", "circle_r5_ccw", "--duration", "5", "--set", "tasks.control.rate_hz=60", "--quiet")
     releases = {task["name"]: task["releases"] for task in result["tasks"]}
     assert releases["control"] == pytest.approx(60 * result["run_s"], abs=2)
     assert releases["actuation"] == pytest.approx(100 * result["run_s"], abs=2)

@@ -15,7 +15,7 @@ from tests.closed_loop.conftest import ROOT
 from vehicled.profile import load
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
-LIMITS = ("imu_silence_s=1", "estimate_silence_s=1", "loop_silence_s=1")
+LIMITS = ("imu_silence_s=1", "estimate_silence_s=1", "loop_silence_s=1", "arming_missed_share=1")
 PATIENT = [word for limit in LIMITS for word in ("--set", f"limits.{limit}")]
 
 

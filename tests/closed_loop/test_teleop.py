@@ -25,7 +25,10 @@ from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 # A machine that is busy with other tests must not stop the drives for reasons of its own.
-PATIENT = ["limits.imu_silence_s=2", "limits.estimate_silence_s=2", "limits.control_silence_s=2", "limits.loop_silence_s=2"]
+PATIENT = [
+    "limits.imu_silence_s=2", "limits.estimate_silence_s=2", "limits.control_silence_s=2", "limits.loop_silence_s=2",
+    "limits.arming_missed_share=1",
+]  # fmt: skip
 SILENCE_NS = 200_000_000
 
 

@@ -44,10 +44,10 @@ def test_python_can_logs_its_frames_as_candump_does(tmp_path) -> None:
         messages = list(reader)
     assert {message.arbitration_id & 0xFF for message in messages if message.arbitration_id >> 8 in range(9, 60)} == {7}
     packets = Counter(message.arbitration_id >> 8 for message in messages)
-    # Two seconds of 50 and 5 Hz, and of 10 polls a second of eleven pieces and an end.
+    # Two seconds of 50 and 5 Hz, and of 20 polls a second of eleven pieces and an end.
     assert {packets[each] for each in (Can.STATUS, Can.STATUS_4, Can.STATUS_5)} == {100}
     assert {packets[each] for each in (Can.STATUS_2, Can.STATUS_3)} == {10}
-    assert (packets[Can.FILL_RX_BUFFER], packets[Can.PROCESS_RX_BUFFER]) == (11 * 20, 20)
+    assert (packets[Can.FILL_RX_BUFFER], packets[Can.PROCESS_RX_BUFFER]) == (11 * 40, 40)
     # 100 rad/s of two pole pairs, 5 A, half of a duty of 0.9.
     status = [message for message in messages if message.arbitration_id == 0x907][-1]
     assert bytes(status.data) == (1910).to_bytes(4, "big") + (50).to_bytes(2, "big") + (450).to_bytes(2, "big")

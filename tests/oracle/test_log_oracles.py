@@ -6,6 +6,9 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 from mcap.reader import make_reader
+from mcap.records import Footer
+from mcap.records import Message as McapMessage
+from mcap.stream_reader import StreamReader
 
 from vehicled import messages
 from vehicled.log.pipe import WriterProcess
@@ -41,6 +44,8 @@ SAMPLES: tuple[Message, ...] = (
     messages.ObstacleRange(22, 23, math.inf),
     messages.HostHealth(23, disk_free_share=0.5, log_failure="disk full"),
     messages.MachineCall(24, messages.Verb.BRAKE),
+    messages.GarbageCollection(26, 3_000_000, 2, 1000),
+    messages.LaserScan(25, 26, -0.5, 0.25, 1e-4, 0.1, 0.05, 30.0, 0.4, 0.0, (1.0, math.inf, -math.inf, 2.5)),
 )
 
 
@@ -120,6 +125,11 @@ def test_mcap_reads_the_same_bytes_with_all_checksums(path):
         ]
         assert sum(1 for _ in reader.iter_messages()) == summary.statistics.message_count == sum(counts.values())
         assert [record.name for record in reader.iter_metadata()] == ["vehicled", "vehicled_end"]
+    with open(path, "rb") as stream:
+        # From the first byte to the last, without the summary's help: what stands outside of any chunk is read too.
+        records = list(StreamReader(stream, validate_crcs=True).records)
+    assert sum(isinstance(record, McapMessage) for record in records) == summary.statistics.message_count
+    assert isinstance(records[-1], Footer)
     with LogReader(path) as log:
         ours = [(record.t_ns, record.sequence) for record in log.messages()]
     assert sorted(ours) == sorted(theirs)

@@ -23,6 +23,7 @@ from vehicled.messages import (
     FixType,
     GnssFix,
     ImuSample,
+    LaserScan,
     Message,
     Path,
     Reaction,
@@ -41,12 +42,13 @@ ESTIMATE = StateEstimate(
     T_NS, T_NS - 7, 12.0, -3.5, 2.0, 4.25, 0.125, tuple(float(10 * row + column) for row in range(1, 5) for column in range(1, 5)),
     EstimatorStatus.RUNNING,
 )  # fmt: skip
+SCAN = LaserScan(T_NS, T_NS + 9, -0.5, 0.25, 0.0078125, 0.125, 0.0625, 30.0, 0.5, 0.0, (1.5, inf, -inf, nan))
 COURSE = Path(T_NS, "oval", True, (0.0, 1.0, 2.0), (5.0, 6.0, 7.0), (0.0, pi / 2, -3.0), (0.0,) * 3, (1.0,) * 3)
 CONTROL = ControlCommand(T_NS, T_NS - 7, 0.25, 0.5, 0.0, target_speed_mps=3.5)
 ACTUATOR = ActuatorCommand(T_NS, T_NS - 7, 0.5, 0.0, 0.75, 0.25)
 TICK = TaskTick(T_NS - 9_000_000, T_NS - 8_000_000, T_NS, 7_500_000, 5_000_000, 2, 3, True, Cause.QUEUED, 1)
 FAULT = Fault(T_NS, "gnss_silent", "gnss", Reaction.CONTROLLED_STOP, True, "no fix for 0.5 s")
-SAMPLES: tuple[Message, ...] = (FIX, IMU, ESTIMATE, COURSE, CONTROL, ACTUATOR, TICK, FAULT)
+SAMPLES: tuple[Message, ...] = (FIX, IMU, SCAN, ESTIMATE, COURSE, CONTROL, ACTUATOR, TICK, FAULT)
 
 Show = Callable[[str, Message], Any]
 
@@ -90,6 +92,7 @@ def test_the_table_covers_what_ros_tools_show() -> None:
     assert {(row.topic, row.schema_name) for row in PROJECTIONS} == {
         ("/gnss/fix", "sensor_msgs/msg/NavSatFix"),
         ("/imu/data", "sensor_msgs/msg/Imu"),
+        ("/scan", "sensor_msgs/msg/LaserScan"),
         ("/odometry", "nav_msgs/msg/Odometry"),
         ("/tf", "tf2_msgs/msg/TFMessage"),
         ("/course", "nav_msgs/msg/Path"),
@@ -170,6 +173,15 @@ def test_an_imu_sample_has_no_orientation(show: Show) -> None:
     assert (*_xyz(imu.orientation), imu.orientation.w) == (0.0, 0.0, 0.0, 1.0)
     assert not imu.angular_velocity_covariance.any()
     assert not imu.linear_acceleration_covariance.any()
+
+
+def test_a_scan_keeps_its_bearings_times_and_ranges(show: Show) -> None:
+    scan = show("/scan", SCAN)
+    assert scan.header.frame_id == "laser_link"
+    assert (scan.angle_min, scan.angle_max, scan.angle_increment) == (-0.5, 0.25, 0.25)
+    assert (scan.time_increment, scan.scan_time, scan.range_min, scan.range_max) == (0.0078125, 0.125, 0.0625, 30.0)
+    assert np.array_equal(scan.ranges, np.array(SCAN.ranges_m, dtype=np.float32), equal_nan=True)
+    assert len(scan.intensities) == 0
 
 
 def test_odometry_places_the_covariance_by_axis(show: Show) -> None:

@@ -28,6 +28,9 @@ commands = st.lists(st.tuples(stamps, absurd, absurd, absurd, st.integers(0, 60_
 
 @given(commands)
 def test_the_world_stays_finite_and_within_its_stops(sent: list[tuple[int, float, float, float, int]]):
+    drive, steers = PROFILE.sim.drive, PROFILE.sim.steering
+    assert drive is not None
+    assert steers is not None
     world, now_ns, arrivals, ignored = World(PROFILE, COURSE, 5, START), START, [], 0
     for stamp_ns, throttle, brake, steering, pause_ns in sent:
         refused = not (isfinite(throttle) and isfinite(brake) and isfinite(steering)) or stamp_ns >= START + 10**10
@@ -36,9 +39,10 @@ def test_the_world_stays_finite_and_within_its_stops(sent: list[tuple[int, float
         now_ns += pause_ns
         arrivals += world.advance(now_ns)
         motion, actuators = world.motion, world.actuators
-        assert all(isfinite(value) for value in msgspec.structs.astuple(motion))
-        assert 0.0 <= motion.speed_mps <= 1.2 * PROFILE.sim.drive.top_speed_mps
-        assert abs(actuators.wheel_angle_rad) <= PROFILE.sim.steering.max_wheel_rad
+        *numbers, wheels_radps = msgspec.structs.astuple(motion)
+        assert all(isfinite(value) for value in (*numbers, *wheels_radps))
+        assert 0.0 <= motion.speed_mps <= 1.2 * drive.top_speed_mps
+        assert abs(actuators.wheel_angle_rad) <= steers.max_wheel_rad
         assert 0.0 <= actuators.duty <= 1.0
         assert 0.0 <= actuators.brake <= 1.0
     assert world.actuators.ignored_commands == ignored

@@ -13,8 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.test_machine import START, Rig
+from vehicled.cli.control import _show
 from vehicled.control_socket import server
 from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.console import Console as RunConsole
+from vehicled.control_socket.console import RunFacts
 from vehicled.control_socket.place import PlaceError, find, folder, socket_path
 from vehicled.control_socket.protocol import MAX_LINE, Act, RequestError, parse
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
@@ -245,3 +249,18 @@ def test_who_may_not_enter_the_folder_of_the_service_is_told_the_cure(tmp_path: 
     for name in (None, "art"):
         with pytest.raises(PlaceError, match=r"is for the group vehicled only: sudo usermod -aG vehicled \$USER"):
             find(name)
+
+
+def test_the_status_tells_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    rig = Rig()
+    rig.drive()
+    facts = RunFacts(
+        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+    )
+    state = RunConsole(rig.machine, facts).status(START + 100_000_000)
+    kinds = rig.machine.gate.clipped_by_kind
+    assert state["clipped"] == {"commands": rig.machine.gate.clipped_total, "by_kind": kinds}
+    _show(state, as_json=False)
+    shown = capsys.readouterr().out
+    assert f"jerk {kinds['jerk']}" in shown
+    assert "commands cut" in shown

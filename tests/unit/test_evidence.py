@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from vehicled.attribution import NO_HOLDER, Surroundings, Witness
+from vehicled.attribution import FIRST_CALLBACK, Witness
 from vehicled.executive import Stopwatch
 from vehicled.runtime.evidence import GcWatch, HolderLog, KernelCounters, NeverIdle, WallStopwatch, WallWitness, watch_idle
 
@@ -57,6 +57,10 @@ class TestStopwatch:
         assert after[1] - before[1] < 50 * MS
 
 
+def overlap(spans: list[tuple[int, int]], start_ns: int, end_ns: int) -> int:
+    return sum(max(0, min(end, end_ns) - max(begin, start_ns)) for begin, end in spans)
+
+
 class TestGcWatch:
     def test_measures_collections_within_the_window(self):
         watch = GcWatch()
@@ -64,12 +68,34 @@ class TestGcWatch:
             before_ns = time.monotonic_ns()
             gc.collect()
             after_ns = time.monotonic_ns()
-            assert watch.collections >= 1
-            assert 0 < watch.overlap(before_ns, after_ns) <= after_ns - before_ns
-            assert watch.overlap(before_ns, after_ns) == watch.total_ns
-            assert watch.overlap(0, before_ns) == watch.overlap(after_ns, after_ns + MS) == 0
-            begin_ns = after_ns - watch.total_ns
-            assert 0 <= watch.overlap(before_ns, (before_ns + after_ns) // 2) <= watch.total_ns, begin_ns
+            found = watch.since(before_ns)
+            assert 0 < overlap(found, before_ns, after_ns) <= after_ns - before_ns
+            assert all(before_ns <= begin < end <= after_ns for begin, end in found)
+            assert watch.since(after_ns) == []
+        finally:
+            watch.close()
+
+    def test_tells_of_long_collections_once(self):
+        watch = GcWatch()
+        try:
+            heap: list[list[int]] = [[] for _ in range(50_000)]
+            gc.collect()
+            told = watch.take()
+            assert heap
+            assert [c.generation for c in told if c.generation == 2] == [2]
+            assert all(c.duration_ns >= watch.TOLD_NS for c in told)
+            assert len(watch.take()) == 0
+        finally:
+            watch.close()
+
+    def test_a_collection_that_has_not_told_its_end_is_known(self):
+        watch = GcWatch()
+        try:
+            watch._on_gc("start", {})
+            begin_ns = time.monotonic_ns()
+            assert overlap(watch.since(0), 0, begin_ns + MS) > 0
+            watch._on_gc("stop", {"generation": 0, "collected": 0})
+            assert watch.since(time.monotonic_ns()) == []
         finally:
             watch.close()
 
@@ -86,55 +112,50 @@ class TestGcWatch:
         try:
             for _ in range(20):
                 gc.collect(0)
-            assert watch.overlap(0, time.monotonic_ns()) < watch.total_ns
+            assert len(watch.since(0)) <= 4
         finally:
             watch.close()
 
 
+def at(t_ns: int) -> tuple[int, int, int, int, int, int]:
+    return t_ns, 0, 0, 0, 0, 0
+
+
 class TestHolderLog:
-    def test_names_whoever_held_the_loop_longest(self):
-        log = HolderLog(("receive", "log"))
-        log.add(0, 100, 200)
-        log.add(1, 250, 280)
-        log.add(0, 300, 310)
-        assert log.overlap(0, 400) == (140, 0)
-        assert log.overlap(190, 400) == (50, 1)
-        assert log.overlap(260, 270) == (10, 1)
-        assert log.overlap(200, 250) == (0, NO_HOLDER)
-        assert log.overlap(310, 999) == (0, NO_HOLDER)
+    def test_gives_callbacks_in_order(self):
+        log = HolderLog(("receive", "log"), WallStopwatch())
+        log.add(0, at(100), at(200))
+        log.add(1, at(250), at(280))
+        assert [run.number for run in log.since(0)] == [FIRST_CALLBACK, FIRST_CALLBACK + 1]
+        assert [run.number for run in log.since(200)] == [FIRST_CALLBACK + 1]
+        assert log.since(280) == []
 
     def test_of_nested_callbacks_the_outer_one_counts_once(self):
-        log = HolderLog(("outer", "inner"))
-        log.add(1, 110, 190)
-        log.add(0, 100, 200)
-        assert log.overlap(0, 300) == (100, 0)
+        log = HolderLog(("outer", "inner"), WallStopwatch())
+        log.add(1, at(110), at(190))
+        log.add(0, at(100), at(200))
+        assert [run.number for run in log.since(0)] == [FIRST_CALLBACK]
 
     def test_a_block_is_noted_even_when_it_raises(self):
-        log = HolderLog(("receive", "log"))
+        log = HolderLog(("receive", "log"), WallStopwatch())
         hold = log.hold(1)
         before_ns = time.monotonic_ns()
         for _ in range(2):
             with pytest.raises(KeyError), hold:
                 raise KeyError
-        held_ns, code = log.overlap(before_ns, time.monotonic_ns())
-        assert held_ns > 0
-        assert log.names[code] == "log"
+        assert [log.names[run.number - FIRST_CALLBACK] for run in log.since(before_ns)] == ["log", "log"]
 
     def test_more_names_than_numbers_are_refused(self):
-        with pytest.raises(ValueError, match="256 callbacks"):
-            HolderLog([str(k) for k in range(256)])
+        with pytest.raises(ValueError, match="128 callbacks"):
+            HolderLog([str(k) for k in range(128)], WallStopwatch())
 
-    @given(
-        edges=st.lists(st.integers(0, 1000), min_size=2, max_size=40, unique=True).map(sorted),
-        window=st.tuples(st.integers(0, 1000), st.integers(0, 1000)).map(sorted),
-    )
-    def test_total_is_the_measure_of_the_union(self, edges, window):
-        log = HolderLog([str(k) for k in range(20)])
-        held: set[int] = set()
-        for code, (begin, end) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
-            log.add(code, begin, end)
-            held.update(range(begin, end))
-        assert log.overlap(*window)[0] == len(held & set(range(*window)))
+    @given(edges=st.lists(st.integers(0, 1000), min_size=2, max_size=40, unique=True).map(sorted), since=st.integers(0, 1000))
+    def test_all_that_ended_later_are_there(self, edges, since):
+        log = HolderLog([str(k) for k in range(20)], WallStopwatch())
+        spans = list(zip(edges[::2], edges[1::2], strict=False))
+        for code, (begin, end) in enumerate(spans):
+            log.add(code, at(begin), at(end))
+        assert [(run.begin[0], run.end[0]) for run in log.since(since)] == [span for span in spans if span[1] > since]
 
 
 class TestKernelCounters:
@@ -175,7 +196,9 @@ class TestWitness:
     def test_is_what_the_executive_asks_for(self, witness):
         asked: Witness = witness
         now_ns = time.monotonic_ns()
-        assert asked.surroundings(now_ns, now_ns, now_ns) == Surroundings(holder=NO_HOLDER)
+        around = asked.surroundings(now_ns, now_ns, now_ns)
+        assert around.asleep_ns is None
+        assert (list(around.callbacks), list(around.collections)) == ([], [])
 
     def test_blames_the_callback_that_ran_over_the_release(self, witness):
         release_ns = time.monotonic_ns() + MS
@@ -184,14 +207,15 @@ class TestWitness:
                 pass
         start_ns = time.monotonic_ns()
         around = witness.surroundings(release_ns, start_ns, start_ns)
-        assert around.holder == 1
-        assert 2 * MS <= around.held_ns <= start_ns - release_ns
+        (run,) = around.callbacks
+        assert run.number == FIRST_CALLBACK + 1
+        assert run.begin[0] < release_ns < release_ns + 2 * MS <= run.end[0] <= start_ns
 
     def test_sees_the_collector_inside_a_task(self, witness):
         start_ns = time.monotonic_ns()
         gc.collect()
         end_ns = time.monotonic_ns()
-        assert 0 < witness.surroundings(start_ns, start_ns, end_ns).gc_ns <= end_ns - start_ns
+        assert 0 < overlap(witness.surroundings(start_ns, start_ns, end_ns).collections, start_ns, end_ns) <= end_ns - start_ns
 
     def test_what_was_stolen_before_the_mark_is_not_counted(self, tmp_path):
         schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
@@ -201,10 +225,13 @@ class TestWitness:
         now_ns = time.monotonic_ns()
         witness.mark(now_ns)
         schedstat.write_text("0 107000 0")
-        assert witness.surroundings(now_ns, now_ns, now_ns + 50_000).stolen_ns == 7000
-        assert witness.surroundings(now_ns, now_ns, now_ns + 5_000).stolen_ns == 5000, "never more than the window"
+        around = witness.surroundings(now_ns, now_ns, now_ns + 50_000)
+        assert (around.run_delay_ns, around.since_ns) == (7000, now_ns)
         witness.mark(now_ns + 60_000)
-        assert witness.surroundings(now_ns, now_ns, now_ns + 50_000).stolen_ns == 0
+        around = witness.surroundings(now_ns + 60_000, now_ns + 60_000, now_ns + 90_000)
+        assert (around.run_delay_ns, around.since_ns) == (0, now_ns + 60_000)
+        around = witness.surroundings(now_ns + 59_000, now_ns + 60_000, now_ns + 90_000)
+        assert (around.run_delay_ns, around.since_ns) == (7000, now_ns), "the release passed before the last batch had ended"
         witness.close()
 
     def test_the_hypervisor_is_blamed_in_proportion(self, tmp_path):
@@ -218,7 +245,7 @@ class TestWitness:
         lost_ns = 10 * 10**9 // os.sysconf("SC_CLK_TCK")
         window_ns = 20 * MS
         around = witness.surroundings(base_ns + 980 * MS, base_ns + 980 * MS, base_ns + 1000 * MS)
-        assert around.stolen_ns == lost_ns * window_ns // (1000 * MS)
+        assert around.run_delay_ns == lost_ns * window_ns // (1000 * MS)
         witness.close()
 
     @pytest.mark.anyio
@@ -230,8 +257,8 @@ class TestWitness:
         # As if the release had been in the middle of that sleep.
         release_ns = (asleep_ns + start_ns) // 2
         around = witness.surroundings(release_ns, start_ns, start_ns)
-        assert 0 < around.wake_up_ns <= start_ns - release_ns
-        assert witness.surroundings(start_ns, start_ns, start_ns + MS).wake_up_ns == 0
+        from_ns, to_ns = around.asleep_ns
+        assert asleep_ns <= from_ns < release_ns < to_ns <= start_ns
 
     @pytest.mark.anyio
     async def test_idle_covers_a_sleep_and_not_the_work_after_it(self):
@@ -247,6 +274,6 @@ class TestWitness:
             await anyio.sleep(0.001)
             assert isinstance(watch_idle(), NeverIdle)
             now_ns = time.monotonic_ns()
-            assert witness.surroundings(now_ns - MS, now_ns, now_ns).wake_up_ns == 0
+            assert witness.surroundings(now_ns - MS, now_ns, now_ns).asleep_ns is None
 
         anyio.run(main, backend="asyncio")

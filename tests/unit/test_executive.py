@@ -1,10 +1,12 @@
 """The executive on virtual time: releases, skips, accounts and attributions."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.attribution import NO_HOLDER, Reading, Surroundings
+from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, Execution, Reading, Surroundings, holder_name
 from vehicled.executive import DeclaredStopwatch, Executive, TaskSpec
 from vehicled.messages import Cause, TaskTick
 
@@ -82,8 +84,8 @@ def test_response_counts_not_execution() -> None:
 
 
 class _Witness:
-    def __init__(self, **around: int) -> None:
-        self.around = Surroundings(**around)
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
 
     def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
         return self.around
@@ -103,39 +105,106 @@ class _Scripted:
         return next(self._ends)
 
 
+AT_ONCE: Reading = (0, 0, 0, 0, 0, 0)
+LATE: Reading = (7 * MS, 0, 0, 0, 0, 0)
+SHORT: Reading = (8 * MS, MS, 0, 0, 0, 0)
+"""After ``LATE``: 1 ms of work."""
+
+
+def callback(begin_ns: int, end_ns: int, cpu_ns: int, *, voluntary: int = 0, faults: int = 0, delay_ns: int = 0) -> Execution:
+    return Execution(FIRST_CALLBACK + 1, (begin_ns, 0, 0, 0, 0, 0), (end_ns, cpu_ns, voluntary, 0, faults, delay_ns))
+
+
+NEVER_SLEPT = (-2 * MS, -MS)
+"""Since the release."""
+
+
 @pytest.mark.parametrize(
-    ("begin", "end", "around", "cause"),
+    ("begin", "end", "around", "cause", "holder"),
     [
-        ((0, 0, 0, 0, 0), (8 * MS, 8 * MS, 0, 0, 0), {}, Cause.COMPUTE),
-        ((0, 0, 0, 0, 0), (8 * MS, MS, 1, 0, 0), {}, Cause.BLOCKED),
-        ((0, 0, 0, 0, 0), (8 * MS, MS, 0, 1, 0), {}, Cause.PREEMPTED),
-        ((0, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 3), {}, Cause.PAGE_FAULT),
-        ((0, 0, 0, 0, 0), (8 * MS, 8 * MS, 0, 0, 0), {"gc_ns": 7 * MS}, Cause.GARBAGE_COLLECTION),
-        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {"wake_up_ns": 7 * MS}, Cause.WAKE_UP),
-        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {"wake_up_ns": 7 * MS, "stolen_ns": 6 * MS}, Cause.PREEMPTED),
-        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {"held_ns": 6 * MS, "holder": 1}, Cause.LOOP_HELD),
-        ((7 * MS, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {}, Cause.UNKNOWN),
-        ((0, 0, 0, 0, 0), (8 * MS, MS, 0, 0, 0), {}, Cause.UNKNOWN),
+        (AT_ONCE, (8 * MS, 8 * MS, 0, 0, 0, 0), {}, Cause.COMPUTE, 255),
+        (AT_ONCE, (8 * MS, MS, 1, 0, 0, 0), {}, Cause.BLOCKED, 255),
+        (AT_ONCE, (8 * MS, MS, 0, 1, 0, 0), {}, Cause.PREEMPTED, 255),
+        (AT_ONCE, (8 * MS, MS, 0, 0, 0, 7 * MS), {}, Cause.PREEMPTED, 255),
+        # One short wait does not make a blocking call of a task that had to wait for the processor.
+        (AT_ONCE, (8 * MS, MS, 1, 1, 0, 6 * MS), {}, Cause.PREEMPTED, 255),
+        (AT_ONCE, (8 * MS, MS, 1, 1, 0, 2 * MS), {}, Cause.BLOCKED, 255),
+        (AT_ONCE, (8 * MS, MS, 0, 0, 3, 0), {}, Cause.PAGE_FAULT, 255),
+        # No switch, and yet its clock stood still: an interrupt or a hypervisor.
+        (AT_ONCE, (8 * MS, MS, 0, 0, 0, 0), {}, Cause.PREEMPTED, 255),
+        # Within the task, in another thread that it waits for, between release and start, and preempted itself.
+        (AT_ONCE, (8 * MS, 8 * MS, 0, 0, 0, 0), {"collections": [(0, 7 * MS)]}, Cause.GARBAGE_COLLECTION, 255),
+        (AT_ONCE, (8 * MS, MS, 1, 0, 0, 0), {"collections": [(0, 7 * MS)]}, Cause.GARBAGE_COLLECTION, 255),
+        (AT_ONCE, (8 * MS, 3 * MS, 0, 1, 0, 5 * MS), {"collections": [(0, 7 * MS)]}, Cause.GARBAGE_COLLECTION, 255),
+        (LATE, SHORT, {"asleep_ns": NEVER_SLEPT, "collections": [(-MS, 6 * MS)]}, Cause.GARBAGE_COLLECTION, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "collections": [(-MS, 6 * MS)]}, Cause.GARBAGE_COLLECTION, 255),
+        # A collection before the release, or a short one, is not to blame.
+        (AT_ONCE, (8 * MS, 8 * MS, 0, 0, 0, 0), {"collections": [(-9 * MS, 0), (0, 3 * MS)]}, Cause.COMPUTE, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS)}, Cause.WAKE_UP, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "run_delay_ns": 6 * MS}, Cause.PREEMPTED, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "run_delay_ns": 2 * MS}, Cause.WAKE_UP, 255),
+        (LATE, SHORT, {"asleep_ns": NEVER_SLEPT, "callbacks": [callback(0, 6 * MS, 6 * MS)]}, Cause.LOOP_HELD, 1),
+        (LATE, SHORT, {"callbacks": [callback(-9 * MS, 6 * MS, 15 * MS)]}, Cause.LOOP_HELD, 1),
+        (LATE, SHORT, {"callbacks": [callback(0, 6 * MS, MS, voluntary=2)]}, Cause.BLOCKED, FIRST_CALLBACK + 1),
+        (LATE, SHORT, {"callbacks": [callback(0, 6 * MS, MS, faults=1)]}, Cause.PAGE_FAULT, FIRST_CALLBACK + 1),
+        (LATE, SHORT, {"callbacks": [callback(0, 6 * MS, MS, delay_ns=5 * MS)]}, Cause.PREEMPTED, 255),
+        # Awake and in no hands that are known: some other callback of the loop.
+        (LATE, SHORT, {"asleep_ns": NEVER_SLEPT}, Cause.LOOP_HELD, 255),
+        (LATE, SHORT, {"asleep_ns": NEVER_SLEPT, "run_delay_ns": 6 * MS}, Cause.PREEMPTED, 255),
+        (LATE, SHORT, {}, Cause.UNKNOWN, 255),
     ],
 )
-def test_attribution_names_the_largest_part(begin: Reading, end: Reading, around: dict[str, int], cause: Cause) -> None:
+def test_attribution_names_the_largest_part(
+    begin: Reading, end: Reading, around: dict[str, Any], cause: Cause, holder: int
+) -> None:
     ticks: list[TaskTick] = []
-    executive = Executive([task(deadline_ms=5)], _Scripted(begin, end), ticks.append, _Witness(**around))
+    witness = _Witness(Surroundings(**around))
+    executive = Executive([task(deadline_ms=5)], _Scripted(begin, end), ticks.append, witness)
     executive.start(0)
     executive.run(begin[0])
     assert ticks[0].missed
-    assert ticks[0].cause is cause
-    assert ticks[0].holder == (1 if cause is Cause.LOOP_HELD else NO_HOLDER)
+    assert (ticks[0].cause, ticks[0].holder) == (cause, holder)
 
 
 def test_a_task_behind_a_blocked_one_names_the_block_and_its_holder() -> None:
     ticks: list[TaskTick] = []
-    stopwatch = _Scripted((0, 0, 0, 0, 0), (8 * MS, MS, 2, 0, 0), (9 * MS, 2 * MS, 2, 0, 0))
+    stopwatch = _Scripted((0, 0, 0, 0, 0, 0), (8 * MS, MS, 2, 0, 0, 0), (9 * MS, 2 * MS, 2, 0, 0, 0))
     executive = Executive([task("slow", deadline_ms=20), task("behind", deadline_ms=5)], stopwatch, ticks.append)
     executive.start(0)
     executive.run(0)
     assert [tick.missed for tick in ticks] == [False, True]
     assert (ticks[1].cause, ticks[1].holder) == (Cause.BLOCKED, 0)
+
+
+def test_what_the_scheduler_owed_is_counted_once() -> None:
+    """5 ms in the run of the first task are the reason; they are no reason why the loop should have woken late besides."""
+    ticks: list[TaskTick] = []
+    around = Surroundings(asleep_ns=(-MS, 4 * MS), run_delay_ns=3 * MS, since_ns=0)
+    stopwatch = _Scripted((4 * MS, 0, 0, 0, 0, 0), (8 * MS, MS, 0, 1, 0, 3 * MS))
+    executive = Executive([task(deadline_ms=5)], stopwatch, ticks.append, _Witness(around))
+    executive.start(0)
+    executive.run(4 * MS)
+    assert ticks[0].cause is Cause.WAKE_UP
+
+
+def test_small_waits_behind_many_add_up() -> None:
+    """Of 9 ms the task itself took 3, two others 3 each: what can be mended is the queue."""
+    ticks: list[TaskTick] = []
+    stopwatch = _Scripted((0, 0, 0, 0, 0, 0), *((k * 3 * MS, k * 3 * MS, 0, 0, 0, 0) for k in (1, 2, 3)))
+    executive = Executive([task(f"t{k}", deadline_ms=8) for k in range(3)], stopwatch, ticks.append)
+    executive.start(0)
+    executive.run(0)
+    assert (ticks[2].cause, ticks[2].holder) == (Cause.QUEUED, 0)
+
+
+def test_holders_have_names() -> None:
+    tasks, callbacks = ("ingestion", "control"), ("receive", "log")
+    assert holder_name(Cause.QUEUED, 1, tasks, callbacks) == "control"
+    assert holder_name(Cause.LOOP_HELD, 1, tasks, callbacks) == "log"
+    assert holder_name(Cause.BLOCKED, 1, tasks, callbacks) == "control"
+    assert holder_name(Cause.BLOCKED, FIRST_CALLBACK, tasks, callbacks) == "receive"
+    assert holder_name(Cause.LOOP_HELD, NO_HOLDER, tasks, callbacks) == ""
+    assert holder_name(Cause.BLOCKED, 77, tasks, callbacks) == "number 77"
 
 
 @given(

@@ -31,7 +31,7 @@ VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = {
     "states", "faults", "deadlines", "misses", "ages", "tracking", "heading", "estimation", "speed", "steering", "throttle", "gnss",
     "satellites", "nis", "rejected", "solver", "host", "temperature", "motor", "parameter-steering-gain-rad", "way-gnss", "way-imu",
-    "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map",
+    "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "collector",
 }  # fmt: skip
 PROFILE = b"[limits]\nmax_speed_mps = 3.0\ncorridor_m = 2.0\n[vehicle.steering]\nmax_wheel_rad = 0.335\n"
 
@@ -108,6 +108,8 @@ def full(tmp_path_factory):
             record(m.MotorStatus(t, t, input_voltage_v=7.5, motor_temperature_k=300.0 + k / 400), t)
             record(m.HostHealth(t, 0.6, 0.4, 0.3, 320.0), t)
             record(m.Identification(t, 0.3, 0.0, 0.4, 0.0, 2.0, 0.1, 0.2, 1.0, 0.0, steering_gain_sigma_rad=0.2 / (1 + k)), t)
+        if k % 500 == 0:
+            record(m.GarbageCollection(t, 9_000_000 if k == 1500 else 200_000, 2, 10), t)
         if k == 1000:
             record(m.Fault(t, "rtk_lost", "", m.Reaction.CAP_SPEED, True, "RTK is float, it was fixed"), t)
             record(m.Event(t, "warning", "loop_blocked", json.dumps({"where": "a<b.py:7"})), t)
@@ -390,6 +392,14 @@ def test_plot_draws_into_a_picture(full, picture, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(LogError, match="cannot be written"):
         plot(full, DRAWN, tmp_path / "p.docx")
+
+
+def test_collections_are_drawn_where_they_were(found, page):
+    drawn = found.series["collector.ms"]
+    assert (drawn.n, drawn.max) == (SECONDS // 5, 9.0)
+    at = int(found.axis.columns(np.array([START + 1500 * TICK]))[0])
+    assert drawn.high[at] == 9.0
+    assert "the longest 9.0 ms" in text_of(page)
 
 
 def test_ellipses_and_places_are_those_of_the_estimate(found):

@@ -1,5 +1,6 @@
 """The machine without any operating system: two pure sides joined in the test, as the simulator link would join them."""
 
+import json
 from binascii import crc32
 from collections.abc import Sequence
 from typing import ClassVar
@@ -17,6 +18,7 @@ from vehicled.messages import (
     Corrections,
     Direction,
     EstimatorStatus,
+    Event,
     Fault,
     GnssFix,
     GroundTruth,
@@ -100,7 +102,7 @@ class Controller:
     finished = False
     resets = 0
 
-    def reset(self) -> None:
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
         self.resets += 1
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
@@ -294,6 +296,21 @@ def test_the_controller_starts_afresh_with_every_drive() -> None:
     rig = Rig()
     rig.drive()
     assert rig.controller.resets == 1
+
+
+def test_what_the_gate_had_to_cut_is_counted_by_kind_and_told_when_the_drive_is_over() -> None:
+    rig = Rig()
+    rig.drive()
+    now = START + 100 * MS
+    gate = rig.machine.gate
+    assert gate.clipped_by_kind["jerk"] > 0
+    assert not [event for event in rig.log.of(Event) if event.name == "commands_cut"]  # type: ignore[attr-defined]
+    rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
+    rig.estimator.speed_mps = 0.0
+    rig.run(now, now + 100 * MS)
+    (told,) = [event for event in rig.log.of(Event) if event.name == "commands_cut"]  # type: ignore[attr-defined]
+    cut = json.loads(told.fields)  # type: ignore[attr-defined]
+    assert cut == {kind: n for kind, n in gate.clipped_by_kind.items() if n}
 
 
 class Receiver(MsgLinkDevice):

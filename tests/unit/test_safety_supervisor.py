@@ -481,3 +481,67 @@ def test_a_finished_course_can_be_driven_again_and_every_stop_has_a_cause() -> N
     assert bench.supervisor.mode is Mode.AUTO, "the controller begins anew with the drive"
     bench.ask(OperatorAction.STOP)
     assert [link.code for link in bench.supervisor.chain] == ["operator"]
+
+
+def fix(now_ns: int, speed_mps: float) -> GnssFix:
+    return GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=(speed_mps, 0.0, 0.0))
+
+
+def test_a_receiver_in_doubt_is_heard_for_a_while_and_a_stuck_one_not_at_all() -> None:
+    """An estimate that stands because it believes in brakes that nobody hears refuses the receiver that says otherwise."""
+    bench = driving()
+    bench.ask(OperatorAction.STOP)
+    bench.estimate = replace(ESTIMATE, rejected_in_a_row=2)
+    for _ in range(3):
+        bench.watch.motion.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+    for _ in range(250):
+        bench.watch.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.step()
+    assert bench.supervisor.mode is Mode.STOPPING
+    for _ in range(60):
+        bench.watch.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.step()
+    assert bench.supervisor.mode is Mode.STANDBY, "a jammed receiver must not keep it for ever"
+
+    bench = driving()
+    for _ in range(12):
+        bench.watch.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.step()
+    assert bench.supervisor.in_force("gnss_stuck")
+    bench.estimate = ESTIMATE
+    bench.step(2)
+    assert bench.supervisor.mode is Mode.STANDBY
+
+
+def test_a_receiver_that_flickers_is_one_episode() -> None:
+    bench = driving()
+    bench.codes()
+    silence(bench, GnssFix)
+    for _ in range(5):
+        bench.step(70)
+        bench.watch.sources.heard(GnssFix, bench.now_ns)
+        bench.step(30)
+        assert bench.supervisor.reaction is Reaction.CAP_SPEED
+    assert bench.codes() == ["gnss_silent"]
+    bench.speaks.add(GnssFix)
+    bench.step(110)
+    assert bench.supervisor.reaction is Reaction.NONE
+
+
+def test_a_drive_that_is_resumed_says_where() -> None:
+    bench = driving()
+    bench.entry.driven_to(7.5)
+    bench.ask(OperatorAction.STOP)
+    bench.estimate = replace(ESTIMATE, x_m=7.5)
+    bench.step(2)
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step()
+    assert bench.supervisor.mode is Mode.AUTO
+    assert bench.supervisor.why == "driving the course, resumed at 7.5 m of 20 m"
+    bench.ask(OperatorAction.STOP)
+    bench.estimate = replace(ESTIMATE, x_m=7.5, y_m=4.0)
+    bench.step(2)
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step()
+    assert bench.supervisor.mode is Mode.STANDBY
+    assert "4.0 m off the course at 7.5 m of 20 m, where its drive ended" in bench.supervisor.why

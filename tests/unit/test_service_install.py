@@ -115,10 +115,12 @@ def test_passwords_are_credentials_of_the_service(tmp_path: Path, capsys: pytest
         '[devices.corrections]\nport = "tcp:caster.example:2101"\nmessages = ["Corrections"]\n'
         'driver = { name = "ntrip", ntrip = { mountpoint = "NEAR", user = "me", password_credential = "caster" } }\n\n'
     )
-    profile.write_text(Path(load("art").path).read_text().replace("[devices.operator]", f"{ntrip}[devices.operator]"))
+    text = Path(load("art").path).read_text().replace("[devices.operator]", f"{ntrip}[devices.operator]")
+    profile.write_text(text + '\n[view]\ntoken_credential = "page"\n')
     assert vehicled("install", "--prefix", str(tmp_path / "root"), "--profile", str(profile)) == 0
     drop_in = (tmp_path / "root/etc/systemd/system/vehicled@art.service.d/credentials.conf").read_text()
-    assert drop_in == "[Service]\nLoadCredential=caster:/etc/vehicled/credentials/caster\n"
+    named = [f"LoadCredential={each}:/etc/vehicled/credentials/{each}\n" for each in ("caster", "page")]
+    assert drop_in == "[Service]\n" + "".join(named)
     assert "install -D -m 600 /dev/stdin /etc/vehicled/credentials/caster" in capsys.readouterr().out
 
 

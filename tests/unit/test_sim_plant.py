@@ -4,12 +4,13 @@ from itertools import pairwise
 from math import cos, hypot, pi, sin, tan
 
 import pytest
+from msgspec.structs import replace
 
 from sim_backend.plant.actuators import HORIZON_NS, Actuators, Supply
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Plant, Pose
 from sim_backend.plant.registry import PLANTS, UnknownPlantError, plant_class
-from vehicled.profile.schema import Battery, Sim, TwinSteering
+from vehicled.profile.schema import Battery, Sim, TwinSteering, TwinVehicle
 from vehicled.vehicle import Drive
 
 MS = 1_000_000
@@ -333,9 +334,11 @@ def test_a_stiff_supply_at_nominal_voltage_changes_nothing():
 
 
 def test_plants_are_found_by_name():
-    for name in PLANTS:
-        plant = plant_class(name)(SIM, Pose(1.0, 2.0, 0.5), 1e-3)
+    twin = replace(SIM, plant="double_track", twin=TwinVehicle(vehicle="art_lfdm"), steering=None, drive=None, wheelbase_m=None)
+    assert sorted(PLANTS) == ["double_track", "four_dof"]
+    for name, sim in (("four_dof", SIM), ("double_track", twin)):
+        plant = plant_class(name)(sim, Pose(1.0, 2.0, 0.5), 1e-3)
         motion = plant.motion()
-        assert (motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps) == (1.0, 2.0, 0.5, 0.0)
-    with pytest.raises(UnknownPlantError, match=r'sim\.plant "foo" is not known; there is four_dof'):
+        assert (motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps) == pytest.approx((1.0, 2.0, 0.5, 0.0))
+    with pytest.raises(UnknownPlantError, match=r'sim\.plant "foo" is not known; there is double_track, four_dof'):
         plant_class("foo")

@@ -3,6 +3,7 @@
 from itertools import islice
 from math import exp, pi, remainder, sqrt
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -52,7 +53,7 @@ STEERING = TwinSteering(gain_rad=0.3, offset_rad=0.02, max_wheel_rad=0.3, rate_r
 
 def imu_model(**noise: float) -> ImuModel:
     """An inertial unit with no error but those named."""
-    return ImuModel(**(NOISELESS | noise))
+    return msgspec.convert(NOISELESS | noise, ImuModel)
 
 
 def gnss(

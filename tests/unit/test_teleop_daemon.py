@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from vehicled.messages import (
-    ControlCommand,
     EstimatorStatus,
     Mode,
     OperatorAction,
@@ -13,7 +12,9 @@ from vehicled.messages import (
     StateEstimate,
     TeleopCommand,
 )
+from vehicled.paths.formulas import straight
 from vehicled.profile import load_profile
+from vehicled.safety.entry import CourseEntry
 from vehicled.safety.monitors.hand import HandMonitor
 from vehicled.safety.situation import Situation, Watch
 from vehicled.safety.supervisor import Supervisor
@@ -21,7 +22,6 @@ from vehicled.safety.supervisor import Supervisor
 PROFILE = load_profile("art")
 LIMITS = replace(PROFILE.limits, corridor_m=2.0)
 ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
-CONTROL = ControlCommand(0, 0, 0.0, 0.3, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)
 
 
 class Bench:
@@ -32,20 +32,20 @@ class Bench:
         self.watch = Watch(LIMITS, PROFILE.vehicle)
         self.now_ns = 10**9
         self.cross_track_m = cross_track_m
+        self.entry = CourseEntry(straight(20.0), LIMITS.corridor_m)
         self.step()
 
     def step(self, times: int = 1) -> None:
         for _ in range(times):
             self.now_ns += 10_000_000
-            control = replace(CONTROL, cross_track_m=self.cross_track_m)
             self.supervisor.step(
                 Situation(
                     now_ns=self.now_ns,
                     mode=self.supervisor.mode,
                     limits=LIMITS,
                     watch=self.watch,
-                    estimate=ESTIMATE,
-                    control=control,
+                    estimate=replace(ESTIMATE, y_m=self.cross_track_m),
+                    entry=self.entry,
                 )
             )
 

@@ -359,7 +359,7 @@ def test_while_status_frames_come_the_polls_give_no_second_speed() -> None:
     bench = armed()
     reported = bench.run(1000)
     assert len([message for message in reported if isinstance(message, WheelSpeed)]) == 50
-    assert len([message for message in reported if isinstance(message, MotorStatus)]) == 60
+    assert len([message for message in reported if isinstance(message, MotorStatus)]) == 70
 
 
 def test_a_serial_controller_is_polled_for_everything() -> None:

@@ -29,6 +29,7 @@ def _parser() -> ArgumentParser:
     from vehicled.cli.arguments_replay import replay_command
     from vehicled.cli.arguments_report import report_commands
     from vehicled.cli.arguments_service import service_commands
+    from vehicled.cli.arguments_twin import twin_commands
 
     parser = ArgumentParser(prog="vehicled", description="Real-time daemon for small autonomous ground vehicles.")
     parser.add_argument("--version", action="version", version=f"vehicled {__version__}")
@@ -40,6 +41,7 @@ def _parser() -> ArgumentParser:
     _profile_arguments(sim)
     sim.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
     sim.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
+    _programme_argument(sim)
     sim.add_argument("--identifier", metavar="NAME", help="learn the vehicle's parameters while it drives: single_track")
     sim.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
     sim.add_argument("--clock", choices=("lockstep", "wall"), default="lockstep", help="who owns time (default lockstep)")
@@ -61,6 +63,7 @@ def _parser() -> ArgumentParser:
     sim.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
     sim.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 5 lockstep, 0.5 wall)")
     sim.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
+    _view_argument(sim)
     sim.add_argument("--json", action="store_true", help="print the result as JSON")
     sim.add_argument("--quiet", action="store_true", help="no progress, no events below a warning")
     sim.set_defaults(run="vehicled.cli.sim:run")
@@ -76,8 +79,10 @@ def _parser() -> ArgumentParser:
     run.add_argument(
         "--connect", metavar="URL", help="its devices are in a simulator that runs already: unix:PATH or tcp:HOST:PORT"
     )
+    _programme_argument(run)
     run.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
     run.add_argument("--link-timeout", type=_seconds, metavar="S", help="with --connect: silence that ends the run (default 0.5)")
+    _view_argument(run)
     run.set_defaults(run="vehicled.cli.run:serve")
 
     simulator = commands.add_parser("simulator", help="run the simulator for a daemon that is started elsewhere")
@@ -114,6 +119,7 @@ def _parser() -> ArgumentParser:
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
     service_commands(commands)
+    twin_commands(commands)
 
     devices = commands.add_parser("devices", help="record a port, decode a recording").add_subparsers(
         dest="devices_command", metavar="COMMAND", required=True
@@ -240,6 +246,24 @@ def _bench_arguments(bench: ArgumentParser) -> None:
     recorded.add_argument("--json", action="store_true", help="print JSON")
     recorded.add_argument("--plot", metavar="PNG", help="draw the recording, or an overview of several, into this file")
     recorded.set_defaults(run="vehicled.cli.bench:recorded")
+
+
+def _programme_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--programme",
+        metavar="P",
+        help="drive a programme instead of the course: a .csv file or a name such as step_steer; see docs/manoeuvres.md",
+    )
+
+
+def _view_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--view",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="serve the live view at HOST:PORT (default: view.address of the profile, 127.0.0.1:8765); see docs/live_view.md",
+    )
 
 
 def _profile_arguments(parser: ArgumentParser) -> None:

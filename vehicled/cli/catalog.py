@@ -4,12 +4,12 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+from sim_backend.truth import TRUTH_ERRORS, truth_of
 from vehicled.cli.show import print_table
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names
-from vehicled.paths.errors import CourseError
-from vehicled.profile import ProfileError, describe, json_schema, load_profile
 from vehicled.profile import check as remarks
+from vehicled.profile import describe, json_schema, load
 from vehicled.profile import names as profile_names
 
 
@@ -19,7 +19,7 @@ def check(arguments: Namespace) -> int:
     for what in arguments.what:
         try:
             sound &= _check_one(what)
-        except (ProfileError, CourseError) as error:
+        except TRUTH_ERRORS as error:
             sound = False
             print(error)
     return 0 if sound else 1
@@ -33,8 +33,10 @@ def _check_one(what: str) -> bool:
         kind = "closed" if course.closed else "open"
         print(f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, {speeds}")
         return True
-    profile = load_profile(what)
+    loaded = load(what)
+    profile = loaded.profile
     notes = remarks(profile)
+    truth_of(loaded, load_course(profile.course))
     serious = any(note.serious for note in notes)
     print(f"{what}: profile {profile.name!r} " + ("cannot be driven" if serious else "is valid"))
     for note in notes:

@@ -118,6 +118,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["estimate", "none yet" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
+        ["commands cut", _cut(state["clipped"])],
         ["log", state["log"] or "none written"],
     ]
     rows += [["arming waits for" if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]
@@ -127,6 +128,11 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
 
 def _cap(state: dict[str, Any]) -> str:
     return "" if state["speed_cap_mps"] is None else f", at most {state['speed_cap_mps']:.2f} m/s"
+
+
+def _cut(clipped: dict[str, Any]) -> str:
+    kinds = ", ".join(f"{kind} {n}" for kind, n in clipped["by_kind"].items() if n)
+    return f"{clipped['commands']} ({kinds})" if kinds else "none"
 
 
 def _place(estimate: dict[str, Any], name: str) -> str:

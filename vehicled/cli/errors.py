@@ -13,6 +13,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.recordings.errors import RecordingError
     from vehicled.registry import UnknownNameError
     from vehicled.teleop.mapping import MappingError
+    from vehicled.view.process import ViewError
 
     ours = (SetupError, ControlError, PlaceError, LinkError, LogError, CourseError, ProfileError, RecordingError)
-    return (*ours, UnknownNameError, MappingError)
+    return (*ours, UnknownNameError, MappingError, ViewError)

@@ -6,9 +6,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from vehicled.app import SetupError, Wiring, wire
+from vehicled.cli.manoeuvre import programme_overrides
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import Loaded, load
+from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, read_geojson
 
 LINK_TIMEOUT_S = {"lockstep": 5.0, "wall": 0.5}
@@ -38,9 +40,12 @@ class Plan(Struct, frozen=True, kw_only=True):
             name = getattr(arguments, table, None)
             if name:
                 overrides.append(f"{table}.name={name}")
-        loaded = load(arguments.profile, overrides)
-        course = load_course(arguments.course or loaded.profile.course).repeated(arguments.laps)
-        if course.reverses and not loaded.profile.vehicle.drive.top_reverse_speed_mps:
+        loaded = load(arguments.profile, overrides + programme_overrides(arguments, overrides))
+        controller = loaded.profile.controller
+        if controller.name == "programme" and not controller.selected.t_s:
+            raise SetupError("controller programme: there is no programme; name one by --programme FILE or NAME")
+        course = course_of(loaded.profile, arguments.course).repeated(arguments.laps)
+        if course.reverses and controller.name != "programme" and not loaded.profile.vehicle.drive.top_reverse_speed_mps:
             raise SetupError(
                 f"course {course.name!r} is driven backward in parts, but the vehicle of profile {loaded.profile.name!r} cannot: "
                 "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
@@ -60,6 +65,12 @@ class Plan(Struct, frozen=True, kw_only=True):
             link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
             backend=backend,
         )
+
+
+def course_of(profile: Profile, name_or_file: str | None) -> Course:
+    """The course named, or the profile's; fitted to its vehicle where lanes depend on that. Raises CourseError."""
+    vehicle = profile.vehicle
+    return load_course(name_or_file or profile.course, width_m=vehicle.width_m, centre_m=0.5 * vehicle.wheelbase_m)
 
 
 def _fence(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from vehicled.cli.manoeuvre import Motion, Section
 from vehicled.cli.show import print_table
 from vehicled.executive import Executive
 from vehicled.judge import Errors, Judge
@@ -68,6 +69,12 @@ class Result(Struct, frozen=True, kw_only=True):
     log: str
     """Path of the log; empty when none was written."""
     log_problem: str
+    markings: str = ""
+    """Verdict on the lanes and boxes of the course, by the true body; empty where it has none."""
+    section: Section | None = None
+    programme: str = ""
+    """Name of the programme that was driven; the errors above say nothing then."""
+    motion: Motion | None = None
 
     @property
     def real_time_factor(self) -> float:
@@ -79,15 +86,26 @@ class Result(Struct, frozen=True, kw_only=True):
         data: dict[str, Any] = msgspec.to_builtins(self) | {"real_time_factor": self.real_time_factor}
         return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
 
+    def _course_rows(self) -> list[list[str]]:
+        rows = [
+            ["driven", f"{self.driven_m:.1f} of {self.course_m:.1f} m in {self.driving_s:.1f} s"],
+            ["cross-track error", _metres(self.cross_track_m)],
+            ["heading error", _line(self.heading_rad, "rad", 4)],
+            ["speed error", _line(self.speed_mps, "m/s", 3)],
+        ]
+        if self.section is not None:
+            of = self.section
+            errors = f"cross-track mean {of.cross_track_mean_m:.3f}  max {of.cross_track_max_m:.3f} m, "
+            errors += f"heading mean {of.heading_mean_rad:.4f} rad, at {of.speed_mean_mps:.2f} m/s"
+            rows += [["manoeuvre", errors], ["lanes, boxes", self.markings]]
+        return rows
+
     def show(self) -> None:
         """Print the table."""
         verdict = "finished" if self.finished else "NOT finished"
         rows = [
             ["result", f"{verdict}: {self.why}"],
-            ["driven", f"{self.driven_m:.1f} of {self.course_m:.1f} m in {self.driving_s:.1f} s"],
-            ["cross-track error", _metres(self.cross_track_m)],
-            ["heading error", _line(self.heading_rad, "rad", 4)],
-            ["speed error", _line(self.speed_mps, "m/s", 3)],
+            *(self._course_rows() if self.motion is None else _motion_rows(self.motion, self.driving_s)),
             ["estimate: position", _metres(self.estimate_position_m)],
             ["estimate: heading", _line(self.estimate_yaw_rad, "rad", 4)],
             ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
@@ -96,8 +114,21 @@ class Result(Struct, frozen=True, kw_only=True):
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],
             ["log", self.log_problem or self.log or "none written"],
         ]
-        title = f"{self.profile} on {self.course}, {self.controller}, {self.link}, {self.clock}, seed {self.seed}"
+        driven = f"on {self.course}" if self.motion is None else f"by programme {self.programme}"
+        title = f"{self.profile} {driven}, {self.controller}, {self.link}, {self.clock}, seed {self.seed}"
         print_table(title, ["", ""], rows)
+
+
+def _motion_rows(motion: Motion, driving_s: float) -> list[list[str]]:
+    cut = ", ".join(f"{kind} {count}" for kind, count in motion.cut.items())
+    return [
+        ["driven", f"{motion.driven_m:.1f} m in {driving_s:.1f} s, up to {motion.top_speed_mps:.2f} m/s"],
+        [
+            "turned",
+            f"{motion.turned_rad:+.3f} rad, at most {motion.peak_yaw_rate_radps:.3f} rad/s, {motion.peak_lateral_mps2:.2f} m/s2",
+        ],
+        ["cut by the gate", cut or "nothing"],
+    ]
 
 
 def figures_of(judge: Judge) -> dict[str, Figures]:
@@ -117,9 +148,9 @@ def health_of(executive: Executive) -> list[TaskHealth]:
     return rows
 
 
-def exit_status(ending: Ending, finished: bool) -> int:
-    """0 only for a course driven to its end by the truth as well as by the estimate."""
-    if ending.outcome is Outcome.FINISHED and not finished:
+def exit_status(ending: Ending, finished: bool, markings: str = "") -> int:
+    """0 only for a course driven to its end by the truth as well as by the estimate, within its lanes and through its boxes."""
+    if ending.outcome is Outcome.FINISHED and (not finished or markings.startswith("failed")):
         return int(Outcome.NOT_FINISHED)
     return int(ending.outcome)
 

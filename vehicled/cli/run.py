@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from vehicled.app import SetupError
 from vehicled.cli.plan import Plan
 from vehicled.cli.session import drive
+from vehicled.cli.view import check_view
 from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Message, OperatorCommand
 from vehicled.ports import NEVER_NS
@@ -28,6 +29,8 @@ def serve(arguments: Namespace) -> int:
     keep. After a drive it stands disarmed and goes on.
     """
     plan = Plan.of(arguments, clock="wall", link="messages" if arguments.connect else "wires", seed=0)
+    if arguments.view is not None:
+        check_view(plan.loaded.profile.view, arguments.view)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
     feeder = Feeder(notifier, ports)
@@ -43,6 +46,7 @@ def serve(arguments: Namespace) -> int:
             taps=[(EVENT_TAPS, EventLog().record), ((ActuatorCommand,), feeder.record)],
             progress=feeder.show,
             door="own",
+            view=arguments.view,
             setup_fault=setup_fault(plan.loaded),
             # From here on the service manager keeps no watchdog: closing the log may take longer than it has patience.
             on_end=lambda ending: notifier.stopping(ending.why),

@@ -188,8 +188,8 @@ def _must_be_seen(key: str, path: str) -> None:
 
 
 def _credentials(loaded: "Loaded") -> list[str]:
-    """Names of the credentials that devices of the profile ask for."""
-    found = set()
+    """Names of the credentials that the profile asks for: for its devices, and for the live view."""
+    found = {name for name in [loaded.profile.view.token_credential] if name}
     for device in loaded.profile.devices.values():
         ref = getattr(device.driver.selected, "secret_ref", None)
         if ref is not None and ref.credential:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
@@ -34,7 +34,7 @@ from vehicled.paths.stored import to_json
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
-from vehicled.runtime.evidence import WallStopwatch, WallWitness
+from vehicled.runtime.evidence import WallWitness
 from vehicled.runtime.health import HealthSampler, LogHealth
 from vehicled.runtime.host import Transport
 from vehicled.runtime.link_port import LinkTransport
@@ -44,6 +44,9 @@ from vehicled.runtime.ports import Port
 from vehicled.runtime.run import Ending, Run
 from vehicled.runtime.wall import HOLDERS, WallPump
 from vehicled.runtime.wires import WireTransport
+
+if TYPE_CHECKING:
+    from vehicled.view.feed import Feed
 
 _GREETING_TIMEOUT_S = 15.0
 
@@ -89,13 +92,17 @@ def drive(
     on_end: Callable[[Ending], object] | None = None,
     setup_fault: str = "",
     door: str = "",
+    view: str | None = None,
     simulator_pid: int | None = None,
+    judged: Callable[[], str] | None = None,
 ) -> Drive:
     """Run the daemon on a connected link, or without one on ``ports`` by device, until it ends.
 
     ``stays``: a drive that is over does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log.
     ``on_end`` is called before the log is closed. ``setup_fault`` says why it must not be armed, empty when it may.
     ``door`` serves a control socket, on the wall clock only: ``own`` is the profile's, ``any`` another name where that is taken.
+    ``judged`` tells the verdict on the lanes of the course, for the log.
+    ``view`` serves the live view, beside a control socket only, at an address or at that of the profile when empty.
     Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
     written; from then on everything is an :class:`Ending`.
     """
@@ -108,7 +115,7 @@ def drive(
             link.block(plan.link_timeout_s)
             started_ns = link.hello.start_ns
     witness = None if lockstep else WallWitness(HOLDERS)
-    stopwatch = declared_stopwatch(plan.wiring) if lockstep else WallStopwatch()
+    stopwatch = declared_stopwatch(plan.wiring) if witness is None else witness.stopwatch
     router = Router()
     profile, wiring = plan.loaded.profile, plan.wiring
     machine = build(
@@ -119,6 +126,11 @@ def drive(
     writer = _open_log(plan, log_folder, started_ns, report, setup_fault) if log_folder is not None else None
     if writer is not None:
         router.log_to(writer.sink)
+    console = _console(plan, machine, writer, started_ns)
+    door_path = _door_path(profile.name, door) if door and not lockstep else None
+    live = None
+    if view is not None and door_path is not None:
+        live = _open_view(plan, view, console, router, writer, door_path, simulated=link is not None)
     for types, record in taps:
         router.tap(types, record)
     _hand_out_secrets(plan, machine)
@@ -139,9 +151,10 @@ def drive(
             with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
         else:
-            services = _services(plan, machine, writer, started_ns, door=door)
+            services = _services(plan, machine, writer, console, door_path)
             transport = _transport(plan, link, ports or {}, router)
-            ending = _run_wall(plan, WallPump(machine, transport, run, witness, router, services))
+            spare = live.turn if live is not None else None
+            ending = _run_wall(plan, WallPump(machine, transport, run, witness, router, services, spare))
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):
@@ -153,10 +166,14 @@ def drive(
         gc.unfreeze()
         if witness is not None:
             witness.close()
+        if live is not None:
+            live.finish(time.monotonic_ns())
     if on_end is not None:
         on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
+    if judged is not None and (verdict := judged()):
+        end["lanes"] = verdict
     log = None if writer is None else writer.close(end, ending.now_ns)
     return Drive(ending, machine, plan.seed, started_ns, wall_s, log, log.failure if log is not None else "")
 
@@ -205,7 +222,7 @@ def _transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router:
 
 
 def _services(
-    plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int, *, door: str
+    plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None
 ) -> list[Callable[[], Coroutine[Any, Any, None]]]:
     """What runs beside the pump: readings of the host, and the control socket."""
     folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
@@ -213,25 +230,48 @@ def _services(
     services: list[Callable[[], Coroutine[Any, Any, None]]] = [
         lambda: sampler.serve(lambda health: machine.on_message(health, health.t_ns))
     ]
-    if door:
-        from vehicled.control_socket.place import free_path, socket_path
+    if door is not None:
         from vehicled.control_socket.server import ControlServer
 
-        profile = plan.loaded.profile
-        facts = RunFacts(
-            profile=profile.name,
-            course=plan.course.name,
-            course_m=plan.course.length_m,
-            estimator=profile.estimator.name,
-            controller=profile.controller.name,
-            link=plan.link,
-            version=__version__,
-            started_ns=started_ns,
-            log=writer.path if writer is not None else "",
-        )
-        server = ControlServer(socket_path(profile.name) if door == "own" else free_path(profile.name))
-        services.append(lambda: server.serve(Console(machine, facts)))
+        server = ControlServer(door)
+        services.append(lambda: server.serve(console))
     return services
+
+
+def _door_path(name: str, door: str) -> Path:
+    from vehicled.control_socket.place import free_path, socket_path
+
+    return socket_path(name) if door == "own" else free_path(name)
+
+
+def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int) -> Console:
+    profile = plan.loaded.profile
+    facts = RunFacts(
+        profile=profile.name,
+        course=plan.course.name,
+        course_m=plan.course.length_m,
+        estimator=profile.estimator.name,
+        controller=profile.controller.name,
+        link=plan.link,
+        version=__version__,
+        started_ns=started_ns,
+        log=writer.path if writer is not None else "",
+    )
+    return Console(machine, facts)
+
+
+def _open_view(
+    plan: Plan, address: str, console: Console, router: Router, writer: WriterProcess | None, door: Path, *, simulated: bool
+) -> "Feed":
+    """The live view, listening. Raises :class:`SetupError` and ViewError."""
+    from vehicled.cli.view import copying_sink, open_view
+    from vehicled.view.feed import Feed
+
+    sink = copying_sink(writer.sink if writer is not None else None)
+    if writer is None:
+        router.log_to(sink)
+    process = open_view(plan, address, console.facts, offset_ns=sink.offset_ns, control_socket=door, simulated=simulated)
+    return Feed(process, sink, console, console.supervisor, router.record)
 
 
 def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:

@@ -6,11 +6,14 @@ from math import isfinite
 from pathlib import Path
 
 from vehicled.app import SetupError
+from vehicled.cli.manoeuvre import TAPS as MANOEUVRE_TAPS
+from vehicled.cli.manoeuvre import ManoeuvreJudge
 from vehicled.cli.plan import Plan
 from vehicled.cli.plot import check_plot_file
 from vehicled.cli.result import Result, exit_status, figures_of, health_of
 from vehicled.cli.session import Drive, Tap, drive
 from vehicled.cli.show import Progress
+from vehicled.cli.view import check_view
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
@@ -29,8 +32,17 @@ def run(arguments: Namespace) -> int:
     _check_failures(plan, arguments.fail)
     if arguments.by_hand and arguments.clock != "wall":
         raise SetupError("--by-hand needs --clock wall: a hand lives in real time")
+    if arguments.view is not None and arguments.clock != "wall":
+        raise SetupError("--view needs --clock wall: in lockstep a drive is over before a page has loaded")
+    if arguments.view is not None:
+        check_view(plan.loaded.profile.view, arguments.view)
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
-    taps: list[Tap] = [(JUDGE_TAPS, judge.record), ((Fault,), EventLog(json=False, quiet=True).record)]
+    manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle)
+    taps: list[Tap] = [
+        (JUDGE_TAPS, judge.record),
+        (MANOEUVRE_TAPS, manoeuvre.record),
+        ((Fault,), EventLog(json=False, quiet=True).record),
+    ]
     progress = Progress()
     length_m = plan.course.length_m
     started_ns = 0
@@ -84,10 +96,12 @@ def run(arguments: Namespace) -> int:
             taps=taps,
             progress=None if arguments.quiet else show,
             door="any",
+            view=arguments.view,
             simulator_pid=simulator_pid,
+            judged=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
         )
         progress.close()
-    result = _result(plan, done, judge)
+    result = _result(plan, done, judge, manoeuvre)
     if arguments.json:
         print(result.to_json())
     elif arguments.by_hand:
@@ -102,7 +116,7 @@ def run(arguments: Namespace) -> int:
         plot_drive(plan.course, judge.trace or [], result, arguments.plot)
         if not arguments.json:
             print(f"drawn: {arguments.plot}")
-    return int(done.ending.outcome) if arguments.by_hand else exit_status(done.ending, result.finished)
+    return int(done.ending.outcome) if arguments.by_hand else exit_status(done.ending, result.finished, result.markings)
 
 
 def simulator(arguments: Namespace) -> int:
@@ -117,12 +131,19 @@ def simulator(arguments: Namespace) -> int:
     return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 
-def _result(plan: Plan, done: Drive, judge: Judge) -> Result:
+def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge) -> Result:
     profile = plan.loaded.profile
     machine = done.machine
-    finished = judge.finished and machine.course_driven
+    controller = profile.controller
+    programme = controller.selected.name or "unnamed" if controller.name == "programme" else ""
+    finished = machine.course_driven and (judge.finished or bool(programme))
     why = done.ending.why
-    if machine.course_driven and not judge.finished:
+    if programme and manoeuvre.gave_up:
+        selected = controller.selected
+        why = (
+            f"the entry speed of {selected.entry_speed_mps:g} m/s did not settle within {selected.entry_s:g} s: give another speed"
+        )
+    if machine.course_driven and not finished:
         why = f"the estimate reached the end of the course, the vehicle itself only {judge.driven_m:.1f} m of it"
     return Result(
         finished=finished,
@@ -144,6 +165,10 @@ def _result(plan: Plan, done: Drive, judge: Judge) -> Result:
         frames=machine.digest.frames,
         log=done.log.path if done.log is not None else "",
         log_problem=done.log_problem,
+        markings="" if programme else manoeuvre.verdict,
+        section=None if programme else manoeuvre.section,
+        programme=programme,
+        motion=manoeuvre.motion if programme else None,
         **figures_of(judge),
     )
 

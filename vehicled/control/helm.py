@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import inf, isfinite
 from typing import NamedTuple
 
-from vehicled.control.preview import Preview, predict_pose, predict_speed
+from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedProfile, Target, speed_step
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.estimation.four_dof import slew
@@ -79,21 +79,20 @@ class Helm:
         """Drive with other parameters from now on."""
         self.vehicle = vehicle
         steering = vehicle.steering
-        self._steering_delay_ns = int(steering.delay_s * 1e9)
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
-        self._longest_turn_ns = self._steering_delay_ns + int(2e9 * steering.max_wheel_rad / steering.rate_radps) + EXTRA_TURN_NS
+        self._longest_turn_ns = int(1e9 * steering.delay_s) + int(2e9 * steering.max_wheel_rad / steering.rate_radps) + EXTRA_TURN_NS
 
-    def reset(self) -> None:
-        """Begin the course anew."""
-        self.tracker.reset()
-        self._wheels.clear(0.0)
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin at the start of the course, or at an arc length, with the wheel angle that is commanded now."""
+        self.tracker.reset(s_m)
+        self._wheels.clear(wheel_rad)
         self._demands.clear(Demand(0.0, 0.0))
         self._pid = PidState()
-        self._leg = 0
+        self._leg = self.tracker.leg
         self._turning_since_ns: int | None = None
-        self.command_rad = 0.0
+        self.command_rad = wheel_rad
         """Wheel angle last commanded."""
-        self._wheel_rad = 0.0
+        self._wheel_rad = wheel_rad
         self._wheel_ns: int | None = None
         self._last_ns: int | None = None
 
@@ -143,23 +142,25 @@ class Helm:
         """Believed speed; that of a vehicle which cannot reverse is not negative."""
         return estimate.speed_mps if self.vehicle.drive.reverse_share > 0.0 else max(0.0, estimate.speed_mps)
 
-    def _wheel_at(self, t_ns: int) -> float:
-        """Follow the slewing wheel to the time of the estimate."""
+    def _wheel_at(self, t_ns: int, delay_ns: int) -> float:
+        """Follow the slewing wheel to the time of the estimate, as the path feels it."""
         steering = self.vehicle.steering
         if self._wheel_ns is not None and t_ns > self._wheel_ns:
-            target = self._wheels.at(t_ns - self._steering_delay_ns)
+            target = self._wheels.at(t_ns - delay_ns)
             step_rad = steering.rate_radps * (t_ns - self._wheel_ns) * 1e-9
             self._wheel_rad = slew(self._wheel_rad, target, step_rad, steering.max_wheel_rad)
         self._wheel_ns = t_ns if self._wheel_ns is None else max(t_ns, self._wheel_ns)
         return self._wheel_rad
 
     def _ahead(self, estimate: StateEstimate, now_ns: int, age_ns: int) -> Preview:
-        start_ns = now_ns - age_ns
-        wheel = self._wheel_at(start_ns)
-        start = Preview(estimate.x_m, estimate.y_m, estimate.yaw_rad, self._speed_mps(estimate), wheel)
+        start_ns, speed = now_ns - age_ns, self._speed_mps(estimate)
+        delay_ns = int(path_delay_s(self.vehicle, speed) * 1e9)
+        wheel = self._wheel_at(start_ns, delay_ns)
         if not self._predict:
-            return start
-        return predict_pose(self.vehicle, self._wheels, start, start_ns, age_ns + self._steering_delay_ns)
+            return Preview(estimate.x_m, estimate.y_m, estimate.yaw_rad, speed, wheel)
+        yaw = motion_yaw_rad(self.vehicle, estimate.yaw_rad, speed, estimate.yaw_rate_radps)
+        start = Preview(estimate.x_m, estimate.y_m, yaw, speed, wheel)
+        return predict_pose(self.vehicle, self._wheels, start, start_ns, age_ns + delay_ns)
 
     def _steer(self, wheel_rad: float, dt_s: float) -> float:
         steering = self.vehicle.steering

@@ -34,6 +34,9 @@ class Controller(Protocol):
         """Drive with these parameters from now on: what was identified while driving. Keeps progress and plans."""
         ...
 
-    def reset(self) -> None:
-        """Begin the course anew, with nothing remembered."""
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin to drive with nothing remembered: at the start of the course, or at the arc length where a drive had ended.
+
+        ``wheel_rad`` is the wheel angle that is commanded now.
+        """
         ...

@@ -109,9 +109,9 @@ class Mpc:
             corridor_m=self._limits.corridor_m,
         )
 
-    def reset(self) -> None:
-        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset()
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset(s_m, wheel_rad)
         self._planner.forget()
         self._ladder.reset()
         self._late = False

@@ -5,7 +5,7 @@ from math import isfinite, tan
 from msgspec.structs import replace
 
 from vehicled.control.helm import Helm
-from vehicled.control.preview import Preview, predict_pose, predict_speed
+from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, SpeedParams, Target
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
@@ -109,7 +109,6 @@ class MpcHelm(Helm):
         self._scale = TurnScale(memory_s)
         self._history = WheelHistory(vehicle.steering, 2 * MAX_DELAY_NS)
         self.turning = vehicle
-        self._turn = 1.0
         super().__init__(speed, vehicle, limits, course, period_s)
         self._wheels = self._history
 
@@ -122,25 +121,30 @@ class MpcHelm(Helm):
         self._scale.rebase(vehicle.steering.gain_rad / before)
         self._renew()
 
-    def reset(self) -> None:
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
         """See :class:`~vehicled.control.interface.Controller`."""
-        super().reset()
-        self._history.clear(0.0)
+        super().reset(s_m, wheel_rad)
+        self._history.clear(wheel_rad)
         self._scale.reset()
         self._renew()
 
-    def _renew(self) -> None:
-        self._turn = self._scale.value
-        self.turning = replace(self.vehicle, wheelbase_m=self.vehicle.wheelbase_m / self._turn)
+    def _renew(self, speed_mps: float = 0.0) -> None:
+        self.turning = replace(self.vehicle, wheelbase_m=self._base_m(speed_mps), understeer_rad_per_mps2=0.0)
+
+    def _base_m(self, speed_mps: float) -> float:
+        return self.vehicle.turning_base_m(speed_mps) / self._scale.value
 
     def _ahead(self, estimate: StateEstimate, now_ns: int, age_ns: int) -> Preview:
-        start_ns, horizon_ns = now_ns - age_ns, age_ns + self._steering_delay_ns
-        speed, wheel = self._speed_mps(estimate), self._wheel_at(start_ns)
-        self._scale.observe(tan(wheel) / self.vehicle.wheelbase_m, estimate.yaw_rate_radps, speed, self._period_s)
-        if abs(self._scale.value - self._turn) > self.NOTABLE * self._turn:
-            self._renew()
+        speed = self._speed_mps(estimate)
+        delay_ns = int(path_delay_s(self.vehicle, speed) * 1e9)
+        start_ns, horizon_ns = now_ns - age_ns, age_ns + delay_ns
+        wheel = self._wheel_at(start_ns, delay_ns)
+        self._scale.observe(tan(wheel) / self.vehicle.turning_base_m(speed), estimate.yaw_rate_radps, speed, self._period_s)
+        if abs(self._base_m(speed) - self.turning.wheelbase_m) > self.NOTABLE * self.turning.wheelbase_m:
+            self._renew(speed)
         later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns)
-        start = Preview(estimate.x_m, estimate.y_m, estimate.yaw_rad, 0.5 * (speed + later), wheel)
+        yaw = motion_yaw_rad(self.vehicle, estimate.yaw_rad, speed, estimate.yaw_rate_radps)
+        start = Preview(estimate.x_m, estimate.y_m, yaw, 0.5 * (speed + later), wheel)
         return predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
 
     def _steer(self, wheel_rad: float, dt_s: float) -> float:

@@ -173,10 +173,10 @@ class MpcPublished:
         """It commands in shares of full steering, so all that changes is the angle that these are believed to lead to."""
         self._vehicle = vehicle
 
-    def reset(self) -> None:
-        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
-        self._tracker.reset()
-        self._steering = 0.0
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
+        self._tracker.reset(s_m)
+        self._steering = 0.0 if s_m is None else self._vehicle.steering.command(wheel_rad)
         self._throttle = self._throttle_before = 0.0
         self._speed_mps = 0.0
         self._iterations = 0

@@ -1,6 +1,6 @@
 """Where the vehicle will be when a command given now begins to act."""
 
-from math import cos, sin, tan
+from math import cos, isfinite, sin, tan
 from typing import NamedTuple
 
 from vehicled.control.speed import Demand
@@ -25,19 +25,30 @@ class Preview(NamedTuple):
     wheel_rad: float
 
 
+def path_delay_s(vehicle: Vehicle, speed_mps: float) -> float:
+    """Time from a command to the path of the rear axle: the steering's delay, and what the tyres take at a speed."""
+    return vehicle.steering.delay_s + vehicle.rear_slip_rad_per_mps2 * abs(speed_mps)
+
+
+def motion_yaw_rad(vehicle: Vehicle, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> float:
+    """Where the rear axle moves (backward: comes from), by the slip of a steady turn. A rate that is not finite counts as 0."""
+    slip = vehicle.rear_slip_rad_per_mps2
+    return yaw_rad - slip * abs(speed_mps) * yaw_rate_radps if slip > 0.0 and isfinite(yaw_rate_radps) else yaw_rad
+
+
 def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Preview, t_ns: int, horizon_ns: int) -> Preview:
     """Pose ``horizon_ns`` after ``t_ns``, along the single-track model and the wheel angles already commanded.
 
-    ``start`` is the pose at ``t_ns`` with the angle the wheel has then; each command acts after the steering delay, slewed.
-    Constant speed, negative backward; midpoint rule. All inputs finite.
+    ``start`` is the pose at ``t_ns`` with the angle that bends the path then; each command acts after :func:`path_delay_s`, slewed.
+    Where tyres slip, yaw is that of the motion. Constant speed, negative backward; midpoint rule. All inputs finite.
     """
     if horizon_ns <= 0:
         return start
-    steering, wheelbase_m = vehicle.steering, vehicle.wheelbase_m
+    steering, wheelbase_m = vehicle.steering, vehicle.turning_base_m(start.speed_mps)
     rate, lock, at = steering.rate_radps, steering.max_wheel_rad, commands.at
     step_ns = max(horizon_ns // MAX_STEPS + 1, MIN_STEP_NS)
     x, y, yaw, v, wheel = start
-    acting_ns = t_ns - int(steering.delay_s * 1e9)
+    acting_ns = t_ns - int(path_delay_s(vehicle, start.speed_mps) * 1e9)
     left_ns = horizon_ns
     while left_ns > 0:
         dt_ns = min(step_ns, left_ns)

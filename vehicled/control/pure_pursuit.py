@@ -59,9 +59,9 @@ class PurePursuit:
         """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
         self._helm.adapt(vehicle)
 
-    def reset(self) -> None:
-        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset()
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset(s_m, wheel_rad)
 
     @property
     def finished(self) -> bool:
@@ -73,7 +73,7 @@ class PurePursuit:
         return self._helm.step(estimate, now_ns, self._steer)
 
     def _steer(self, scene: Scene) -> Wish:
-        return Wish(atan(self._helm.vehicle.wheelbase_m * self._pursue(scene.ahead)))
+        return Wish(atan(self._helm.vehicle.turning_base_m(scene.ahead.speed_mps) * self._pursue(scene.ahead)))
 
     def _pursue(self, ahead: Preview) -> float:
         """Curvature to steer at the predicted pose."""

@@ -73,9 +73,9 @@ class PurePursuitPublished:
         """It commands in shares of full steering, so all that changes is the angle that these are believed to lead to."""
         self._helm.adapt(vehicle)
 
-    def reset(self) -> None:
-        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset()
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset(s_m, wheel_rad)
 
     @property
     def finished(self) -> bool:

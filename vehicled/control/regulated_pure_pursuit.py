@@ -64,9 +64,9 @@ class RegulatedPurePursuit:
         """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
         self._helm.adapt(vehicle)
 
-    def reset(self) -> None:
-        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset()
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset(s_m, wheel_rad)
 
     @property
     def finished(self) -> bool:
@@ -87,4 +87,4 @@ class RegulatedPurePursuit:
         curvature, _ = arc_to(ahead._replace(yaw_rad=ahead.yaw_rad + turned), point.x_m, point.y_m)
         target_mps = abs(helm.target(foot.s_m).speed_mps)
         cap_mps = regulated_mps(p, target_mps, curvature, tracker.leg_end_m - foot.s_m)
-        return Wish(atan(helm.vehicle.wheelbase_m * sign * curvature), cap_mps)
+        return Wish(atan(helm.vehicle.turning_base_m(ahead.speed_mps) * sign * curvature), cap_mps)

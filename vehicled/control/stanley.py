@@ -70,9 +70,9 @@ class Stanley:
         """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
         self._helm.adapt(vehicle)
 
-    def reset(self) -> None:
-        """Begin the course anew; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset()
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
+        self._helm.reset(s_m, wheel_rad)
 
     @property
     def finished(self) -> bool:
@@ -89,7 +89,7 @@ class Stanley:
         foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         lock = vehicle.steering.max_wheel_rad
         # At a corner in the line the curvature is that of a point.
-        bend_rad = min(max(atan(vehicle.wheelbase_m * foot.curvature_per_m), -lock), lock)
+        bend_rad = min(max(atan(vehicle.turning_base_m(ahead.speed_mps) * foot.curvature_per_m), -lock), lock)
         if foot.direction < 0:
             reach_m = 4.0 * self._params.reverse_damping**2 * vehicle.wheelbase_m
             return Wish(bend_rad - foot.heading_error_rad - atan(foot.cross_track_m / reach_m))

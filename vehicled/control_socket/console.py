@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from vehicled.machine import PIPELINE, Machine
 from vehicled.messages import Heartbeat, Mode, OperatorAction, OperatorCommand, PortState, Reaction, TeleopCommand
+from vehicled.safety.supervisor import Supervisor
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -42,6 +43,11 @@ class Console:
     def heartbeat(self, origin: str, now_ns: int) -> None:
         """The ground station is there."""
         self._machine.on_message(Heartbeat(now_ns, now_ns, origin), now_ns)
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Who decides mode and reaction."""
+        return self._machine.supervisor
 
     @property
     def mode(self) -> Mode:
@@ -93,6 +99,7 @@ class Console:
                 for name, (state, detail) in machine.port_states.items()
             ],
             "deadlines": [self._deadline(index) for index in range(len(PIPELINE))],
+            "clipped": {"commands": machine.gate.clipped_total, "by_kind": dict(machine.gate.clipped_by_kind)},
         }
 
     def _deadline(self, index: int) -> dict[str, Any]:

@@ -84,6 +84,8 @@ class LogReader:
         """Chunks that could not be unpacked so far, with the reason."""
         self.bad_heads: set[int] = set()
         """Chunks so far whose opcode or length is wrong, which makes readers without an index stumble."""
+        self._placed: tuple[int, dict[int, Any]] = -1, {}
+        """The last chunk, and where in it the records of each channel are."""
 
     def __enter__(self) -> Self:
         return self
@@ -292,19 +294,34 @@ class LogReader:
 
     def _offsets(self, number: int, records: bytes, channel: int) -> Any:
         """Offsets of a channel's records in a chunk: from the message index beside it, else by walking."""
+        if self._placed[0] != number:
+            # Several channels of a chunk are asked for in turn.
+            self._placed = number, self._index_of(number)
+        places = self._placed[1]
+        if channel not in places:
+            walked: dict[int, list[int]] = {channel: []}
+            try:
+                for offset, _, found, _, _ in message_heads(records):
+                    walked.setdefault(found, []).append(offset)
+            except ValueError:
+                walked = {channel: []}
+            for found, offsets in walked.items():
+                places.setdefault(found, np.array(offsets, np.uint64))
+        return places[channel]
+
+    def _index_of(self, number: int) -> dict[int, Any]:
+        """Offsets of records by channel, as the message index beside a chunk has them; empty without one."""
         chunk = self.layout.chunks[number]
         self._stream.seek(int(chunk["offset"]) + int(chunk["length"]))
         index = self._stream.read(int(chunk["index_length"]))
+        places: dict[int, Any] = {}
         at = 0
         while at + 15 <= len(index):
             opcode, length, found, size = struct.unpack_from("<BQHI", index, at)
-            if opcode == Opcode.MESSAGE_INDEX and found == channel and at + 15 + size <= len(index):
-                return np.frombuffer(index, "<u8", size // 8, at + 15)[1::2]
+            if opcode == Opcode.MESSAGE_INDEX and at + 15 + size <= len(index):
+                places.setdefault(found, np.frombuffer(index, "<u8", size // 8, at + 15)[1::2])
             at += 9 + length
-        try:
-            return np.array([head[0] for head in message_heads(records) if head[2] == channel], np.uint64)
-        except ValueError:
-            return np.empty(0, np.uint64)
+        return places
 
     def _body(self, offset: int, length: int) -> ReadDataStream:
         self._stream.seek(offset + 9)

@@ -25,6 +25,8 @@ CHUNK_BYTES = 64 * 1024
 CHUNK_AGE_NS = 500_000_000
 JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024
 DERIVED_LIMIT_BYTES = 4 * 1024 * 1024
+COPY_LIMIT_BYTES = 1024 * 1024
+"""Of what waits for a second reader, see :meth:`LogSink.copy_records`."""
 
 _RECORD = struct.Struct("<BQHIQQ")
 """MCAP message record up to its data: opcode, length, channel, sequence, log time, publish time."""
@@ -49,11 +51,13 @@ class Losses(Struct):
 class _Buffer:
     """The open chunk of one stream. Begins with room for the head of its frame."""
 
-    __slots__ = ("complete_to_ns", "data", "records", "stream")
+    __slots__ = ("complete_to_ns", "copied", "data", "records", "stream")
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.data = bytearray(HEAD.size)
+        self.copied = HEAD.size
+        """What of the data the second reader has been given."""
         self.records = 0
         self.complete_to_ns = 0
         """Everything up to here has been handed over."""
@@ -70,7 +74,8 @@ class LogSink:
         derived_limit_bytes: int = DERIVED_LIMIT_BYTES,
     ) -> None:
         """``offset_ns``: UTC minus the clock of the messages, see :class:`~vehicled.log.schema.RunHeader`."""
-        self._offset_ns = offset_ns
+        self.offset_ns = offset_ns
+        """UTC minus the clock of the messages."""
         self.outbox = Outbox(journal_limit_bytes, derived_limit_bytes)
         self._buffers = [_Buffer(stream) for stream in Stream]
         self._routes: dict[type[Message], tuple[Callable[[Any], bytes], int, _Buffer]] = {
@@ -80,6 +85,10 @@ class LogSink:
         self._flush_due_ns = 0
         self._stopped = False
         self._misfits: set[type[Message]] = set()
+        self._copies: list[bytearray] | None = None
+        self._copied_bytes = 0
+        self.copy_dropped_bytes = 0
+        """What the second reader was not given, because too much waited for it."""
         self.journal_losses = Losses()
         self.derived_losses = Losses()
         self.unpackable = 0
@@ -89,12 +98,12 @@ class LogSink:
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Keep one message, stamped with the daemon's clock."""
-        if self._stopped:
+        if self._stopped and self._copies is None:
             return
         pack, channel, buffer = self._routes[type(message)]
         try:
             payload = pack(message)
-            t_ns = log_time_ns + self._offset_ns
+            t_ns = log_time_ns + self.offset_ns
             self._sequence = sequence = (self._sequence + 1) & _WRAP
             data = buffer.data
             data += _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, sequence, t_ns, t_ns)
@@ -128,19 +137,53 @@ class LogSink:
         self.close_chunks(now_ns)
 
     def stop(self) -> None:
-        """Keep nothing from now on: the writer is gone."""
+        """Keep nothing from now on: the writer is gone. A second reader goes on."""
         self._stopped = True
         self.outbox.clear()
         for buffer in self._buffers:
-            buffer.data = bytearray(HEAD.size)
-            buffer.records = 0
+            self._renew(buffer)
+
+    # ------------------------------------------------------------------ a second reader
+
+    def copy_records(self) -> None:
+        """From now on keep every record, as it was packed, for :meth:`take_copy` too. What nobody takes is bounded, and dropped."""
+        self._copies = []
+        for buffer in self._buffers:
+            buffer.copied = len(buffer.data)
+
+    def take_copy(self) -> list[bytearray]:
+        """Records since the last call, in pieces of one stream each; order across streams is by their sequence numbers."""
+        if self._copies is None:
+            return []
+        for buffer in self._buffers:
+            self._copy(buffer)
+        copies, self._copies, self._copied_bytes = self._copies, [], 0
+        return copies
+
+    def _copy(self, buffer: _Buffer) -> None:
+        if self._copies is None or buffer.copied == len(buffer.data):
+            return
+        piece = buffer.data[buffer.copied :]
+        buffer.copied += len(piece)
+        if self._copied_bytes + len(piece) > COPY_LIMIT_BYTES:
+            self.copy_dropped_bytes += len(piece)
+            return
+        self._copied_bytes += len(piece)
+        self._copies.append(piece)
+
+    def _renew(self, buffer: _Buffer) -> None:
+        self._copy(buffer)
+        buffer.data = bytearray(HEAD.size)
+        buffer.copied = HEAD.size
+        buffer.records = 0
 
     # ------------------------------------------------------------------ chunks and losses
 
     def _close(self, buffer: _Buffer, now_ns: int) -> None:
         frame, records = buffer.data, buffer.records
-        buffer.data = bytearray(HEAD.size)
-        buffer.records = 0
+        self._renew(buffer)
+        if self._stopped:
+            return
         HEAD.pack_into(frame, 0, len(frame) - HEAD.size, Kind.RECORDS)
         lossless = buffer.stream is not Stream.DERIVED
         losses = self.journal_losses if lossless else self.derived_losses
@@ -190,7 +233,7 @@ class LogSink:
         buffer = _Buffer(Stream.JOURNAL)
         pack, channel, _ = self._routes[Event]
         payload = pack(event)
-        t_ns = now_ns + self._offset_ns
+        t_ns = now_ns + self.offset_ns
         self._sequence = (self._sequence + 1) & _WRAP
         buffer.data += _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, self._sequence, t_ns, t_ns) + payload
         HEAD.pack_into(buffer.data, 0, len(buffer.data) - HEAD.size, Kind.RECORDS)
@@ -199,6 +242,6 @@ class LogSink:
     def _misfit(self, message: Message, log_time_ns: int, error: Exception) -> None:
         self.unpackable += 1
         kind = type(message)
-        if kind not in self._misfits and 0 <= log_time_ns + self._offset_ns < 2**63:
+        if kind not in self._misfits and 0 <= log_time_ns + self.offset_ns < 2**63:
             self._misfits.add(kind)
             self._event("error", "log_unpackable", log_time_ns, {"message": kind.__name__, "reason": str(error)})

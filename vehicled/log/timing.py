@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from vehicled.attribution import holder_name
 from vehicled.log.bins import Distribution
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
@@ -154,14 +155,73 @@ class _Task:
             self.longest = max(self.longest, int(run[missed].max()))
 
 
+class TimingScan:
+    """Takes what a log holds of deadlines and ages, piece by piece; for those who read the log for more than that."""
+
+    TYPES: tuple[type[Message], ...] = (TaskTick, *_OUTPUTS)
+
+    def __init__(self) -> None:
+        self._accounts: dict[int, _Task] = {}
+        self._ages: dict[str, Distribution] = {name: Distribution() for name in _OUTPUTS.values()}
+        self._first_ns, self._last_ns = 2**63 - 1, 0
+
+    def add(self, kind: type[Message], rows: Any) -> None:
+        """Rows of one of :attr:`TYPES` of one run, in order."""
+        if kind is not TaskTick:
+            dated = rows[rows["newest_input_ns"] > 0]
+            self._ages[_OUTPUTS[kind]].add(dated["t_ns"] - dated["newest_input_ns"])
+            return
+        self._first_ns = min(self._first_ns, int(rows["release_ns"].min()))
+        self._last_ns = max(self._last_ns, int(rows["end_ns"].max()))
+        numbers = rows["task"]
+        for number in np.unique(numbers).tolist():
+            account = self._accounts.get(number)
+            if account is None:
+                account = self._accounts[number] = _Task()
+            account.add(rows[numbers == number])
+
+    def result(self, header: RunHeader, files: list[str], *, complete: bool, notes: list[str]) -> Timing:
+        """The timing of the run. Raises :class:`LogError` when there was no tick."""
+        if not self._accounts:
+            raise LogError(f"{files[0]}: no task ticks in this log")
+        tasks = [_judge(number, account, header, self._ages) for number, account in sorted(self._accounts.items())]
+        misses = sum(task.misses for task in tasks)
+        unknown = sum(int(account.causes[Cause.UNKNOWN]) for account in self._accounts.values())
+        exceeded = [
+            f"{t.name}: {t.late_share:.3%} of the releases were missed or skipped ({t.misses} and {t.skips} of {t.n + t.skips}), "
+            f"the budget is {t.budget:.3%}"
+            for t in tasks
+            if t.late_share > t.budget
+        ]
+        return Timing(
+            run_id=header.run_id,
+            files=files,
+            clock=header.clock,
+            loop=header.loop,
+            complete=complete,
+            duration_s=(self._last_ns - self._first_ns) / 1e9,
+            ticks=sum(task.n for task in tasks),
+            tasks=tasks,
+            wire_to_actuator=_summary(self._ages["actuation"]) if self._ages["actuation"].n else None,
+            unknown_share=unknown / misses if misses else 0.0,
+            exceeded=exceeded,
+            notes=notes,
+        )
+
+
+def gap_note(log: LogReader, name: str) -> list[str]:
+    """A note when the journal of a file has a gap, ``name`` being what the file is called; else nothing."""
+    gap = log.end.get("not_replayable_after_ns", "")
+    return [f"{name}: the journal has a gap after {gap} ns; its ticks are not all here"] if gap else []
+
+
 def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing:
     """Timing of a run. ``path`` is its first part; those that rotation added are read too. Raises :class:`LogError`."""
     files = run_parts(path) if follow_parts else [os.fspath(path)]
-    accounts: dict[int, _Task] = {}
-    ages: dict[str, Distribution] = {name: Distribution() for name in _OUTPUTS.values()}
+    scan = TimingScan()
     notes: list[str] = []
     header: RunHeader | None = None
-    complete, first_ns, last_ns = True, 2**63 - 1, 0
+    complete = True
     for file in files:
         with LogReader(file) as log:
             if header is None:
@@ -171,58 +231,20 @@ def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing
             if not log.layout.complete:
                 complete = False
                 notes.append(f"{file}: incomplete, read as far as it is whole ({log.layout.problem})")
-            waiting: list[Any] = []
-            for kind, found in log.arrays(TaskTick, *_OUTPUTS):
-                if kind is TaskTick:
-                    first_ns, last_ns = min(first_ns, int(found["release_ns"].min())), max(last_ns, int(found["end_ns"].max()))
-                    waiting.append(found)
-                    if len(waiting) >= _CHUNKS_AT_ONCE:
-                        _share_out(accounts, np.concatenate(waiting))
-                        waiting.clear()
-                else:
-                    dated = found[found["newest_input_ns"] > 0]
-                    ages[_OUTPUTS[kind]].add(dated["t_ns"] - dated["newest_input_ns"])
-            if waiting:
-                _share_out(accounts, np.concatenate(waiting))
+            waiting: dict[type[Message], list[Any]] = {kind: [] for kind in TimingScan.TYPES}
+            for kind, found in log.arrays(*TimingScan.TYPES):
+                waiting[kind].append(found)
+                if len(waiting[kind]) >= _CHUNKS_AT_ONCE:
+                    scan.add(kind, np.concatenate(waiting[kind]))
+                    waiting[kind].clear()
+            for kind, pieces in waiting.items():
+                if pieces:
+                    scan.add(kind, np.concatenate(pieces))
             if log.damaged_chunks:
                 notes.append(f"{file}: {log.damaged_chunks} damaged chunks skipped")
-            if (gap := log.end.get("not_replayable_after_ns", "")) != "":
-                notes.append(f"{file}: the journal has a gap after {gap} ns; its ticks are not all here")
+            notes += gap_note(log, file)
     assert header is not None
-    if not accounts:
-        raise LogError(f"{files[0]}: no task ticks in this log")
-    tasks = [_judge(number, account, header, ages) for number, account in sorted(accounts.items())]
-    misses = sum(task.misses for task in tasks)
-    unknown = sum(int(account.causes[Cause.UNKNOWN]) for account in accounts.values())
-    exceeded = [
-        f"{t.name}: {t.late_share:.3%} of the releases were missed or skipped ({t.misses} and {t.skips} of {t.n + t.skips}), "
-        f"the budget is {t.budget:.3%}"
-        for t in tasks
-        if t.late_share > t.budget
-    ]
-    return Timing(
-        run_id=header.run_id,
-        files=files,
-        clock=header.clock,
-        loop=header.loop,
-        complete=complete,
-        duration_s=(last_ns - first_ns) / 1e9,
-        ticks=sum(task.n for task in tasks),
-        tasks=tasks,
-        wire_to_actuator=_summary(ages["actuation"]) if ages["actuation"].n else None,
-        unknown_share=unknown / misses if misses else 0.0,
-        exceeded=exceeded,
-        notes=notes,
-    )
-
-
-def _share_out(accounts: dict[int, _Task], ticks: Any) -> None:
-    numbers = ticks["task"]
-    for number in np.unique(numbers).tolist():
-        account = accounts.get(number)
-        if account is None:
-            account = accounts[number] = _Task()
-        account.add(ticks[numbers == number])
+    return scan.result(header, files, complete=complete, notes=notes)
 
 
 def _judge(number: int, account: _Task, header: RunHeader, ages: dict[str, Distribution]) -> TaskTiming:
@@ -235,7 +257,7 @@ def _judge(number: int, account: _Task, header: RunHeader, ages: dict[str, Distr
     causes = [number for number in np.argsort(-account.causes, kind="stable").tolist() if account.causes[number]]
     holders: dict[str, int] = {}
     for (cause, holder), count in account.holders.items():
-        name = _holder(cause, holder, header)
+        name = holder_name(cause, holder, [row.name for row in header.tasks], header.holders)
         holders[name] = holders.get(name, 0) + count
     return TaskTiming(
         name=row.name,
@@ -265,11 +287,6 @@ def _cause(number: int) -> str:
         return Cause(number).name.lower()
     except ValueError:
         return f"cause {number}"
-
-
-def _holder(cause: int, holder: int, header: RunHeader) -> str:
-    names = [row.name for row in header.tasks] if cause == Cause.QUEUED else header.holders
-    return names[holder] if holder < len(names) else f"number {holder}"
 
 
 def _summary(values: Distribution) -> Summary:

@@ -48,6 +48,7 @@ from vehicled.messages.records import (
     Direction,
     Event,
     Fault,
+    GarbageCollection,
     HostHealth,
     MachineCall,
     Path,
@@ -66,6 +67,7 @@ from vehicled.messages.sensors import (
     Heading,
     HeadingKind,
     ImuSample,
+    LaserScan,
     MotorStatus,
     ObstacleRange,
     SteeringFeedback,
@@ -90,6 +92,7 @@ __all__ = [
     "Fault",
     "FixType",
     "Float64s",
+    "GarbageCollection",
     "GnssFix",
     "GroundTruth",
     "Heading",
@@ -99,6 +102,7 @@ __all__ = [
     "Identification",
     "ImuSample",
     "Int64",
+    "LaserScan",
     "MachineCall",
     "Matrix3",
     "Matrix4",
@@ -129,6 +133,6 @@ __all__ = [
 ALL: tuple[type[Message], ...] = (
     GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
     ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
-    Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth, MachineCall,
+    Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth, MachineCall, LaserScan, GarbageCollection,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""

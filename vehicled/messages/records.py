@@ -63,7 +63,20 @@ class TaskTick(Message, frozen=True):
     missed: bool
     cause: Cause
     holder: UInt8
-    """For QUEUED the task, for LOOP_HELD the runtime callback that held the loop; 255 otherwise."""
+    """Who held the loop: for QUEUED the task, for LOOP_HELD the callback of the runtime by its number in the header; for BLOCKED
+    and PAGE_FAULT suffered in another run the task or, from 128 on, the callback. 255 for nobody."""
+
+
+class GarbageCollection(Message, frozen=True):
+    """One run of Python's garbage collector that took noticeably long. Nothing else runs in the daemon meanwhile."""
+
+    t_ns: Int64
+    """Its beginning."""
+    duration_ns: Int64
+    generation: UInt8
+    """2 looks at all objects but the frozen ones."""
+    collected: UInt32
+    """Objects that were found to be garbage."""
 
 
 class Fault(Message, frozen=True):

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from vehicled.messages.base import NAN, NAN3, NAN9, Int64, Matrix3, Message, UInt8, Vector3
+from vehicled.messages.base import NAN, NAN3, NAN9, Float64s, Int64, Matrix3, Message, UInt8, Vector3
 
 
 class FixType(IntEnum):
@@ -141,3 +141,29 @@ class ObstacleRange(Message, frozen=True):
     t_rx_ns: Int64
     distance_m: float
     """Infinite when the lane is free as far as the sensor sees."""
+
+
+class LaserScan(Message, frozen=True):
+    """One sweep of a planar scanner, ray by ray. Bearings are of the body: counter-clockwise from forward.
+
+    Ranges as REP-117 has them: infinite where nothing was met, minus infinite where it is nearer than the scanner can measure, NaN
+    where the ray told nothing.
+    """
+
+    t_ns: Int64
+    """Of the first ray; ray i is ``i * time_increment_s`` later."""
+    t_rx_ns: Int64
+    angle_min_rad: float
+    """Bearing of the first ray."""
+    angle_increment_rad: float
+    """From ray to ray; negative for a scanner that turns clockwise."""
+    time_increment_s: float
+    scan_time_s: float
+    """From one sweep to the next."""
+    range_min_m: float
+    range_max_m: float
+    x_m: float
+    """Where the scanner is: forward of the rear axle."""
+    y_m: float
+    """Left of it."""
+    ranges_m: Float64s

@@ -1,18 +1,20 @@
 """Courses by name: those drawn by formula, those shipped as files, and the user's own files."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
+from math import pi
 from pathlib import Path
 from stat import S_ISREG
 
 from vehicled import shipped
-from vehicled.paths import formulas
+from vehicled.paths import formulas, manoeuvres
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import ENDINGS, MAX_BYTES, course_from_bytes
 
-_FORMULAS: dict[str, Callable[[], Course]] = {
+_FORMULAS: dict[str, Callable[..., Course]] = {
     "straight_20m": partial(formulas.straight, 20.0, name="straight_20m"),
     "straight_30m": partial(formulas.straight, 30.0, name="straight_30m"),
     "circle_r2_ccw": partial(formulas.circle, 2.0, "ccw", name="circle_r2_ccw"),
@@ -24,11 +26,49 @@ _FORMULAS: dict[str, Callable[[], Course]] = {
     "sine": partial(formulas.sine, 2.0, 0.3, 30.0, name="sine"),
     "sine_tight": partial(formulas.sine, 2.0, 0.5, 30.0, name="sine_tight"),
     "square": formulas.square,
+    "circle_r1_slow": partial(formulas.circle, 1.0, "ccw", speed_mps=0.2, name="circle_r1_slow"),
     "double_lane_change": formulas.double_lane_change,
+    "double_lane_change_fast": partial(formulas.double_lane_change, speed_mps=8.0, name="double_lane_change_fast"),
     "figure_eight": formulas.figure_eight,
+    "figure_eight_fast": partial(formulas.figure_eight, speed_mps=3.0, name="figure_eight_fast"),
     "parallel_parking": formulas.parallel_parking,
     "three_point_turn": formulas.three_point_turn,
+    "iso_3888_1": manoeuvres.iso_3888_1,
+    "iso_3888_2": manoeuvres.iso_3888_2,
+    "iso_3888_1_tenth": partial(manoeuvres.iso_3888_1, scale=0.1, name="iso_3888_1_tenth"),
+    "iso_3888_2_tenth": partial(manoeuvres.iso_3888_2, scale=0.1, name="iso_3888_2_tenth"),
+    "chrono_iso": partial(manoeuvres.lane_change, name="chrono_iso"),
+    "chrono_nato": partial(manoeuvres.lane_change, ramp_m=28.93, offset_m=3.6105, length_m=25.0, name="chrono_nato"),
+    "slalom": manoeuvres.slalom,
+    "slalom_tenth": partial(manoeuvres.slalom, 1.8, speed_mps=2.0, name="slalom_tenth"),
+    "turn": manoeuvres.turn,
+    "rectangle_20x45": partial(manoeuvres.rectangle, name="rectangle_20x45"),
+    "u_shape": manoeuvres.u_turn,
+    "half_sine": partial(manoeuvres.wave, 3.0, pi / 20.0, 0.0, 20.0, name="half_sine"),
+    "room_sine_1": partial(manoeuvres.wave, 1.0, 0.5, phase_rad=pi / 2.0, name="room_sine_1"),
+    "room_sine_2": partial(manoeuvres.wave, 1.5, 0.5, name="room_sine_2"),
+    "room_sine_3": partial(manoeuvres.wave, 0.5, 1.0, name="room_sine_3"),
+    "lot17_sine_square": manoeuvres.sine_square,
+    "straight_run": manoeuvres.straight_run,
 }
+_MPH = 0.44704
+_THESIS: tuple[tuple[str, tuple[int, ...], Callable[..., Course]], ...] = (
+    ("st", (5,), manoeuvres.straight_run),
+    ("left", (10, 15), partial(manoeuvres.turn, radius_m=12.5, angle_deg=90.0)),
+    ("ss", (20, 25, 30), partial(manoeuvres.turn, radius_m=64.0, angle_deg=180.0)),
+    ("dlc", (30, 35, 40), manoeuvres.iso_3888_1),
+)
+"""The nine of the study of a HMMWV at low simulation rates (Michigan Tech 2022) by kind, speed in mph and line. It gives no
+coordinates: the radii are inferred, from the 15 s of a half turn at 30 mph and from a sharp corner. A missed box is a failure."""
+_FORMULAS |= {
+    (name := f"thesis_{kind}{mph}"): partial(line, speed_mps=mph * _MPH, boxes=True, name=name)
+    for kind, speeds, line in _THESIS
+    for mph in speeds
+}
+
+_FITTED = ("width_m", "centre_m")
+"""Parameters that come from the vehicle where the user gives none."""
+_HIDDEN = ("datum", "name")
 
 
 def names() -> list[str]:
@@ -36,10 +76,17 @@ def names() -> list[str]:
     return sorted({*_FORMULAS, *(path.stem for path in shipped.folder("profiles/courses").glob("*.csv"))})
 
 
-def load_course(name_or_file: str) -> Course:
-    """The course of that name, else the one in that file. Raises CourseError naming what is wrong and what would be right."""
-    if name_or_file in _FORMULAS:
-        return _FORMULAS[name_or_file]()
+def load_course(name_or_file: str, *, width_m: float | None = None, centre_m: float | None = None) -> Course:
+    """The course of that name, else the one in that file. Raises CourseError naming what is wrong and what would be right.
+
+    One that is drawn by formula takes parameters: ``circle_r5_ccw:radius_m=7,speed_mps=2``. ``width_m`` and ``centre_m``, the way
+    from the rear axle to the middle, are the vehicle's: those that fit their lanes to it use them.
+    """
+    head, colon, given = name_or_file.partition(":")
+    if head in _FORMULAS:
+        fit = {key: value for key, value in zip(_FITTED, (width_m, centre_m), strict=True) if value is not None}
+        course = _drawn(head, given, fit)
+        return course.renamed(name_or_file) if colon else course
     known = names()
     if name_or_file in known:
         return _from_file(shipped.folder("profiles/courses") / f"{name_or_file}.csv", name_or_file).renamed(name_or_file)
@@ -49,6 +96,44 @@ def load_course(name_or_file: str) -> Course:
     close = get_close_matches(name_or_file, known, n=1, cutoff=0.5)
     hint = f'did you mean "{close[0]}"? ' if close else ""
     raise CourseError(f'no course "{name_or_file[:60]}"; {hint}known: {", ".join(known)}; or give a file ({", ".join(ENDINGS)})')
+
+
+def parameters(name: str) -> dict[str, object]:
+    """Parameters of a course drawn by formula, with their defaults; None where it depends on others. Empty for other names."""
+    if name not in _FORMULAS:
+        return {}
+    found = {key: p.default for key, p in inspect.signature(_FORMULAS[name]).parameters.items() if key not in _HIDDEN}
+    return {key: default for key, default in found.items() if default is not inspect.Parameter.empty}
+
+
+def _drawn(name: str, given: str, fit: Mapping[str, float]) -> Course:
+    """A course by formula, with the parameters of a text such as ``speed_mps=2,laps=3``."""
+    known = parameters(name)
+    values: dict[str, object] = {key: value for key, value in fit.items() if key in known}
+    for item in filter(None, given.split(",")):
+        key, equals, text = item.partition("=")
+        if key not in known or not equals:
+            close = get_close_matches(key, known, n=1, cutoff=0.5)
+            hint = f'; did you mean "{close[0]}"?' if close else ""
+            raise CourseError(
+                f'{name}: "{item[:40]}" is no parameter of this course{hint} known: {", ".join(known)}; write key=value'
+            )
+        values[key] = _value(name, key, text, known[key])
+    return _FORMULAS[name](**values)
+
+
+def _value(name: str, key: str, text: str, default: object) -> object:
+    if isinstance(default, str):
+        return text
+    if isinstance(default, bool):
+        if text not in ("yes", "no"):
+            raise CourseError(f'{name}: {key} is "{text[:40]}"; it is yes or no')
+        return text == "yes"
+    try:
+        return int(text) if isinstance(default, int) else float(text)
+    except ValueError:
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise CourseError(f'{name}: {key} is "{text[:40]}"; it must be {kind}') from None
 
 
 def _exists(name: str) -> bool:

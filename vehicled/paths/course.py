@@ -17,6 +17,7 @@ import numpy.typing as npt
 from vehicled.paths import cusps, smoothing
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
+from vehicled.paths.markings import NO_MARKINGS, Markings
 from vehicled.paths.smoothing import Array
 
 Rows = npt.NDArray[np.int64]
@@ -67,6 +68,8 @@ class Course:
     datum: Datum
     length_m: float
     """Of the whole line; of one lap when closed."""
+    markings: Markings = NO_MARKINGS
+    """Lanes and boxes that a drive is judged by, where the course has some."""
 
     @property
     def cusps(self) -> list[int]:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
+from vehicled.paths.markings import Markings
 
 _ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
 
@@ -28,6 +29,7 @@ class _Stored(Struct, kw_only=True):
     curvature_per_m: list[float]
     s_m: list[float]
     speed_mps: list[float]
+    markings: Markings = Markings()
 
 
 def to_json(course: Course) -> bytes:
@@ -35,7 +37,9 @@ def to_json(course: Course) -> bytes:
     datum = course.datum
     place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
     columns = {name: getattr(course, name).tolist() for name in _ARRAYS}
-    return msgspec.json.encode(_Stored(name=course.name, closed=course.closed, length_m=course.length_m, datum=place, **columns))
+    return msgspec.json.encode(
+        _Stored(name=course.name, closed=course.closed, length_m=course.length_m, datum=place, markings=course.markings, **columns)
+    )
 
 
 def from_json(data: bytes) -> Course:
@@ -51,4 +55,6 @@ def from_json(data: bytes) -> Course:
         column.flags.writeable = False
     place = stored.datum
     datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
-    return Course(name=stored.name, closed=stored.closed, length_m=stored.length_m, datum=datum, **columns)
+    return Course(
+        name=stored.name, closed=stored.closed, length_m=stored.length_m, datum=datum, markings=stored.markings, **columns
+    )

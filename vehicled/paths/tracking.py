@@ -132,13 +132,14 @@ class PathTracker:
         self._start_region_m = min(start_region_m, length / 4.0)
         self.reset()
 
-    def reset(self) -> None:
-        """Begin a new run at the start of the course."""
-        self._at_m = 0.0
-        self._progress_m = 0.0
+    def reset(self, s_m: float | None = None) -> None:
+        """Begin a new run: at the start of the course, or at the arc length that another run had reached."""
+        self._at_m = self._progress_m = 0.0 if s_m is None else s_m
+        self._first = (0.0, self._start_region_m) if s_m is None else (s_m - BEHIND_M, s_m + AHEAD_M)
         self._cross_track_m = 0.0
         self._seen: tuple[float, float] | None = None
-        self._leg = 0
+        # At a cusp the leg before it: whoever stands there goes over to the next one with the first pose.
+        self._leg = min(bisect_left(self._ends_m, self._at_m), len(self._legs) - 1)
 
     @property
     def course(self) -> Course:
@@ -211,7 +212,7 @@ class PathTracker:
             x, y, yaw, curvature, speed = here
             return PathPoint(self._at_m, nan, nan, curvature, speed, x, y, yaw, self.direction)
         if self._seen is None:
-            low, high = 0.0, self._start_region_m
+            low, high = self._first
         else:
             moved = hypot(x_m - self._seen[0], y_m - self._seen[1])
             low = self._at_m - min(BEHIND_M + moved, MAX_WINDOW_M)

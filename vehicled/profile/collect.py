@@ -210,6 +210,9 @@ class Collector:
         options = [option for option in kind.types if not isinstance(option, mi.NoneType)]  # TOML has no null
         if len(options) == 1:
             return self._value(options[0], raw, path)
+        tagged = {str(option.tag): option for option in options if isinstance(option, mi.StructType) and option.tag is not None}
+        if len(tagged) == len(options):
+            return self._tagged(tagged, raw, path)
         for option in options:
             trial = Collector(self._place, self._rules)
             trial._root = self._root
@@ -217,6 +220,20 @@ class Collector:
             if not trial.problems:
                 return value
         return self._refuse(kind, raw, path)
+
+    def _tagged(self, options: Mapping[str, mi.StructType], raw: Any, path: KeyPath) -> Any:
+        """One of several tables, told apart by the text of one key."""
+        key = next(iter(options.values())).tag_field or "type"
+        if not isinstance(raw, dict):
+            return self._report(path, f"must be a table with the key {key}, found {found(raw)}")
+        if key not in raw:
+            return self._report((*path, key), f"missing; one of {choices(options)}")
+        tag = raw[key]
+        if not isinstance(tag, str) or tag not in options:
+            close = nearest(tag, options) if isinstance(tag, str) else None
+            hint = f'; did you mean "{close}"?' if close else ""
+            return self._report((*path, key), f"must be one of {choices(options)}, found {found(tag)}{hint}")
+        return self._struct(options[tag], {name: value for name, value in raw.items() if name != key}, path)
 
     def _choice(self, raw: Any, path: KeyPath, kind: registry.Kind) -> Any:
         """``name`` chooses; every other key is the table of one registered implementation, validated by its ``Params``."""

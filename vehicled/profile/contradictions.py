@@ -8,7 +8,7 @@ from typing import Any
 
 from vehicled.profile.collect import Rule, View
 from vehicled.profile.problems import KeyPath
-from vehicled.profile.schema import Battery, Device, Log, Profile, Task, Tasks, TwinSteering
+from vehicled.profile.schema import Battery, Device, Log, Profile, Sim, Task, Tasks, TwinSteering
 from vehicled.vehicle import Drive, Steering, Vehicle
 
 Found = Iterator[tuple[KeyPath, str]]
@@ -18,6 +18,8 @@ RESERVED_PORTS = ("truth",)
 """Ports of the simulator link that are no devices."""
 PULSE_BOARD = "pwm_board"
 """Driver whose reverse must be calibrated."""
+OWN_TABLES = ("wheelbase_m", "steering", "drive")
+"""Where the 4-DOF plant has its vehicle; every other plant of ours takes a twin file."""
 
 
 def _task(task: View) -> Found:
@@ -64,6 +66,22 @@ def _profile(profile: View) -> Found:
     yield from _ports(profile)
     yield from _silence(profile)
     yield from _reverse(profile)
+    yield from _refusals(profile)
+
+
+def _refusals(profile: View) -> Found:
+    """A limit of refusals that the estimator's patience never lets the count reach would believe a jump instead of stopping."""
+    chosen: Any = profile.written.get("estimator")
+    name = chosen.get("name") if isinstance(chosen, dict) else chosen
+    refusals, patience = profile.get("limits", "gnss_refusals"), profile.get("estimator", str(name), "gate_patience")
+    if refusals is not None and patience is not None and refusals > patience:
+        yield (
+            ("limits", "gnss_refusals"),
+            (
+                f"{refusals} is more than estimator.{name}.gate_patience = {patience}: after so many in a row the estimator "
+                f"believes the next fix, so that nothing would stop the vehicle; write at most {patience}"
+            ),
+        )
 
 
 def _reverse(profile: View) -> Found:
@@ -165,6 +183,29 @@ def _battery(battery: View) -> Found:
         yield ("full_v",), f"{full_v:g} V is less than nominal_v = {nominal_v:g}"
 
 
+def _sim(sim: View) -> Found:
+    """A plant has its vehicle in one place, and what stands in the other would be ignored in silence."""
+    plant = sim.get("plant")
+    if plant == "four_dof":
+        for key in OWN_TABLES:
+            if key not in sim.written:
+                yield (key,), 'missing; the plant "four_dof" takes its vehicle from here'
+        if "twin" in sim.written:
+            yield ("twin",), 'the plant "four_dof" reads no twin file; remove this table, or write plant = "double_track"'
+        for key in ("height", "friction"):
+            if sim.get("terrain", key):
+                yield (
+                    ("terrain", key),
+                    'the plant "four_dof" knows level ground only; leave it empty, or write plant = "double_track"',
+                )
+    elif plant == "double_track":
+        if "twin" not in sim.written:
+            yield ("twin",), 'missing table: the plant "double_track" takes its vehicle from a twin file; see: vehicled twin list'
+        for key in OWN_TABLES:
+            if key in sim.written:
+                yield (key,), f'the plant "double_track" has its {key} in the twin file; remove it here, or use sim.twin.changes'
+
+
 def _log(log: View) -> Found:
     rotate_mb, quota_mb = log.get("rotate_mb"), log.get("quota_mb")
     if rotate_mb is not None and quota_mb is not None and rotate_mb > quota_mb:
@@ -176,6 +217,7 @@ RULES: dict[type, Rule] = {
     Tasks: _tasks,
     Device: _device,
     Profile: _profile,
+    Sim: _sim,
     Vehicle: _vehicle,
     Drive: _drive,
     Steering: _steering,

@@ -13,7 +13,7 @@ from vehicled import shipped
 from vehicled.profile import toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.contradictions import RULES
-from vehicled.profile.problems import Problem, ProfileError, choices, nearest, printable
+from vehicled.profile.problems import Problem, ProfileError, by_line, choices, nearest, printable
 from vehicled.profile.schema import Profile
 
 MAX_BYTES = 256 * 1024
@@ -52,7 +52,7 @@ def load_profile(name_or_file: str, overrides: Sequence[str] = ()) -> Profile:
 def load(name_or_file: str, overrides: Sequence[str] = ()) -> Loaded:
     """As :func:`load_profile`, with the source text and its digest."""
     path = find(name_or_file)
-    return _build(_read(path), str(path), overrides)
+    return _build(read(path), str(path), overrides)
 
 
 def parse(text: str, origin: str = "profile", overrides: Sequence[str] = ()) -> Loaded:
@@ -119,7 +119,9 @@ def _files() -> dict[str, Path]:
     return files
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """Text of a file written by hand. Raises ProfileError for one that cannot be read, is too large or no text."""
+
     def refuse(message: str) -> ProfileError:
         return ProfileError([Problem("", message)], printable(str(path), 300))
 
@@ -172,7 +174,7 @@ def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = 
 
     collector = Collector(place, RULES)
     profile = collector.build(Profile, data)
-    problems += sorted(collector.problems, key=_order)
+    problems += sorted(collector.problems, key=by_line)
     if problems:
         if len(problems) >= MAX_PROBLEMS:
             problems.append(Problem("", "... and more; this is hardly a profile"))
@@ -180,9 +182,3 @@ def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = 
     source = f"# {Path(origin).name} with {', '.join(f'--set {o.text}' for o in good)}\n{toml_text.write(data)}" if good else text
     digest = hashlib.sha256(source.encode()).hexdigest()
     return Loaded(profile, source, digest, origin if path is None else path)
-
-
-def _order(problem: Problem) -> float:
-    """In the order of the file; what has no line comes last."""
-    word, _, number = problem.place.partition(" ")
-    return int(number) if word == "line" else float("inf")

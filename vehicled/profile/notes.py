@@ -75,15 +75,18 @@ def _tasks(profile: Profile) -> Iterator[Note]:
 
 def _twin(profile: Profile) -> Iterator[Note]:
     vehicle, sim = profile.vehicle, profile.sim
-    yield from _differences("wheelbase_m", vehicle.wheelbase_m, sim.wheelbase_m)
+    if sim.wheelbase_m is not None:
+        yield from _differences("wheelbase_m", vehicle.wheelbase_m, sim.wheelbase_m)
     for table in ("steering", "drive"):
-        believed = structs.asdict(getattr(vehicle, table))
-        true = structs.asdict(getattr(sim, table))
+        if (truth := getattr(sim, table)) is None:
+            continue
+        believed, true = structs.asdict(getattr(vehicle, table)), structs.asdict(truth)
         for key, value in believed.items():
             yield from _differences(f"{table}.{key}", value, true[key])
     models: dict[str, Any] = {
         "GnssFix": ("gnss", sim.gnss), "ImuSample": ("imu", sim.imu), "Heading": ("heading", sim.heading),
-        "MotorStatus": ("motor_status", sim.motor_status),
+        "MotorStatus": ("motor_status", sim.motor_status), "WheelSpeed": ("wheel_encoders", sim.wheel_encoders),
+        "SteeringFeedback": ("steering_feedback", sim.steering_feedback), "LaserScan": ("lidar", sim.lidar),
     }  # fmt: skip
     for name, device in profile.devices.items():
         for message in device.messages:

@@ -29,6 +29,12 @@ class Problem(Struct, frozen=True):
         return f"{where}: {self.message}" if where else self.message
 
 
+def by_line(problem: Problem) -> float:
+    """Key to sort problems by the order of the file; what has no line comes last."""
+    word, _, number = problem.place.partition(" ")
+    return int(number) if word == "line" else float("inf")
+
+
 class ProfileError(Exception):
     """The profile cannot be used. ``problems`` holds every mistake found, in the order of the file; ``str()`` lists them."""
 

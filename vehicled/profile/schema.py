@@ -8,26 +8,24 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from vehicled.profile.gnss import GnssModel as GnssModel
+from vehicled.profile.sensors import HeadingModel as HeadingModel
+from vehicled.profile.sensors import ImuModel as ImuModel
+from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
+from vehicled.profile.sensors import SteeringFeedbackModel, WheelEncodersModel
+from vehicled.profile.table import Rate, Vector3
+from vehicled.profile.table import Table as Table
 from vehicled.vehicle import ControlFrameParams, Delay, Drive, Limits, NonNegative, Positive, Share, SteeringAngle, Vehicle
 
-Vector3 = Annotated[list[float], Meta(min_length=3, max_length=3)]
-Rate = Annotated[float, Meta(gt=0.0, le=10_000.0)]
 PortName = Annotated[
     str,
     Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="a lower-case word: letters, digits and underscores"),
 ]
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback", "Corrections", "OperatorCommand",
-    "ActuatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange",
+    "ActuatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
-
-
-class Table(Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the profile: immutable, and an unknown key is an error.
-
-    Keyword-only is not inherited, frozen not in the eyes of type checkers: hence both are repeated.
-    """
 
 
 class Task(Table, frozen=True, kw_only=True):
@@ -110,6 +108,40 @@ class HostTable(Table, frozen=True, kw_only=True):
     """Arm although the board was measured to keep less than the rate table asks for."""
 
 
+class TwinVehicle(Table, frozen=True, kw_only=True):
+    """The vehicle of a plant that takes its numbers from a twin file."""
+
+    vehicle: Annotated[str, Meta(min_length=1, max_length=500)]
+    """Name of a twin file that comes with the package, such as ``hmmwv_lfdm``, or a file: its path counts from the profile."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Numbers in place of those of the file, by their keys there: ``{ "body.mass_kg" = 2600.0 }``."""
+
+
+class View(Table, frozen=True, kw_only=True):
+    """The live view, which ``--view`` switches on."""
+
+    address: Annotated[str, Meta(max_length=300)] = "127.0.0.1:8765"
+    """Where it listens. Beyond this machine a token must be shown."""
+    teleop: bool = False
+    """Whether the page may drive, stop and disarm. It must then show a token even on this machine."""
+    most_throttle: Share = 0.5
+    """Largest share of full drive that the page may ask for."""
+    foxglove: bool = True
+    """Speak Foxglove's protocol on the same port."""
+    token_file: Annotated[str, Meta(max_length=1_000)] = ""
+    """File with the token; without one it is a new one at every start, and printed."""
+    token_credential: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]*$", max_length=200)] = ""
+    """Name of a systemd credential with the token."""
+    names: list[Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)]] = field(
+        default_factory=list
+    )
+    """Names, besides its own, under which the page may be asked for."""
+
+    def __post_init__(self) -> None:
+        if self.token_file and self.token_credential:
+            raise ValueError("token_file and token_credential name two tokens; one is meant")
+
+
 class TwinSteering(Table, frozen=True, kw_only=True):
     """The steering as it really is. Dead zone and slack are what no controller is told of."""
 
@@ -134,83 +166,77 @@ class Battery(Table, frozen=True, kw_only=True):
     full_drive_current_a: NonNegative = 20.0
 
 
-class GnssModel(Table, frozen=True, kw_only=True):
-    """Receiver of the twin. The error is white noise plus a first-order Gauss-Markov walk that advances in time."""
+class LidarModel(Table, frozen=True, kw_only=True):
+    """Planar scanner of the twin: its rays meet what stands in ``scene``, each from where the vehicle is at its instant.
 
-    rate_hz: Rate = 10.0
-    latency_ms: NonNegative = 60.0
-    latency_jitter_ms: NonNegative = 5.0
-    carrier: Literal["none", "float", "fixed"] = "fixed"
-    sigma_m: NonNegative = 0.01
-    """White, per horizontal axis."""
-    walk_sigma_m: NonNegative = 0.01
-    """Standard deviation of the coloured part, per horizontal axis."""
-    walk_time_s: Positive = 60.0
-    """Correlation time of the coloured part."""
-    velocity_sigma_mps: NonNegative = 0.03
-    satellites: Annotated[int, Meta(ge=0, le=60)] = 24
-    hdop: Positive = 0.7
-    vdop: Positive = 1.1
+    Where it sits is the device's ``lever_arm_m``; bearings are of the body. A return fades with range and with slant: its reach at
+    an angle a to the surface's normal is ``reach_m sqrt(cos a)``, and it is lost as that is exceeded.
+    """
 
-
-class ImuModel(Table, frozen=True, kw_only=True):
-    """Inertial unit of the twin."""
-
-    rate_hz: Rate = 400.0
-    latency_ms: NonNegative = 0.5
-    accelerometer_density: NonNegative = 1.2e-3
-    """White noise, m/s2 per root Hz."""
-    gyro_density: NonNegative = 1.2e-4
-    """White noise, rad/s per root Hz."""
-    accelerometer_bias_mps2: NonNegative = 0.02
-    """Standard deviation of the bias at switch-on, per axis."""
-    gyro_bias_radps: NonNegative = 0.001
-    accelerometer_bias_walk: NonNegative = 1e-4
-    """m/s2 per root second."""
-    gyro_bias_walk: NonNegative = 1e-5
-    """rad/s per root second."""
-    vibration_mps2: NonNegative = 0.3
-    """Amplitude at 1 m/s, growing with speed."""
-    vibration_hz: Positive = 37.0
-    range_mps2: Positive = 156.9
-    range_radps: Positive = 34.9
-
-
-class HeadingModel(Table, frozen=True, kw_only=True):
-    """Heading output of the twin: truth + misalignment + white noise + slow walk."""
-
-    rate_hz: Rate = 20.0
+    rate_hz: Annotated[float, Meta(gt=0.0, le=100.0)] = 20.0
+    rays: Annotated[int, Meta(ge=1, le=1600)] = 541
+    """More would not fit into one message."""
+    angle_min_rad: Annotated[float, Meta(ge=-6.2832, le=6.2832)] = -2.356
+    """Bearing of the first ray, the turn of its mounting included."""
+    angle_max_rad: Annotated[float, Meta(ge=-6.2832, le=6.2832)] = 2.356
+    """Bearing of the last; smaller than the first for a scanner that turns clockwise."""
+    sweep_ms: NonNegative = 25.0
+    """From the first ray to the last."""
     latency_ms: NonNegative = 5.0
-    sigma_rad: NonNegative = 0.01
-    misalignment_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
-    walk_rad_per_root_s: NonNegative = 0.0
-    kind: Literal["inertial", "magnetic", "moving_base"] = "moving_base"
+    """From the last ray to the message."""
+    range_min_m: NonNegative = 0.05
+    range_max_m: Annotated[float, Meta(gt=0.0, le=500.0)] = 25.0
+    reach_m: Positive = 30.0
+    """Range at which half of the returns of a surface that is met squarely are lost."""
+    fade_share: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
+    """Width of that loss, as a share of the reach."""
+    sigma_m: NonNegative = 0.01
+    sigma_share: Share = 0.001
+    """Noise that grows with the range, as a share of it."""
+    step_m: NonNegative = 0.001
+    """Quantisation of the range."""
+    drop_share: Share = 0.001
+    """Rays that tell nothing, whatever they meet."""
 
 
-class MotorStatusModel(Table, frozen=True, kw_only=True):
-    """Telemetry of the motor controller of the twin."""
+class Terrain(Table, frozen=True, kw_only=True):
+    """The ground of the twin, for a plant that drives on one. Paths count from the profile; empty: level, the same everywhere."""
 
-    rate_hz: Rate = 50.0
-    latency_ms: NonNegative = 4.0
-    speed_step_radps: NonNegative = 0.1
-    """Quantisation of the motor speed."""
-    voltage_step_v: NonNegative = 0.1
-    current_step_a: NonNegative = 0.1
+    height: str = ""
+    """Point cloud (.las, .laz, .ply, .xyz, .txt), or raster (.tif, .png, .csv), of heights."""
+    friction: str = ""
+    """The same of the friction: 1 is the surface that the tyres are given for."""
+    friction_scale: Annotated[float, Meta(gt=0.0, le=2.0)] = 1.0
+    """Multiplies the friction of the file; without one, the friction everywhere."""
+    resolution_m: Annotated[float, Meta(gt=0.0, le=100.0)] = 0.25
+    """Cell of the grid that a point cloud is brought onto; a raster has its own."""
+    origin_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    """The map's origin and zero height, in the coordinates of the files."""
 
 
 class Sim(Table, frozen=True, kw_only=True):
-    """The twin: vehicle, actuators and sensors as they really are."""
+    """The twin: vehicle, actuators and sensors as they really are.
+
+    The vehicle stands in ``twin``, or for the 4-DOF plant here in ``wheelbase_m``, ``steering`` and ``drive``.
+    """
 
     plant: str = "four_dof"
     step_ms: Annotated[float, Meta(ge=0.05, le=20.0)] = 1.0
-    wheelbase_m: Positive
-    steering: TwinSteering
-    drive: Drive
+    twin: TwinVehicle | None = None
+    wheelbase_m: Positive | None = None
+    steering: TwinSteering | None = None
+    drive: Drive | None = None
     battery: Battery = field(default_factory=Battery)
     gnss: GnssModel = field(default_factory=GnssModel)
     imu: ImuModel = field(default_factory=ImuModel)
     heading: HeadingModel | None = None
     motor_status: MotorStatusModel | None = None
+    wheel_encoders: WheelEncodersModel | None = None
+    steering_feedback: SteeringFeedbackModel | None = None
+    scene: str = ""
+    """File of what stands and moves round the course (.toml, .geojson, or the .yaml of a map); its path counts from the profile."""
+    lidar: LidarModel = field(default_factory=LidarModel)
+    terrain: Terrain = field(default_factory=Terrain)
     command_timeout_s: Positive = 0.2
     """Age of the last command at which the actuator board goes to neutral: straight, no drive, no brake."""
 
@@ -237,4 +263,5 @@ class Profile(Table, frozen=True, kw_only=True):
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: Log = field(default_factory=Log)
     host: HostTable = field(default_factory=HostTable)
+    view: View = field(default_factory=View)
     sim: Sim

@@ -5,8 +5,8 @@ release that met its deadline, an estimator that has no state yet) and raises Cd
 that the standard type cannot hold. Several projections may share a topic; they then share its schema.
 
 Stamps are wall time: ``offset_ns``, wall minus monotonic clock at the start of the log, is added to the monotonic stamp.
-Frames (REP-105): ``map`` -> ``base_link`` at the rear axle; ``gnss_link`` at the antenna, ``imu_link`` at the IMU, both turned to
-the body axes. A ROS covariance of zeros means "unknown" where the project would write NaN.
+Frames (REP-105): ``map`` -> ``base_link`` at the rear axle; ``gnss_link`` at the antenna, ``imu_link`` at the IMU, ``laser_link``
+at the scanner, all turned to the body axes. A ROS covariance of zeros means "unknown" where the project would write NaN.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
+from vehicled.attribution import NO_HOLDER
 from vehicled.messages import (
     ActuatorCommand,
     CarrierSolution,
@@ -25,6 +26,7 @@ from vehicled.messages import (
     FixType,
     GnssFix,
     ImuSample,
+    LaserScan,
     Message,
     Path,
     Reaction,
@@ -40,6 +42,7 @@ MAP = "map"
 BASE_LINK = "base_link"
 GNSS_LINK = "gnss_link"
 IMU_LINK = "imu_link"
+LASER_LINK = "laser_link"
 DIAGNOSTIC_NAME = "vehicled"
 
 _NAV_SAT_FIX = Template("sensor_msgs/NavSatFix", {"header.frame_id": GNSS_LINK})
@@ -119,6 +122,15 @@ def _imu(sample: ImuSample, offset_ns: int) -> bytes:
     )
 
 
+def _laser_scan(scan: LaserScan, offset_ns: int) -> bytes:
+    """Ranges as they are: both follow REP-117. No intensities."""
+    count = len(scan.ranges_m)
+    bearings = (scan.angle_min_rad, scan.angle_min_rad + max(count - 1, 0) * scan.angle_increment_rad, scan.angle_increment_rad)
+    times = (scan.time_increment_s, scan.scan_time_s)
+    header = (_stamp(scan.t_ns, offset_ns), LASER_LINK)
+    return encode("sensor_msgs/LaserScan", (header, *bearings, *times, scan.range_min_m, scan.range_max_m, scan.ranges_m, ()))
+
+
 def _has_pose(estimate: StateEstimate) -> bool:
     """TF refuses NaN, and a pose before initialisation would draw a jump."""
     pose = (estimate.x_m, estimate.y_m, estimate.yaw_rad)
@@ -180,6 +192,10 @@ def _drive_applied(command: ActuatorCommand, offset_ns: int) -> bytes:
     return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, nan, 0.0, 0.0)
 
 
+_HELD = (Cause.QUEUED, Cause.LOOP_HELD, Cause.BLOCKED, Cause.PAGE_FAULT)
+"""Causes that may have a holder."""
+
+
 def _miss(tick: TaskTick, offset_ns: int) -> bytes | None:
     """A release that missed its deadline; None for all others."""
     if not tick.missed:
@@ -197,7 +213,7 @@ def _miss(tick: TaskTick, offset_ns: int) -> bytes | None:
         "cpu_ns": tick.cpu_ns,
         "skipped": tick.skipped,
     }
-    if tick.cause in (Cause.QUEUED, Cause.LOOP_HELD):
+    if tick.holder != NO_HOLDER and tick.cause in _HELD:
         values["holder"] = tick.holder
     return _diagnostic(_stamp(tick.end_ns, offset_ns), _WARN, f"task {tick.task}", message, "", values)
 
@@ -234,6 +250,7 @@ def _row(
 PROJECTIONS: tuple[Projection, ...] = (
     _row(GnssFix, "/gnss/fix", "sensor_msgs/NavSatFix", _nav_sat_fix),
     _row(ImuSample, "/imu/data", "sensor_msgs/Imu", _imu),
+    _row(LaserScan, "/scan", "sensor_msgs/LaserScan", _laser_scan),
     _row(StateEstimate, "/odometry", "nav_msgs/Odometry", _odometry, max_rate_hz=50.0),
     _row(StateEstimate, "/tf", "tf2_msgs/TFMessage", _transform, max_rate_hz=50.0),
     _row(Path, "/course", "nav_msgs/Path", _course),

@@ -48,6 +48,8 @@ sensor_msgs/NavSatFix: std_msgs/Header header, sensor_msgs/NavSatStatus status,
     float64 latitude, float64 longitude, float64 altitude, float64[9] position_covariance,
     uint8 COVARIANCE_TYPE_UNKNOWN=0, uint8 COVARIANCE_TYPE_APPROXIMATED=1,
     uint8 COVARIANCE_TYPE_DIAGONAL_KNOWN=2, uint8 COVARIANCE_TYPE_KNOWN=3, uint8 position_covariance_type
+sensor_msgs/LaserScan: std_msgs/Header header, float32 angle_min, float32 angle_max, float32 angle_increment,
+    float32 time_increment, float32 scan_time, float32 range_min, float32 range_max, float32[] ranges, float32[] intensities
 
 ackermann_msgs/AckermannDrive: float32 steering_angle, float32 steering_angle_velocity,
     float32 speed, float32 acceleration, float32 jerk
@@ -182,6 +184,10 @@ def _append(record: bytearray, base: str, value: Value) -> None:
                 _append(record, "uint32", len(elements))
             elif len(elements) != field.length:
                 raise ValueError(f"{field.name} takes {field.length} elements, not {len(elements)}")
+            if elements and field.base in PRIMITIVES:
+                code, size = PRIMITIVES[field.base]
+                record += pack(f"<{(HEADER_SIZE - len(record)) % size}x{len(elements)}{code}", *elements)
+                continue
             for element in elements:
                 _append(record, field.base, element)
 

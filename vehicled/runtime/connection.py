@@ -33,8 +33,12 @@ def connect(address: str) -> socket.socket:
             return socket.socket(fileno=int(rest))
         if scheme == "unix" and rest:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.settimeout(_CONNECT_TIMEOUT_S)
-            sock.connect(rest)
+            try:
+                sock.settimeout(_CONNECT_TIMEOUT_S)
+                sock.connect(rest)
+            except OSError:
+                sock.close()
+                raise
             return sock
         host, _, port = rest.rpartition(":")
         if scheme == "tcp" and host and port.isdigit():

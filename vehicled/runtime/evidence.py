@@ -14,118 +14,12 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, cast
 
-from vehicled.attribution import NO_HOLDER, Reading, Surroundings
+from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, UNEXPLAINED_TOLERANCE_NS, Execution, Reading, Surroundings
+from vehicled.messages import GarbageCollection
 from vehicled.runtime.loop import PreciseEventLoop
 
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 """Where threads are not told apart (macOS), the whole process is read: the loop's thread does nearly all of its work."""
-
-
-class WallStopwatch:
-    """The stopwatch of the road. Must be read on the thread of the loop."""
-
-    def read(self) -> Reading:
-        """Now. About 1 us."""
-        usage = resource.getrusage(_THREAD)
-        return time.monotonic_ns(), time.thread_time_ns(), usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt
-
-    def begin(self, now_ns: int) -> Reading:
-        """Reading at the start of a batch of tasks."""
-        return self.read()
-
-    def end(self, task: int, begin: Reading) -> Reading:
-        """Reading at the end of a task."""
-        return self.read()
-
-
-class GcWatch:
-    """Remembers when the garbage collector ran. ``close`` ends that."""
-
-    def __init__(self, capacity: int = 64) -> None:
-        self._ring: deque[tuple[int, int]] = deque(maxlen=capacity)
-        self._start_ns = 0
-        self.collections = 0
-        self.total_ns = 0
-        gc.callbacks.append(self._on_gc)
-
-    def close(self) -> None:
-        """Stop watching. Safe to repeat."""
-        if self._on_gc in gc.callbacks:
-            gc.callbacks.remove(self._on_gc)
-
-    def overlap(self, start_ns: int, end_ns: int) -> int:
-        """Time (ns) that collections took between the two instants."""
-        total = 0
-        for begin, end in reversed(self._ring):
-            if end <= start_ns:
-                break
-            total += max(0, min(end, end_ns) - max(begin, start_ns))
-        return total
-
-    def _on_gc(self, phase: str, info: dict[str, int]) -> None:
-        now_ns = time.monotonic_ns()
-        if phase == "start":
-            self._start_ns = now_ns
-        elif self._start_ns:
-            self._ring.append((self._start_ns, now_ns))
-            self.collections += 1
-            self.total_ns += now_ns - self._start_ns
-
-
-class HolderLog:
-    """Who held the loop: the last callbacks of the runtime, by number. Only for the thread of the loop."""
-
-    def __init__(self, names: Sequence[str], capacity: int = 128) -> None:
-        """``names`` by number. Raises ``ValueError`` for more than 255."""
-        if len(names) > NO_HOLDER:
-            raise ValueError(f"{len(names)} callbacks want a number, there are {NO_HOLDER}")
-        self.names = tuple(names)
-        self._holds = [Hold(self, code) for code in range(len(names))]
-        self._ring: deque[tuple[int, int, int]] = deque(maxlen=capacity)
-
-    def hold(self, code: int) -> "Hold":
-        """``with holders.hold(code):`` round the callback; may be kept and used again, but not within itself."""
-        return self._holds[code]
-
-    def add(self, code: int, start_ns: int, end_ns: int) -> None:
-        """Note a callback whose times are known already."""
-        self._ring.append((start_ns, end_ns, code))
-
-    def overlap(self, start_ns: int, end_ns: int) -> tuple[int, int]:
-        """Time (ns) the loop was held between the two instants, and the number that held it longest (``NO_HOLDER`` if none).
-
-        Of callbacks within each other the outer one is counted.
-        """
-        held: dict[int, int] = {}
-        # In order of their ends, so going back what is covered already starts at `until`.
-        until = end_ns
-        for begin, end, code in reversed(self._ring):
-            if end <= start_ns:
-                break
-            part = min(end, until) - max(begin, start_ns)
-            if part > 0:
-                held[code] = held.get(code, 0) + part
-                until = max(begin, start_ns)
-        if not held:
-            return 0, NO_HOLDER
-        return sum(held.values()), max(held, key=lambda code: held[code])
-
-
-class Hold:
-    """Context that notes how long its block held the loop."""
-
-    __slots__ = ("_code", "_log", "_start_ns")
-
-    def __init__(self, log: HolderLog, code: int) -> None:
-        self._log = log
-        self._code = code
-        self._start_ns = 0
-
-    def __enter__(self) -> None:
-        self._start_ns = time.monotonic_ns()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._log.add(self._code, self._start_ns, time.monotonic_ns())
 
 
 class KernelCounters:
@@ -177,6 +71,124 @@ class KernelCounters:
 
     def __del__(self) -> None:
         self.close()
+
+
+class WallStopwatch:
+    """The stopwatch of the road. Must be made and read on the thread of the loop."""
+
+    def __init__(self, kernel: KernelCounters | None = None) -> None:
+        self._kernel = kernel or KernelCounters()
+
+    def read(self) -> Reading:
+        """Now. About 2 us."""
+        usage = resource.getrusage(_THREAD)
+        delay_ns = self._kernel.run_delay_ns()
+        return time.monotonic_ns(), time.thread_time_ns(), usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt, delay_ns
+
+    def begin(self, now_ns: int) -> Reading:
+        """Reading at the start of a batch of tasks."""
+        return self.read()
+
+    def end(self, task: int, begin: Reading) -> Reading:
+        """Reading at the end of a task. About 1 us for one that kept the processor: it cannot have waited for it."""
+        t_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+        usage = resource.getrusage(_THREAD)
+        waited = t_ns - begin[0] - (cpu_ns - begin[1]) > UNEXPLAINED_TOLERANCE_NS
+        delay_ns = self._kernel.run_delay_ns() if waited else begin[5]
+        return t_ns, cpu_ns, usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt, delay_ns
+
+
+class GcWatch:
+    """Remembers when the garbage collector ran. ``close`` ends that."""
+
+    TOLD_NS = 100_000
+    """Shorter collections are not told of: there are dozens a second, of the youngest objects."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._ring: deque[tuple[int, int]] = deque(maxlen=capacity)
+        self._untold: deque[GarbageCollection] = deque(maxlen=capacity)
+        self._start_ns = 0
+        gc.callbacks.append(self._on_gc)
+
+    def close(self) -> None:
+        """Stop watching. Safe to repeat."""
+        if self._on_gc in gc.callbacks:
+            gc.callbacks.remove(self._on_gc)
+
+    def since(self, start_ns: int) -> list[tuple[int, int]]:
+        """From and to, in ns: collections that ended after an instant, oldest first."""
+        found = [span for span in self._ring if span[1] > start_ns]
+        # A collection in another thread may have to wait to tell its end; whoever waited for it goes on meanwhile.
+        if self._start_ns:
+            found.append((self._start_ns, time.monotonic_ns()))
+        return found
+
+    def take(self) -> Sequence[GarbageCollection]:
+        """Collections since the last call, without the shortest."""
+        if not self._untold:
+            return ()
+        # One by one: another thread may collect meanwhile.
+        return [self._untold.popleft() for _ in range(len(self._untold))]
+
+    def _on_gc(self, phase: str, info: dict[str, int]) -> None:
+        now_ns = time.monotonic_ns()
+        if phase == "start":
+            self._start_ns = now_ns
+        elif self._start_ns:
+            self._ring.append((self._start_ns, now_ns))
+            if now_ns - self._start_ns >= self.TOLD_NS:
+                told = GarbageCollection(self._start_ns, now_ns - self._start_ns, info["generation"], info["collected"])
+                self._untold.append(told)
+            self._start_ns = 0
+
+
+class HolderLog:
+    """Who held the loop: the last callbacks of the runtime, by number. Only for the thread of the loop."""
+
+    def __init__(self, names: Sequence[str], stopwatch: WallStopwatch, capacity: int = 1024) -> None:
+        """``names`` by number. Raises ``ValueError`` for more than 127."""
+        if len(names) > NO_HOLDER - FIRST_CALLBACK:
+            raise ValueError(f"{len(names)} callbacks want a number, there are {NO_HOLDER - FIRST_CALLBACK}")
+        self.names = tuple(names)
+        self.stopwatch = stopwatch
+        self._holds = [Hold(self, code) for code in range(len(names))]
+        self._ring: deque[Execution] = deque(maxlen=capacity)
+
+    def hold(self, code: int) -> "Hold":
+        """``with holders.hold(code):`` round the callback; may be kept and used again, but not within itself."""
+        return self._holds[code]
+
+    def add(self, code: int, begin: Reading, end: Reading) -> None:
+        """Note a callback."""
+        self._ring.append(Execution(FIRST_CALLBACK + code, begin, end))
+
+    def since(self, start_ns: int) -> list[Execution]:
+        """Callbacks that ended after an instant, oldest first; of callbacks within each other the outer one."""
+        found: list[Execution] = []
+        # In order of their ends, so going back the outer one comes first.
+        for run in reversed(self._ring):
+            if run.end[0] <= start_ns:
+                break
+            if not found or run.begin[0] < found[-1].begin[0]:
+                found.append(run)
+        return found[::-1]
+
+
+class Hold:
+    """Context that notes how its block held the loop."""
+
+    __slots__ = ("_begin", "_code", "_log")
+
+    def __init__(self, log: HolderLog, code: int) -> None:
+        self._log = log
+        self._code = code
+        self._begin: Reading = (0, 0, 0, 0, 0, 0)
+
+    def __enter__(self) -> None:
+        self._begin = self._log.stopwatch.read()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._log.add(self._code, self._begin, self._log.stopwatch.end(self._code, self._begin))
 
 
 class Idle(Protocol):
@@ -237,13 +249,16 @@ class WallWitness:
 
     def __init__(self, holder_names: Sequence[str], kernel: KernelCounters | None = None) -> None:
         """``holder_names``: the runtime's callbacks, by the number under which they hold the loop."""
-        self.holders = HolderLog(holder_names)
-        self.collections = GcWatch()
         self.kernel = kernel or KernelCounters()
+        self.stopwatch = WallStopwatch(self.kernel)
+        """For the tasks of the same loop."""
+        self.holders = HolderLog(holder_names, self.stopwatch)
+        self.collections = GcWatch()
         self._idle: Idle = NeverIdle()
-        self._run_delay_ns = self.kernel.run_delay_ns()
-        self._steal_ns = self.kernel.steal_ns()
         self._steal_since_ns = time.monotonic_ns()
+        self._marks: deque[tuple[int, int]] = deque([(self._steal_since_ns, self.kernel.run_delay_ns())], maxlen=16)
+        """Time and run delay at the ends of the last batches: a release may pass before a batch has ended."""
+        self._steal_ns = self.kernel.steal_ns()
 
     def watch_loop(self) -> None:
         """Take the account of sleeps from the running loop; without it no late wake-up is recognised."""
@@ -251,7 +266,7 @@ class WallWitness:
 
     def mark(self, now_ns: int) -> None:
         """A batch of tasks has ended at ``now_ns``. About 1 us."""
-        self._run_delay_ns = self.kernel.run_delay_ns()
+        self._marks.append((now_ns, self.kernel.run_delay_ns()))
         if now_ns - self._steal_since_ns > self.STEAL_REFRESH_NS:
             self._steal_ns = self.kernel.steal_ns()
             self._steal_since_ns = now_ns
@@ -259,19 +274,18 @@ class WallWitness:
     def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
         """What happened around the loop between release and end."""
         idle = self._idle
-        wake_up = min(idle.woke_ns, start_ns) - max(idle.idle_from_ns, release_ns)
-        held, holder = self.holders.overlap(release_ns, start_ns)
-        window = max(0, end_ns - release_ns)
-        preempted = self.kernel.run_delay_ns() - self._run_delay_ns
+        since_ns, delay_before_ns = next((mark for mark in reversed(self._marks) if mark[0] <= release_ns), self._marks[0])
+        delay_ns = self.kernel.run_delay_ns() - delay_before_ns
+        delay_ns -= sum(run.end[5] - run.begin[5] for run in self.holders.since(since_ns) if run.begin[0] >= since_ns)
         # The hypervisor's account is coarse and older than the window: the window gets its share of it, never the whole.
-        elapsed = max(end_ns - self._steal_since_ns, window, 1)
-        stolen = (self.kernel.steal_ns() - self._steal_ns) * window // elapsed
+        window_ns = max(0, end_ns - release_ns)
+        stolen_ns = (self.kernel.steal_ns() - self._steal_ns) * window_ns // max(end_ns - self._steal_since_ns, window_ns, 1)
         return Surroundings(
-            wake_up_ns=max(0, wake_up),
-            held_ns=held,
-            holder=holder,
-            gc_ns=self.collections.overlap(release_ns, end_ns),
-            stolen_ns=min(window, max(0, preempted + stolen)),
+            asleep_ns=None if isinstance(idle, NeverIdle) else (idle.idle_from_ns, idle.woke_ns),
+            callbacks=self.holders.since(release_ns),
+            collections=self.collections.since(release_ns),
+            run_delay_ns=max(0, delay_ns) + max(0, stolen_ns),
+            since_ns=since_ns,
         )
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The lockstep pump: a synchronous loop on the link. Time is what the simulator grants; nothing here waits for a clock.
 
-The daemon asks to be woken when it may next have something to say. Instants before that at which tasks are due need no word from the
-simulator: its data carries the time of its arrival, so the machine is run at each of them before anything that came later.
+The daemon asks to be woken when it may next have something to say. Instants before that at which tasks are due need no word from
+the simulator: its data carries the time of its arrival, so the machine is run at each of them before anything that came later.
 """
 
 from vehicled.link import Kind, LinkError, encode

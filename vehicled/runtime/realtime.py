@@ -95,6 +95,7 @@ def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
         ("CPU governor", _governor),
         ("preemption", _preemption),
         ("clock source", _clock_source),
+        ("run delay", _run_delay),
     )
     rows = []
     for what, check in points:
@@ -252,6 +253,13 @@ def _clock_source() -> Row:
     # These are read through a system call and, on PCs, through slow hardware: 1 us and more for each look at the clock.
     slow = got in ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
     return Row("clock source", "fast", got or "unknown", "boot with tsc=reliable if the processor's TSC is sound" if slow else "")
+
+
+def _run_delay() -> Row:
+    # The time that this thread has run comes first: without an account all figures are 0.
+    kept = (_read("/proc/thread-self/schedstat") or "0").split()[0] != "0"
+    cure = "" if kept else "use a kernel with CONFIG_SCHEDSTATS: a miss by preemption may be named blocked or wake_up without"
+    return Row("run delay", "on account", "on account" if kept else "no account", cure)
 
 
 def _libc(function: str) -> ctypes.CDLL | None:

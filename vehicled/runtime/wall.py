@@ -25,8 +25,8 @@ BLOCK_NS = 5_000_000
 CLOSE_S = 0.5
 """Patience with ports that do not take the last stop."""
 
-RECEIVE, LOG, TRANSMIT = range(3)
-HOLDERS = ("receive", "log", "transmit")
+RECEIVE, LOG, TRANSMIT, VIEW = range(4)
+HOLDERS = ("receive", "log", "transmit", "view")
 """Runtime callbacks by number, as they stand in ``TaskTick.holder``."""
 
 
@@ -41,8 +41,13 @@ class WallPump:
         witness: WallWitness,
         sink: Sink,
         services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        spare: Callable[[int, int], None] | None = None,
     ) -> None:
-        """``services`` run beside the pump and are cancelled with it; one that raises ends the run, braked."""
+        """``services`` run beside the pump and are cancelled with it; one that raises ends the run, braked.
+
+        ``spare`` is called after each turn of the machine, with the time and when the next is due, and must be back by then.
+        """
+        self._spare = spare
         self._services = services
         self._machine = machine
         self._transport = transport
@@ -83,7 +88,10 @@ class WallPump:
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Bytes were read."""
         with self._witness.holders.hold(RECEIVE):
+            self._sampler.arm()
             self._machine.on_rx(port, data, t_rx_ns)
+            self._sampler.disarm()
+            self._name_block(t_rx_ns)
             self._alarm.rearm(self._machine.next_due_ns())
 
     async def _tick(self) -> None:
@@ -106,6 +114,11 @@ class WallPump:
             else:
                 with witness.holders.hold(LOG):
                     self._end(self._run.turn(time.monotonic_ns()))
+                if self._spare is not None:
+                    with witness.holders.hold(VIEW):
+                        self._spare(time.monotonic_ns(), machine.next_due_ns())
+            for collection in witness.collections.take():
+                self._sink.record(collection, collection.t_ns + collection.duration_ns)
             witness.mark(time.monotonic_ns())
 
     async def _serve(self, scope: anyio.CancelScope) -> None:

@@ -5,14 +5,16 @@ from math import isfinite
 
 from msgspec import Struct
 
-from vehicled.messages import EstimatorStatus, ImuSample, Reaction
-from vehicled.safety.monitors.host import MIN_DISK, MIN_MEMORY
+from vehicled.messages import EstimatorStatus, ImuSample, MotorStatus, Reaction
+from vehicled.ports import NEVER_NS
+from vehicled.safety.monitors.host import MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.inertial import GRAVITY_MPS2
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.situation import Situation
 
 STANDSTILL_MPS = 0.05
+CELSIUS_K = 273.15
 
 
 class Check(Struct, frozen=True):
@@ -21,6 +23,8 @@ class Check(Struct, frozen=True):
     code: str
     missing: Callable[[Situation], str]
     """What is wrong and what to do, in words; empty when it is right."""
+    wants: str
+    """What must be right, in words."""
 
 
 def _inputs(s: Situation) -> str:
@@ -48,11 +52,7 @@ def _certainty(s: Situation) -> str:
 
 def off_course(s: Situation) -> str:
     """Why the course cannot be driven from here, in words; empty when it can."""
-    if abs(s.cross_track_m) > s.limits.corridor_m:
-        return f"the vehicle stands {abs(s.cross_track_m):.1f} m off the course: move it into the corridor"
-    if abs(s.heading_error_rad) > 1.6:
-        return "the vehicle points backwards along the course: turn it round"
-    return ""
+    return "" if s.entry is None else s.entry.choose(s.estimate).refused
 
 
 def _still(s: Situation) -> str:
@@ -79,6 +79,45 @@ def _actuator(s: Situation) -> str:
     return f"the actuator cannot be reached: {s.actuator_lost}" if s.actuator_lost else ""
 
 
+def _telemetry(s: Situation) -> str:
+    if not s.watch.telemetry:
+        return ""
+    age_ns = s.watch.sources.age_ns(MotorStatus, s.now_ns)
+    if age_ns <= s.limits.telemetry_silence_s * 1e9:
+        return ""
+    since = "has told nothing of itself yet" if age_ns >= NEVER_NS else f"has told nothing of itself for {age_ns * 1e-9:.1f} s"
+    return f"the motor controller {since}: check its power and line, or write telemetry = false where it has none"
+
+
+def _motor(s: Situation) -> str:
+    motor, limits = s.watch.motor, s.limits
+    found = []
+    if motor.hottest_k > limits.motor_hot_k:
+        hot = f"{motor.hottest_k - CELSIUS_K:.0f} degrees (limit {limits.motor_hot_k - CELSIUS_K:.0f})"
+        found.append(f"motor or controller at {hot}: let it cool")
+    if motor.rest_v < limits.battery_empty_v:
+        found.append(f"the battery is at {motor.rest_v:.2f} V (empty: {limits.battery_empty_v:.2f} V): charge it")
+    return "; ".join(found)
+
+
+def _ground(s: Situation) -> str:
+    limits, age_ns = s.limits, s.watch.ground.age_ns(s.now_ns)
+    if age_ns >= NEVER_NS:
+        expected = "no ground station has been heard: start it, or write ground_expected = false"
+        return expected if limits.ground_expected else ""
+    if age_ns <= limits.ground_silence_s * 1e9 or not (limits.ground_expected or limits.stop_without_ground):
+        return ""
+    return f"the ground station has been silent for {age_ns * 1e-9:.1f} s: bring it back into reach"
+
+
+def _deadlines(s: Situation) -> str:
+    deadlines, limit = s.watch.deadlines, s.limits.arming_missed_share
+    if not deadlines.share > limit:
+        return ""
+    missed = f"{100 * deadlines.share:.1f} % of the deadlines of {deadlines.share_task} in the last ten seconds were missed"
+    return f"{missed} (limit {100 * limit:g} %): end other programs, or lower its rate"
+
+
 def _devices(s: Situation) -> str:
     stopping = [fault for fault in s.watch.told.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
     return "; ".join(f"{fault.origin}: {fault.reason}" for fault in stopping)
@@ -101,6 +140,15 @@ def _doubts(s: Situation) -> str:
     return "; ".join(found)
 
 
+def blocked(s: Situation) -> str:
+    """What stands before the vehicle, in words; empty where it could move off."""
+    obstacle = s.watch.obstacle
+    if obstacle.blind:
+        return f"{obstacle.blind}: clean it, and look at its cable and its mounting"
+    free_m, gap_m = obstacle.free_m, s.limits.obstacle_gap_m
+    return f"something stands {free_m:.2f} m ahead (limit {gap_m:.2f} m): clear the lane" if free_m <= gap_m else ""
+
+
 def _host(s: Situation) -> str:
     health = s.watch.host.health
     if health is None:
@@ -109,27 +157,46 @@ def _host(s: Situation) -> str:
         return (
             f"{100 * health.disk_free_share:.0f} % of the log's disk is free (limit {100 * MIN_DISK:.0f} %): make room for the log"
         )
+    if health.temperature_k > MAX_TEMPERATURE_K:
+        hot = f"{health.temperature_k - CELSIUS_K:.0f} degrees (limit {MAX_TEMPERATURE_K - CELSIUS_K:.0f})"
+        return f"the processor is at {hot}: give it air, and let it cool"
     if health.memory_free_share < MIN_MEMORY:
         return f"{100 * health.memory_free_share:.0f} % of the memory is free (limit {100 * MIN_MEMORY:.0f} %): end other programs"
     return ""
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("setup", _setup),
-    Check("inputs", _inputs),
-    Check("estimator", _estimator),
-    Check("certainty", _certainty),
-    Check("place", off_course),
-    Check("standstill", _still),
-    Check("doubts", _doubts),
-    Check("imu", _imu),
-    Check("actuator", _actuator),
-    Check("devices", _devices),
-    Check("host", _host),
+    Check("setup", _setup, "profile and calibration are those of this vehicle and this board"),
+    Check("inputs", _inputs, "every input that the profile promises is alive and within its age"),
+    Check("estimator", _estimator, "the estimator runs, and its state is finite"),
+    Check("certainty", _certainty, "the position is known to a third of the corridor"),
+    Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
+    Check("standstill", _still, "it stands"),
+    Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
+    Check("imu", _imu, "the IMU is still at rest, and feels gravity alone"),
+    Check("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
+    Check("telemetry", _telemetry, "an actuator that has telemetry tells it"),
+    Check("motor", _motor, "motor and motor controller are cool enough to drive without a cap; the battery is not empty"),
+    Check("devices", _devices, "no device tells of a fault that stops"),
+    Check("ground", _ground, "the ground station is heard, where `limits.ground_expected` asks for one or one has been heard"),
+    Check(
+        "deadlines",
+        _deadlines,
+        "no task has missed more than `limits.arming_missed_share` of its deadlines in the last ten seconds",
+    ),
+    Check("lane", blocked, "nothing stands in the lane; not asked of a hand"),
+    Check("host", _host, "disk, memory and temperature of the computer"),
 )
 """Every check, in the order in which they are told."""
 
 
+BY_HAND = frozenset({off_course, blocked})
+"""What a hand does not have to wait for."""
+
+
 def missing(s: Situation, *, by_hand: bool = False) -> list[str]:
-    """What arming still waits for, in words; empty when it may proceed. ``by_hand``: a hand drives from any place."""
-    return [text for check in CHECKS if not (by_hand and check.missing is off_course) and (text := check.missing(s))]
+    """What arming still waits for, in words; empty when it may proceed.
+
+    ``by_hand``: a hand drives from any place, and away from what stands there.
+    """
+    return [text for check in CHECKS if not (by_hand and check.missing in BY_HAND) and (text := check.missing(s))]

@@ -61,6 +61,11 @@ class Gate:
         self.clipped_by_kind = dict.fromkeys(KINDS.values(), 0)
         """The same by what was cut; one command may count more than once."""
 
+    @property
+    def wheel_angle_rad(self) -> float:
+        """Wheel angle that is commanded now."""
+        return self._wheel_angle_rad
+
     def adapt(self, vehicle: Vehicle) -> None:
         """Map wheel angles to commands with these parameters from now on."""
         self._vehicle = vehicle

@@ -14,6 +14,7 @@ from vehicled.messages import (
     Heartbeat,
     HostHealth,
     ImuSample,
+    LaserScan,
     Message,
     Mode,
     MotorStatus,
@@ -23,6 +24,7 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.course import Course
+from vehicled.safety.entry import CourseEntry
 from vehicled.safety.fence import Fence
 from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
@@ -32,6 +34,7 @@ from vehicled.safety.monitors.host import HostMonitor
 from vehicled.safety.monitors.inertial import InertialMonitor
 from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
+from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
@@ -50,7 +53,11 @@ class Watch:
         course: Course | None = None,
         fence: Fence | None = None,
         antenna_x_m: float = 0.0,
+        *,
+        telemetry: bool = False,
     ) -> None:
+        self.telemetry = telemetry
+        """The actuator is one that tells of itself."""
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
         self.gnss = GnssMonitor()
@@ -61,7 +68,7 @@ class Watch:
         self.control = ControlMonitor()
         self.hand = HandMonitor()
         self.ground = PresenceMonitor()
-        self.obstacle = PresenceMonitor()
+        self.obstacle = ObstacleMonitor(limits, vehicle, course)
         self.host = HostMonitor()
         self.stopping = StoppingMonitor(limits, vehicle, course, fence)
         self.told: dict[tuple[str, str], Fault] = {}
@@ -75,6 +82,7 @@ class Watch:
             TeleopCommand: (self.hand,),
             Heartbeat: (self.ground,),
             ObstacleRange: (self.obstacle,),
+            LaserScan: (self.obstacle,),
             HostHealth: (self.host,),
         }
 
@@ -97,6 +105,7 @@ class Watch:
         self.motion.look(s)
         self.control.look(s)
         self.stopping.look(s)
+        self.obstacle.look(s)
 
     def reset(self) -> None:
         """A drive begins: what lies before it does not count against it."""
@@ -123,6 +132,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     """Why the actuator's port cannot be written; empty when it can."""
     task_raised: str = ""
     """What a task raised since the last tick, in words; empty when nothing."""
+    entry: CourseEntry | None = None
+    """Where a drive would begin; None without a course."""
     setup_fault: str = ""
     """Why profile or calibration must not be driven with; empty when they may."""
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
-from vehicled.safety.arming import STANDSTILL_MPS, missing, off_course
+from vehicled.safety.arming import STANDSTILL_MPS, missing
+from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, Trigger, after
 from vehicled.safety.rule import Clear, Rule
@@ -18,8 +19,11 @@ from vehicled.safety.situation import Situation
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """An arming request waits this long for its checks to pass, then it is refused with what was missing."""
 CHAIN_LIMIT = 16
-GNSS_DOUBTS = {"gnss_refused", "gnss_stuck"}
-"""Rules after which the receiver is no witness."""
+STUCK, REFUSED = "gnss_stuck", "gnss_refused"
+"""Rules after which the receiver is no witness, and one in doubt."""
+DOUBTED_NS = 3 * 10**9
+"""A receiver in doubt that measures a speed is heard for so long all the same: an estimate that stands because it believes in
+brakes that nobody hears refuses it as well."""
 ROLLING_MPS = 0.25
 """Measured speed at which a vehicle that is believed to stand does not: above the noise of GNSS velocity."""
 
@@ -54,6 +58,8 @@ class Supervisor:
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
         self._wanted_ns = 0
+        self._still_since_ns: int | None = None
+        """Since when the estimate has said that it stands."""
         self._seen = Mode.INIT
         """Mode at the end of the last step."""
         self.mode = Mode.INIT
@@ -70,6 +76,10 @@ class Supervisor:
         """Everything that tripped since the vehicle was armed, in order: why it stopped, with what led to it."""
         self.faults: list[Fault] = []
         """Trips and clearances since they were last taken."""
+        self.situation: Situation | None = None
+        """What the last step looked at, for those who show it."""
+        self.entry = Entry()
+        """Where the newest drive along the course began."""
         self.course_driven = False
         self.stopped = False
         """A drive has ended, whatever the reason, and the vehicle stands."""
@@ -143,6 +153,7 @@ class Supervisor:
             # What was asked for before FAULT reached the wheels was asked for in another situation.
             self._cancel_requests()
         self._seen = self.mode
+        self.situation = s
         s.watch.host.answered()
 
     def _react(self, s: Situation, rule: Rule | None, reaction: Reaction, reason: str) -> None:
@@ -174,12 +185,12 @@ class Supervisor:
             self._arm(s, self._arm_requested_ns)
         if self._wanted is OperatorAction.DRIVE and self.mode is Mode.ARMED:
             # Armed for a hand it may stand anywhere.
-            away = off_course(s)
-            if away:
-                self.waiting.append(away)
+            self.entry = Entry() if s.entry is None else s.entry.choose(s.estimate)
+            if self.entry.refused:
+                self.waiting.append(self.entry.refused)
             else:
                 self._wanted = None
-                self._go(Trigger.DRIVE, "driving the course")
+                self._go(Trigger.DRIVE, ", ".join(("driving the course", *filter(None, (self.entry.said,)))))
         elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO):
             hand = s.watch.hand
             if hand.command is not None and hand.ready(s.now_ns, s.limits.teleop_silence_s):
@@ -225,6 +236,11 @@ class Supervisor:
         self.releases_brake = False
         self.reaction = Reaction.NONE
         self._go(Trigger.RESET, "reset: waiting to be armed")
+
+    def in_force(self, code: str) -> str:
+        """Why a rule is in force, in words; empty while it is not."""
+        trip = self._trips.get(code)
+        return trip.reason if trip is not None and trip.tripped else ""
 
     def _worst(self, s: Situation) -> tuple[Rule | None, Reaction, str]:
         """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
@@ -292,9 +308,14 @@ class Supervisor:
         if self.mode is Mode.INIT:
             return estimate is not None and not abs(estimate.speed_mps) >= STANDSTILL_MPS
         # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
-        doubted = s.watch.gnss.rejected_in_a_row > 0 or any(self._trips[code].tripped for code in GNSS_DOUBTS & self._trips.keys())
-        rolls = s.watch.motion.measured_mps(s.now_ns, gnss_doubted=doubted) > ROLLING_MPS
-        return fresh and estimate is not None and abs(estimate.speed_mps) < STANDSTILL_MPS and not rolls
+        still = fresh and estimate is not None and abs(estimate.speed_mps) < STANDSTILL_MPS
+        if not still:
+            self._still_since_ns = None
+            return False
+        self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
+        doubted = s.watch.gnss.rejected_in_a_row > 0 or bool(self.in_force(REFUSED))
+        unheard = bool(self.in_force(STUCK)) or (doubted and s.now_ns - self._still_since_ns >= DOUBTED_NS)
+        return s.watch.motion.measured_mps(s.now_ns, gnss_unheard=unheard) <= ROLLING_MPS
 
     # ---------------------------------------------------------------- records
 

@@ -3,6 +3,7 @@
 from math import isfinite
 
 from vehicled.messages import Mode, Reaction
+from vehicled.safety.arming import CHECKS
 from vehicled.safety.matrix import CAPABILITIES, MATRIX
 from vehicled.safety.rule import Clear, Row, Rule
 
@@ -36,6 +37,23 @@ _RULES = """
 
 | row | code | reaction | detects | persists | within | clears | modes |
 | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+_ARMING = """
+## Arming
+
+A request waits ten seconds for all of these; then it is refused, with the cause and the cure of each that is missing.
+
+| check | what must be right |
+| --- | --- |
+"""
+
+_RESUMING = """
+A drive that was stopped in mid-course goes on where the vehicle stands: the place is followed from the stop on, also while a hand
+drives along the course, so that neither a crossing nor the end of a lap catches it. There it must stand within the corridor and
+look along the course. Else a drive begins at the start, if the vehicle stands there, as it does when the course was driven to its
+end. In any other place arming is refused: drive it back by hand, or take it to the start. The log and `vehicled status` say where
+a drive was resumed.
 """
 
 _OUTSIDE = """
@@ -79,6 +97,7 @@ def markdown() -> str:
     text = _HEAD + "\n| row | fault | detected by | reaction |\n| --- | --- | --- | --- |\n"
     text += "".join(f"| {row.number} | {row.fault} | {row.detector} | {row.reaction} |\n" for row in MATRIX)
     text += _RULES + "".join(_rule(row, rule) for row in MATRIX for rule in row.rules)
+    text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING
     text += _OUTSIDE + "".join(
         f"| {row.number} | {row.fault} | {row.outside} | {_time(row.outside_ms)} |\n" for row in MATRIX if row.outside
     )

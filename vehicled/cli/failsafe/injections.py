@@ -227,6 +227,13 @@ def _knows_nothing(command: ControlCommand) -> ControlCommand:
 
 RANGE = ("devices.range.driver=msglink", 'devices.range.messages=["ObstacleRange"]', "devices.range.rate_hz=20")
 """A sensor of obstacles, which the shipped profiles do not have."""
+SCAN = (
+    "devices.scanner.driver=msglink",
+    'devices.scanner.messages=["LaserScan"]',
+    "devices.scanner.rate_hz=20",
+    "devices.scanner.lever_arm_m=[0.45,0.0,0.15]",
+)
+"""A planar scanner, which they do not have either."""
 
 INJECTIONS: tuple[Injection, ...] = (
     Injection(row=1, code="loop_frozen", how="the daemon stands still for 1 s, its frames with it", act=lambda s: s.freeze(1.0)),
@@ -325,7 +332,29 @@ INJECTIONS: tuple[Injection, ...] = (
         row=22, code="path_lost", how="the controller does not know where on its path it is",
         act=_command(lambda c: replace(c, cross_track_m=nan, progress_m=nan)),
     ),
-    Injection(row=23, code="obstacle_sensor_silent", how="no byte of the sensor passes", fail="range:off", overrides=RANGE),
+    Injection(
+        row=23, code="obstacle_in_sight", how="a post is put up where rolling out ends, ranges", act=lambda s: s.put_up_post(0.9),
+        overrides=RANGE,
+    ),
+    Injection(
+        row=23, code="obstacle_in_sight", how="the same, scans", act=lambda s: s.put_up_post(0.9), overrides=SCAN
+    ),
+    Injection(
+        row=23, code="obstacle_ahead", how="a post is put up where a stop ends, ranges", act=lambda s: s.put_up_post(0.65),
+        overrides=RANGE,
+    ),
+    Injection(row=23, code="obstacle_ahead", how="the same, scans", act=lambda s: s.put_up_post(0.65), overrides=SCAN),
+    Injection(
+        row=23, code="obstacle_too_near", how="a post is put up nearer than a controlled stop, ranges",
+        act=lambda s: s.put_up_post(0.4), overrides=RANGE,
+    ),
+    Injection(row=23, code="obstacle_too_near", how="the same, scans", act=lambda s: s.put_up_post(0.4), overrides=SCAN),
+    Injection(row=23, code="obstacle_sensor_silent", how="no byte of the ranges passes", fail="range:off", overrides=RANGE),
+    Injection(row=23, code="obstacle_sensor_silent", how="no byte of the scans passes", fail="scanner:off", overrides=SCAN),
+    Injection(
+        row=23, code="obstacle_sensor_blind", how="something lies on the scanner's window", act=lambda s: s.cover_scanner(),
+        overrides=SCAN,
+    ),
     Injection(
         row=24, code="log_failing", how="the log says that its disk is full", simulated=True,
         act=_host(log_failure="No space left on device"),

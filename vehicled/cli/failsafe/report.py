@@ -107,8 +107,15 @@ def show(found: Sequence[Line]) -> None:
     for line in found:
         for problem in line.problems:
             print(f"row {line.row}, {line.how}, {line.clock}, {line.link}: {problem}")
+            print(f"  again: {again(line, problem)}")
     n, passed = sum(line.n for line in found), sum(line.passed for line in found)
     print(f"{passed} of {n} trials passed, {len({line.row for line in found})} rows of the matrix")
+
+
+def again(line: Line, problem: str) -> str:
+    """The command that repeats what has not passed; in lockstep to the bit."""
+    seed = problem.removeprefix("seed ").partition(":")[0]
+    return f"vehicled failsafe test --row {line.row} --clock {line.clock} --link {line.link} --seed {seed} --n 1"
 
 
 def _cells(line: Line) -> list[str]:

@@ -22,6 +22,8 @@ ARM_NS, TAKE_NS, PUSH_NS = (START_NS + round(s * SECOND_NS) for s in (0.3, 0.6, 
 HAND_STEERING, HAND_THROTTLE = 0.3, 0.5
 STICK = "gamepad"
 FAR_M = 1000.0
+POST_M = 0.15
+"""Radius of what is put up in the way."""
 
 
 class Scene(Enum):
@@ -102,7 +104,8 @@ class Stage:
 
     def freeze(self, seconds: float) -> None:
         """The daemon stands still."""
-        pair, delay_ns = self.pair, round(self.profile.sim.drive.delay_s * SECOND_NS)
+        drive = self.profile.sim.drive or self.profile.vehicle.drive
+        pair, delay_ns = self.pair, round(drive.delay_s * SECOND_NS)
         begin_ns = pair.now_ns
         pair.send(pair.machine.take_tx())
 
@@ -182,6 +185,18 @@ class Stage:
         """The scene is what it should be."""
         wanted = {Scene.COURSE: Mode.AUTO, Scene.HAND: Mode.TELEOP, Scene.HELD: Mode.TELEOP, Scene.PARKED: Mode.STANDBY}
         return self.pair.machine.mode is wanted[self.scene]
+
+    def put_up_post(self, ahead_m: float) -> None:
+        """On the course, so far before the front of the true vehicle."""
+        place, vehicle = self._place, self.profile.vehicle
+        here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
+        front_m = 0.5 * (vehicle.length_m + vehicle.wheelbase_m)
+        point = self._tracker.point_at(here.s_m + front_m + ahead_m + POST_M)
+        self.pair.world.scene.add_circle(point.x_m, point.y_m, POST_M)
+
+    def cover_scanner(self) -> None:
+        """Something lies on its window."""
+        self.pair.world.scene.covered = True
 
     def put_up_fence(self, ahead_m: float, *, beyond: bool) -> None:
         """Across the course, so far ahead of the true vehicle, against what is beyond it or against this side."""

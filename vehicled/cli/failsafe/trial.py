@@ -18,7 +18,7 @@ from vehicled.safety.matrix import MATRIX
 from vehicled.safety.rule import Row, Rule
 
 COURSE = "circle_r5_ccw"
-DRIVE_S = 3.0
+DRIVE_S = 2.0
 """Of driving before the injection; up to a second more, at random."""
 BEGIN_S = 1.0
 """From the start until it drives."""

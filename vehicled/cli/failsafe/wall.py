@@ -217,7 +217,8 @@ def _frozen(processes: Processes, chance: Random, injection: WallInjection) -> F
     processes.end(after_s=WATCH_S)
     evidence = Evidence(processes, since_ns, FREEZE_S)
     slower_ns = evidence.slower_ns()
-    delay_ns = round(load(PROFILE, []).profile.sim.drive.delay_s * 1e9)
+    profile = load(PROFILE, []).profile
+    delay_ns = round((profile.sim.drive or profile.vehicle.drive).delay_s * 1e9)
     return evidence.found(injection.code, nan if slower_ns is None else max(0.0, (slower_ns - delay_ns - since_ns) / 1e6))
 
 

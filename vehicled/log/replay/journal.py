@@ -189,9 +189,9 @@ class JournalStopwatch(Stopwatch):
         self.now = self._journal.next_tick()
         if self.now is None:
             if self.crash_ns is not None:
-                return self.crash_ns, 0, 0, 0, 0
+                return self.crash_ns, 0, 0, 0, 0, 0
             raise JournalEndsError("it ends within a turn of the machine")
-        return self.now.message.start_ns, 0, 0, 0, 0  # type: ignore[attr-defined]
+        return self.now.message.start_ns, 0, 0, 0, 0, 0  # type: ignore[attr-defined]
 
     def end(self, task: int, begin: Reading) -> Reading:
         """End of that tick."""
@@ -207,4 +207,4 @@ class JournalStopwatch(Stopwatch):
             )
         entry.taken = True
         self.now = entry
-        return tick.end_ns, begin[1] + tick.cpu_ns, 0, 0, 0
+        return tick.end_ns, begin[1] + tick.cpu_ns, 0, 0, 0, 0

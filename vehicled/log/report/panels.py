@@ -8,7 +8,7 @@ import numpy as np
 
 from vehicled.log.report.chart import Level, Line, key, line_plot
 from vehicled.log.report.panel import Made, Missing, Panel
-from vehicled.log.report.rows import marks_panel, misses_panel, states_panel, word
+from vehicled.log.report.rows import collector_panel, marks_panel, misses_panel, states_panel, word
 from vehicled.log.report.scan import NIS_95, Findings
 from vehicled.log.report.thin import COLUMNS, Thinned
 from vehicled.messages import (
@@ -22,8 +22,8 @@ DASHED, DOTTED = "6 3", "2 3"
 def panels(f: Findings) -> list[Made]:
     """Every panel in the order of the page, or the reason why there is none."""
     makers: tuple[Callable[[Findings], Made], ...] = (
-        states_panel, marks_panel, _deadlines, misses_panel, _ages, _tracking, _heading_error, _estimation, _speed, _steering,
-        _throttle, _gnss, _satellites, _nis, _rejected, _solver, _host, _temperature, _motor,
+        states_panel, marks_panel, _deadlines, misses_panel, collector_panel, _ages, _tracking, _heading_error, _estimation,
+        _speed, _steering, _throttle, _gnss, _satellites, _nis, _rejected, _solver, _host, _temperature, _motor,
     )  # fmt: skip
     return [maker(f) for maker in makers] + _parameters(f)
 

@@ -132,12 +132,35 @@ def misses_panel(f: Findings) -> Made:
         return Missing("misses", "Missed deadlines and their causes", reason)
     strips = []
     for cause, counts in sorted(f.misses.items(), key=lambda item: -int(item[1].sum())):
-        total = int(counts.sum())
-        strips.append(strip(f.cause_name(cause), f'<span class="said">{total} missed</span>', _blips(counts, 6)))
+        held = ", ".join(f"{name} {count}" for name, count in sorted(f.holders.get(cause, {}).items(), key=lambda item: -item[1]))
+        said = f"{int(counts.sum())} missed" + (f"; held by {held}" if held else "")
+        strips.append(strip(f.cause_name(cause), f'<span class="said">{escape(said)}</span>', _blips(counts, 6)))
     if f.skips.any():
         strips.append(strip("skipped releases", f'<span class="said">{int(f.skips.sum())} skipped</span>', _blips(f.skips, 2)))
     body = "".join(strips) + time_axis(f.axis, f.seconds(f.axis.start_ns))
     return Panel("misses", "Missed deadlines and their causes", "", body)
+
+
+_PAUSES = ((5.0, _RED, "5 ms and more"), (1.0, _ORANGE, "1 to 5 ms"), (0.0, _SKY, "shorter"))
+"""Collections by their length in ms: what they cost a task of 400 Hz."""
+
+
+def collector_panel(f: Findings) -> Made:
+    """When Python's garbage collector ran, by the longest collection in each column."""
+    name, title = "collector", "Garbage collector"
+    found = f.series.get("collector.ms")
+    if found is None or not found.n:
+        return Missing(name, title, "The log has no garbage collection of 0.1 ms or more; in lockstep none is logged.")
+    bands = []
+    for column in np.flatnonzero(np.isfinite(found.high)).tolist():
+        longest_ms = float(found.high[column])
+        colour = next(colour for least_ms, colour, _ in _PAUSES if longest_ms >= least_ms)
+        bands.append((float(column), float(column) + 3, colour, f"{longest_ms:.2f} ms"))
+    seen = {band[2] for band in bands}
+    keys = "".join(key(text, colour, box=True) for _, colour, text in _PAUSES if colour in seen)
+    body = strip("GC", keys, bands) + time_axis(f.axis, f.seconds(f.axis.start_ns))
+    note = f"{found.n} collections of 0.1 ms and more, {found.mean * found.n:.0f} ms in all, the longest {found.max:.1f} ms."
+    return Panel(name, title, "", body, note=f"{note} The loop stands still meanwhile.")
 
 
 def _blips(counts: "np.ndarray", colour: int) -> list[tuple[float, float, int, str]]:

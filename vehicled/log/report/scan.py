@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vehicled.log import timing as log_timing
+from vehicled.attribution import NO_HOLDER, holder_name
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.report.join import Journey, TruthJoin
@@ -16,7 +16,7 @@ from vehicled.log.report.thin import COLUMNS, Axis, LogBins, States, Thinned
 from vehicled.log.report.trace import Trace
 from vehicled.log.report.wires import PortCount, count
 from vehicled.log.schema import CHANNELS, RunHeader
-from vehicled.log.timing import Timing
+from vehicled.log.timing import Timing, TimingScan, gap_note
 from vehicled.messages import (
     ActuatorCommand,
     CarrierSolution,
@@ -28,6 +28,7 @@ from vehicled.messages import (
     EstimatorStatus,
     Event,
     Fault,
+    GarbageCollection,
     GnssFix,
     GroundTruth,
     Heading,
@@ -70,7 +71,9 @@ FIELDS: dict[type[Message], tuple[str, ...]] = {
 """Fields that are drawn as they are."""
 _LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(field.is_fixed for field in fields_of(kind)))
 """Those of them with text inside: seldom enough to be read one by one."""
-_ARRAYS: tuple[type[Message], ...] = (*(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading)
+_ARRAYS: tuple[type[Message], ...] = (
+    *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
+)  # fmt: skip
 _RARE: tuple[type[Message], ...] = (Fault, Event, PortEvent, OperatorCommand, Path)
 
 
@@ -97,6 +100,8 @@ class Findings:
         }
         self.misses: dict[int, Any] = {}
         """Misses per column by cause."""
+        self.holders: dict[int, dict[str, int]] = {}
+        """Misses by cause and who held the loop."""
         self.skips = np.zeros(COLUMNS, np.int64)
         self.bins: dict[tuple[int, str], LogBins] = {}
         """By task and quantity."""
@@ -115,6 +120,7 @@ class Findings:
         self.clipped = {bit: np.zeros(COLUMNS, np.int64) for bit in (1, 2, 4, 8)}
         self.nis_outside = 0
         self._last_nis = float("nan")
+        self._timing_scan = TimingScan()
         self._read()
 
     # ------------------------------------------------------------------ the files
@@ -170,6 +176,7 @@ class Findings:
                 if number % (_CHUNKS_AT_ONCE * 8) == _CHUNKS_AT_ONCE * 8 - 1:
                     self._batch(waiting)
             self._batch(waiting)
+            self.notes += [f"{note}." for note in gap_note(log, name)]
             for record in log.messages(*_RARE, *_LOOSE):
                 if type(record.message) in _LOOSE:
                     self._loose(record.message)
@@ -207,9 +214,8 @@ class Findings:
         if self.header is None:
             return
         try:
-            self.timing = log_timing.timing(self.path)
             # That a file is cut off or damaged is told already.
-            self.notes += [f"{os.path.basename(note)}." for note in self.timing.notes if "the journal has a gap" in note]
+            self.timing = self._timing_scan.result(self.header, self.files, complete=True, notes=[])
         except LogError as error:
             self.notes.append(f"Deadlines cannot be judged: {self._named(error)}")
 
@@ -220,6 +226,8 @@ class Findings:
             rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
             topic = CHANNELS[kind].topic
             self.seen[topic] = self.seen.get(topic, 0) + len(rows)
+            if kind in TimingScan.TYPES:
+                self._timing_scan.add(kind, rows)
             if kind is TaskTick:
                 self._ticks(rows)
                 continue
@@ -273,8 +281,16 @@ class Findings:
         for cause in np.unique(rows["cause"][missed]).tolist():
             found = np.bincount(columns[missed & (rows["cause"] == cause)], minlength=COLUMNS)
             self.misses[cause] = self.misses.get(cause, 0) + found
+        for row in np.flatnonzero(missed & (rows["holder"] != NO_HOLDER)).tolist():
+            self._held(int(rows["cause"][row]), int(rows["holder"][row]))
         skipped = (rows["skipped"] > 0) & (columns >= 0)
         np.add.at(self.skips, columns[skipped], rows["skipped"][skipped].astype(np.int64))
+
+    def _held(self, cause: int, holder: int) -> None:
+        callbacks = self.header.holders if self.header else []
+        name = holder_name(cause, holder, [row.name for row in self.header.tasks] if self.header else [], callbacks)
+        found = self.holders.setdefault(cause, {})
+        found[name] = found.get(name, 0) + 1
 
     def _estimates(self, rows: Any, columns: Any) -> None:
         covariance = rows["covariance"]
@@ -332,12 +348,15 @@ class Findings:
     def _imu(self, rows: Any, columns: Any) -> None:
         self.journey.measured("IMU sample", rows)
 
+    def _collections(self, rows: Any, columns: Any) -> None:
+        self._series("collector.ms").add(columns, rows["duration_ns"] * 1e-6)
+
     def _truth(self, rows: Any, columns: Any) -> None:
         self.traces["truth"].add(rows["x_m"], rows["y_m"])
 
     _SPECIAL: ClassVar[Any] = {
         StateEstimate: _estimates, ActuatorCommand: _actuators, ControlCommand: _controls, GnssFix: _fixes, ImuSample: _imu,
-        GroundTruth: _truth,
+        GroundTruth: _truth, GarbageCollection: _collections,
     }  # fmt: skip
 
     # ------------------------------------------------------------------ for those who tell it

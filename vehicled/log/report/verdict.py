@@ -53,6 +53,8 @@ def verdict(f: Findings) -> Verdict:
     sentences: list[tuple[bool | None, str]] = []
     sentences += _deadlines(f)
     sentences += _figures(f)
+    if lanes := f.end.get("lanes", ""):
+        sentences.append((not lanes.startswith("failed"), f"Lanes and boxes of the course: {lanes}."))
     faults: list[Fault] = f.rare[Fault]
     trips = [fault for fault in faults if fault.active and fault.reaction >= Reaction.CAP_SPEED and fault.code != "mode"]
     if trips:

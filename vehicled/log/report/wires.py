@@ -12,6 +12,8 @@ _LENGTH_AT = 12
 """Behind the CDR header and the time: length of the port's name, its NUL included."""
 _NAME_AT = 16
 _NAME_LIMIT = 64
+_AT_ONCE_BYTES = 1 << 20
+"""A chunk alone is too little for numpy to be worth its calls."""
 
 
 class PortCount(Struct):
@@ -26,16 +28,24 @@ class PortCount(Struct):
 
 def count(log: LogReader, ports: dict[tuple[str, Direction], PortCount]) -> None:
     """Add the wire chunks of a file to ``ports``."""
+    pieces: list[bytes] = []
+    places: list[Any] = []
+    size = 0
     for records, offsets in log.spans(WireChunk):
-        data = np.frombuffer(records, np.uint8)
-        fits = offsets + _NAME_AT + _NAME_LIMIT + 16 <= len(data)
-        _count(data, offsets[fits], ports)
-        # Near the end of the records there may be less than the longest name behind the offset.
-        for offset in offsets[~fits].tolist():
-            padded = np.zeros(_NAME_AT + _NAME_LIMIT + 16, np.uint8)
-            piece = data[offset : offset + len(padded)]
-            padded[: len(piece)] = piece
-            _count(padded, np.zeros(1, np.int64), ports)
+        pieces.append(records)
+        places.append(offsets + size)
+        size += len(records)
+        if size >= _AT_ONCE_BYTES:
+            _count_pieces(pieces, places, ports)
+            pieces, places, size = [], [], 0
+    _count_pieces(pieces, places, ports)
+
+
+def _count_pieces(pieces: list[bytes], places: list[Any], ports: dict[tuple[str, Direction], PortCount]) -> None:
+    if places:
+        # Behind the last record there may be less than the longest name.
+        data = np.frombuffer(b"".join([*pieces, bytes(_NAME_AT + _NAME_LIMIT + 16)]), np.uint8)
+        _count(data, np.concatenate(places), ports)
 
 
 def _count(data: Any, offsets: Any, ports: dict[tuple[str, Direction], PortCount]) -> None:

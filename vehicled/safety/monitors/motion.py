@@ -52,7 +52,8 @@ class MotionMonitor:
         """A measurement of speed."""
         if isinstance(message, GnssFix):
             east, north = message.velocity_enu_mps[0], message.velocity_enu_mps[1]
-            if isfinite(east + north):
+            # A fix of long ago, whenever it arrives, is no witness of how fast it moves now.
+            if isfinite(east + north) and now_ns - message.t_ns <= GROUND_FRESH_NS:
                 if now_ns - self._ground_ns > GROUND_FRESH_NS:
                     self._ground.clear()
                 self._ground.append((east, north))
@@ -94,10 +95,10 @@ class MotionMonitor:
         east, north = (sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True))
         return min(abs(speed), hypot(east, north))
 
-    def measured_mps(self, now_ns: int, *, gnss_doubted: bool) -> float:
-        """Largest speed that wheels, or GNSS unless it is doubted, measure now; 0 without either: a witness beside the estimate."""
+    def measured_mps(self, now_ns: int, *, gnss_unheard: bool) -> float:
+        """Largest speed that wheels and GNSS measure now, 0 without either: a witness beside the estimate."""
         speed = 0.0
-        if not gnss_doubted and len(self._ground) == GROUND_FIXES and now_ns - self._ground_ns <= GROUND_FRESH_NS:
+        if not gnss_unheard and len(self._ground) == GROUND_FIXES and now_ns - self._ground_ns <= GROUND_FRESH_NS:
             east, north = (sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True))
             speed = hypot(east, north)
         if isfinite(self.wheel_mps) and now_ns - self._wheel_ns <= SPEED_FRESH_NS:

@@ -61,14 +61,23 @@ class StoppingMonitor:
         """The daemon's own p99.9 response and the age of what commands rest on, as measured while it runs."""
         self.reaction_s = max(MIN_REACTION_S, response_s + age_s) + self._delay_s
 
+    def way_m(self, speed_mps: float) -> float:
+        """Way from an event to the standstill, from a speed >= 0."""
+        return speed_mps * self.reaction_s + speed_mps * speed_mps / (2.0 * self._deceleration_mps2)
+
+    def speed_mps(self, way_m: float, share: float = 1.0) -> float:
+        """Speed from which a stop ends within a way >= 0, with a share of the deceleration that is certain."""
+        deceleration = share * self._deceleration_mps2
+        lag_m = deceleration * self.reaction_s
+        return sqrt(lag_m * lag_m + 2.0 * deceleration * way_m) - lag_m
+
     def look(self, s: "Situation") -> None:
         """Predict the stop from the newest estimate."""
         estimate, control = s.estimate, s.control
         if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
             self.leaves = self.outside = ""
             return
-        speed = abs(estimate.speed_mps)
-        self.distance_m = speed * self.reaction_s + speed * speed / (2.0 * self._deceleration_mps2)
+        self.distance_m = self.way_m(abs(estimate.speed_mps))
         if self._fence is not None:
             self._look_at_fence(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps, estimate.yaw_rate_radps)
         if control is not None and isfinite(control.progress_m) and self._sharpest:
@@ -76,8 +85,7 @@ class StoppingMonitor:
             room_m = max(self._limits.corridor_m - abs(control.cross_track_m), 0.1)
             # Going on straight while the path bends away by k leaves it by k d^2 / 2 after the way d.
             way_m = sqrt(2.0 * room_m / max(self._sharpest[index], 1e-3))
-            lag_m = self._deceleration_mps2 * self.reaction_s
-            self.cap_mps = max(sqrt(lag_m * lag_m + 2.0 * self._deceleration_mps2 * way_m) - lag_m, self._limits.capped_speed_mps)
+            self.cap_mps = max(self.speed_mps(way_m), self._limits.capped_speed_mps)
 
     def _look_at_fence(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> None:
         assert self._fence is not None

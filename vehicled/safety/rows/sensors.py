@@ -2,10 +2,13 @@
 
 from math import isfinite, nan
 
-from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, Message, ObstacleRange, Reaction, StateEstimate
+from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, ObstacleRange, Reaction, StateEstimate
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule
 from vehicled.safety.situation import Situation
+
+STANDING_MPS = 0.05
+"""Slower than this nothing is driven against."""
 
 
 def is_finite(estimate: StateEstimate) -> bool:
@@ -50,6 +53,8 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=50.0,
                 react_ms=600.0,
                 clear=Clear.ITSELF,
+                # Twice the silence that trips it: a receiver that gives a fix now and then is one episode, and one cap.
+                clear_ms=1000.0,
             ),
         ),
     ),
@@ -217,18 +222,67 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=23,
-        fault="the sensor of obstacles is silent",
-        detector="age of its ranges",
-        reaction="silence counts as an obstacle: controlled stop",
+        fault="something stands in the lane, or the sensor of obstacles is silent",
+        detector="ranges and scans against the lane that the vehicle will sweep; their age",
+        reaction="speed capped while there is room to roll out, then a controlled stop before it; silence counts as an obstacle",
         rules=(
+            Rule(
+                code="obstacle_in_sight",
+                reaction=Reaction.CAP_SPEED,
+                holds=lambda s: s.watch.obstacle.cap_mps < min(abs(s.speed_mps) + 0.3, s.limits.max_speed_mps),
+                reason=lambda s: f"something stands {s.watch.obstacle.free_m:.1f} m ahead: slower",
+                # Two readings of 20 Hz, the sweep of the scanner and its latency.
+                detect_ms=150.0,
+                persist_ms=10.0,
+                react_ms=300.0,
+                clear=Clear.ITSELF,
+                clear_ms=500.0,
+                cap_mps=lambda s: s.watch.obstacle.cap_mps,
+            ),
+            Rule(
+                code="obstacle_ahead",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: (
+                    s.watch.stopping.distance_m >= s.watch.obstacle.free_m - s.limits.obstacle_gap_m and s.watch.obstacle.drives(s)
+                ),
+                reason=lambda s: (
+                    f"obstacle ahead: something stands {s.watch.obstacle.free_m:.2f} m before the vehicle, "
+                    f"and a stop takes {s.watch.stopping.distance_m:.2f} m"
+                ),
+                detect_ms=150.0,
+                persist_ms=10.0,
+                react_ms=300.0,
+            ),
+            Rule(
+                code="obstacle_too_near",
+                reaction=Reaction.BRAKE,
+                holds=lambda s: s.watch.stopping.distance_m > s.watch.obstacle.free_m and abs(s.speed_mps) > STANDING_MPS,
+                reason=lambda s: (
+                    f"obstacle ahead: something stands {s.watch.obstacle.free_m:.2f} m before the vehicle, "
+                    f"nearer than the {s.watch.stopping.distance_m:.2f} m of a controlled stop"
+                ),
+                detect_ms=150.0,
+                persist_ms=10.0,
+                react_ms=300.0,
+            ),
             Rule(
                 code="obstacle_sensor_silent",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: _silent(s, ObstacleRange, s.limits.obstacle_silence_s),
+                holds=lambda s: any(_silent(s, kind, s.limits.obstacle_silence_s) for kind in (ObstacleRange, LaserScan)),
                 reason=lambda s: f"nothing heard of obstacles for {s.limits.obstacle_silence_s:.1f} s: taken as one",
                 detect_ms=300.0,
                 persist_ms=10.0,
                 react_ms=400.0,
+            ),
+            Rule(
+                code="obstacle_sensor_blind",
+                reaction=Reaction.CONTROLLED_STOP,
+                holds=lambda s: bool(s.watch.obstacle.blind),
+                reason=lambda s: f"{s.watch.obstacle.blind}: taken as an obstacle",
+                # Three scans of 20 Hz.
+                detect_ms=200.0,
+                persist_ms=10.0,
+                react_ms=350.0,
             ),
         ),
     ),

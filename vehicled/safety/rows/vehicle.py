@@ -111,7 +111,8 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.DISABLE,
                 holds=lambda s: s.watch.motor.fault_code != 0,
                 reason=lambda s: f"the motor controller reports fault {s.watch.motor.fault_code}",
-                detect_ms=20.0,
+                # Fault codes are asked for: a period of the polls, and the answer's way.
+                detect_ms=60.0,
                 persist_ms=10.0,
                 react_ms=100.0,
             ),

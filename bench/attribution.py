@@ -1,0 +1,399 @@
+"""Does a missed deadline name its true cause? Known causes are injected into the daemon while it drives on the wall clock.
+
+    python bench/attribution.py [SCENARIO ...] [--seconds 20] [--log FOLDER] [--ordinary] [--json]
+
+The daemon drives a circle against the simulator. While it does, one thing goes wrong every second, and when it did is known:
+
+* gc: a full collection over a large cyclic heap, in turn within a driver, within a task and within another thread
+* block: a driver sleeps when bytes arrive, as one does that asks its serial port and waits for the answer
+* solver: the controller really computes for longer than its deadline, 0.2 s long
+* hog: another process takes the daemon's processor for 18 ms, in real-time class above it where that is allowed
+* late: a callback of the daemon's own loop, beside the machine, computes for 18 ms
+* gc+hog, block+hog: two at once
+
+Of the misses that an injection made up a quarter of at least 95 % must name its cause, or one of the two; of all misses at most
+5 % may be unknown. The others have whatever cause their evidence gives: the machine has a life of its own. Exit status 0 when that
+holds. ``--log`` keeps the logs, for ``vehicled log report``; ``--ordinary`` leaves everything in the ordinary scheduling class.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing.synchronize import Event as Flag
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec import json as msgjson
+
+from vehicled.attribution import holder_name
+from vehicled.log.reader import LogReader
+from vehicled.log.timing import timing
+from vehicled.messages import Cause, TaskTick
+
+PAUSE_S = 6.0
+"""The drive begins undisturbed."""
+EVERY_S = 1.0
+NAMED_SHARE, UNKNOWN_SHARE, OVERLAP_SHARE = 0.95, 0.05, 0.25
+HEAP_OBJECTS = 100_000
+BLOCK_S, HOG_S, LATE_S, SOLVER_S, OVERLOAD_S = 0.018, 0.018, 0.018, 0.009, 0.2
+HOG_FIFO = 50
+"""Above the daemon."""
+HOGS_OF_ORDINARY_CLASS = 4
+COURSE = "circle_r5_ccw"
+SCENARIOS = ("gc", "block", "solver", "hog", "late", "gc+hog", "block+hog")
+
+
+class Injection(Struct, frozen=True):
+    """What was done, from when to when on the monotonic clock."""
+
+    kind: str
+    from_ns: int
+    to_ns: int
+
+
+def names_it(kind: str, cause: Cause, holder: str, task: str) -> bool:
+    """Whether cause and holder of a miss say what was injected."""
+    said = {
+        "gc": cause is Cause.GARBAGE_COLLECTION,
+        "block": cause is Cause.BLOCKED and holder == "receive",
+        "solver": (cause is Cause.COMPUTE and task == "control") or (cause is Cause.QUEUED and holder == "control"),
+        "late": cause is Cause.LOOP_HELD and not holder,
+        "hog": cause is Cause.PREEMPTED,
+    }
+    return said[kind]
+
+
+# ------------------------------------------------------------------ the daemon that is disturbed
+
+
+class Schedule:
+    """When to inject: each second, a little off, so that it meets every phase of the tasks."""
+
+    def __init__(self, seed: int, seconds: float) -> None:
+        """The base is the present."""
+        rng = random.Random(seed)
+        base_ns = time.monotonic_ns()
+        count = int((seconds - PAUSE_S - 1.0) / EVERY_S)
+        self._times_ns = [base_ns + round((PAUSE_S + EVERY_S * (n + 0.3 * rng.random())) * 1e9) for n in range(count)]
+        self.count = 0
+        """Times that have come."""
+
+    def due(self) -> bool:
+        """Once for each time that has come."""
+        if self.count >= len(self._times_ns) or time.monotonic_ns() < self._times_ns[self.count]:
+            return False
+        self.count += 1
+        return True
+
+    def remaining(self) -> Iterator[int]:
+        """Times that have not come yet, in ns; taken one by one."""
+        while self.count < len(self._times_ns):
+            self.count += 1
+            yield self._times_ns[self.count - 1]
+
+
+@contextmanager
+def noted(done: list[Injection], kind: str) -> Iterator[None]:
+    """Note from when to when the block ran."""
+    from_ns = time.monotonic_ns()
+    yield
+    done.append(Injection(kind, from_ns, time.monotonic_ns()))
+
+
+def burn(seconds: float) -> None:
+    """Use the processor."""
+    until_ns = time.thread_time_ns() + round(seconds * 1e9)
+    while time.thread_time_ns() < until_ns:
+        pass
+
+
+def before(owner: type, method: str, act: Callable[[], None]) -> None:
+    """Have ``act`` called at the head of a method."""
+    original = getattr(owner, method)
+
+    def wrapped(self: Any, *arguments: Any) -> Any:
+        act()
+        return original(self, *arguments)
+
+    setattr(owner, method, wrapped)
+
+
+def pin_loop(cpu: int | None) -> None:
+    """Bind the calling thread alone: simulator and log writer keep the other processors."""
+    if cpu is not None:
+        os.sched_setaffinity(threading.get_native_id(), {cpu})
+
+
+def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -> None:
+    """Put an injection into this process, which will run the daemon."""
+    from drivers.msglink.device import MsgLinkDevice
+    from vehicled.control.mpc import Mpc
+    from vehicled.runtime.wall import WallPump
+
+    schedule = Schedule(1, seconds)
+    if kind == "gc":
+        heap: list[list[Any]] = []
+
+        def fill() -> None:
+            # Not before set-up, which spares the collector what exists then.
+            for _ in range(HEAP_OBJECTS):
+                knot: list[Any] = []
+                knot.append(knot)
+                heap.append(knot)
+
+        def collect() -> None:
+            with noted(done, kind):
+                gc.collect()
+
+        asked = threading.Event()
+
+        def serve() -> None:
+            while asked.wait():
+                asked.clear()
+                collect()
+
+        def in_turn(place: int) -> None:
+            if schedule.count % 3 == place and schedule.due():
+                if place == 2:
+                    asked.set()
+                else:
+                    collect()
+
+        threading.Thread(target=serve, daemon=True).start()
+        before(WallPump, "_tick", fill)
+        before(MsgLinkDevice, "on_rx", partial(in_turn, 0))
+        before(Mpc, "step", partial(in_turn, 1))
+        before(Mpc, "step", partial(in_turn, 2))
+    elif kind == "block":
+
+        def wait() -> None:
+            if schedule.due():
+                with noted(done, kind):
+                    time.sleep(BLOCK_S)
+
+        before(MsgLinkDevice, "on_rx", wait)
+    elif kind == "solver":
+        until_ns = 0
+
+        def iterate() -> None:
+            nonlocal until_ns
+            if schedule.due():
+                until_ns = time.monotonic_ns() + round(OVERLOAD_S * 1e9)
+            if time.monotonic_ns() < until_ns:
+                with noted(done, kind):
+                    burn(SOLVER_S)
+
+        before(Mpc, "step", iterate)
+    elif kind == "late":
+
+        def compute() -> None:
+            with noted(done, kind):
+                burn(LATE_S)
+
+        def begin() -> None:
+            loop = asyncio.get_running_loop()
+            offset_ns = time.monotonic_ns() - round(loop.time() * 1e9)
+            for at_ns in schedule.remaining():
+                loop.call_at((at_ns - offset_ns) / 1e9, compute)
+
+        before(WallPump, "_tick", begin)
+    before(WallPump, "_tick", partial(pin_loop, cpu))
+
+
+def hog(
+    seconds: float, cpu: int | None, fifo: bool, first: bool, over: Flag, told: "multiprocessing.Queue[list[Injection]]"
+) -> None:
+    """A process that takes a processor each second."""
+    schedule = Schedule(2, seconds)
+    if cpu is not None:
+        os.sched_setaffinity(0, {cpu})
+    if fifo:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(HOG_FIFO))
+    done: list[Injection] = []
+    for at_ns in schedule.remaining():
+        if over.wait(max(0.0, (at_ns - time.monotonic_ns()) * 1e-9)):
+            break
+        with noted(done, "hog"):
+            burn(HOG_S)
+    if first:
+        told.put(done)
+
+
+def may_be_realtime() -> bool:
+    """Whether this process may use the real-time class."""
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        return True
+    return False
+
+
+def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list[Injection]:
+    """Run the disturbed daemon in this process; what was injected."""
+    from vehicled.cli import main
+    from vehicled.runtime import realtime
+
+    kinds = scenario.split("+")
+    cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    fifo = not ordinary and may_be_realtime()
+    if ordinary:
+        set_up = realtime.setup
+        realtime.setup = lambda request=None: set_up(request or realtime.RealtimeRequest(fifo_priority=None))
+    done: list[Injection] = []
+    over = multiprocessing.Event()
+    told: multiprocessing.Queue[list[Injection]] = multiprocessing.Queue()
+    hogs: list[multiprocessing.Process] = []
+    if "hog" in kinds:
+        number = 1 if fifo else HOGS_OF_ORDINARY_CLASS
+        hogs = [multiprocessing.Process(target=hog, args=(seconds, cpu, fifo, k == 0, over, told)) for k in range(number)]
+    for process in hogs:
+        process.start()
+    for kind in kinds:
+        disturb(kind, seconds, done, cpu)
+    words = ["sim", "--clock", "wall", "--controller", "mpc", "--course", COURSE, "--laps", "20", "--duration", str(seconds)]
+    # Or the vehicle would stop, as it should, and nothing drive any more.
+    for limit in ("imu", "estimate", "control"):
+        words += ["--set", f"limits.{limit}_silence_s=0.4"]
+    main([*words, "--log", folder, "--quiet"])
+    over.set()
+    if hogs:
+        done += told.get()
+    for process in hogs:
+        process.join()
+    return done
+
+
+# ------------------------------------------------------------------ the judge
+
+
+class Verdict(Struct, frozen=True):
+    """Of one scenario."""
+
+    scenario: str
+    injections: int
+    misses: int
+    unknown: int
+    overlapping: int
+    """Misses of which an injection took a good part; ``named`` of them name it, the rest say ``otherwise``."""
+    named: int
+    otherwise: dict[str, int]
+    outside: dict[str, int]
+    """Causes of all other misses."""
+    told: dict[str, int]
+    """Causes of all by ``vehicled log timing``."""
+    log: str
+
+    @property
+    def good(self) -> bool:
+        """What was promised holds, and there was something to judge."""
+        named = self.overlapping > 0 and self.named >= NAMED_SHARE * self.overlapping
+        return named and self.unknown <= UNKNOWN_SHARE * self.misses
+
+
+def judge(scenario: str, log_path: str, injections: list[Injection]) -> Verdict:
+    """Compare the causes in a log with what was injected."""
+    misses = overlapping = named = unknown = 0
+    otherwise: Counter[str] = Counter()
+    outside: Counter[str] = Counter()
+    with LogReader(log_path) as log:
+        tasks, callbacks = [row.name for row in log.header.tasks], log.header.holders
+        for record in log.messages(TaskTick):
+            tick = record.message
+            if not tick.missed:
+                continue
+            misses += 1
+            unknown += tick.cause is Cause.UNKNOWN
+            overlaps = ((i.kind, min(i.to_ns, tick.end_ns) - max(i.from_ns, tick.release_ns)) for i in injections)
+            parts = [(kind, duration_ns) for kind, duration_ns in overlaps if duration_ns > 0]
+            holder = holder_name(tick.cause, tick.holder, tasks, callbacks)
+            word = tick.cause.name.lower() + (f" ({holder})" if holder else "")
+            if sum(duration_ns for _, duration_ns in parts) < OVERLAP_SHARE * (tick.end_ns - tick.release_ns):
+                outside[word] += 1
+                continue
+            overlapping += 1
+            if any(names_it(kind, tick.cause, holder, tasks[tick.task]) for kind, _ in parts):
+                named += 1
+            else:
+                otherwise[f"{tasks[tick.task]}: {word}"] += 1
+    told: Counter[str] = Counter()
+    for task in timing(log_path).tasks:
+        told.update({cause: round(share * task.misses) for cause, share in task.causes.items()})
+    causes = dict(otherwise), dict(outside), dict(told)
+    return Verdict(scenario, len(injections), misses, unknown, overlapping, named, *causes, log_path)
+
+
+def run(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> Verdict:
+    """Run a scenario in a process of its own and judge it. Raises RuntimeError when it leaves no log."""
+    place = Path(folder) / scenario.replace("+", "_and_")
+    place.mkdir(parents=True, exist_ok=True)
+    truth = place / "injected.json"
+    truth.unlink(missing_ok=True)
+    command = [sys.executable, __file__, scenario, "--seconds", str(seconds), "--log", str(place), "--truth", str(truth)]
+    done = subprocess.run(command + ["--ordinary"] * ordinary, capture_output=True, text=True, timeout=seconds + 120)
+    logs = sorted(place.glob("*.mcap"), key=os.path.getmtime)
+    if not truth.exists() or not logs:
+        raise RuntimeError(f"{scenario}: no log ({done.returncode}): {(done.stdout + done.stderr).strip()[-2000:]}")
+    return judge(scenario, str(logs[-1]), msgjson.decode(truth.read_bytes(), type=list[Injection]))
+
+
+def to_text(verdict: Verdict) -> str:
+    """A few lines."""
+
+    def counts(found: dict[str, int]) -> str:
+        return ", ".join(f"{name} {count}" for name, count in sorted(found.items(), key=lambda item: -item[1])) or "none"
+
+    return (
+        f"{'ok' if verdict.good else 'NOT OK'}  {verdict.scenario}: {verdict.injections} injections, {verdict.misses} misses; "
+        f"{verdict.named} of {verdict.overlapping} that overlap name it, unknown {verdict.unknown}\n"
+        f"    overlapping, said otherwise: {counts(verdict.otherwise)}\n    elsewhere: {counts(verdict.outside)}\n"
+        f"    vehicled log timing: {counts(verdict.told)}\n    {verdict.log}"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the scenarios, print what they came to."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("scenario", nargs="*", choices=[*SCENARIOS, []], help="which (default all)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of each drive (default 20)")
+    parser.add_argument("--log", metavar="FOLDER", help="keep the logs in this folder")
+    parser.add_argument("--ordinary", action="store_true", help="no real-time class, neither for the daemon nor for the hog")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--truth", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.seconds < PAUSE_S + 3.0:
+        parser.error(f"--seconds must be at least {PAUSE_S + 3.0:g}")
+    if options.truth:
+        done = drive(options.scenario[0], options.seconds, options.log, ordinary=options.ordinary)
+        Path(options.truth).write_bytes(msgjson.encode(done))
+        return 0
+    verdicts = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for scenario in options.scenario or SCENARIOS:
+            try:
+                verdicts.append(run(scenario, options.seconds, options.log or scratch, ordinary=options.ordinary))
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                print(f"could not run: {error}", file=sys.stderr)
+                return 1
+            if not options.json:
+                print(to_text(verdicts[-1]), flush=True)
+    if options.json:
+        print(json.dumps([{**msgjson.decode(msgjson.encode(v)), "good": v.good} for v in verdicts], indent=2))
+    return 0 if all(verdict.good for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""From drives to numbers: what is seen in them, the fit, and how well it foretells drives that it has not seen.
+
+Steering and tyres are fitted first, at the measured speed, so that no error of the drive gets into them; then the drive, by its
+commands alone. Folds: every run is foretold once by a fit of the others.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from sim_backend.calibration import excitation
+from sim_backend.calibration.excitation import Unseen
+from sim_backend.calibration.fit import Fitted, Stage, Tell
+from sim_backend.calibration.quantity import Group, Model, Quantity
+from sim_backend.calibration.result import Calibration, Errors, Found, RunResult, errors_of
+from sim_backend.calibration.run import Piece, Run, RunError, checked, pieces
+
+CORRELATED = 0.95
+BARELY_SEEN = 0.9
+"""A standard deviation of more than this share of that before the fit: the drives say nothing of it."""
+
+
+class CalibrationError(ValueError):
+    """Drives that nothing can be learned from; says why, and what to drive."""
+
+
+def calibrate(
+    model: Model,
+    runs: Sequence[Run],
+    *,
+    groups: Collection[Group],
+    friction: float,
+    held_out: Collection[str] = (),
+    folds: int = 0,
+    kind_of: Callable[[str], str] = lambda name: name.rpartition("/")[0],
+    tell: Tell = lambda text: None,
+) -> Calibration:
+    """Fit ``groups`` on runs, but for those named in ``held_out``. With ``folds`` every run is held out of one further fit.
+
+    ``friction`` is the vehicle's grip over weight. KeyboardInterrupt ends the fit at hand, and the folds, with the best so far.
+    Raises :class:`CalibrationError`.
+    """
+    used, refused = _usable(runs)
+    fitted_on = [run for run in used if run.name not in held_out]
+    if not fitted_on:
+        raise CalibrationError("; ".join(refused) or "every run is held out: nothing is left to fit on")
+    all_pieces = pieces(used)
+    seen, unseen = _seen(model, fitted_on, groups, friction)
+    by_name = {run.name: number for number, run in enumerate(used)}
+    fit_pieces = [piece for piece in all_pieces if piece.run.name not in held_out]
+    stages = _fit(model, fit_pieces, seen, tell, None)
+    seen, unseen, stages = _without_barely_seen(model, fit_pieces, seen, unseen, stages, tell)
+    values = _values(stages)
+    stopped = any(stage.stopped for stage in stages)
+    others: list[dict[str, float]] = []
+    foretold: dict[str, dict[str, float]] = dict.fromkeys(held_out, values)
+    if folds > 1 and not stopped:
+        names = [run.name for run in fitted_on]
+        parts = _parts(names, kind_of, min(folds, len(names)))
+        for number, part in enumerate(parts, start=1):
+            rest = [piece for piece in fit_pieces if piece.run.name not in part]
+            each = _fit(model, rest, seen, lambda text, n=number: tell(f"fold {n} of {len(parts)}, {text}"), values)  # type: ignore[misc]
+            if any(stage.stopped for stage in each):
+                stopped = True
+                break
+            others.append(_values(each))
+            foretold |= dict.fromkeys(part, others[-1])
+    tell("driving every run open loop")
+    results = []
+    for run in used:
+        own = [piece for piece in all_pieces if piece.index == by_name[run.name]]
+        after = _errors(model, own, foretold.get(run.name, values))
+        results.append(
+            RunResult(
+                name=run.name, kind=kind_of(run.name), held_out=run.name in foretold, before=_errors(model, own, {}), after=after
+            )
+        )
+    found = _found(stages, others)
+    sigma = {one.name: one.sigma for one in found}
+    levels = {used[index].name: level for stage in stages for index, level in stage.levels.items()}
+    return Calibration(
+        vehicle=model.name, runs=results, found=found, unseen=unseen, figures=model.figures(values, sigma),
+        correlated=_correlated(stages), levels=levels, refused=refused, stopped=stopped,
+    )  # fmt: skip
+
+
+def _usable(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    used, refused = [], []
+    for run in runs:
+        try:
+            used.append(checked(run))
+        except RunError as error:
+            refused.append(str(error))
+    return used, refused
+
+
+def _seen(model: Model, runs: Sequence[Run], groups: Collection[Group], friction: float) -> tuple[list[Quantity], list[Unseen]]:
+    quantities = model.quantities(excitation.levels(runs), excitation.top_mps(runs))
+    wanted = [quantity for quantity in quantities if quantity.group in groups]
+    seen, unseen = excitation.choose(wanted, excitation.shown(runs, friction))
+    if not seen:
+        reasons = "; ".join(f"{one.name}: {one.why}: {one.cure}" for one in unseen) or "the vehicle has no such quantities"
+        raise CalibrationError(f"nothing can be fitted of {', '.join(groups)}: {reasons}")
+    return seen, unseen
+
+
+def _fit(
+    model: Model, parts: Sequence[Piece], seen: Sequence[Quantity], tell: Tell, begin: dict[str, float] | None
+) -> list[Fitted]:
+    stages = []
+    fixed: dict[str, float] = {}
+    for by_speed, word in ((False, "steering"), (True, "drive")):
+        own = [quantity for quantity in seen if quantity.by_speed is by_speed]
+        if not own:
+            continue
+        stage = Stage(model, [part for part in parts if by_speed or part.run.turns], own, fixed, by_speed=by_speed)
+        stages.append(stage.solve(lambda text, word=word: tell(f"{word}: {text}"), begin))  # type: ignore[misc]
+        fixed |= stages[-1].values
+        if stages[-1].stopped:
+            break
+    return stages
+
+
+def _without_barely_seen(
+    model: Model, parts: Sequence[Piece], seen: list[Quantity], unseen: list[Unseen], stages: list[Fitted], tell: Tell
+) -> tuple[list[Quantity], list[Unseen], list[Fitted]]:
+    """Leave out what the drives say nothing of after all, where it stands alone and so can be left out."""
+    barely = []
+    for stage in stages:
+        for k, quantity in enumerate(stage.quantities):
+            alone = not quantity.name[-1].isdigit() and quantity.name != "throttle_zero"
+            if alone and np.sqrt(stage.covariance[k, k]) > BARELY_SEEN * quantity.sigma:
+                barely.append(quantity.name)
+    if not barely or any(stage.stopped for stage in stages):
+        return seen, unseen, stages
+    left = [quantity for quantity in seen if quantity.name not in barely]
+    gone = [Unseen(name, "the drives hardly depend on it", "drive what depends on it, more strongly") for name in barely]
+    if not left:
+        raise CalibrationError(f"the drives depend on none of {', '.join(barely)}")
+    return left, unseen + gone, _fit(model, parts, left, tell, _values(stages))
+
+
+def _values(stages: Sequence[Fitted]) -> dict[str, float]:
+    return {name: value for stage in stages for name, value in stage.values.items()}
+
+
+def _errors(model: Model, own: Sequence[Piece], values: dict[str, float]) -> Errors:
+    step_s = model.steps_s()[1]
+    return errors_of([
+        (piece, model.drive(piece, values, step_s, at_speed=False), model.drive(piece, values, step_s, at_speed=True))
+        for piece in own
+    ])  # fmt: skip
+
+
+def _parts(names: Sequence[str], kind_of: Callable[[str], str], folds: int) -> list[list[str]]:
+    """Names dealt out, kind by kind, so that every fold holds out some of each kind that has several."""
+    dealt: list[list[str]] = [[] for _ in range(folds)]
+    for number, name in enumerate(sorted(names, key=lambda name: (kind_of(name), name))):
+        dealt[number % folds].append(name)
+    return [part for part in dealt if part]
+
+
+def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list[Found]:
+    found = []
+    for stage in stages:
+        for k, quantity in enumerate(stage.quantities):
+            value = stage.values[quantity.name]
+            each = [other[quantity.name] for other in others if quantity.name in other]
+            # Fits of folds share most of their runs: their spread is that of a jackknife.
+            n = len(each)
+            spread = float(np.sqrt((n - 1) / n * ((np.array(each) - np.mean(each)) ** 2).sum())) if n > 1 else None
+            sigma = max(float(np.sqrt(stage.covariance[k, k])), spread or 0.0)
+            room = 1e-3 * quantity.sigma
+            found.append(
+                Found(
+                    name=quantity.name, group=quantity.group, unit=quantity.unit, before=quantity.start, value=value, sigma=sigma,
+                    fold_spread=spread, prior_sigma=quantity.sigma,
+                    at_bound=not quantity.lower + room < value < quantity.upper - room,
+                )
+            )  # fmt: skip
+    return found
+
+
+def _correlated(stages: Sequence[Fitted]) -> list[tuple[str, str, float]]:
+    """Pairs that the drives hardly tell apart."""
+    found = []
+    for stage in stages:
+        scale = np.sqrt(np.diag(stage.covariance))
+        names = [quantity.name for quantity in stage.quantities]
+        share = stage.covariance / np.outer(scale, scale)
+        for i in range(len(names)):
+            found += [(names[i], names[j], float(share[i, j])) for j in range(i) if abs(share[i, j]) > CORRELATED]
+    return found

@@ -1,0 +1,171 @@
+"""The double track as a model whose numbers are fitted."""
+
+from collections.abc import Sequence
+from math import cos, sin
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from sim_backend.calibration import shaping, twin_quantities
+from sim_backend.calibration.quantity import Figure, Quantity, Values
+from sim_backend.calibration.run import Array, Motion, Piece
+from sim_backend.plant.double_track.checks import check
+from sim_backend.plant.double_track.constants import GRAVITY_MPS2
+from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.double_track.parameters import Differential, Motor, TwinParameters
+
+FIT_STEPS_S = (0.002, 0.001)
+JUDGE_STEP_S = 0.001
+WARM_S = 2.0
+"""Commands before the start that the actuators have seen."""
+ROW_S = 0.02
+FOLLOWS_S = 0.005
+SHORT_MPS = 0.2
+"""How fast the ideal drive follows the measured speed."""
+SPEED_SPARE = 1.5
+OPEN = Differential(lock_nms=0.0, bias=1.0, coast_bias=1.0, bias_begin_radps=0.0, bias_full_radps=1.0)
+
+
+class TwinModel:
+    """See :class:`sim_backend.calibration.quantity.Model`."""
+
+    def __init__(self, parameters: TwinParameters) -> None:
+        self.name = parameters.identity.name
+        self._parameters = parameters
+        self._tree: dict[str, Any] = msgspec.to_builtins(parameters)
+        self._levels: tuple[float, ...] = ()
+        self._top_mps = 1.0
+
+    def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
+        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        self._levels, self._top_mps = tuple(levels), top_mps
+        return twin_quantities.quantities(self._parameters, self._levels, top_mps)
+
+    def steps_s(self) -> tuple[float, float]:
+        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        for step_s in FIT_STEPS_S:
+            if not check(self._parameters, step_s) and not check(_at_speed(self._parameters, 1.0), step_s):
+                return step_s, JUDGE_STEP_S
+        return JUDGE_STEP_S, JUDGE_STEP_S
+
+    def with_values(self, values: Values) -> TwinParameters:
+        """The vehicle with quantities in place of its own numbers."""
+        if not values:
+            return self._parameters
+        changed = twin_quantities.changes(self._parameters, values, self._top_mps)
+        tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._tree))
+        for key, value in changed.items():
+            *path, last = key.split(".")
+            table = tree
+            for part in path:
+                table = table[part]
+            table[last] = value
+        return msgspec.convert(tree, TwinParameters)
+
+    def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
+        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        parameters = self.with_values(values)
+        steps = round(piece.seconds / step_s) + 2
+        commands = np.zeros((steps, 3))
+        commands[:, 0] = steering_rad(parameters, piece, step_s, steps)
+        speed_mps = _measured(piece, step_s, steps) if at_speed else None
+        if speed_mps is not None:
+            top_mps = SPEED_SPARE * max(float(np.abs(speed_mps).max()), 0.5)
+            parameters = _at_speed(parameters, top_mps)
+            commands[:, 1] = speed_mps / top_mps
+        else:
+            commands[:, 1] = level * throttle(parameters, piece, step_s, steps)
+            commands[:, 2] = braking(parameters, piece, step_s, steps)
+        model = DoubleTrack(parameters, step_s)
+        made = _driven(model, piece.start, commands, step_s)
+        if speed_mps is not None:
+            # What the ideal drive was short of, by slip and by its own lag, is given to it a second time.
+            got_mps = np.interp(step_s * np.arange(steps), made["t"], np.nan_to_num(made["vx"]))
+            commands[:, 1] += np.clip(speed_mps - got_mps, -SHORT_MPS, SHORT_MPS) / top_mps
+            made = _driven(model, piece.start, commands, step_s)
+        return _rows(made, model.constants.rear.arm_m, piece.after_s())
+
+    def figures(self, values: Values, sigma: Values) -> list[Figure]:
+        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        return twin_quantities.figures(self._parameters, values, sigma, self._top_mps)
+
+
+def _driven(model: DoubleTrack, start: tuple[float, float, float, float], commands: Array, step_s: float) -> dict[str, Array]:
+    x_m, y_m, yaw_rad, speed_mps = start
+    behind_m = model.constants.rear.arm_m
+    model.reset(x_m - behind_m * cos(yaw_rad), y_m - behind_m * sin(yaw_rad), yaw_rad, speed_mps)
+    return model.run(commands, max(1, round(ROW_S / step_s)))
+
+
+def steering_rad(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
+    """Angle (steps,) of the virtual front wheel."""
+    s, run = parameters.steering, piece.run
+    warm = round(WARM_S / step_s)
+    command = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
+    command = shaping.beyond_dead_zone(command, s.dead_zone)
+    target = np.clip(np.interp(command, s.map_command, s.map_angle_rad) + s.offset_rad, -s.max_wheel_rad, s.max_wheel_rad)
+    angle = shaping.followed(target, s.rate_radps * step_s, float(target[0]))
+    angle = shaping.servo(angle, s.bandwidth_radps, s.damping_ratio, step_s, float(target[0]))
+    wheels = shaping.pulled(angle, s.slack_rad, float(target[0]))
+    return shaping.late(wheels, s.delay_s, step_s)[warm:]
+
+
+def throttle(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
+    """Throttle (steps,) as the drive takes it."""
+    drive, run = parameters.powertrain, piece.run
+    warm = round(WARM_S / step_s)
+    told = shaping.held(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
+    if isinstance(drive, Motor):
+        told = shaping.followed(told, drive.throttle_rate_ps * step_s, 0.0)
+        told = np.sign(told) * np.interp(np.abs(told), drive.map_throttle, drive.map_share)
+    return shaping.late(shaping.lagged(told, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
+
+
+def braking(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
+    """Brake (steps,) as the wheels get it."""
+    brakes, run = parameters.brakes, piece.run
+    warm = round(WARM_S / step_s)
+    told = shaping.held(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
+    return shaping.late(shaping.lagged(told, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
+
+
+def friction_of(parameters: TwinParameters) -> float:
+    """Lateral grip over weight."""
+    tyre = parameters.front.tyre
+    return tyre.lateral.peak_force_n[0] / tyre.nominal_load_n
+
+
+def weight_n(parameters: TwinParameters) -> float:
+    """Of the complete vehicle."""
+    return parameters.body.mass_kg * GRAVITY_MPS2
+
+
+def _measured(piece: Piece, step_s: float, steps: int) -> Array:
+    t, speed = piece.after_s(), piece.run.speed_mps[piece.rows]
+    known = np.isfinite(speed)
+    found: Array = np.interp(step_s * np.arange(steps), t[known], speed[known])
+    return found
+
+
+def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
+    """The vehicle with an ideal drive at its rear axle, whose throttle is the speed of that axle, as a share of ``top_mps``."""
+    line = replace(p.powertrain.driveline, layout="axles", front_share=0.0, front=OPEN, rear=OPEN, centre=OPEN)
+    radius_m = p.rear.rolling_radius_m
+    most_nm = 10.0 * weight_n(p) * radius_m
+    top_radps = top_mps / radius_m
+    drive = Motor(
+        mode="speed", curve_speed_radps=[-1e6, 1e6], curve_torque_nm=[most_nm, most_nm], peak_torque_nm=most_nm, regeneration=1.0,
+        top_speed_radps=top_radps, speed_gain_nms=p.body.mass_kg * radius_m * radius_m / FOLLOWS_S, reduction=1.0,
+        rotor_inertia_kgm2=0.0, loss_speed_radps=[0.0, 1e6], loss_torque_nm=[0.0, 0.0], hold_torque_nm=0.0, reverse_share=1.0,
+        map_throttle=[0.0, 1.0], map_share=[0.0, 1.0], throttle_rate_ps=0.0, delay_s=0.0, lag_s=0.0, driveline=line,
+    )  # fmt: skip
+    return replace(p, powertrain=drive)
+
+
+def _rows(made: dict[str, Array], behind_m: float, t_s: Array) -> Motion:
+    x = made["x"] + behind_m * np.cos(made["yaw"])
+    y = made["y"] + behind_m * np.sin(made["yaw"])
+    columns = (x, y, made["yaw"], made["vx"])
+    return Motion(*(np.interp(t_s, made["t"], np.nan_to_num(column, nan=1e3)) for column in columns))

@@ -1,0 +1,61 @@
+"""Ground under a vehicle: height, slope and friction by place."""
+
+from math import cos, sin, sqrt
+from typing import Protocol
+
+from sim_backend.plant.double_track.constants import GRAVITY_MPS2, Constants
+from sim_backend.plant.double_track.state import State, Surface
+
+
+class Ground(Protocol):
+    """Ground by place, in ``map``. Called up to five times a step."""
+
+    def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
+        """Height, its slopes along x and y, and friction as a scale: 1 is the surface that the tyres' numbers are of."""
+        ...
+
+
+class Plane:
+    """Even ground; the default is level and needs no call at all."""
+
+    def __init__(self, slope_x: float = 0.0, slope_y: float = 0.0, friction: float = 1.0) -> None:
+        self._slope_x = slope_x
+        self._slope_y = slope_y
+        self._friction = friction
+
+    def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
+        """See :class:`Ground`."""
+        return self._slope_x * x_m + self._slope_y * y_m, self._slope_x, self._slope_y, self._friction
+
+
+FLAT = Plane()
+LEAST_FRICTION = 0.01
+
+
+def flat_surface(friction: float = 1.0) -> Surface:
+    """Level ground."""
+    return Surface(0.0, 0.0, GRAVITY_MPS2, 1.0, 1.0, friction, friction, friction, friction)
+
+
+def surface(ground: Ground, c: Constants, s: State) -> Surface:
+    """Ground under a vehicle: slope below its centre of mass, friction below each wheel."""
+    cosine, sine = cos(s.yaw_rad), sin(s.yaw_rad)
+    _, slope_x, slope_y, _ = ground.at(s.x_m, s.y_m)
+    along = slope_x * cosine + slope_y * sine
+    across = slope_y * cosine - slope_x * sine
+    steep = 1.0 / sqrt(1.0 + along * along)
+    normal = 1.0 / sqrt(1.0 + along * along + across * across)
+    frictions = []
+    for axle in (c.front, c.rear):
+        for side in (axle.half_track_m, -axle.half_track_m):
+            x_m = s.x_m + axle.arm_m * cosine - side * sine
+            y_m = s.y_m + axle.arm_m * sine + side * cosine
+            frictions.append(max(ground.at(x_m, y_m)[3], LEAST_FRICTION))
+    return Surface(
+        -GRAVITY_MPS2 * along * steep,
+        -GRAVITY_MPS2 * across * steep * normal,
+        GRAVITY_MPS2 * normal,
+        steep,
+        normal / steep,
+        *frictions,
+    )

@@ -1,0 +1,155 @@
+"""A double-track vehicle on floats: the equations with a state, flags and a loop."""
+
+from collections.abc import Callable
+from functools import cached_property
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim_backend.plant.double_track import backends
+from sim_backend.plant.double_track.checks import ParameterError, check
+from sim_backend.plant.double_track.constants import Constants, EngineConstants, constants
+from sim_backend.plant.double_track.ground import FLAT, Ground, flat_surface, surface
+from sim_backend.plant.double_track.parameters import TwinParameters
+from sim_backend.plant.double_track.state import Outputs, State
+
+COLUMNS = (
+    *("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "pitch", "pitch_rate", "tip", "tip_rate"),
+    *("w_fl", "w_fr", "w_rl", "w_rr"),
+    *("carcass_x_fl", "carcass_x_fr", "carcass_x_rl", "carcass_x_rr"),
+    *("carcass_y_fl", "carcass_y_fr", "carcass_y_rl", "carcass_y_rr"),
+    *("proper_x", "proper_y", "engine_speed", "gear", "since_shift", "still"),
+    *("ax", "ay", "yaw_acceleration", "roll_acceleration", "pitch_acceleration"),
+    *("fz_fl", "fz_fr", "fz_rl", "fz_rr"),
+    *("fx_fl", "fx_fr", "fx_rl", "fx_rr"),
+    *("fy_fl", "fy_fr", "fy_rl", "fy_rr"),
+    "drive_torque",
+)
+"""Of :meth:`DoubleTrack.run`: the state's fields, then those of the outputs."""
+
+
+def rest(c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0) -> State:
+    """A vehicle that rolls straight on, or stands. Gear 0: the one that fits the speed."""
+    x_m, y_m, yaw_rad, speed_mps = (
+        float(x_m),
+        float(y_m),
+        float(yaw_rad),
+        float(speed_mps),
+    )
+    front, rear = speed_mps / c.front.rolling_radius_m, speed_mps / c.rear.rolling_radius_m
+    engine = 0.0
+    chosen = 1.0
+    if isinstance(c.drive, EngineConstants):
+        shaft = c.front_share * front + c.rear_share * rear
+        chosen = float(gear) if gear else 1.0
+        while not gear and chosen < c.drive.gears and shaft / c.drive.ratios[int(chosen)] > c.drive.up_radps[int(chosen)]:
+            chosen += 1.0
+        engine = abs(shaft / c.drive.ratios[int(chosen)])
+    return State(
+        *(x_m, y_m, yaw_rad, speed_mps, 0.0, 0.0),
+        *(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        *(front, front, rear, rear),
+        *(0.0, 0.0, 0.0, 0.0),
+        *(0.0, 0.0, 0.0, 0.0),
+        *(0.0, 0.0),
+        *(engine, chosen, 1e3, 0.0),
+    )
+
+
+class DoubleTrack:
+    """One vehicle. ``state`` and ``outputs`` are those of the newest grid point."""
+
+    def __init__(self, parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> None:
+        """At rest at the origin. Raises :class:`sim_backend.plant.double_track.checks.ParameterError` with every problem."""
+        problems = check(parameters, step_s)
+        if problems:
+            raise ParameterError(problems)
+        self.parameters = parameters
+        self.constants = constants(parameters, step_s)
+        self._drive = backends.drive_name(self.constants)
+        self._limit_mps = parameters.bounds.speed_limit_mps
+        self._ground = ground
+        self._flat = flat_surface() if ground is FLAT else None
+        self.reset()
+
+    def reset(self, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0) -> None:
+        """Put the centre of mass somewhere, rolling straight on without slip. ``gear`` 0 takes the one that fits."""
+        self.state = rest(self.constants, x_m, y_m, yaw_rad, speed_mps, gear)
+        under = self._surface()
+        if under.forward_mps2 or under.lateral_mps2:
+            self.state = self.state._replace(forward_mps2=-under.forward_mps2, lateral_mps2=-under.lateral_mps2)
+        half = 0.5 * self.constants.mass_kg * under.down_mps2
+        front, rear = half * self.constants.front.weight_share, half * self.constants.rear.weight_share
+        self.outputs = Outputs(*(0.0,) * 5, front, front, rear, rear, *(0.0,) * 9)
+        self.diverged = False
+        """A state beyond all bounds or not a number; the vehicle stays where it last was."""
+
+    def step(self, steer_rad: float, throttle: float, brake: float) -> None:
+        """One grid step on: angle of the virtual front wheel, throttle -1..1, brake 0..1. Raises ValueError for commands
+        that are not finite."""
+        if not isfinite(steer_rad + throttle + brake):
+            raise ValueError(f"steer_rad {steer_rad}, throttle {throttle}, brake {brake}: a command is not a finite number")
+        if self.diverged:
+            return
+        state, outputs = self._step(
+            self.constants, self.state, self._flat or surface(self._ground, self.constants, self.state), steer_rad, throttle, brake
+        )
+        speed = abs(state.forward_mps) + abs(state.lateral_mps) + abs(state.yaw_rate_radps) + abs(state.roll_rate_radps)
+        if speed < self._limit_mps:
+            self.state, self.outputs = state, outputs
+        else:
+            self.diverged = True
+
+    @property
+    def lifted(self) -> tuple[bool, bool, bool, bool]:
+        """Which wheels carry nothing."""
+        out = self.outputs
+        return out.load_fl_n <= 0.0, out.load_fr_n <= 0.0, out.load_rl_n <= 0.0, out.load_rr_n <= 0.0
+
+    @property
+    def rolled_over(self) -> bool:
+        """Beyond the roll limit of its bounds."""
+        return abs(self.state.roll_rad + self.state.tip_rad) >= self.parameters.bounds.roll_limit_rad
+
+    def run(self, commands: NDArray[np.float64], every: int = 1, *, fast: bool | None = None) -> dict[str, NDArray[np.float64]]:
+        """Steps along ``commands`` (n, 3): steer_rad, throttle, brake. Returns arrays (ceil(n / every),) by name: "t",
+        :data:`COLUMNS`, "delta".
+
+        Row k is the state before step k x every, with what that step computed from it. ``fast`` False or True asks for the plain or
+        the compiled loop; without it the compiled one is taken where it can be had and the ground is even. Where the vehicle
+        diverges, the rows beyond are NaN. Raises ValueError for commands that are not finite.
+        """
+        commands = np.ascontiguousarray(commands, dtype=np.float64)
+        if commands.ndim != 2 or commands.shape[1] != 3 or not np.isfinite(commands).all():
+            raise ValueError("commands must be finite and of shape (n, 3): steer_rad, throttle, brake")
+        rows = -(-len(commands) // every)
+        out = np.full((rows, len(COLUMNS)), np.nan)
+        even = self._flat is not None
+        if fast if fast is not None else even and backends.compiled():
+            loop = backends.compiled_functions(self._drive)[1]
+            c: Any = backends.compiled_constants(self.constants)
+        else:
+            loop, c = backends.scalar_loop(self._step), self.constants
+        if even:
+            limit = self.parameters.bounds.speed_limit_mps
+            self.state, made = loop(c, self.state, self._flat, commands, every, limit, out)
+            self.diverged = made < len(commands)
+        else:
+            for index, (steer_rad, throttle, brake) in enumerate(commands.tolist()):
+                before = self.state
+                self.step(steer_rad, throttle, brake)
+                if index % every == 0 and not self.diverged:
+                    out[index // every] = (*before, *self.outputs)
+        step_s = self.constants.step_s
+        columns = {name: out[:, index] for index, name in enumerate(COLUMNS)}
+        return {"t": step_s * every * np.arange(rows), **columns, "delta": commands[::every, 0]}
+
+    @cached_property
+    def _step(self) -> Callable[..., Any]:
+        """Made for these very constants, which takes a tenth of a second: not for a vehicle that only the compiled loop drives."""
+        return backends.scalar_step(self.constants)
+
+    def _surface(self) -> Any:
+        return self._flat or surface(self._ground, self.constants, self.state)

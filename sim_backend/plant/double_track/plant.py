@@ -1,0 +1,93 @@
+"""The double-track vehicle as the plant of a run: rear-axle motion, terrain, and an end when it lies on its side."""
+
+from math import atan, cos, degrees, hypot, sin, sqrt
+
+from sim_backend.plant.double_track.ground import FLAT, Ground
+from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.interface import Motion, Pose, VehicleLostError
+from sim_backend.plant.twin_file import load_twin
+from sim_backend.terrain.reading import load_terrain
+from vehicled.profile.schema import Sim
+
+
+class DoubleTrackPlant:
+    """The vehicle of ``[sim.twin]`` on the ground of ``[sim.terrain]``. See :class:`sim_backend.plant.interface.Plant`."""
+
+    def __init__(self, sim: Sim, pose: Pose, step_s: float) -> None:
+        """Raises ProfileError for a twin file that cannot be used, and
+        :class:`sim_backend.plant.double_track.checks.ParameterError` for a vehicle that this step cannot carry."""
+        assert sim.twin is not None, "the profile's own rules see to it"
+        table = sim.terrain
+        even = not table.height and not table.friction and table.friction_scale == 1.0
+        self._ground: Ground = FLAT if even else load_terrain(table)
+        self._even = even
+        self._step_s = step_s
+        self._vehicle = DoubleTrack(load_twin(sim.twin.vehicle, sim.twin.changes).parameters, step_s, self._ground)
+        self._rear_m = self._vehicle.constants.rear.arm_m
+        self._vehicle.reset(pose.x_m - self._rear_m * cos(pose.yaw_rad), pose.y_m - self._rear_m * sin(pose.yaw_rad), pose.yaw_rad)
+        self._slope = self._slope_before = self._tilt()
+        self._slope_rates = self._slope_rates_before = (0.0, 0.0)
+        self.motor_speed_radps = 0.0
+
+    def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
+        """Advance one grid step; see :class:`sim_backend.plant.interface.Plant`."""
+        vehicle = self._vehicle
+        vehicle.step(wheel_angle_rad, throttle, brake)
+        if vehicle.diverged:
+            raise VehicleLostError("the twin diverged: its motion left all bounds; these numbers make no vehicle at this step")
+        state = vehicle.state
+        if vehicle.rolled_over:
+            raise VehicleLostError(
+                f"the vehicle rolled over: roll {degrees(state.roll_rad + state.tip_rad):.0f} degrees"
+                f" at {hypot(state.forward_mps, state.lateral_mps):.2f} m/s"
+            )
+        self.motor_speed_radps = state.engine_radps
+        if not self._even:
+            self._slope_before, self._slope = self._slope, self._tilt()
+            rates = [(after - before) / self._step_s for before, after in zip(self._slope_before, self._slope, strict=True)]
+            self._slope_rates_before, self._slope_rates = self._slope_rates, (rates[0], rates[1])
+
+    def motion(self) -> Motion:
+        """State at the newest grid point."""
+        s, out, rear_m = self._vehicle.state, self._vehicle.outputs, self._rear_m
+        roll_rate = s.roll_rate_radps + s.tip_rate_radps
+        x_m = s.x_m + rear_m * cos(s.yaw_rad)
+        y_m = s.y_m + rear_m * sin(s.yaw_rad)
+        lateral_mps = s.lateral_mps + rear_m * s.yaw_rate_radps
+        z_m, slope_acceleration = 0.0, (0.0, 0.0)
+        if not self._even:
+            z_m = self._ground.at(x_m, y_m)[0]
+            changes = [(b - a) / self._step_s for a, b in zip(self._slope_rates_before, self._slope_rates, strict=True)]
+            slope_acceleration = changes[0], changes[1]
+        return Motion(
+            x_m,
+            y_m,
+            s.yaw_rad,
+            s.forward_mps,
+            lateral_mps,
+            s.yaw_rate_radps,
+            out.forward_mps2 - rear_m * s.yaw_rate_radps * s.yaw_rate_radps,
+            out.lateral_mps2 + rear_m * out.yaw_radps2,
+            out.yaw_radps2,
+            self.motor_speed_radps,
+            z_m=z_m,
+            roll_rad=s.roll_rad + s.tip_rad + self._slope[0],
+            pitch_rad=s.pitch_rad + self._slope[1],
+            roll_rate_radps=roll_rate + self._slope_rates[0],
+            pitch_rate_radps=s.pitch_rate_radps + self._slope_rates[1],
+            roll_acceleration_radps2=out.roll_radps2 + slope_acceleration[0],
+            pitch_acceleration_radps2=out.pitch_radps2 + slope_acceleration[1],
+            # The velocity stays in the plane of the road, which turns under the vehicle.
+            vertical_acceleration_mps2=self._slope_rates[0] * lateral_mps - self._slope_rates[1] * s.forward_mps,
+            wheel_speeds_radps=(s.spin_fl_radps, s.spin_fr_radps, s.spin_rl_radps, s.spin_rr_radps),
+        )
+
+    def _tilt(self) -> tuple[float, float]:
+        """Roll (right side down) and pitch (nose down) of the road under the centre of mass."""
+        if self._even:
+            return 0.0, 0.0
+        s = self._vehicle.state
+        _, slope_x, slope_y, _ = self._ground.at(s.x_m, s.y_m)
+        cosine, sine = cos(s.yaw_rad), sin(s.yaw_rad)
+        along, across = slope_x * cosine + slope_y * sine, slope_y * cosine - slope_x * sine
+        return atan(across / sqrt(1.0 + along * along)), -atan(along)

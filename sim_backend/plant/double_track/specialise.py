@@ -1,0 +1,226 @@
+"""The equations with one vehicle's numbers written into them: the same arithmetic in the same order, at half the time.
+
+On floats most of a step would go into looking up constants by name. Here the text of the equations is taken once per vehicle:
+constants are put in place of their names, branches that a constant decides are taken out, the state is unpacked once, and functions
+are written out where they are called. What is left is compiled by Python itself.
+"""
+
+import ast
+import copy
+import inspect
+from collections.abc import Callable, Iterable
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from sim_backend.plant.double_track.constants import Constants
+from sim_backend.plant.double_track.flatten import flattened
+
+
+def specialised(listed: list[tuple[ModuleType, str]], drive: str, c: Constants) -> Callable[..., Any]:
+    """``step`` of the listed functions (callees before callers) for the constants ``c``; its first argument is not looked at."""
+    namespace: dict[str, Any] = {}
+    bodies: dict[str, ast.FunctionDef] = {}
+    every = {key: value for module, _ in listed for key, value in vars(module).items()}
+    for module, name in listed:
+        tree = _parsed(module, name)
+        for suffix, own in (("", None), ("_front", c.front), ("_rear", c.rear)):
+            known: dict[str, Any] = {"c": own if own is not None else c, "f": c.front, "r": c.rear}
+            if name == drive:
+                known |= {argument.arg: c.drive for argument in tree.args.args[1:2]}
+            if own is None and _takes(tree, "AxleConstants"):
+                continue
+            if own is not None and not _takes(tree, "AxleConstants"):
+                continue
+            function = copy.deepcopy(tree)
+            function.name = ("drive" if name == drive else name) + suffix
+            known |= {key: value for key, value in vars(module).items() if key.isupper() and isinstance(value, float)}
+            writer = _Writer(known, suffix, bodies)
+            function = writer.visit(function)
+            if name == "step":
+                flattened(function, bodies, _bundles(module for module, _ in listed))
+                _unpack_state(function)
+            ast.fix_missing_locations(function)
+            bodies[function.name] = function
+            place = {**every, **namespace}
+            code = compile(ast.Module([function], []), f"<{module.__name__}.{function.name} of one vehicle>", "exec")
+            exec(code, place)  # noqa: S102 - our own text
+            namespace[function.name] = place[function.name]
+    step: Callable[..., Any] = namespace["step"]
+    return step
+
+
+@cache
+def _parsed(module: ModuleType, name: str) -> ast.FunctionDef:
+    """Read once: a vehicle works on copies."""
+    tree = ast.parse(inspect.getsource(getattr(module, name))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    tree.body = [line for line in tree.body if not _is_docstring(line)]
+    return tree
+
+
+def _bundles(modules: Iterable[ModuleType]) -> dict[str, tuple[str, ...]]:
+    found = {kind.__name__: kind._fields for module in modules for kind in vars(module).values() if hasattr(kind, "_fields")}
+    return {name: fields for name, fields in found.items() if name not in ("State", "Outputs")}
+
+
+def _takes(function: ast.FunctionDef, kind: str) -> bool:
+    first = function.args.args[0] if function.args.args else None
+    return first is not None and isinstance(first.annotation, ast.Name) and first.annotation.id == kind
+
+
+def _is_docstring(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+
+
+def _unpack_state(function: ast.FunctionDef) -> None:
+    """``s.x_m`` becomes a local name, for all fields at once."""
+    from sim_backend.plant.double_track.state import State
+
+    class Local(ast.NodeTransformer):
+        def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+            self.generic_visit(node)
+            if isinstance(node.value, ast.Name) and node.value.id == "s":
+                return ast.Name(id=f"s_{node.attr}", ctx=ast.Load())
+            return node
+
+    Local().visit(function)
+    names = ast.Tuple([ast.Name(id=f"s_{field}", ctx=ast.Store()) for field in State._fields], ast.Store())
+    function.body.insert(0, ast.Assign([names], ast.Name(id="s", ctx=ast.Load())))
+
+
+class _Writer(ast.NodeTransformer):
+    """Puts constants in place of names, and takes out what they decide."""
+
+    def __init__(self, known: dict[str, Any], suffix: str, bodies: dict[str, ast.FunctionDef]) -> None:
+        self._known = known
+        self._suffix = suffix
+        self._bodies = bodies
+        self._once: set[str] = set()
+        """Names that get a value in one place only."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        for argument in node.args.args:
+            argument.annotation = None
+        self._known = {key: value for key, value in self._known.items() if key in {"f", "r"} or key.isupper() or _has(node, key)}
+        stored = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+        self._once = {name for name in stored if stored.count(name) == 1}
+        node.body = [line for line in (self.visit(line) for line in node.body) if line is not None]
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        target, value = node.targets[0], node.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and self._are_tables(value):
+            # "f, r, dt = c.front, c.rear, c.step_s": the axles are known, the rest stays.
+            pairs = [(t, v) for t, v in zip(target.elts, value.elts, strict=True) if not self._are_tables(ast.Tuple([v]))]
+            node.targets, node.value = [ast.Tuple([t for t, _ in pairs], ast.Store())], ast.Tuple([v for _, v in pairs], ast.Load())
+            if not pairs:
+                return None
+        self.generic_visit(node)
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant) and target.id in self._once:
+            self._known[target.id] = node.value.value
+            return None
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        value, known = self._value(node)
+        return ast.Constant(value) if known and not hasattr(value, "_fields") and isinstance(node.ctx, ast.Load) else node
+
+    def _are_tables(self, value: ast.Tuple) -> bool:
+        return any(isinstance(one, ast.Attribute) and one.attr in ("front", "rear") for one in value.elts)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        value, known = self._value(node)
+        if known and not hasattr(value, "_fields"):
+            return ast.Constant(value)
+        self.generic_visit(node)
+        return node
+
+    def _value(self, node: ast.expr) -> tuple[Any, bool]:
+        if isinstance(node, ast.Name) and node.id in self._known:
+            return self._known[node.id], True
+        if isinstance(node, ast.Attribute):
+            value, known = self._value(node.value)
+            if known:
+                return getattr(value, node.attr), True
+        return None, False
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        test = self.visit(node.test)
+        if isinstance(test, ast.Constant):
+            return self._rewritten(node.body if test.value else node.orelse)
+        node.test, node.body, node.orelse = test, self.visit(node.body), self.visit(node.orelse)
+        return node
+
+    def _rewritten(self, node: ast.expr) -> ast.AST:
+        rewritten: ast.AST = self.visit(node)
+        return rewritten
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Exact identities only; the sign of a zero is not told apart."""
+        left: ast.expr = self.visit(node.left)
+        right: ast.expr = self.visit(node.right)
+        node.left, node.right = left, right
+        if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
+            return ast.Constant(eval(ast.unparse(node), {"__builtins__": {}}))  # noqa: S307 - two numbers of our own
+        if isinstance(node.op, ast.Mult):
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, ast.Constant) and one.value in (0.0, 1.0):
+                    return ast.Constant(0.0) if one.value == 0.0 else other
+        if isinstance(node.op, ast.Add | ast.Sub) and isinstance(right, ast.Constant) and right.value == 0.0:
+            return left
+        if isinstance(node.op, ast.Add) and isinstance(left, ast.Constant) and left.value == 0.0:
+            return right
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        deciding = isinstance(node.op, ast.Or)
+        values = []
+        for value in (self.visit(one) for one in node.values):
+            if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+                if value.value is deciding:
+                    return ast.Constant(deciding)
+                continue
+            values.append(value)
+        if len(values) < 2:
+            return values[0] if values else ast.Constant(not deciding)
+        node.values = values
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if not isinstance(node.func, ast.Name):
+            return node
+        name = node.func.id
+        if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id in ("f", "r", "c"):
+            end = {"f": "_front", "r": "_rear", "c": self._suffix}[node.args[0].id]
+            if f"{name}{end}" in self._bodies:
+                node.func = ast.Name(id=f"{name}{end}", ctx=ast.Load())
+        node.args = [ast.Constant(None) if self._is_whole(argument) else self.visit(argument) for argument in node.args]
+        body = self._bodies.get(node.func.id)
+        if body is not None and len(body.body) == 1 and isinstance(body.body[0], ast.Return):
+            names = [argument.arg for argument in body.args.args]
+            expression = body.body[0].value
+            assert expression is not None
+            uses = {name: sum(isinstance(n, ast.Name) and n.id == name for n in ast.walk(expression)) for name in names}
+            given = dict(zip(names, node.args, strict=True))
+            if all(uses[name] < 2 or isinstance(given[name], ast.Name | ast.Constant | ast.Attribute) for name in names):
+                return _Substitute(given).visit(copy.deepcopy(expression))  # type: ignore[no-any-return]
+        return node
+
+    def _is_whole(self, node: ast.expr) -> bool:
+        """A bundle of constants that is handed on: the called function has its own already."""
+        value, known = self._value(node)
+        return known and hasattr(value, "_fields")
+
+
+class _Substitute(ast.NodeTransformer):
+    def __init__(self, given: dict[str, ast.expr]) -> None:
+        self._given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return copy.deepcopy(self._given.get(node.id, node))
+
+
+def _has(node: ast.FunctionDef, name: str) -> bool:
+    return any(argument.arg == name for argument in node.args.args)

@@ -1,0 +1,164 @@
+"""TMeasy tyre with an elastic carcass, one wheel. Rill, Castro: Road Vehicle Dynamics, 2nd ed., chapter 3.
+
+Written for one wheel on floats. :mod:`sim_backend.plant.double_track.backends` runs the same text on arrays and compiled, which is
+why it holds expressions only: no statements that branch, and plain names for the functions of mathematics.
+
+The carcass is a spring and a damper in series with the friction of the contact patch:
+
+    c u + d du/dt = F = -g (v + du/dt)
+
+with u the deflection, v the sliding velocity of the wheel over the ground and g the force per sliding velocity that the TMeasy
+curve gives at the slip of v. Taken at the end of the step that is linear in the new deflection. There is no singularity at rest: g
+grows without bound there, and the tyre is a spring that sticks until the curve's sliding force is reached.
+"""
+
+from math import fabs, sqrt
+from typing import NamedTuple
+
+from sim_backend.plant.double_track.constants import AxleConstants
+
+CALM_MPS = 0.02
+"""Transport velocity at which half of the standstill damping is left: what rubber loses while it is only bent to and fro."""
+CREEP_MPS = 1e-3
+"""Added to the transport velocity. Under load a standing wheel creeps by this share of its slip: micrometres per second."""
+
+
+class Contact(NamedTuple):
+    """Forces of one wheel in its own axes, as far as they are known before its new speed is."""
+
+    drag_n: float
+    """Longitudinal force at sliding velocity 0."""
+    drag_nspm: float
+    """What each m/s of sliding velocity at the end of the step takes away from it."""
+    side_n: float
+    side_deflection_m: float
+    grip_nspm: float
+    """Force per sliding velocity of the contact patch, longitudinal: g."""
+    series_nspm: float
+    """The same with the damper of the carcass in line."""
+
+
+def contact(
+    c: AxleConstants,
+    load_n: float,
+    friction: float,
+    forward_mps: float,
+    lateral_mps: float,
+    spin_radps: float,
+    deflection_m: float,
+    side_deflection_m: float,
+) -> Contact:
+    """Tyre under a load on ground of a friction scale; velocities of the wheel in its own axes. Finite for finite inputs."""
+    share = load_n / c.nominal_load_n
+    q = share if share < c.largest_share else c.largest_share
+    # Forces are divided by q until the end, so that a wheel without load needs no case of its own.
+    slope_x = c.slope_x - c.slope_x_fall * q
+    slope_y = c.slope_y - c.slope_y_fall * q
+    peak_x = c.peak_x - c.peak_x_fall * q
+    peak_y = c.peak_y - c.peak_y_fall * q
+    peak_slip_x = c.peak_slip_x + c.peak_slip_x_rise * q
+    peak_slip_y = c.peak_slip_y + c.peak_slip_y_rise * q
+    reach_x = peak_x / slope_x
+    reach_y = peak_y / slope_y
+    norm_x = peak_slip_x / (peak_slip_x + peak_slip_y) + reach_x / (reach_x + reach_y)
+    norm_y = 2.0 - norm_x
+    rolling_mps = c.rolling_radius_m * spin_radps
+    turned_mps = fabs(rolling_mps)
+    scale_x = 1.0 / norm_x
+    scale_y = 1.0 / norm_y
+    # A locked wheel slides against its velocity whatever the two directions' slips are: the small velocity is not normalised.
+    per_mps_x = 1.0 / (norm_x * turned_mps + CREEP_MPS)
+    per_mps_y = 1.0 / (norm_y * turned_mps + CREEP_MPS)
+    slip_x = (rolling_mps - forward_mps) * per_mps_x
+    slip_y = lateral_mps * per_mps_y
+    along = slip_x * slip_x
+    square = along + slip_y * slip_y
+    slip = sqrt(square)
+    # Of the directions' values, squared: how much belongs to each.
+    xx = along / square if square > 1e-24 else 1.0
+    yy = 1.0 - xx
+    slope_x = slope_x * norm_x
+    slope_y = slope_y * norm_y
+    peak_slip_x = peak_slip_x * scale_x
+    peak_slip_y = peak_slip_y * scale_y
+    slope = sqrt(slope_x * slope_x * xx + slope_y * slope_y * yy)
+    peak = friction * sqrt(peak_x * peak_x * xx + peak_y * peak_y * yy)
+    peak_slip = friction * sqrt(peak_slip_x * peak_slip_x * xx + peak_slip_y * peak_slip_y * yy)
+    secant = peak / peak_slip
+    slope = slope if slope > 2.0 * secant else 2.0 * secant
+    force_per_slip = (
+        adhesion(slip / peak_slip, slope, slope / secant - 2.0)
+        if slip < peak_slip
+        else beyond_peak(c, q, friction, slip, slope, peak, peak_slip, xx, yy, norm_x, norm_y)
+    )
+    grip = q * force_per_slip
+    grip_x = grip * per_mps_x
+    grip_y = grip * per_mps_y
+    calm = CALM_MPS / (CALM_MPS + turned_mps)
+    viscous_x = c.damping_x_nspm + c.calm_x_nspm * calm + c.yield_x_nspm
+    viscous_y = c.damping_y_nspm + c.calm_y_nspm * calm + c.yield_y_nspm
+    share_of_patch = grip_x / (viscous_x + grip_x)
+    rate_mps = -(c.stiffness_y_npm * side_deflection_m + grip_y * lateral_mps) / (viscous_y + grip_y)
+    return Contact(
+        c.stiffness_x_npm * deflection_m * share_of_patch,
+        viscous_x * share_of_patch,
+        c.stiffness_y_npm * side_deflection_m + viscous_y * rate_mps,
+        side_deflection_m + c.step_s * rate_mps,
+        grip_x,
+        grip_x + viscous_x,
+    )
+
+
+def adhesion(ratio: float, slope: float, excess: float) -> float:
+    """Force over slip below the peak, at a share of the peak's slip."""
+    return slope / (1.0 + (ratio + excess) * ratio)
+
+
+def beyond_peak(
+    c: AxleConstants,
+    q: float,
+    friction: float,
+    slip: float,
+    slope: float,
+    peak: float,
+    peak_slip: float,
+    xx: float,
+    yy: float,
+    norm_x: float,
+    norm_y: float,
+) -> float:
+    """Force over slip from the peak on: two parabolas down to sliding, or one cubic where they do not fit. Where sliding has the
+    greater force, as published sets for soft tyres have it, one parabola up."""
+    slide_x = c.slide_x - c.slide_x_fall * q
+    slide_y = c.slide_y - c.slide_y_fall * q
+    slide_slip_x = (c.slide_slip_x + c.slide_slip_x_rise * q) / norm_x
+    slide_slip_y = (c.slide_slip_y + c.slide_slip_y_rise * q) / norm_y
+    slide = friction * sqrt(slide_x * slide_x * xx + slide_y * slide_y * yy)
+    slide_slip = friction * sqrt(slide_slip_x * slide_slip_x * xx + slide_slip_y * slide_slip_y * yy)
+    bend = peak * peak / (peak_slip * peak_slip * peak_slip * slope)
+    width = slide_slip - peak_slip
+    fall = peak - slide
+    first = fall / (bend * width)
+    past = slip - peak_slip
+    left = slide_slip - slip
+    third = past / width
+    second = width - first
+    force = (
+        slide
+        if left <= 0.0
+        else (
+            slide + fall * (1.0 - third) * (1.0 - third)
+            if fall <= 0.0
+            else (
+                peak - fall * third * third * (3.0 - 2.0 * third)
+                if second <= 1e-9
+                else (peak - bend * past * past if past <= first else slide + bend * first / second * left * left)
+            )
+        )
+    )
+    return force / slip
+
+
+def deflected(c: AxleConstants, deflection_m: float, grip_nspm: float, series_nspm: float, sliding_mps: float) -> float:
+    """Longitudinal deflection at the end of the step, when the wheel's new speed is known."""
+    return deflection_m - c.step_s * (c.stiffness_x_npm * deflection_m + grip_nspm * sliding_mps) / series_nspm

@@ -1,0 +1,115 @@
+"""What stands between a command and a plant, in one form for every plant: delays, limits, lags, and the steering's map."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from sim_backend.plant.double_track.parameters import Engine, Motor, Steering, TwinParameters
+from sim_backend.plant.twin_file import load_twin
+from vehicled.profile.schema import Sim
+
+UNLIMITED_RADPS = 1e9
+
+
+class Wiring(Struct, frozen=True):
+    """Numbers of :class:`sim_backend.plant.actuators.Actuators`."""
+
+    angle_rad: Callable[[float], float]
+    """Angle of the wheels for a command -1..1 beyond the dead zone."""
+    max_wheel_rad: float
+    rate_radps: float
+    bandwidth_radps: float
+    """0: the servo follows at once."""
+    damping_ratio: float
+    slack_rad: float
+    dead_zone: float
+    steering_delay_s: float
+    drive_delay_s: float
+    brake_delay_s: float
+    drive_lag_s: float
+    brake_lag_s: float
+    reverse_share: float
+    throttle_share: Callable[[float], float] | None
+    """What the drive makes of a throttle 0..1; None: it takes it as it is."""
+    throttle_rate_ps: float
+    """0: it follows at once."""
+    no_load_speed_radps: float
+    """Of the motor at nominal voltage; 0: what drives does not hang on the battery."""
+
+
+def wiring(sim: Sim) -> Wiring:
+    """From ``[sim.steering]`` and ``[sim.drive]``, or from the twin file. Raises ProfileError where that cannot be read."""
+    steering, drive = sim.steering, sim.drive
+    if sim.twin is not None:
+        return _of_twin(load_twin(sim.twin.vehicle, sim.twin.changes).parameters)
+    assert steering is not None, "the profile's own rules see to it"
+    assert drive is not None, "the profile's own rules see to it"
+    gain_rad, offset_rad = steering.gain_rad, steering.offset_rad
+    return Wiring(
+        lambda command: offset_rad + gain_rad * command,
+        max_wheel_rad=steering.max_wheel_rad,
+        rate_radps=steering.rate_radps,
+        bandwidth_radps=0.0,
+        damping_ratio=1.0,
+        slack_rad=steering.slack_rad,
+        dead_zone=steering.dead_zone,
+        steering_delay_s=steering.delay_s,
+        drive_delay_s=drive.delay_s,
+        brake_delay_s=drive.delay_s,
+        drive_lag_s=0.0,
+        brake_lag_s=0.0,
+        reverse_share=drive.reverse_share,
+        throttle_share=None,
+        throttle_rate_ps=0.0,
+        no_load_speed_radps=drive.no_load_speed_radps,
+    )
+
+
+def _of_twin(twin: TwinParameters) -> Wiring:
+    steering, drive = twin.steering, twin.powertrain
+    reverse_share = float(drive.reverse_ratio > 0.0) if isinstance(drive, Engine) else drive.reverse_share
+    by_voltage = isinstance(drive, Motor) and drive.mode == "duty"
+    return Wiring(
+        _map(steering),
+        max_wheel_rad=steering.max_wheel_rad,
+        rate_radps=steering.rate_radps or UNLIMITED_RADPS,
+        bandwidth_radps=steering.bandwidth_radps,
+        damping_ratio=steering.damping_ratio,
+        slack_rad=steering.slack_rad,
+        dead_zone=steering.dead_zone,
+        steering_delay_s=steering.delay_s,
+        drive_delay_s=drive.delay_s,
+        brake_delay_s=twin.brakes.delay_s,
+        drive_lag_s=drive.lag_s,
+        brake_lag_s=twin.brakes.lag_s,
+        reverse_share=reverse_share,
+        throttle_share=throttle_share(drive) if isinstance(drive, Motor) else None,
+        throttle_rate_ps=drive.throttle_rate_ps if isinstance(drive, Motor) else 0.0,
+        no_load_speed_radps=drive.curve_speed_radps[-1] if by_voltage and isinstance(drive, Motor) else 0.0,
+    )
+
+
+def throttle_share(motor: Motor) -> Callable[[float], float] | None:
+    """What a motor's controller makes of a throttle 0..1; None where that is the throttle itself."""
+    if motor.map_throttle == motor.map_share == [0.0, 1.0]:
+        return None
+    return partial(_looked_up, motor.map_throttle, motor.map_share)
+
+
+def _map(steering: Steering) -> Callable[[float], float]:
+    commands, angles, offset_rad = steering.map_command, steering.map_angle_rad, steering.offset_rad
+
+    def angle_rad(command: float) -> float:
+        return offset_rad + _looked_up(commands, angles, command)
+
+    return angle_rad
+
+
+def _looked_up(points: list[float], values: list[float], at: float) -> float:
+    """Value of a piecewise linear curve, constant beyond its ends."""
+    index = min(max(bisect_right(points, at), 1), len(points) - 1)
+    share = (at - points[index - 1]) / (points[index] - points[index - 1])
+    share = min(max(share, 0.0), 1.0)
+    return values[index - 1] + share * (values[index] - values[index - 1])

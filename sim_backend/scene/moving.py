@@ -1,0 +1,53 @@
+"""Things that move by a schedule: a pedestrian who crosses, a vehicle that comes the other way."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim_backend.scene.rays import Array, Hits, Rays
+from sim_backend.scene.shapes import Bodies, Circles, Segments
+
+
+class Moving:
+    """A body that follows a line through places at given times; before the first it stands there, after the last it stays there.
+
+    A circle, or an outline about the point that moves, turned so that its x axis points along the line.
+    """
+
+    def __init__(
+        self,
+        places_m: Sequence[tuple[float, float]],
+        times_s: Sequence[float],
+        radius_m: float | None = None,
+        outline_m: Sequence[tuple[float, float]] = (),
+    ) -> None:
+        """``times_s`` grow strictly; at least one place. A radius or an outline."""
+        self._times_s = np.array(times_s, dtype=np.float64)
+        places = np.array(places_m, dtype=np.float64).reshape(-1, 2)
+        self._x_m, self._y_m = places[:, 0].copy(), places[:, 1].copy()
+        steps = np.diff(places, axis=0)
+        yaws = np.arctan2(steps[:, 1], steps[:, 0]) if len(steps) else np.zeros(1)
+        self._yaw_rad = np.unwrap(yaws)
+        self._circle = Circles(np.array([[0.0, 0.0, radius_m]])) if radius_m is not None else None
+        self._body = Bodies([outline_m]) if radius_m is None else Bodies([])
+        self._edges = Segments(self._body.edges_m)
+
+    def place(self, time_s: Array) -> tuple[Array, Array, Array]:
+        """x, y and heading (n,) at times of the world (n,)."""
+        leg = np.clip(np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1)
+        x, y = np.interp(time_s, self._times_s, self._x_m), np.interp(time_s, self._times_s, self._y_m)
+        return x, y, self._yaw_rad[leg]
+
+    def cast(self, rays: Rays, time_s: Array, reach_m: float, hits: Hits) -> None:
+        """Shorten the hits of rays that each leave at their own time."""
+        x, y, yaw = self.place(time_s)
+        ox, oy = rays.x_m - x, rays.y_m - y
+        if self._circle is not None:
+            self._circle.cast(Rays(ox, oy, rays.bearing_rad), reach_m, hits)
+            return
+        c, s = np.cos(yaw), np.sin(yaw)
+        own = Rays(c * ox + s * oy, c * oy - s * ox, rays.bearing_rad - yaw)
+        self._edges.cast(own, reach_m, hits)
+        inside = self._body.contain(own.x_m, own.y_m)
+        if inside.any():
+            hits.blind(inside)

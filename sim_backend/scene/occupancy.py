@@ -1,0 +1,183 @@
+"""Occupancy grids as map_server of ROS has them: a YAML file that names a grey image, one pixel to a cell, north up.
+
+Reads PGM itself (P2 and P5); PNG needs the extra ``terrain``. A cell counts as occupied as it does there: darkness (or its opposite
+with ``negate``) above ``occupied_thresh``. What is neither occupied nor free is unknown, and a beam passes it.
+"""
+
+import re
+from collections.abc import Mapping
+from math import cos, isfinite, sin
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sim_backend.scene.errors import SceneError
+from sim_backend.scene.rays import Array
+
+MAX_CELLS = 64_000_000
+MAX_TEXT = 64 * 1024
+KEYS = ("image", "resolution", "origin", "negate", "occupied_thresh", "free_thresh", "mode")
+
+
+class Occupancy:
+    """Occupied cells (rows, columns) of a grid, row 0 in the south, turned about its south-west corner."""
+
+    def __init__(self, occupied: npt.NDArray[np.bool_], resolution_m: float, origin: tuple[float, float, float]) -> None:
+        """``origin``: x, y and yaw of the south-west corner in ``map``."""
+        self.occupied = occupied
+        self._resolution_m = resolution_m
+        self._x_m, self._y_m, yaw = origin
+        self._cos, self._sin = cos(yaw), sin(yaw)
+        self.edges_m = self._place(_outline(occupied))
+        """Faces between occupied and other cells, straight runs joined, as segments (m, 4) in ``map``."""
+
+    def _place(self, cells: npt.NDArray[np.int64]) -> Array:
+        own = cells * self._resolution_m
+        x, y = own[:, 0::2], own[:, 1::2]
+        placed = np.empty(own.shape)
+        placed[:, 0::2] = self._x_m + self._cos * x - self._sin * y
+        placed[:, 1::2] = self._y_m + self._sin * x + self._cos * y
+        return placed
+
+    def contains(self, x_m: Array, y_m: Array) -> npt.NDArray[np.bool_]:
+        """Which points (n,) lie in occupied cells."""
+        dx, dy = x_m - self._x_m, y_m - self._y_m
+        column = np.floor((self._cos * dx + self._sin * dy) / self._resolution_m)
+        row = np.floor((self._cos * dy - self._sin * dx) / self._resolution_m)
+        rows, columns = self.occupied.shape
+        within = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
+        inside = np.zeros(len(x_m), dtype=np.bool_)
+        inside[within] = self.occupied[row[within].astype(np.intp), column[within].astype(np.intp)]
+        return inside
+
+
+def _outline(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Faces as (m, 4): column and row of both ends, in cells."""
+    horizontal = np.zeros((occupied.shape[0] + 1, occupied.shape[1]), dtype=np.int8)
+    horizontal[:-1] += occupied
+    horizontal[1:] -= occupied
+    vertical = np.zeros((occupied.shape[1] + 1, occupied.shape[0]), dtype=np.int8)
+    vertical[:-1] += occupied.T
+    vertical[1:] -= occupied.T
+    line, begin, end = _runs(horizontal)
+    other, low, high = _runs(vertical)
+    return np.concatenate((np.stack((begin, line, end, line), axis=1), np.stack((other, low, other, high), axis=1)))
+
+
+def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Line, begin and end of every run of equal faces other than 0, line by line."""
+    padded = np.pad(faces, ((0, 0), (1, 1)))
+    changes = padded[:, 1:] != padded[:, :-1]
+    line, at = np.nonzero(changes & (padded[:, 1:] != 0))
+    _, stop = np.nonzero(changes & (padded[:, :-1] != 0))
+    return line.astype(np.int64), at.astype(np.int64), stop.astype(np.int64)
+
+
+def read_map(path: Path) -> Occupancy:
+    """The grid of a map_server YAML file. Raises :class:`SceneError`."""
+    try:
+        text = path.read_bytes()[: MAX_TEXT + 1].decode()
+    except OSError as error:
+        raise SceneError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise SceneError(f"{path}: is no text; expected the YAML file that map_server reads, not the image") from None
+    if len(text) > MAX_TEXT:
+        raise SceneError(f"{path}: longer than {MAX_TEXT} characters; expected the YAML file that map_server reads")
+    values = _flat_yaml(path, text)
+    resolution_m = _number(path, values, "resolution")
+    if not 1e-4 <= resolution_m <= 100.0:
+        raise SceneError(f"{path}: resolution is {resolution_m:g} m; a cell has 0.0001 to 100 m")
+    origin = re.fullmatch(r"\[\s*([^,\]]+),\s*([^,\]]+),\s*([^,\]]+?)\s*\]", values["origin"])
+    if origin is None:
+        raise SceneError(f"{path}: origin is {values['origin'][:40]!r}; write origin: [x, y, yaw]")
+    x, y, yaw = (_float(path, "origin", part) for part in origin.groups())
+    if values.get("mode", "trinary") == "raw":
+        raise SceneError(f"{path}: mode raw has no thresholds of darkness; save the map with mode: trinary")
+    grey = _image(path.parent / values["image"])
+    dark = grey / 255.0 if _number(path, values, "negate", 0.0) else (255.0 - grey) / 255.0
+    occupied = dark > _number(path, values, "occupied_thresh", 0.65)
+    return Occupancy(occupied[::-1], resolution_m, (x, y, yaw))
+
+
+def _flat_yaml(path: Path, text: str) -> dict[str, str]:
+    """Keys and values of a file that has one pair on a line, which is all that map_server writes."""
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = re.sub(r"(^|\s)#.*", "", line).strip()
+        if not bare or bare in ("---", "..."):
+            continue
+        key, colon, value = bare.partition(":")
+        if not colon or key.strip() not in KEYS:
+            raise SceneError(f"{path}, line {number}: {bare[:40]!r} is no key of a map_server file ({', '.join(KEYS)})")
+        values[key.strip()] = value.strip().strip("\"'")
+    lacking = [key for key in KEYS[:3] if not values.get(key)]
+    if lacking:
+        raise SceneError(f"{path}: {', '.join(lacking)} missing; a map has image, resolution and origin")
+    return values
+
+
+def _number(path: Path, values: Mapping[str, str], key: str, default: float | None = None) -> float:
+    return default if key not in values and default is not None else _float(path, key, values[key])
+
+
+def _float(path: Path, key: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value):
+        raise SceneError(f"{path}: {key} is {text.strip()[:40]!r}, which is no number")
+    return value
+
+
+def _image(path: Path) -> npt.NDArray[np.float64]:
+    """Grey values 0 to 255, north row first."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SceneError(f"{path}: cannot be read ({error.strerror}); image counts from the YAML file") from None
+    if data[:2] in (b"P5", b"P2"):
+        return _pgm(path, data)
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise SceneError(f'{path}: is no PGM, and other images need the extra "terrain": pip install "vehicled[terrain]"') from None
+    try:
+        with Image.open(path) as image:
+            _bounded(path, *image.size)
+            # Pixels with alpha are unknown where they are clear, as white is free.
+            with image.convert("RGBA") as coloured:
+                flat = Image.new("RGBA", coloured.size, "white")
+                flat.alpha_composite(coloured)
+            grey: npt.NDArray[np.float64] = np.asarray(flat.convert("RGB"), dtype=np.float64).mean(axis=2)
+            return grey
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise SceneError(f"{path}: is no image that can be read ({error}); save the map as PGM or PNG") from None
+
+
+def _pgm(path: Path, data: bytes) -> npt.NDArray[np.float64]:
+    head = re.match(rb"(P[25])((?:\s+|#[^\n]*\n)+)(\d+)((?:\s+|#[^\n]*\n)+)(\d+)((?:\s+|#[^\n]*\n)+)(\d+)\s", data[:4096])
+    if head is None:
+        raise SceneError(f"{path}: its PGM header is damaged; save the map again")
+    columns, rows, most = int(head[3]), int(head[5]), int(head[7])
+    _bounded(path, columns, rows)
+    if not 0 < most < 65_536:
+        raise SceneError(f"{path}: its PGM header says values up to {most}; 1 to 65535 are possible")
+    count = columns * rows
+    if head[1] == b"P5":
+        kind = np.dtype(np.uint8 if most < 256 else ">u2")
+        if len(data) - head.end() < count * kind.itemsize:
+            raise SceneError(f"{path}: ends after {len(data)} bytes, {columns} x {rows} pixels need more; it was cut short")
+        values = np.frombuffer(data, kind, count, head.end()).astype(np.float64)
+    else:
+        words = data[head.end() :].split()
+        if len(words) < count or not all(word.isdigit() for word in words[:count]):
+            raise SceneError(f"{path}: has no {count} numbers after its header; it was cut short or is no PGM")
+        values = np.array(words[:count], dtype=np.float64)
+    return (np.minimum(values, most) * (255.0 / most)).reshape(rows, columns)
+
+
+def _bounded(path: Path, columns: int, rows: int) -> None:
+    if not 0 < columns * rows <= MAX_CELLS:
+        raise SceneError(f"{path}: {columns} x {rows} cells; 1 to {MAX_CELLS} are possible: cut the map or make its cells larger")

@@ -1,0 +1,112 @@
+"""Planar scanner: rays cast one after the other while the vehicle moves, with noise, quantisation and returns that are lost.
+
+The beams stay in the plane of the map: roll and pitch of the body are ignored, as are the width of a beam and the colour of what it
+meets. Between two sweeps the vehicle moves on the cubic through both poses with their velocities, so that rays of one sweep leave
+from where it was at their time.
+"""
+
+from math import cos, inf, sin
+
+import numpy as np
+
+from sim_backend.plant.interface import Motion
+from sim_backend.scene.rays import Array, Rays
+from sim_backend.scene.scene import Scene
+from sim_backend.sensors.noise import stream
+from vehicled.messages import LaserScan
+from vehicled.profile.schema import LidarModel
+
+
+class Lidar:
+    """Scanner of the twin. A sample is taken at the instant of its last ray."""
+
+    def __init__(
+        self, model: LidarModel, lever_arm_m: tuple[float, float, float], scene: Scene, seed: int, entity: str, start_ns: int
+    ) -> None:
+        """Noise comes from the stream ``entity``; the scene's times count from ``start_ns``."""
+        self.rate_hz = model.rate_hz
+        self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
+        self._model = model
+        self._scene = scene
+        self._start_ns = start_ns
+        self._x_m, self._y_m, _ = lever_arm_m
+        self._generator = stream(seed, entity)
+        steps = max(model.rays - 1, 1)
+        self._step_rad = (model.angle_max_rad - model.angle_min_rad) / steps
+        self._bearings: Array = model.angle_min_rad + self._step_rad * np.arange(model.rays, dtype=np.float64)
+        # A sweep cannot be longer than the time between two.
+        sweep_ns = min(model.sweep_ms * 1e6, 1e9 / model.rate_hz) if model.rays > 1 else 0.0
+        self._ray_ns = sweep_ns / steps
+        self._sweep_ns = round(sweep_ns)
+        self._before: tuple[int, Motion] | None = None
+
+    def sample(self, t_ns: int, motion: Motion) -> tuple[int, LaserScan]:
+        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        model = self._model
+        first_ns = t_ns - self._sweep_ns
+        since_s: Array = np.arange(model.rays, dtype=np.float64) * (self._ray_ns * 1e-9)
+        x, y, yaw = self._poses(since_s - self._sweep_ns * 1e-9, t_ns, motion)
+        self._before = t_ns, motion
+        c, s = np.cos(yaw), np.sin(yaw)
+        rays = Rays(x + c * self._x_m - s * self._y_m, y + s * self._x_m + c * self._y_m, yaw + self._bearings)
+        hits = self._scene.cast(rays, (first_ns - self._start_ns) * 1e-9 + since_s, model.range_max_m)
+        ranges = self._measured(hits.range_m, hits.cosine)
+        scan = LaserScan(
+            first_ns,
+            0,
+            model.angle_min_rad,
+            self._step_rad,
+            self._ray_ns * 1e-9,
+            1.0 / model.rate_hz,
+            model.range_min_m,
+            model.range_max_m,
+            self._x_m,
+            self._y_m,
+            tuple(ranges.tolist()),
+        )
+        return t_ns + self._latency_ns, scan
+
+    def _measured(self, true_m: Array, cosine: Array) -> Array:
+        """What the scanner says of true ranges. Draws the same numbers whatever it meets."""
+        model, generator = self._model, self._generator
+        normal, loss, drop = generator.standard_normal(len(true_m)), generator.random(len(true_m)), generator.random(len(true_m))
+        met = np.isfinite(true_m)
+        seen = np.where(met, true_m, 0.0)
+        said = seen + np.hypot(model.sigma_m, model.sigma_share * seen) * normal
+        if model.step_m > 0.0:
+            said = np.round(said / model.step_m) * model.step_m
+        reach = model.reach_m * np.sqrt(cosine)
+        with np.errstate(over="ignore"):
+            kept = 1.0 / (1.0 + np.exp(np.minimum((seen - reach) / (model.fade_share * np.maximum(reach, 1e-9)), 700.0)))
+        said[~met | (loss > kept) | (said > model.range_max_m)] = inf
+        said[met & (seen < model.range_min_m)] = -inf
+        # Noise alone does not turn a measurable range into one that is too near.
+        said = np.where(np.isfinite(said), np.maximum(said, model.range_min_m), said)
+        said[drop < model.drop_share] = np.nan
+        return said
+
+    def _poses(self, after_s: Array, t_ns: int, motion: Motion) -> tuple[Array, Array, Array]:
+        """Pose of the rear axle at times (n,) <= 0 relative to ``t_ns``, by the cubic from the sample before to this one."""
+        if self._before is None:
+            vx, vy = _velocity(motion)
+            return motion.x_m + vx * after_s, motion.y_m + vy * after_s, motion.yaw_rad + motion.yaw_rate_radps * after_s
+        before_ns, before = self._before
+        span_s = (t_ns - before_ns) * 1e-9
+        u = 1.0 + after_s / span_s
+        (vx0, vy0), (vx1, vy1) = _velocity(before), _velocity(motion)
+        return (
+            _hermite(u, span_s, before.x_m, vx0, motion.x_m, vx1),
+            _hermite(u, span_s, before.y_m, vy0, motion.y_m, vy1),
+            _hermite(u, span_s, before.yaw_rad, before.yaw_rate_radps, motion.yaw_rad, motion.yaw_rate_radps),
+        )
+
+
+def _velocity(motion: Motion) -> tuple[float, float]:
+    c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
+    return c * motion.speed_mps - s * motion.lateral_speed_mps, s * motion.speed_mps + c * motion.lateral_speed_mps
+
+
+def _hermite(u: Array, span: float, p0: float, v0: float, p1: float, v1: float) -> Array:
+    """Cubic with values and slopes at both ends; u from 0 to 1 over ``span``."""
+    w = 1.0 - u
+    return (1.0 + 2.0 * u) * w * w * p0 + u * w * w * span * v0 + u * u * (3.0 - 2.0 * u) * p1 - u * u * w * span * v1

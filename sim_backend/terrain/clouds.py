@@ -1,0 +1,156 @@
+"""Point clouds, brought onto a grid: the mean of the points about each node, moved to it. Read twice: extent, then heights."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from math import ceil, floor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_backend.terrain.errors import TerrainError
+from sim_backend.terrain.raster import Array, Raster, check_size, filled
+
+BLOCK = 250_000
+CORRECTIONS = 4
+Blocks = Callable[[Path], Iterator[Array]]
+
+
+def read_cloud(path: Path, resolution_m: float) -> Raster:
+    """Nodes at multiples of ``resolution_m``. Raises TerrainError."""
+    blocks = READERS[path.suffix.lower()]
+    low, high, count = np.full(3, np.inf), np.full(3, -np.inf), 0
+    for block in _checked(path, blocks):
+        if len(block):
+            low, high, count = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0)), count + len(block)
+    if not count:
+        raise TerrainError(f"{path}: there is no point in it")
+    west, south = floor(low[0] / resolution_m + 0.5), floor(low[1] / resolution_m + 0.5)
+    columns, rows = (ceil(high[k] / resolution_m - 0.5) - start + 1 for k, start in ((0, west), (1, south)))
+    width_m = f"it is {high[0] - low[0]:.0f} x {high[1] - low[1]:.0f} m"
+    check_size(str(path), rows, columns, f"{width_m}; choose a larger resolution_m, or cut the cloud (stray points far away?)")
+    total, aside_x, aside_y = (np.zeros(rows * columns) for _ in range(3))
+    number = np.zeros(rows * columns, dtype=np.int32)
+    for block in _checked(path, blocks):
+        column = np.clip(np.floor(block[:, 0] / resolution_m + 0.5).astype(np.int64) - west, 0, columns - 1)
+        row = np.clip(np.floor(block[:, 1] / resolution_m + 0.5).astype(np.int64) - south, 0, rows - 1)
+        node = row * columns + column
+        total += np.bincount(node, block[:, 2], rows * columns)
+        aside_x += np.bincount(node, block[:, 0] / resolution_m - (column + west), rows * columns)
+        aside_y += np.bincount(node, block[:, 1] / resolution_m - (row + south), rows * columns)
+        number += np.bincount(node, minlength=rows * columns).astype(np.int32)
+    shape = rows, columns
+    height, right, up = (
+        np.divide(each, number, out=np.full(rows * columns, np.nan), where=number > 0).reshape(shape)
+        for each in (total, aside_x, aside_y)
+    )
+    values = _at_nodes(height, right, up)
+    return Raster(values=values, x_m=west * resolution_m, y_m=south * resolution_m, step_m=resolution_m, points=count)
+
+
+def _at_nodes(height: Array, right: Array, up: Array) -> Array:
+    """Heights at the nodes from mean heights of points whose middles lie ``right`` and ``up`` of them, in cells.
+
+    Each is moved along the slope that the nodes themselves make, again and again: near a plane it is reached, and a slope does not
+    look rough for where its points happened to lie.
+    """
+    found = height
+    for _ in range(CORRECTIONS):
+        smooth = filled(found)
+        slope_up, slope_right = (np.gradient(smooth, axis=k) if smooth.shape[k] > 1 else np.zeros_like(smooth) for k in (0, 1))
+        found = height - right * slope_right - up * slope_up
+    return found
+
+
+def _checked(path: Path, blocks: Blocks) -> Iterator[Array]:
+    at = 0
+    for block in blocks(path):
+        if not np.isfinite(block).all():
+            row = at + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0]) + 1
+            raise TerrainError(f"{path}, point {row}: a coordinate is no number; remove the point")
+        if len(block) and float(np.abs(block).max()) > 1e9:
+            raise TerrainError(f"{path}: coordinates beyond 1e9 m; is the file damaged?")
+        at += len(block)
+        yield block
+
+
+def needs(path: Path, package: str) -> TerrainError:
+    """The extra is missing."""
+    return TerrainError(f'{path}: reading it needs {package}, of the extra "terrain": pip install "vehicled[terrain]"')
+
+
+def _las(path: Path) -> Iterator[Array]:
+    try:
+        import laspy
+    except ImportError:
+        raise needs(path, "laspy") from None
+    if path.suffix.lower() == ".laz" and not laspy.LazBackend.detect_available():
+        raise TerrainError(
+            f"{path}: compressed LAS needs lazrs or laszip besides; install it (pip install lazrs), or save it as .las"
+        )
+    try:
+        with laspy.open(path) as reader:
+            for points in reader.chunk_iterator(BLOCK):
+                yield np.column_stack((points.x, points.y, points.z)).astype(np.float64)
+    except TerrainError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a foreign parser raises on a damaged file, the file is to blame
+        raise TerrainError(f"{path}: is no LAS file that can be read ({said(error)}); export it again") from None
+
+
+def _ply(path: Path) -> Iterator[Array]:
+    try:
+        from plyfile import PlyData
+    except ImportError:
+        raise needs(path, "plyfile") from None
+    try:
+        vertex: Any = PlyData.read(path)["vertex"]
+        columns = [vertex[name] for name in "xyz"]
+    except Exception as error:  # noqa: BLE001 - as above
+        raise TerrainError(f"{path}: is no PLY file with vertices x, y, z ({said(error)}); export it again") from None
+    for at in range(0, len(columns[0]), BLOCK):
+        yield np.column_stack([column[at : at + BLOCK] for column in columns]).astype(np.float64)
+
+
+def _xyz(path: Path) -> Iterator[Array]:
+    """Text: x y z, further columns ignored, between blanks, commas or semicolons; a first line without numbers is a heading."""
+    try:
+        file = path.open(encoding="utf-8-sig")
+    except OSError as error:
+        raise TerrainError(f"{path}: cannot be read ({error.strerror})") from None
+    with file:
+        at = 0
+        while True:
+            try:
+                lines = list(islice(file, BLOCK))
+            except UnicodeDecodeError:
+                raise TerrainError(f"{path}: is no text; a point cloud in text has x y z on each line") from None
+            if not lines:
+                return
+            yield _numbers(path, lines, at)
+            at += len(lines)
+
+
+def _numbers(path: Path, lines: list[str], at: int) -> Array:
+    found: list[tuple[float, float, float]] = []
+    for number, line in enumerate(lines, start=at + 1):
+        words = line.replace(",", " ").replace(";", " ").split("#", 1)[0].split()
+        if not words:
+            continue
+        try:
+            x, y, z = words[:3]
+            found.append((float(x), float(y), float(z)))
+        except ValueError:
+            if number == 1:
+                continue
+            raise TerrainError(f"{path}, line {number}: {line.strip()[:40]!r} is not x y z; correct or delete it") from None
+    return np.array(found, dtype=np.float64).reshape(-1, 3)
+
+
+def said(error: Exception) -> str:
+    """What a foreign parser says, on one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+READERS: dict[str, Blocks] = {".las": _las, ".laz": _las, ".ply": _ply, ".xyz": _xyz, ".txt": _xyz, ".pts": _xyz}
+"""By the ending of the file's name."""

@@ -1,0 +1,56 @@
+"""A terrain out of the files that a profile names."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from sim_backend.terrain import clouds, rasters
+from sim_backend.terrain.errors import TerrainError
+from sim_backend.terrain.raster import Raster
+from sim_backend.terrain.surface import Terrain
+from vehicled.profile.schema import Terrain as TerrainTable
+
+MAX_FRICTION = 5.0
+
+
+def load_terrain(table: TerrainTable) -> Terrain:
+    """The ground of ``[sim.terrain]``, in the map. Raises TerrainError. Files are read once, whoever asks."""
+    return _load(table.height, table.friction, table.friction_scale, table.resolution_m, tuple(table.origin_m))
+
+
+@lru_cache(maxsize=2)
+def _load(height: str, friction: str, friction_scale: float, resolution_m: float, origin_m: tuple[float, ...]) -> Terrain:
+    ground = _moved(read_raster(height, resolution_m), origin_m) if height else None
+    grip = _moved(read_raster(friction, resolution_m), (*origin_m[:2], 0.0)) if friction else None
+    if grip is not None:
+        known = grip.values[grip.values == grip.values]
+        low, high = float(known.min()), float(known.max())
+        if low < 0.0 or high > MAX_FRICTION:
+            raise TerrainError(f"{friction}: friction from {low:g} to {high:g}; shares of 0 to {MAX_FRICTION:g} are possible")
+        grip = replace(grip, values=friction_scale * grip.values)
+    return Terrain(ground, grip, friction_scale)
+
+
+def read_raster(name: str, resolution_m: float) -> Raster:
+    """Point cloud or raster, by the ending of the name, in its own coordinates; holes are still in it. Raises TerrainError."""
+    path = Path(name).expanduser()
+    kind = path.suffix.lower()
+    if not path.is_file():
+        raise TerrainError(f"{path}: there is no such file; a terrain's path counts from the profile")
+    if kind in clouds.READERS:
+        raster = clouds.read_cloud(path, resolution_m)
+    elif kind in rasters.READERS:
+        raster = rasters.READERS[kind](path)
+    else:
+        known = " ".join(sorted((*clouds.READERS, *rasters.READERS)))
+        raise TerrainError(f"{path}: {kind or 'no ending'} is not known; there is {known}")
+    if raster.holes == raster.values.size:
+        raise TerrainError(f"{path}: no value in it is known")
+    return raster
+
+
+def _moved(raster: Raster, origin_m: Sequence[float]) -> Raster:
+    x, y, z = origin_m
+    return replace(raster, values=raster.values - z, x_m=raster.x_m - x, y_m=raster.y_m - y)

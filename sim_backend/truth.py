@@ -1,0 +1,31 @@
+"""The truth of a profile, ready to be driven in: its files are found and read once, so that a mistake is told at the start."""
+
+from sim_backend.emulators.registry import UnknownEmulatorError
+from sim_backend.plant.registry import UnknownPlantError, plant_class
+from sim_backend.plant.twin_file import anchored as anchored_twin
+from sim_backend.plant.twin_file import load_twin
+from sim_backend.scene.anchor import anchored as anchored_world
+from sim_backend.scene.errors import SceneError
+from sim_backend.scene.reading import load_scene
+from sim_backend.sensors.gnss_zones import with_zones
+from sim_backend.terrain.errors import TerrainError
+from sim_backend.terrain.reading import load_terrain
+from vehicled.paths import CourseError
+from vehicled.paths.course import Course
+from vehicled.profile import Loaded, Profile, ProfileError
+
+TRUTH_ERRORS = (ProfileError, CourseError, SceneError, TerrainError, UnknownPlantError, UnknownEmulatorError)
+"""What is wrong with a profile's truth, in words."""
+
+
+def truth_of(loaded: Loaded, course: Course) -> Profile:
+    """The profile with its files' paths made absolute. Raises one of ``TRUTH_ERRORS``."""
+    profile = anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path)
+    sim = profile.sim
+    load_scene(sim.scene, course)
+    with_zones(sim.gnss, course.datum)
+    load_terrain(sim.terrain)
+    plant_class(sim.plant)
+    if sim.twin is not None:
+        load_twin(sim.twin.vehicle, sim.twin.changes)
+    return profile

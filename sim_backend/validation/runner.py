@@ -1,0 +1,112 @@
+"""All reference runs of a folder beside our model, and every vehicle against theory."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatch
+from multiprocessing import get_context
+
+import numpy as np
+from msgspec import Struct
+
+from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.twin_file import load_twin, names
+from sim_backend.validation.drive import drive
+from sim_backend.validation.metrics import errors_of, judge
+from sim_backend.validation.reference import RunError, Source, find, read
+from sim_backend.validation.result import Check, Comparison, Failure, Provenance, Validation, count_provenance, worst_first
+from sim_backend.validation.targets import target_of
+from sim_backend.validation.theory import check_vehicle
+from vehicled.profile import ProfileError
+
+Progress = Callable[[str], None]
+
+
+class Selection(Struct, frozen=True):
+    """What to validate."""
+
+    folder: str
+    vehicle: str = ""
+    """Name of our file or of the reference's vehicle; empty: all."""
+    run: str = ""
+    """Pattern of a run's name; empty: all."""
+    theory: bool = True
+
+
+def run_all(selection: Selection, *, jobs: int, progress: Progress) -> Validation:
+    """Validate. Raises :class:`RunError` where folder and selection leave nothing to do. The number of processes changes nothing
+    but the time it takes."""
+    found = find(selection.folder)
+    sources = [source for source in found.sources if _chosen(source, selection)]
+    shipped = [name for name in names() if selection.vehicle in ("", name)]
+    vehicles = shipped if selection.theory and not selection.run else []
+    if not sources and not vehicles:
+        known = ", ".join(sorted({source.twin for source in found.sources} | set(names()))) or "none"
+        raise RunError(f"{selection.folder}: no run fits --vehicle and --run; there are the vehicles {known}")
+    comparisons: list[Comparison] = []
+    failures: list[Failure] = []
+    checks: list[Check] = []
+    tasks: list[Source | str] = [*sources, *vehicles]
+    for number, (task, outcome) in enumerate(zip(tasks, _mapped(tasks, jobs)), start=1):
+        progress(f"{number} of {len(tasks)}: {task if isinstance(task, str) else task.name}")
+        if isinstance(outcome, Comparison):
+            comparisons.append(outcome)
+        elif isinstance(outcome, Failure):
+            failures.append(outcome)
+        else:
+            checks += outcome
+    used = sorted({comparison.source.twin for comparison in comparisons} | set(vehicles))
+    problems = found.problems if not (selection.vehicle or selection.run) else []
+    return Validation(selection.folder, worst_first(comparisons), failures, problems, checks, list(_provenances(used)))
+
+
+def _mapped(tasks: list[Source | str], jobs: int) -> Iterable[Comparison | Failure | list[Check]]:
+    if jobs == 1 or len(tasks) < 2:
+        return map(_do, tasks)
+    return _in_processes(tasks, min(jobs, len(tasks)))
+
+
+def _in_processes(tasks: list[Source | str], jobs: int) -> Iterator[Comparison | Failure | list[Check]]:
+    # A fresh interpreter each: a fork of a process with threads of numpy or numba may hang.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_do, tasks, chunksize=4)
+
+
+def _do(task: Source | str) -> Comparison | Failure | list[Check]:
+    return _check(task) if isinstance(task, str) else compare(task)
+
+
+def compare(source: Source) -> Comparison | Failure:
+    """One run beside ours. Never raises for what is wrong with a file."""
+    try:
+        twin = load_twin(source.twin)
+        reference = read(source)
+    except (ProfileError, RunError) as error:
+        return Failure(source, str(error))
+    ours = drive(reference, twin.parameters, DoubleTrack)
+    peak = float(np.abs(reference.lateral_acceleration_mps2).max())
+    target = target_of(source.family, source.vehicle, source.model, source.manoeuvre, peak)
+    errors = errors_of(reference, ours)
+    return Comparison(reference, ours, errors, target, judge(reference, ours, errors, target))
+
+
+def _check(vehicle: str) -> list[Check]:
+    try:
+        twin = load_twin(vehicle)
+    except ProfileError as error:
+        return [Check(vehicle, "vehicle file", str(error), "loads without a mistake", False)]
+    return check_vehicle(twin.parameters)
+
+
+def _chosen(source: Source, selection: Selection) -> bool:
+    if selection.vehicle not in ("", source.twin, source.vehicle):
+        return False
+    return not selection.run or fnmatch(source.name, selection.run) or fnmatch(source.name.partition("/")[2], selection.run)
+
+
+def _provenances(vehicles: list[str]) -> Iterator[Provenance]:
+    for vehicle in vehicles:
+        try:
+            twin = load_twin(vehicle)
+        except ProfileError:
+            continue  # told as a failed check of that vehicle
+        yield count_provenance(vehicle, [entry.status for entry in twin.provenance.values()])

@@ -1,0 +1,52 @@
+"""Drives in lockstep with a double-track twin: the whole stack on a vehicle that slips, rolls, and can be lost."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Drive = Callable[..., tuple[int, dict[str, Any], str]]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Callable[[str], str]:
+    """The shipped ART with its 4-DOF truth taken out and a twin file put in its place."""
+
+    def write(twin: str) -> str:
+        head, mark, tail = (ROOT / "profiles/art.toml").read_text().partition("[sim]\n")
+        tail = re.sub(r"(?m)^wheelbase_m = .*\n", "", tail.replace('plant = "four_dof"', 'plant = "double_track"'))
+        tail = re.sub(r"(?ms)^\[sim\.steering\].*?(?=^\[sim\.battery\])", f"{twin}\n", tail)
+        path = tmp_path / "art_double_track.toml"
+        path.write_text(head + mark + tail)
+        return str(path)
+
+    return write
+
+
+def test_a_shipped_twin_is_driven_and_gives_the_same_bytes_again(drive: Drive, profile: Callable[[str], str]) -> None:
+    name = profile('[sim.twin]\nvehicle = "art_chrono"\n')
+    options = ("--profile", name, "--course", "circle_r5_ccw", "--duration", "9", "--quiet")
+    _, first, _ = drive(*options, "--seed", "5")
+    _, again, _ = drive(*options, "--seed", "5")
+    assert first["driven_m"] > 4.0
+    assert first["cross_track_m"]["mean"] < 0.25
+    assert first["estimate_position_m"]["mean"] < 0.1
+    assert first["digest"] == again["digest"]
+
+
+def test_a_vehicle_that_rolls_over_ends_the_run_with_its_reason(drive: Drive, profile: Callable[[str], str]) -> None:
+    name = profile('[sim.twin]\nvehicle = "art_lfdm"\nchanges = { "bounds.roll_limit_rad" = 0.0001 }\n')
+    status, result, said = drive("--profile", name, "--course", "circle_r5_ccw", "--duration", "30", "--quiet")
+    assert status != 0
+    assert not result["finished"]
+    assert "the vehicle rolled over: roll" in said + str(result)
+
+
+def test_changes_that_make_no_vehicle_are_refused_by_key(drive: Drive, profile: Callable[[str], str]) -> None:
+    name = profile('[sim.twin]\nvehicle = "art_lfdm"\nchanges = { "body.mass_kg" = 0.5 }\n')
+    status, _, said = drive("--profile", name, "--duration", "1", "--quiet")
+    assert status != 0
+    assert "body.mass_kg" in said

@@ -1,0 +1,42 @@
+"""Every vehicle drives a short bend on the double-track plant, in lockstep, and stays as near to it as it did when measured."""
+
+from math import sin
+
+import pytest
+
+from sim_backend.connection import START_NS
+from tests.closed_loop.fault_judge import SECOND_NS
+from vehicled.cli.failsafe.bench import Pair
+from vehicled.judge import Judge
+from vehicled.paths.course import course_from_waypoints
+from vehicled.profile import load_profile
+
+LONGEST_S = 40.0
+BENDS = {
+    # vehicle: length of a radian of the bend in metres, speed, largest cross-track error: twice what was measured
+    "nigel": (0.35, 0.2, 0.008),
+    "f1tenth": (4.0, 3.0, 0.05),
+    "roboracer": (4.0, 3.0, 0.03),
+    "hunter_se": (2.5, 1.0, 0.035),
+    "husky_a200": (2.0, 0.8, 0.06),
+    "art_twin": (3.0, 1.2, 0.09),
+    "hmmwv": (14.0, 6.0, 0.18),
+    "opencav": (14.0, 6.0, 0.08),
+    "rzr": (14.0, 6.0, 0.09),
+}
+
+
+@pytest.mark.parametrize("vehicle", BENDS)
+def test_a_bend_is_driven(vehicle: str) -> None:
+    size_m, speed_mps, most_m = BENDS[vehicle]
+    u = [0.1 * k for k in range(46)]
+    course = course_from_waypoints(
+        "bend", [size_m * v for v in u], [0.25 * size_m * sin(v) for v in u], default_speed_mps=speed_mps, closed=False
+    )
+    judge = Judge(course)
+    pair = Pair(load_profile(vehicle), course, (), judge, seed=1, link="messages")
+    while not judge.finished and pair.now_ns < START_NS + LONGEST_S * SECOND_NS:
+        pair.grant()
+        pair.reply()
+    assert judge.finished, f"{judge.driven_m:.1f} m driven; {pair.machine.mode.name}: {pair.machine.why}"
+    assert judge.cross_track_m.max < most_m

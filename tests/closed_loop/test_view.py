@@ -1,0 +1,358 @@
+"""The live view of a daemon that drives: by a scripted hand on its socket, and by a browser that is looked at.
+
+One simulation on the wall clock for all of it. What is judged is what the page showed and what the log holds.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from websockets.sync.client import ClientConnection, connect
+
+from tests.closed_loop.browser import Tab, browser, executable
+from tests.closed_loop.conftest import ROOT
+from vehicled.log.reader import LogReader
+from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, OperatorCommand, TeleopCommand
+
+VEHICLED = [sys.executable, "-m", "vehicled"]
+# A machine that is busy with other tests must not stop the drives for reasons of its own.
+PATIENT = [f"limits.{name}_silence_s=2" for name in ("imu", "estimate", "control", "loop", "telemetry")]
+SILENCE_NS = 200_000_000
+MOST_THROTTLE = 0.6
+SIZES = {"phone": (390, 844, True), "desktop": (1440, 900, False)}
+
+
+class Page:
+    """What a page does, without a browser: it answers beats with readings."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.n = 0
+        self.beat = 0
+        self.frozen = False
+        """The beats that come are not heard: what it sends grows old."""
+        self.mode = self.why = ""
+        self.notes: list[str] = []
+        self.sent = 0
+
+    def hear(self, seconds: float) -> None:
+        end_s = time.monotonic() + seconds
+        while (left_s := end_s - time.monotonic()) > 0:
+            try:
+                message = json.loads(self.socket.recv(timeout=left_s))
+            except TimeoutError:
+                return
+            if message["k"] == "beat" and not self.frozen:
+                self.beat = message["b"]
+            elif message["k"] == "note":
+                self.notes.append(message["text"])
+            if (look := message.get("look")) is not None:
+                self.mode, self.why = look["status"]["mode"], look["status"]["why"]
+
+    def wish(self, what: str) -> None:
+        self.socket.send(json.dumps({"do": "wish", "what": what}))
+
+    def read(self, throttle: float = 0.0, *, deadman: bool = True) -> None:
+        self.n += 1
+        reading = {"steering": 0.4 if throttle else 0.0, "throttle": throttle, "brake": 0.0, "deadman": deadman}
+        self.socket.send(json.dumps({"do": "hand", **reading, "n": self.n, "beat": self.beat}))
+
+    def until(self, mode: str, *, reads: bool = True, throttle: float = 0.0) -> None:
+        end_s = time.monotonic() + 15.0
+        while self.mode != mode:
+            assert time.monotonic() < end_s, (self.mode, self.why, self.notes)
+            if reads:
+                self.read(throttle)
+            self.hear(0.03)
+
+    def drive(self) -> None:
+        self.until("STANDBY", reads=False)
+        self.wish("take")
+        self.until("TELEOP")
+        for _ in range(14):
+            self.read(1.0)
+            self.hear(0.03)
+
+
+def _released(page: Page) -> None:
+    page.drive()
+    page.read(deadman=False)
+
+
+def _silent(page: Page) -> None:
+    page.drive()
+
+
+def _stale(page: Page) -> None:
+    """The hand pushes on, but what it says hangs in a network that answers no more."""
+    page.drive()
+    page.frozen = True
+    for _ in range(20):
+        page.read(1.0)
+        page.hear(0.03)
+
+
+def _closed(page: Page) -> None:
+    page.drive()
+    page.socket.close()
+
+
+SCRIPTS: dict[str, Callable[[Page], None]] = {"released": _released, "silent": _silent, "stale": _stale, "closed": _closed}
+
+
+class Seen(Struct):
+    """What the browser showed."""
+
+    complaints: list[str]
+    sizes: dict[str, dict[str, Any]]
+    texts: dict[str, str]
+
+
+class Sitting(Struct, frozen=True):
+    """What came of it."""
+
+    drives: dict[str, tuple[int, int]]
+    messages: list[tuple[int, Message]]
+    printed: str
+    seen: Seen | None
+
+    def of(self, name: str, *kinds: type[Message]) -> list[tuple[int, Any]]:
+        """Messages of one drive, by log time."""
+        start_ns, end_ns = self.drives[name]
+        return [(t, m) for t, m in self.messages if start_ns <= t <= end_ns and isinstance(m, kinds)]
+
+
+@contextmanager
+def _daemon(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """A simulation by hand with a view; its address, and what it printed."""
+    overrides = [*PATIENT, "view.teleop=true", f"view.most_throttle={MOST_THROTTLE}", "limits.corridor_m=50"]
+    options = [word for override in overrides for word in ("--set", override)] + ["--link-timeout", "5", "--quiet", "--json"]
+    place = ["--profile", "art_vesc", "--course", "sine", "--view", "127.0.0.1:0", "--log", str(folder)]
+    process = subprocess.Popen(
+        [*VEHICLED, "sim", "--clock", "wall", "--by-hand", *place, *options],
+        cwd=ROOT,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        printed = [process.stderr.readline()]
+        yield printed[0].partition(": ")[2].strip(), printed
+        process.send_signal(2)
+        process.wait(30)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
+    """The whole script, once."""
+    folder = tmp_path_factory.mktemp("view")
+    drives, seen = {}, None
+    with _daemon(folder) as (url, printed):
+        address, _, token = url.partition("#")
+        socket_url = f"{address.replace('http', 'ws')}socket?token={token}"
+        # One that never reads stays there all the time.
+        with connect(socket_url, compression=None, max_queue=1, close_timeout=0.05):
+            for name, script in SCRIPTS.items():
+                start_ns = time.monotonic_ns()
+                with connect(socket_url, compression=None, close_timeout=0.05) as socket:
+                    script(Page(socket))
+                    with connect(socket_url, compression=None, close_timeout=0.05) as onlooker:
+                        Page(onlooker).until("STANDBY", reads=False)
+                drives[name] = start_ns, time.monotonic_ns()
+            if executable() is not None:
+                start_ns = time.monotonic_ns()
+                with browser(folder / "browser") as tab:
+                    seen = _look(tab, url)
+                drives["browser"] = start_ns, time.monotonic_ns()
+    with LogReader(max(folder.glob("*.mcap"), key=lambda file: file.stat().st_mtime_ns)) as log:
+        kinds = (ActuatorCommand, Event, Fault, OperatorCommand, TeleopCommand)
+        messages = [(record.t_ns, record.message) for record in log.messages(*kinds)]
+    return Sitting(drives, messages, "".join(printed), seen)
+
+
+_OVERFLOW = """[...document.querySelectorAll("body *")].filter((e) => {
+    const r = e.getBoundingClientRect();
+    return r.width && !e.closest(".scroll") && (r.right > innerWidth + 1 || r.left < -1);
+  }).map((e) => `${e.tagName} ${e.id} ${e.className}`)"""
+_EMPTY = """[...document.querySelectorAll(".panel")].filter((p) => !p.hidden && p.innerText.trim().length < 12).map((p) => p.id)"""
+_BLANK = """[...document.querySelectorAll("canvas")].filter((c) => {
+    const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(c, 0, 0);
+    return new Set(new Uint32Array(copy.getImageData(0, 0, c.width, c.height).data.buffer)).size < 4;
+  }).length"""
+_PAD = "(({ x, y, width, height }) => [x, y, width, height])(document.getElementById('pad').getBoundingClientRect())"
+_SMALL = """[...document.querySelectorAll("button")].filter((b) => b.offsetParent && b.offsetHeight < 36).map((b) => b.id)"""
+
+
+def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None]) -> None:
+    """Hold the deadman until the daemon lets drive. A page that a busy machine held up has let go, and must be pressed anew."""
+    for _ in range(20):
+        press()
+        tab.listen(0.2)
+        while tab.value("document.getElementById('pad').classList.contains('held')"):
+            if tab.value("document.getElementById('mode').textContent") == "TELEOP":
+                return
+            tab.listen(0.1)
+        let_go()
+        if tab.value("!document.getElementById('hand-take').disabled"):
+            tab.value("document.getElementById('hand-take').click()")
+    raise AssertionError(tab.value("document.getElementById('why').textContent"))
+
+
+def _look(tab: Tab, url: str) -> Seen:
+    """Take the wheel with a finger, drive, look away; the same with the keys; then look at the page in every size."""
+    width, height, mobile = SIZES["phone"]
+    tab.size(width, height, dark=False, mobile=mobile)
+    tab.open(url)
+    tab.until("document.getElementById('mode').textContent === 'STANDBY' && !document.body.classList.contains('stale')")
+    texts = {"address": tab.value("location.href")}
+    tab.value("document.getElementById('hand-take').click()")
+    tab.until("document.getElementById('mode').textContent === 'ARMED'")
+    left, top, width, height = tab.value(_PAD)
+    x, y = left + width / 2, top + height / 2
+    _hold(tab, lambda: tab.mouse("mousePressed", x, y), lambda: tab.mouse("mouseReleased", x, y))
+    tab.mouse("mouseMoved", x - 30, y - 70)
+    tab.listen(1.0)
+    texts["driving"] = tab.value("document.querySelector('.gauge.wide').innerText")
+    # Whoever turns to another window lets go.
+    tab.value("window.dispatchEvent(new Event('blur'))")
+    tab.until("document.getElementById('mode').textContent === 'STANDBY'")
+    tab.mouse("mouseReleased", x, y)
+    texts["why"] = tab.value("document.getElementById('why').textContent")
+    texts["stop"] = tab.value("document.getElementById('p-stop').innerText")
+    texts["log"] = tab.value("document.getElementById('log').innerText")
+    texts["deadlines"] = tab.value("document.getElementById('deadlines').innerText")
+    texts["parts"] = tab.value("document.getElementById('p-parts').innerText")
+    # By keys, as on a desk.
+    tab.value("document.getElementById('hand-take').click()")
+    tab.until("document.getElementById('mode').textContent === 'ARMED'")
+    tab.value("document.activeElement.blur()")
+    _hold(tab, lambda: tab.key("keyDown", "Space", " "), lambda: tab.key("keyUp", "Space", " "))
+    tab.key("keyUp", "Space", " ")
+    tab.until("document.getElementById('mode').textContent === 'STANDBY'")
+    sizes = {}
+    for name, (width, height, mobile) in SIZES.items():
+        for dark in (False, True):
+            tab.size(width, height, dark=dark, mobile=mobile)
+            tab.listen(0.3)
+            found = {
+                key: tab.value(script)
+                for key, script in (("overflow", _OVERFLOW), ("empty", _EMPTY), ("blank", _BLANK), ("small", _SMALL))
+            }
+            found["wider"] = tab.value("document.documentElement.scrollWidth > innerWidth")
+            found["ground"] = tab.value("getComputedStyle(document.body).backgroundColor")
+            sizes[f"{name} {'dark' if dark else 'light'}"] = found
+    return Seen(tab.complaints, sizes, texts)
+
+
+def test_the_address_is_printed_with_its_token(sitting: Sitting) -> None:
+    assert re.match(r"live view and teleoperation: http://127\.0\.0\.1:\d+/#[\w-]{20,}\n$", sitting.printed)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_hand_on_the_page_drives_within_what_it_may(sitting: Sitting, name: str) -> None:
+    driven = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.TELEOP]
+    assert 0.3 < max(m.throttle for m in driven) <= MOST_THROTTLE + 1e-6
+    assert max(m.steering for m in driven) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("released", "deadman_released"), ("silent", "hand_gone"), ("stale", "hand_gone"), ("closed", "hand_unplugged")],
+)
+def test_it_brakes_for_the_right_reason(sitting: Sitting, name: str, code: str) -> None:
+    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("hand", "deadman"))]
+    assert trips[0] == code
+    stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
+    assert stopped
+    assert all(m.throttle == 0.0 and m.brake == 1.0 for m in stopped)
+
+
+@pytest.mark.parametrize("name", ["silent", "stale"])
+def test_no_command_rests_on_a_reading_older_than_it_may_be(sitting: Sitting, name: str) -> None:
+    readings = [t for t, m in sitting.of(name, TeleopCommand) if not m.unplugged]
+    for t, command in sitting.of(name, ActuatorCommand):
+        if command.mode is Mode.TELEOP and command.throttle > 0.0:
+            assert t - max(r for r in readings if r <= t) <= SILENCE_NS
+
+
+def test_no_reading_is_passed_on_twice(sitting: Sitting) -> None:
+    for name in sitting.drives:
+        numbers = [(m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged]
+        assert len(set(numbers)) == len(numbers) > 10
+
+
+def test_requests_of_the_page_are_in_the_log_under_its_name(sitting: Sitting) -> None:
+    origins = {m.origin for _, m in sitting.of("released", OperatorCommand)}
+    assert len(origins) == 1
+    assert re.fullmatch(r"web page \d+ at 127\.0\.0\.1", origins.pop())
+
+
+def test_the_log_is_told_what_the_view_cost(sitting: Sitting) -> None:
+    (cost,) = [json.loads(m.fields) for _, m in sitting.messages if isinstance(m, Event) and m.name == "view_cost"]
+    assert cost["turns"] > 50
+    assert cost["frames"] > 50
+    assert cost["dropped"] == 0
+
+
+@pytest.fixture
+def seen(sitting: Sitting) -> Seen:
+    """What the browser showed."""
+    if sitting.seen is None:
+        pytest.skip("no Chromium on this machine")
+    return sitting.seen
+
+
+def test_nothing_overflows_and_nothing_is_empty_at_any_width(seen: Seen) -> None:
+    assert len(seen.sizes) == 4
+    for name, found in seen.sizes.items():
+        assert found["overflow"] == [], name
+        assert found["empty"] == [], name
+        assert found["small"] == [], name
+        assert found["blank"] == 0, name
+        assert not found["wider"], name
+
+
+def test_dark_is_dark_and_light_is_light(seen: Seen) -> None:
+    grounds = {name: sum(map(int, re.findall(r"\d+", found["ground"])[:3])) for name, found in seen.sizes.items()}
+    assert all((ground < 150) if "dark" in name else (ground > 600) for name, ground in grounds.items())
+
+
+def test_the_console_stays_silent(seen: Seen) -> None:
+    assert seen.complaints == []
+
+
+def test_the_token_does_not_stay_in_the_address(seen: Seen) -> None:
+    assert "#" not in seen.texts["address"]
+
+
+def test_the_page_says_what_happens(seen: Seen) -> None:
+    speed = re.search(r"(\d+\.\d+) m/s", seen.texts["driving"])
+    assert speed is not None
+    assert float(speed[1]) > 0.1
+    assert seen.texts["why"] == "the deadman was released"
+    assert "deadman_released" in seen.texts["stop"]
+    assert "ARMED -> TELEOP: driven by hand: web page" in seen.texts["log"]
+    for text in ("ingestion", "fusion", "control", "actuation"):
+        assert text in seen.texts["deadlines"]
+    assert "art_vesc, simulated vehicle" in seen.texts["parts"]
+
+
+def test_a_view_needs_the_wall_clock() -> None:
+    done = subprocess.run([*VEHICLED, "sim", "--view"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--clock wall" in done.stderr

@@ -1,0 +1,135 @@
+"""What arming waits for besides the estimate and its inputs: each check names the cause and the cure, and goes when it is gone."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tests.unit.test_machine import VEHICLE
+from vehicled.messages import EstimatorStatus, GnssFix, Heartbeat, HostHealth, Mode, MotorStatus, StateEstimate
+from vehicled.safety.arming import missing
+from vehicled.safety.monitors.motion import GROUND_FIXES, MotionMonitor
+from vehicled.safety.situation import Situation, Watch
+from vehicled.vehicle import Limits
+
+SECOND_NS = 10**9
+NOW_NS = 100 * SECOND_NS
+LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, battery_empty_v=9.6)
+ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+MOTOR = MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 11.0, 0.0, 300.0, 300.0, 0)
+
+
+class Account(Struct):
+    """What the executive would count of a task."""
+
+    n: int
+    misses: int
+    consecutive_misses: int = 0
+
+
+def situation(watch: Watch, limits: Limits = LIMITS) -> Situation:
+    return Situation(now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, watch=watch, estimate=ESTIMATE)
+
+
+def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Watch:
+    """All is well."""
+    watch = Watch(limits, VEHICLE, telemetry=telemetry)
+    hear(watch, MOTOR)
+    hear(watch, HostHealth(NOW_NS, temperature_k=320.0))
+    return watch
+
+
+def hear(watch: Watch, message: MotorStatus | HostHealth | Heartbeat) -> None:
+    if isinstance(message, MotorStatus):
+        watch.sources.heard(MotorStatus, message.t_rx_ns)
+    watch.hear(message, NOW_NS)
+
+
+def ticks(watch: Watch, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control") -> None:
+    """The executive's counters over some seconds."""
+    for k in range(seconds + 1):
+        watch.deadlines.look(k * SECOND_NS, [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))])
+
+
+def test_nothing_is_missing_when_all_is_well() -> None:
+    watch = watched()
+    ticks(watch, 100, 1, 12)
+    assert missing(situation(watch)) == []
+
+
+CASES: list[tuple[Callable[[Watch], object], str, str]] = [
+    (lambda w: hear(w, replace(MOTOR, motor_temperature_k=360.0)), "motor or controller at 87 degrees (limit 80)", "let it cool"),
+    (lambda w: hear(w, replace(MOTOR, controller_temperature_k=354.0)), "at 81 degrees", "let it cool"),
+    (lambda w: w.hear(replace(MOTOR, input_voltage_v=5.0), NOW_NS + 10 * SECOND_NS), "the battery is at 5.00 V", "charge it"),
+    (lambda w: hear(w, HostHealth(NOW_NS, temperature_k=371.0)), "the processor is at 98 degrees (limit 95)", "let it cool"),
+    (lambda w: ticks(w, 100, 6, 12), "6.0 % of the deadlines of control in the last ten seconds", "end other programs"),
+    (
+        lambda w: hear(w, Heartbeat(NOW_NS - 3 * SECOND_NS, NOW_NS - 3 * SECOND_NS, "ground")),
+        "the ground station has been silent for 3.0 s",
+        "back into reach",
+    ),
+]
+
+
+@pytest.mark.parametrize(("happens", "cause", "cure"), CASES)
+def test_each_names_its_cause_and_cure(happens: Callable[[Watch], object], cause: str, cure: str) -> None:
+    watch = watched()
+    happens(watch)
+    (told,) = missing(situation(watch))
+    assert cause in told
+    assert cure in told.split(": ", 1)[1]
+    assert missing(situation(watch), by_hand=True) == [told], "a hand drives the same motor"
+
+
+def test_misses_are_forgotten_after_ten_seconds() -> None:
+    watch = watched()
+    counts = [(100 * k, min(k, 3) * 20) for k in range(16)]
+    told = []
+    for k, (run, missed) in enumerate(counts):
+        watch.deadlines.look(k * SECOND_NS, [("control", Account(run, missed))])
+        told.append(bool(missing(situation(watch))))
+    assert told[3]
+    assert not told[15]
+    assert not missing(situation(watch, replace(LIMITS, arming_missed_share=1.0)))
+
+
+@pytest.mark.parametrize(("age_s", "words"), [(None, "has told nothing of itself yet"), (0.5, "told nothing of itself for 0.5 s")])
+def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: str) -> None:
+    watch = Watch(LIMITS, VEHICLE, telemetry=True)
+    if age_s is not None:
+        t_ns = NOW_NS - round(age_s * SECOND_NS)
+        hear(watch, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
+    (told,) = missing(situation(watch))
+    assert words in told
+    assert "check its power and line" in told
+    silent = Watch(LIMITS, VEHICLE, telemetry=False)
+    assert missing(situation(silent)) == [], "a board that tells nothing is not waited for"
+
+
+def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
+    expects = replace(LIMITS, ground_expected=True)
+    watch = watched()
+    (told,) = missing(situation(watch, expects))
+    assert "no ground station has been heard: start it" in told
+    hear(watch, Heartbeat(NOW_NS, NOW_NS, "ground"))
+    assert missing(situation(watch, expects)) == []
+    # Who goes on without it does not wait for it either.
+    lost = watched()
+    hear(lost, Heartbeat(0, 0, "ground"))
+    assert missing(situation(lost, replace(LIMITS, stop_without_ground=False))) == []
+    assert missing(situation(lost, replace(expects, stop_without_ground=False))) != []
+
+
+def test_a_fix_of_long_ago_is_no_witness_of_the_present_speed() -> None:
+    motion = MotionMonitor(VEHICLE)
+
+    def fix(t_ns: int, speed_mps: float) -> GnssFix:
+        return GnssFix(t_ns, NOW_NS, 0.0, 0.0, 0.0, velocity_enu_mps=(speed_mps, 0.0, 0.0))
+
+    for _ in range(GROUND_FIXES):
+        motion.hear(fix(NOW_NS - SECOND_NS // 10, 0.8), NOW_NS)
+    for _ in range(GROUND_FIXES):
+        motion.hear(fix(NOW_NS - 3600 * SECOND_NS, 0.0), NOW_NS)
+    assert motion.measured_mps(NOW_NS, gnss_unheard=False) == pytest.approx(0.8)
+    assert motion.measured_mps(NOW_NS, gnss_unheard=True) == 0.0

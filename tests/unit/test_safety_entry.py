@@ -1,0 +1,195 @@
+"""Where the next drive along a course begins."""
+
+from math import cos, nan, pi, sin
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
+from vehicled.paths.tracking import CoursePoint, PathTracker
+from vehicled.safety.entry import CourseEntry, Entry
+
+CORRIDOR_M = 2.0
+STEP_M = 0.02
+RUNNING = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+EIGHT, LAP, LINE = figure_eight(), circle(5.0), straight(20.0)
+
+
+def at(place: CoursePoint, left_m: float = 0.0, turned_rad: float = 0.0) -> StateEstimate:
+    """A vehicle beside a place of the course."""
+    yaw = place.yaw_rad
+    return replace(RUNNING, x_m=place.x_m - left_m * sin(yaw), y_m=place.y_m + left_m * cos(yaw), yaw_rad=yaw + turned_rad)
+
+
+def along(course: Course, s_m: float, left_m: float = 0.0) -> StateEstimate:
+    return at(PathTracker(course).point_at(s_m), left_m)
+
+
+def stopped(course: Course, s_m: float) -> CourseEntry:
+    """A drive was stopped there."""
+    entry = CourseEntry(course, CORRIDOR_M)
+    entry.driven_to(s_m)
+    entry.follow(along(course, s_m))
+    return entry
+
+
+def carry(entry: CourseEntry, course: Course, from_m: float, to_m: float, left_m: float = 0.0) -> StateEstimate:
+    """A hand drives along the course, or against it."""
+    steps = max(1, round(abs(to_m - from_m) / STEP_M))
+    estimate = along(course, from_m, left_m)
+    for k in range(steps + 1):
+        estimate = along(course, from_m + (to_m - from_m) * k / steps, left_m)
+        entry.follow(estimate)
+    return estimate
+
+
+def test_the_first_drive_begins_at_the_start_and_nowhere_else() -> None:
+    entry = CourseEntry(LINE, CORRIDOR_M)
+    assert entry.choose(along(LINE, 0.0)) == Entry()
+    carry(entry, LINE, 0.0, 15.0)
+    refused = entry.choose(along(LINE, 15.0)).refused
+    assert "off the course" in refused
+    assert "into the corridor" in refused
+    assert entry.choose(None) == Entry(), "what is missing then is told by another check"
+
+
+def test_a_drive_goes_on_where_it_was_stopped_and_says_so() -> None:
+    entry = stopped(LINE, 12.3)
+    found = entry.choose(along(LINE, 12.4, left_m=0.5))
+    assert found.s_m == pytest.approx(12.4, abs=0.01)
+    assert found.said == "resumed at 12.4 m of 20 m"
+    assert found.refused == ""
+
+
+def test_a_crossing_does_not_catch_it() -> None:
+    """The figure eight crosses itself at its start and in its middle."""
+    middle_m = EIGHT.length_m / 2.0
+    for stop_m in (middle_m - 0.3, middle_m, middle_m + 0.3):
+        found = stopped(EIGHT, stop_m).choose(along(EIGHT, stop_m))
+        assert found.s_m == pytest.approx(stop_m, abs=0.05)
+    # A hand turns off at the crossing, along the other branch.
+    entry = stopped(EIGHT, middle_m)
+    away = carry(entry, EIGHT, 0.0, 4.0)
+    found = entry.choose(away)
+    assert found.s_m is None
+    assert found.refused == "", "it stands in the region of the start, so it may begin there"
+    away = carry(entry, EIGHT, 4.0, 9.0)
+    assert "where its drive ended" in entry.choose(away).refused
+
+
+def test_the_end_of_a_lap_is_not_its_start() -> None:
+    length_m = LAP.length_m
+    assert stopped(LAP, length_m - 1.0).choose(along(LAP, -1.0)).s_m == pytest.approx(length_m - 1.0, abs=0.01)
+    assert stopped(LAP, 1.0).choose(along(LAP, 1.0)).s_m == pytest.approx(1.0, abs=0.01)
+    # A lap that is driven begins anew.
+    assert stopped(LAP, length_m + 0.2).choose(along(LAP, 0.2)) == Entry()
+
+
+def test_a_course_that_is_driven_begins_at_its_start_only() -> None:
+    entry = stopped(LINE, 19.95)
+    refused = entry.choose(along(LINE, 19.95)).refused
+    assert refused.startswith("the course is driven to its end")
+    assert "take it there" in refused
+    assert entry.choose(along(LINE, 0.5)) == Entry()
+
+
+def test_a_hand_may_move_it_along_the_course_and_round_an_obstacle() -> None:
+    entry = stopped(LAP, 6.0)
+    carry(entry, LAP, 6.0, 9.0, left_m=1.0)
+    carry(entry, LAP, 9.0, 14.0, left_m=-3.0)
+    found = entry.choose(carry(entry, LAP, 14.0, 16.0, left_m=0.2))
+    assert found.s_m == pytest.approx(16.0, abs=0.1)
+    assert entry.choose(carry(entry, LAP, 16.0, 4.0)).s_m == pytest.approx(4.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "named"),
+    [
+        (along(LINE, 12.0, left_m=2.6), "stands 2.6 m off the course at 12.0 m of 20 m, where its drive ended"),
+        (at(PathTracker(LINE).point_at(12.0), turned_rad=pi), "points backwards along the course at 12.0 m of 20 m"),
+    ],
+)
+def test_outside_the_corridor_the_cause_and_both_cures_are_named(estimate: StateEstimate, named: str) -> None:
+    entry = stopped(LINE, 12.0)
+    refused = entry.choose(estimate).refused
+    assert named in refused
+    assert "by hand, or take it to the start of the course" in refused
+    assert entry.choose(along(LINE, 0.3)) == Entry()
+
+
+def test_beyond_a_cusp_it_is_not_resumed_from_anywhere_on_the_tangent() -> None:
+    course = parallel_parking()
+    leg_end_m = PathTracker(course).leg_end_m
+    entry = stopped(course, leg_end_m - 0.5)
+    beyond = PathTracker(course).point_at(leg_end_m + 2.0 * CORRIDOR_M)
+    entry.follow(at(beyond))
+    assert "off the course" in entry.choose(at(beyond)).refused
+
+
+def test_a_drive_stopped_behind_a_cusp_goes_on_with_the_leg_it_was_on() -> None:
+    course = parallel_parking()
+    tracker = PathTracker(course)
+    cusp_m = tracker.leg_end_m
+    tracker.reset(cusp_m + 0.5)
+    assert tracker.leg == 1
+    place = tracker.point_at(cusp_m + 0.5)
+    assert tracker.update(place.x_m, place.y_m, place.yaw_rad).s_m == pytest.approx(cusp_m + 0.5, abs=0.01)
+    # At the cusp itself: the leg before it, until it stands there.
+    tracker.reset(cusp_m)
+    assert tracker.leg == 0
+    place = tracker.point_at(cusp_m)
+    tracker.update(place.x_m, place.y_m, place.yaw_rad, 0.0)
+    assert tracker.leg == 1
+    assert not tracker.finished
+
+
+@pytest.mark.parametrize("change", [{"x_m": nan}, {"yaw_rad": nan}, {"speed_mps": nan}, {"status": EstimatorStatus.ALIGNING}])
+def test_an_estimate_that_is_nothing_to_rely_on_moves_nothing(change: dict[str, float]) -> None:
+    entry = stopped(LAP, 7.0)
+    for _ in range(50):
+        entry.follow(replace(along(LAP, 20.0), **change))
+        entry.driven_to(nan)
+    assert entry.choose(replace(RUNNING, **change)) == Entry()
+    assert entry.choose(along(LAP, 7.0)).s_m == pytest.approx(7.0, abs=0.01)
+
+
+@given(
+    st.sampled_from([EIGHT, LAP, LINE]),
+    st.floats(0.0, 1.0),
+    st.lists(st.tuples(st.floats(-3.0, 3.0), st.floats(-0.9, 0.9)), max_size=6),
+)
+def test_whatever_a_hand_does_near_the_course_the_place_goes_with_it(
+    course: Course, share: float, ways: list[tuple[float, float]]
+) -> None:
+    """Property: carried along the course within the radius of its bends, it is resumed where it is, and at no other branch."""
+    s_m = share * (course.length_m - 0.2)
+    entry = stopped(course, s_m)
+    estimate = along(course, s_m)
+    for way_m, left_m in ways:
+        to_m = min(max(s_m + way_m, 0.0), course.length_m - 0.2)
+        estimate = carry(entry, course, s_m, to_m, left_m)
+        s_m = to_m
+    found = entry.choose(estimate)
+    assert found.refused == ""
+    assert found.s_m == pytest.approx(s_m, abs=0.05)
+
+
+@given(st.floats(0.0, 1.0), st.floats(-30.0, 30.0), st.floats(-30.0, 30.0), st.floats(-pi, pi))
+def test_from_nowhere_it_is_set_going_outside_the_corridor(share: float, x_m: float, y_m: float, yaw_rad: float) -> None:
+    """Property: wherever it is put, a drive begins near its point of the course, looking along it, or is refused with the cure."""
+    entry = stopped(EIGHT, share * EIGHT.length_m)
+    there = replace(RUNNING, x_m=x_m, y_m=y_m, yaw_rad=yaw_rad)
+    entry.follow(there)
+    found = entry.choose(there)
+    if found.refused:
+        assert ": " in found.refused
+        return
+    tracker = PathTracker(EIGHT)
+    tracker.reset(found.s_m)
+    point = tracker.locate(x_m, y_m, yaw_rad)
+    assert abs(point.cross_track_m) <= CORRIDOR_M + 1e-6
+    assert abs(point.heading_error_rad) <= 1.7

@@ -1,0 +1,264 @@
+"""What stands in the lane: the rectangle of the vehicle swept along it, readings that are believed, and scans that are not."""
+
+from math import cos, inf, nan, pi, sin
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from vehicled.messages import ActuatorCommand, ControlCommand, LaserScan, Message, Mode, ObstacleRange, StateEstimate
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import course_from_waypoints
+from vehicled.profile import load_profile
+from vehicled.safety.arming import missing
+from vehicled.safety.monitors.lane import Body, CourseLane, arc
+from vehicled.safety.situation import Situation, Watch
+
+PROFILE = load_profile("art_vesc")
+VEHICLE, LIMITS = PROFILE.vehicle, PROFILE.limits
+COURSE = load_course("lot17")
+BODY = Body(VEHICLE, LIMITS.obstacle_side_m)
+FRONT_M, HALF_M = BODY.front_m, 0.5 * VEHICLE.width_m + LIMITS.obstacle_side_m
+NOW = 50_000_000_000
+SPEED_MPS = 1.0
+
+
+def situation(watch, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, progress=None, cross=0.0, sent=None, now_ns=NOW):
+    estimate = StateEstimate(now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16)
+    control = None
+    if progress is not None:
+        control = replace(ControlCommand(now_ns, now_ns, 0.0, 0.1, 0.0), progress_m=progress, cross_track_m=cross)
+    return Situation(now_ns=now_ns, mode=mode, limits=LIMITS, watch=watch, estimate=estimate, control=control, sent=sent)
+
+
+def straight(length_m=40.0):
+    return course_from_waypoints("straight", [0.0, length_m], [0.0, 0.0])
+
+
+def scan_of(points, *, pose=(5.0, 0.0, 0.0), t_ns=NOW, mount=(0.45, 0.0)):
+    """A scan in which rays meet points of the map, seen from a pose; all at once."""
+    x0, y0, yaw = pose
+    sx, sy = x0 + cos(yaw) * mount[0] - sin(yaw) * mount[1], y0 + sin(yaw) * mount[0] + cos(yaw) * mount[1]
+    ranges, count = np.full(721, inf), 721
+    for x, y in points:
+        bearing = (np.arctan2(y - sy, x - sx) - yaw + pi) % (2 * pi) - pi
+        ranges[round((bearing + pi) / (2 * pi / (count - 1)))] = np.hypot(x - sx, y - sy)
+    return LaserScan(t_ns, t_ns, -pi, 2 * pi / (count - 1), 0.0, 0.05, 0.05, 25.0, mount[0], mount[1], tuple(ranges.tolist()))
+
+
+def watching(course=None):
+    return Watch(LIMITS, VEHICLE, (), course if course is not None else straight())
+
+
+def read(watch, messages, **where):
+    for message in messages:
+        watch.hear(message, NOW)
+        watch.look(situation(watch, **where))
+    return watch.obstacle.free_m
+
+
+# ----------------------------------------------------------------------------------------------------------------------- geometry
+
+
+@given(st.floats(-0.7, 0.7), st.sampled_from([1, -1]), st.floats(-4.0, 5.0), st.floats(-3.0, 3.0))
+def test_the_swept_rectangle_is_that_of_a_slow_march(curvature, direction, x, y):
+    lane = arc(0.0, 0.0, 0.0, curvature, direction, 3.0)
+    found = BODY.free_m(lane, np.array([x]), np.array([y]))
+    lead, tail = (FRONT_M, BODY.rear_m) if direction > 0 else (BODY.rear_m, FRONT_M)
+
+    def holds(way, room=0.0):
+        turned = direction * way * curvature
+        middle = turned / 2
+        chord = way if curvature == 0.0 else 2.0 / abs(curvature) * sin(abs(turned) / 2)
+        px, py = x - direction * chord * cos(middle), y - direction * chord * sin(middle)
+        forward, left = cos(turned) * px + sin(turned) * py, cos(turned) * py - sin(turned) * px
+        ahead = direction * forward
+        return -tail - room <= ahead <= lead + room and abs(left) <= HALF_M + room
+
+    if holds(0.0, 1e-6):
+        assert found == inf, "what is beside it already is not ahead"
+        return
+    step = 0.002
+    march = next((k * step for k in range(int(3.0 / step) + 1) if holds(k * step)), inf)
+    if march == inf:
+        assert found == inf or holds(found, 0.06) or holds(found + 0.05, 0.06)
+    elif found == inf:
+        # A corner that is cut by less than a step of the stations.
+        assert not holds(march + 0.06) or march > 2.9
+    else:
+        assert march - 0.06 <= found <= march + 0.01
+
+
+def test_a_lane_follows_its_course_round_a_bend_and_a_beam_does_not():
+    """At the first corner of the sine: what stands straight ahead is beside the lane, what stands in the bend is in it."""
+    circle = load_course("circle_r5_ccw")
+    lane = CourseLane(circle).ahead(3.0, 0.0, 6.0)
+    k = int(np.searchsorted(circle.s_m, 3.0 + FRONT_M + 3.0))
+    in_the_bend = np.array([circle.x_m[k]]), np.array([circle.y_m[k]])
+    assert BODY.free_m(lane, *in_the_bend) == pytest.approx(3.0, abs=0.15)
+    straight_on = lane.x_m[:1] + 4.5 * np.cos(lane.yaw_rad[0]), lane.y_m[:1] + 4.5 * np.sin(lane.yaw_rad[0])
+    assert BODY.free_m(lane, *straight_on) == inf
+
+
+def test_a_lap_goes_on_over_its_line_and_an_open_course_ends():
+    circle = load_course("circle_r5_ccw")
+    lane = CourseLane(circle).ahead(circle.length_m - 1.0, 0.0, 3.0)
+    assert np.hypot(np.diff(lane.x_m), np.diff(lane.y_m)).max() < 0.1
+    assert np.abs(np.diff(lane.yaw_rad)).max() < 0.05
+    assert lane.way_m[-1] == pytest.approx(3.0)
+    assert CourseLane(straight(10.0)).ahead(9.0, 0.0, 3.0).way_m[-1] == pytest.approx(1.0)
+
+
+def test_a_course_that_is_driven_backward_is_looked_along_backward():
+    course = course_from_waypoints("park", [0.0, 5.0, 0.0], [0.0, 0.0, 0.0], speed=[1.0, -1.0, -1.0])
+    lane = CourseLane(course)
+    there, back = lane.ahead(1.0, 0.0, 10.0), lane.ahead(6.0, 0.0, 10.0)
+    assert (there.direction, back.direction) == (1, -1)
+    assert there.x_m[-1] == pytest.approx(5.0, abs=0.06)
+    behind = np.array([1.0]), np.array([0.0])
+    assert BODY.free_m(back, *behind) == pytest.approx(4.0 - 1.0 - BODY.rear_m, abs=0.1)
+    assert BODY.free_m(there, *behind) == inf
+
+
+def test_beside_its_course_both_its_own_track_and_the_course_count():
+    lane = CourseLane(straight()).ahead(5.0, 0.8, 3.0)
+    ahead = 5.0 + FRONT_M + 1.0
+    for left, met in ((0.4 + HALF_M, True), (0.0, True), (-HALF_M + 0.02, True), (-HALF_M - 0.05, False), (1.6, False)):
+        assert (BODY.free_m(lane, np.array([ahead]), np.array([left])) < inf) is met, left
+
+
+# ----------------------------------------------------------------------------------------------------------- what is believed
+
+
+def test_two_of_three_readings_are_believed():
+    for pattern, blocked in (("10", False), ("11", True), ("101", True), ("1001", False), ("11000", False), ("110", True)):
+        watch = watching()
+        readings = [ObstacleRange(NOW, NOW, 1.0 if each == "1" else inf) for each in pattern]
+        read(watch, readings, progress=5.0)
+        assert (watch.obstacle.free_m < inf) is blocked, pattern
+
+
+def test_between_readings_the_way_shrinks_by_what_is_driven():
+    watch = watching()
+    read(watch, [ObstacleRange(NOW, NOW, 2.0)] * 2, progress=5.0)
+    assert watch.obstacle.free_m == pytest.approx(2.0)
+    for k in range(1, 51):
+        watch.look(situation(watch, progress=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
+    assert watch.obstacle.free_m == pytest.approx(1.5)
+
+
+def test_a_range_that_is_no_number_is_an_obstacle_at_the_bumper():
+    assert read(watching(), [ObstacleRange(NOW, NOW, nan)] * 2, progress=5.0) == 0.0
+    assert read(watching(), [ObstacleRange(NOW, NOW, -inf)] * 2, progress=5.0) == 0.0
+
+
+def test_a_scan_is_laid_on_the_map_by_where_the_vehicle_was():
+    """A ray that left a fifth of a second ago left 0.2 m further back."""
+    scan = scan_of([(5.0 + FRONT_M + 1.5, 0.0)])
+    now = read(watching(), [scan] * 2, progress=5.0)
+    before = read(watching(), [replace(scan, t_ns=NOW - 200_000_000)] * 2, progress=5.0)
+    assert now == pytest.approx(1.5, abs=0.01)
+    assert before == pytest.approx(1.3, abs=0.01)
+    late = replace(scan, time_increment_s=0.2 / 360, t_ns=NOW - 200_000_000)
+    assert read(watching(), [late] * 2, progress=5.0) == pytest.approx(1.5, abs=0.01), "the ray ahead is the 360th"
+
+
+def test_returns_of_the_vehicle_itself_do_not_count():
+    own = [(5.0 + FRONT_M - 0.02, 0.05), (5.2, 0.1), (4.95, -0.1)]
+    assert read(watching(), [scan_of(own)] * 2, progress=5.0) == inf
+    assert read(watching(), [scan_of([*own, (6.5, 0.0)])] * 2, progress=5.0) < inf
+
+
+def test_by_hand_the_lane_is_the_arc_of_the_wheels():
+    angle = 0.3
+    sent = ActuatorCommand(NOW, NOW, 0.3, 0.0, 0.5, angle, Mode.TELEOP)
+    radius = VEHICLE.wheelbase_m / np.tan(angle)
+    turn = 1.8 / radius
+    in_the_bend = 5.0 + radius * sin(turn), radius * (1.0 - cos(turn))
+    where = {"mode": Mode.TELEOP, "sent": sent, "progress": 5.0}
+    assert read(watching(), [scan_of([in_the_bend])] * 2, **where) < 1.6
+    assert read(watching(), [scan_of([(7.0, 0.0)])] * 2, **where) == inf
+    assert read(watching(), [scan_of([(7.0, 0.0)])] * 2, **where | {"mode": Mode.AUTO}) < inf
+    reverse = replace(sent, throttle=-0.3, wheel_angle_rad=0.0)
+    behind = scan_of([(3.6, 0.0)])
+    assert read(watching(), [behind] * 2, **where | {"sent": reverse, "speed": 0.0}) == pytest.approx(1.4 - BODY.rear_m, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ranges_m": (nan,) * 600 + (inf,) * 121}, "83 % of the scanner's rays tell nothing"),
+        ({"ranges_m": (-inf,) * 721}, "100 % of the scanner's rays tell nothing"),
+        ({"ranges_m": ()}, "100 % of the scanner's rays tell nothing"),
+        ({"angle_min_rad": nan}, "does not say where its rays point"),
+        ({"x_m": inf}, "does not say where its rays point"),
+        ({"range_max_m": 0.0}, "measures from 0.05 to 0 m"),
+        ({"t_ns": NOW - 2 * 10**9}, "what it saw 2.00 s ago"),
+        ({"t_ns": NOW + 10**9}, "what it saw -1.00 s ago"),
+    ],
+)
+def test_scans_that_show_nothing_are_told_after_three(change, said):
+    watch, good = watching(), scan_of([])
+    bad = replace(good, **change)
+    read(watch, [good, bad, bad], progress=5.0)
+    assert watch.obstacle.blind == ""
+    read(watch, [bad], progress=5.0)
+    assert said in watch.obstacle.blind
+    assert any(said in text for text in missing(situation(watch, progress=5.0, mode=Mode.STANDBY)))
+
+
+def test_a_scanner_that_sees_does_not_hide_one_that_is_blind():
+    watch, good = watching(), scan_of([], mount=(0.0, 0.2))
+    bad = replace(scan_of([]), ranges_m=())
+    read(watch, [bad, good] * 3, progress=5.0)
+    assert "tell nothing" in watch.obstacle.blind
+    read(watch, [scan_of([])], progress=5.0)
+    assert watch.obstacle.blind == ""
+
+
+numbers = st.one_of(st.floats(), st.floats(-10.0, 10.0), st.sampled_from([nan, inf, -inf, 0.0, 1e300, -1e300]))
+stamps = st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(NOW))
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(ObstacleRange, stamps, st.just(NOW), numbers),
+            st.builds(
+                LaserScan, stamps, st.just(NOW), numbers, numbers, numbers, numbers, numbers, numbers, numbers, numbers,
+                st.lists(numbers, max_size=20).map(tuple),
+            ),
+        ),
+        max_size=12,
+    ),
+    numbers, numbers, numbers, numbers, numbers,
+)  # fmt: skip
+def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw, progress, speed):
+    watch = watching(COURSE)
+    for message in messages:
+        watch.hear(message, NOW)
+        watch.look(situation(watch, x=x, y=y, yaw=yaw, progress=progress, speed=speed))
+        assert watch.obstacle.free_m >= 0.0
+        assert watch.obstacle.cap_mps >= LIMITS.capped_speed_mps
+    read(watch, [ObstacleRange(NOW, NOW, 0.1)] * 3, progress=5.0)
+    assert watch.obstacle.free_m <= 0.1, "and it goes on believing what comes after"
+
+
+def test_who_told_of_an_obstacle_and_fell_silent_is_believed_for_two_seconds():
+    watch = watching()
+    bad = replace(scan_of([]), ranges_m=())
+    read(watch, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], progress=5.0, speed=0.0)
+    for after_ns, stands in ((1_900_000_000, True), (2_100_000_000, False)):
+        watch.look(situation(watch, progress=5.0, speed=0.0, now_ns=NOW + after_ns))
+        assert (watch.obstacle.free_m < inf) is stands
+        assert bool(watch.obstacle.blind) is stands
+
+
+def test_nothing_is_armed_before_an_obstacle_and_a_hand_may_drive_away():
+    watch = watching()
+    read(watch, [ObstacleRange(NOW, NOW, 0.2)] * 2, progress=5.0, speed=0.0, mode=Mode.STANDBY)
+    s = situation(watch, progress=5.0, speed=0.0, mode=Mode.STANDBY)
+    assert any("something stands 0.20 m ahead" in text for text in missing(s))
+    assert not any("something stands" in text for text in missing(s, by_hand=True))

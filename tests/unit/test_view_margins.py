@@ -1,0 +1,135 @@
+"""The numbers beside the rules: what the page calls beyond its limit is what the supervisor calls a rule that holds."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    EstimatorStatus,
+    Fault,
+    GnssFix,
+    HostHealth,
+    ImuSample,
+    LaserScan,
+    Mode,
+    MotorStatus,
+    ObstacleRange,
+    Reaction,
+    StateEstimate,
+    TeleopCommand,
+)
+from vehicled.profile import load_profile
+from vehicled.safety.matrix import RULES
+from vehicled.safety.monitors.sources import Source
+from vehicled.safety.situation import Situation, Watch
+from vehicled.safety.supervisor import Supervisor
+from vehicled.view.margins import MARGINS, Sense, rows, standings
+
+PROFILE = load_profile("art")
+LIMITS = replace(PROFILE.limits, corridor_m=2.0, battery_low_v=10.0, battery_empty_v=9.0)
+PROMISED = (GnssFix, ImuSample, LaserScan, ObstacleRange)
+KINDS = (*PROMISED, MotorStatus)
+SOURCES = [Source(name=kind.__name__, message=kind, silence_ns=10**8) for kind in PROMISED]
+NEVER_HEARD = {"hand_gone", "gnss_silent", "imu_silent", "obstacle_sensor_silent"}
+RULE = {rule.code: rule for rule in RULES}
+
+seconds = st.one_of(st.none(), st.floats(0.0, 30.0))
+counts = st.integers(0, 12)
+numbers = st.one_of(st.floats(-50.0, 50.0), st.just(float("nan")))
+
+
+@st.composite
+def situations(draw: Any) -> Situation:
+    """Anything that detectors may have come to, whether or not it can be so all at once."""
+    now_ns = 100 * 10**9
+    watch = Watch(LIMITS, PROFILE.vehicle, SOURCES)
+    for kind in KINDS:
+        age_s = draw(seconds)
+        if age_s is not None:
+            watch.sources.heard(kind, now_ns - round(age_s * 1e9))
+    watch.deadlines.in_a_row, watch.deadlines.share = draw(counts), draw(st.floats(0.0, 0.1))
+    watch.gnss.rejected_in_a_row, watch.gnss.same_in_a_row = draw(counts), draw(counts)
+    lost_s = draw(seconds)
+    watch.gnss.degraded_since_ns = None if lost_s is None else now_ns - round(lost_s * 1e9)
+    watch.yaw.parted_in_a_row, watch.yaw.aside_in_a_row, watch.yaw.gyro_aside_in_a_row = draw(counts), draw(counts), draw(counts)
+    saturated_s = draw(seconds)
+    watch.inertial.saturated_since_ns = None if saturated_s is None else now_ns - round(saturated_s * 1e9)
+    for name in ("mismatch_ns", "not_moving_ns", "uncommanded_ns"):
+        setattr(watch.motion, name, draw(st.integers(0, 5 * 10**9)))
+    watch.motor.hottest_k, watch.motor.rest_v = draw(st.floats(250.0, 400.0)), draw(st.floats(0.0, 30.0))
+    watch.control.stop_level_in_a_row, watch.control.clipped_in_a_row = draw(counts), draw(counts)
+    watch.host.clock_step_s = draw(st.floats(-5.0, 5.0))
+    hand_s, ground_s = draw(seconds), draw(seconds)
+    if hand_s is not None:
+        t_ns = now_ns - round(hand_s * 1e9)
+        watch.hand.hear(TeleopCommand(t_ns, t_ns, 0.0, 0.0, 0.0, True, "pad", 1), now_ns)
+    if ground_s is not None:
+        watch.ground._heard_ns = now_ns - round(ground_s * 1e9)
+    covariance = (draw(st.floats(0.0, 4.0)), *(0.0,) * 4, draw(st.floats(0.0, 4.0)), *(0.0,) * 10)
+    return Situation(
+        now_ns=now_ns,
+        mode=Mode.AUTO,
+        limits=LIMITS,
+        watch=watch,
+        estimate=StateEstimate(0, 0, 0.0, 0.0, 0.0, draw(numbers), 0.0, covariance, EstimatorStatus.RUNNING),
+        estimate_age_ns=draw(st.integers(0, 10**9)),
+        control=ControlCommand(0, 0, 0.0, 0.0, 0.0, cross_track_m=draw(numbers)),
+        control_age_ns=draw(st.integers(0, 10**9)),
+        sent=ActuatorCommand(now_ns - draw(st.integers(0, 10**9)), 0, 0.0, 0.0, 0.0, 0.0),
+    )
+
+
+@given(situations())
+def test_beyond_its_limit_and_holding_are_the_same(s: Situation) -> None:
+    for code, margin in MARGINS.items():
+        value, limit = margin.value(s), margin.limit(s)
+        holds = RULE[code].holds(s)
+        if value is None:
+            # What was promised and never heard is silent, for no time that could be told.
+            assert not holds or code in NEVER_HEARD, code
+            continue
+        if abs(value - limit) <= 1e-9 * abs(limit) and margin.sense is not Sense.REACHES:
+            continue  # The two round differently.
+        beyond = value > limit if margin.sense is Sense.OVER else value >= limit if margin.sense is Sense.REACHES else value < limit
+        assert beyond is holds, (code, value, limit)
+
+
+def test_every_number_belongs_to_a_rule() -> None:
+    assert set(MARGINS) <= set(RULE)
+
+
+def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() -> None:
+    supervisor = Supervisor()
+    assert standings(supervisor) == []
+    watch = Watch(LIMITS, PROFILE.vehicle)
+    watch.host.hear(HostHealth(0, throttled=True), 0)
+    estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+
+    def step(now_ms: int) -> dict[str, Any]:
+        supervisor.step(Situation(now_ns=now_ms * 10**6, mode=supervisor.mode, limits=LIMITS, watch=watch, estimate=estimate))
+        return {standing.code: standing for standing in standings(supervisor)}
+
+    first = step(0)
+    assert list(first) == [rule.code for rule in RULES]
+    assert first["host_strained"].state == "holds"
+    assert first["host_strained"].said == "the processor is throttled"
+    assert first["overspeed"].state == "idle"
+    assert first["clock_stepped"].state == "quiet"
+    watch.hear(Fault(0, "vesc_overheat", "drive", Reaction.DISABLE, True, "too hot"), 0)
+    later = step(2000)
+    assert later["host_strained"].state == "force"
+    assert later["host_strained"].reaction == "S0"
+    assert later["vesc_overheat"].said == "drive: too hot"
+    assert later["vesc_overheat"].reaction == "S4"
+
+
+@pytest.mark.parametrize("row", rows())
+def test_the_page_is_told_every_row(row: dict[str, Any]) -> None:
+    assert row["rules"] or row["outside"]
+    for rule in row["rules"]:
+        assert rule["reaction"] in ("S0", "S1", "S2", "S3", "S4")

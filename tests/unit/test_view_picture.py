@@ -1,0 +1,134 @@
+"""What the page is told, from the records of the log."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.view_facts import STARTED_NS, estimate, opening, packed, tick
+from vehicled.messages import (
+    Cause,
+    Event,
+    Fault,
+    MotorStatus,
+    OperatorAction,
+    OperatorCommand,
+    PortEvent,
+    PortState,
+    Reaction,
+    StateEstimate,
+)
+from vehicled.view.picture import MOST_TRAIL, Picture, ellipse
+
+SECOND = 10**9
+
+
+def test_a_page_gets_the_newest_values_and_what_is_new() -> None:
+    picture = Picture(opening())
+    picture.records(packed((estimate(0.1 * k), STARTED_NS + k * SECOND // 10) for k in range(11)))
+    told = json.loads(picture.tick(0.02))
+    assert told["t"] == pytest.approx(1.0)
+    assert told["now"]["estimate"]["x"] == pytest.approx(1.0)
+    assert told["now"]["estimate"]["ellipse"] == [0.03, 0.01, 0.0]
+    assert told["trail"] == [[1.0, 0.0]]
+    assert told["silent_s"] == 0.02
+    assert json.loads(picture.tick(0.1))["trail"] == []
+
+
+def test_a_page_that_comes_later_gets_the_history() -> None:
+    picture = Picture(opening())
+    for k in range(5):
+        picture.records(packed([(estimate(0.2 * k), STARTED_NS + k * SECOND)]))
+        picture.tick(0.0)
+    picture.records(packed([(Event(STARTED_NS, "warning", "loop_blocked", '{"where": "a.py:3", "after_ms": 5.5}'), STARTED_NS)]))
+    hello = json.loads(picture.hello(teleop=False))
+    assert [x for x, _ in hello["history"]["trail"]] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
+    assert [sample[0] for sample in hello["history"]["plot"]] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert hello["history"]["log"] == [[1, 0.0, "warning", "loop blocked: where a.py:3, after_ms 5.5"]]
+    assert hello["facts"]["course"]["name"] == "line"
+    assert any(rule["code"] == "overspeed" for row in hello["matrix"] for rule in row["rules"])
+
+
+def test_the_log_says_in_words_what_happened() -> None:
+    picture = Picture(opening())
+    t = STARTED_NS
+    messages = [
+        Fault(t, "mode", "supervisor", Reaction.NONE, True, "STANDBY -> AUTO: driving the course"),
+        Fault(t, "imu_silent", "", Reaction.CONTROLLED_STOP, True, "no IMU sample"),
+        Fault(t, "gnss_silent", "", Reaction.CAP_SPEED, False, "cleared: no GNSS fix"),
+        PortEvent(t, "imu", PortState.LOST, "unplugged"),
+        OperatorCommand(t, t, OperatorAction.EMERGENCY_STOP, "web page 1"),
+        Event(t, "info", "odd", "no json"),
+    ]
+    picture.records(packed((message, t + k) for k, message in enumerate(messages)))
+    told = json.loads(picture.tick(0.0))["log"]
+    assert [(level, text) for _, _, level, text in told] == [
+        ("mode", "STANDBY -> AUTO: driving the course"),
+        ("error", "imu_silent: no IMU sample"),
+        ("info", "gnss_silent is over: no GNSS fix"),
+        ("warning", "port imu lost: unplugged"),
+        ("info", "emergency stop asked for by web page 1"),
+        ("info", "odd: no json"),
+    ]
+
+
+def test_deadlines_are_those_of_the_last_ten_seconds() -> None:
+    picture = Picture(opening())
+    old = [(tick(STARTED_NS, 9.0, missed=True, cause=Cause.QUEUED, holder=1), STARTED_NS)]
+    new = [(tick(t, 1.0 + 0.01 * k), t) for k in range(100) if (t := STARTED_NS + 20 * SECOND + k * SECOND // 100)]
+    picture.records(packed(old))
+    assert json.loads(picture.tick(0.0))["tasks"][0]["max_ms"] == pytest.approx(9.0)
+    picture.records(packed(new))
+    for _ in range(4):
+        picture.tick(0.0)
+    row, idle = json.loads(picture.tick(0.0))["tasks"]
+    assert row["max_ms"] == pytest.approx(1.99)
+    assert row["p50_ms"] == pytest.approx(float(np.quantile([1.0 + 0.01 * k for k in range(100)], 0.5, method="higher")), abs=0.011)
+    assert (row["misses"], row["cause"]) == (1, "queued behind actuation")
+    assert idle["max_ms"] is None
+
+
+def test_values_that_are_not_known_are_told_as_unknown() -> None:
+    picture = Picture(opening())
+    lost = StateEstimate(0, 0, *(math.nan,) * 5, (math.nan,) * 16)
+    picture.records(packed([(lost, STARTED_NS), (MotorStatus(0, 0), STARTED_NS)]))
+    now = json.loads(picture.tick(0.0))["now"]
+    assert now["estimate"]["x"] is None
+    assert now["estimate"]["ellipse"] is None
+    assert now["motor"] == {"volts": None, "amperes": None, "fault": 0, "celsius": None}
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_garbage_and_torn_records_cost_themselves_only(garbage: bytes, cut: int) -> None:
+    picture = Picture(opening())
+    good = packed([(estimate(1.0), STARTED_NS)])
+    picture.records(good[: min(cut, len(good) - 1)])
+    picture.records(garbage)
+    picture.look(garbage)
+    picture.records(good)
+    assert json.loads(picture.tick(0.0))["now"]["estimate"]["x"] == 1.0
+
+
+def test_the_way_is_bounded() -> None:
+    picture = Picture(opening())
+    for k in range(MOST_TRAIL + 100):
+        picture.records(packed([(estimate(0.06 * k), STARTED_NS)]))
+    assert len(json.loads(picture.hello())["history"]["trail"]) == MOST_TRAIL
+
+
+@given(st.floats(1e-3, 3.0), st.floats(1e-3, 3.0), st.floats(-1.5, 1.5))
+def test_the_ellipse_is_that_of_the_covariance(a: float, b: float, turn: float) -> None:
+    a, b = max(a, b), min(a, b)
+    c, s = math.cos(turn), math.sin(turn)
+    rotation = np.array([[c, -s], [s, c]])
+    covariance = rotation @ np.diag([a * a, b * b]) @ rotation.T
+    found = ellipse(covariance[0, 0], covariance[0, 1], covariance[1, 1])
+    assert found is not None
+    values, vectors = np.linalg.eigh(covariance)
+    assert found[:2] == pytest.approx((math.sqrt(values[1]), math.sqrt(values[0])), abs=2e-4)
+    if a - b > 0.05:
+        along = abs(vectors[0, 1] * math.cos(found[2]) + vectors[1, 1] * math.sin(found[2]))
+        assert along == pytest.approx(1.0, abs=1e-3)

@@ -1,0 +1,174 @@
+"""What a drive by a programme, or through the lanes of a course, is judged by: figures of the true vehicle."""
+
+from argparse import Namespace
+from math import hypot, inf, isfinite
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.app import SetupError
+from vehicled.control.programme import ProgrammeParams
+from vehicled.control.programme_file import MAX_BYTES, ProgrammeError, read_programme
+from vehicled.control.programmes import named
+from vehicled.control.speed import drive_authority_mps2, usable_gain
+from vehicled.judge import Errors
+from vehicled.messages import ActuatorCommand, ControlCommand, ControlLevel, GroundTruth, Message, Mode
+from vehicled.paths.course import Course
+from vehicled.paths.markings import Body, Passing
+from vehicled.paths.tracking import PathTracker
+from vehicled.profile import load
+from vehicled.profile.schema import Profile
+from vehicled.safety.gate import KINDS
+from vehicled.vehicle import Vehicle
+
+TAPS: tuple[type[Message], ...] = (GroundTruth, ActuatorCommand, ControlCommand)
+
+
+class Section(Struct, frozen=True):
+    """Errors over the manoeuvre itself, without the way to its speed and to rest. The cross-track error is that of the course."""
+
+    cross_track_mean_m: float
+    cross_track_max_m: float
+    heading_mean_rad: float
+    speed_mean_mps: float
+    """True speed."""
+
+
+class Motion(Struct, frozen=True):
+    """What a programme did with the vehicle, while it drove by itself."""
+
+    driven_m: float
+    top_speed_mps: float
+    peak_lateral_mps2: float
+    peak_yaw_rate_radps: float
+    turned_rad: float
+    cut: dict[str, int]
+    """Commands that the gate had to cut, by kind."""
+
+
+class ManoeuvreJudge:
+    """Follows the truth while the vehicle drives by itself, and while it then stops."""
+
+    def __init__(self, course: Course, vehicle: Vehicle) -> None:
+        overhang_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m)
+        body = Body(vehicle.wheelbase_m + overhang_m, overhang_m, vehicle.width_m)
+        self._markings = course.markings
+        self._passing = Passing(course.markings, body)
+        self._tracker = PathTracker(course)
+        self._cross_track, self._heading, self._speed = Errors(), Errors(), Errors()
+        self._driving = False
+        self._before: GroundTruth | None = None
+        self._driven_m = self._top_mps = self._lateral_mps2 = self._yaw_rate_radps = self._turned_rad = 0.0
+        self._cut: dict[str, int] = {}
+        self.gave_up = False
+        """The controller knew nothing but the stop; of a programme: its entry speed did not come."""
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """Take one message."""
+        match message:
+            case GroundTruth() if self._driving:
+                self._follow(message)
+            case ActuatorCommand():
+                self._driving = message.mode is Mode.AUTO
+                if self._driving and message.clipped:
+                    for bit, kind in KINDS.items():
+                        if message.clipped & bit:
+                            self._cut[kind] = self._cut.get(kind, 0) + 1
+            case ControlCommand():
+                self.gave_up |= self._driving and message.level is ControlLevel.STOP
+            case _:
+                pass
+
+    @property
+    def verdict(self) -> str:
+        """On the lanes and boxes of the course; empty where it has none."""
+        return self._passing.verdict
+
+    @property
+    def section(self) -> Section | None:
+        """Figures of the manoeuvre; None where the course does not tell it from the rest."""
+        if not self._markings or not self._cross_track.n:
+            return None
+        cross = self._cross_track
+        return Section(cross.mean, cross.max, self._heading.mean, self._speed.mean)
+
+    @property
+    def motion(self) -> Motion:
+        """Figures of a programme."""
+        return Motion(
+            self._driven_m,
+            self._top_mps,
+            self._lateral_mps2,
+            self._yaw_rate_radps,
+            self._turned_rad,
+            dict(sorted(self._cut.items())),
+        )
+
+    def _follow(self, truth: GroundTruth) -> None:
+        before, self._before = self._before, truth
+        if not isfinite(truth.x_m + truth.y_m + truth.yaw_rad + truth.speed_mps):
+            return
+        if before is not None:
+            self._driven_m += hypot(truth.x_m - before.x_m, truth.y_m - before.y_m)
+            self._turned_rad += 0.5e-9 * (truth.yaw_rate_radps + before.yaw_rate_radps) * (truth.t_ns - before.t_ns)
+        self._top_mps = max(self._top_mps, abs(truth.speed_mps))
+        self._lateral_mps2 = max(self._lateral_mps2, abs(truth.speed_mps * truth.yaw_rate_radps))
+        self._yaw_rate_radps = max(self._yaw_rate_radps, abs(truth.yaw_rate_radps))
+        if not self._markings:
+            return
+        self._passing.update(truth.x_m, truth.y_m, truth.yaw_rad)
+        point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps)
+        last_m = inf if self._markings.to_m is None else self._markings.to_m
+        if self._markings.from_m <= point.s_m <= last_m:
+            self._cross_track.add(point.cross_track_m)
+            self._heading.add(point.heading_error_rad)
+            self._speed.add(truth.speed_mps)
+
+
+def load_programme(text: str, profile: Profile) -> ProgrammeParams:
+    """The programme in a file, or of a name. Raises :class:`SetupError` naming what would be right."""
+    try:
+        if not (text.lower().endswith((".csv", ".txt")) or "/" in text):
+            return named(text, profile.vehicle, profile.limits)
+        path = Path(text).expanduser()
+        if not path.is_file():
+            raise ProgrammeError(f"{text}: no such file; a programme is a .csv file or a name")
+        with path.open("rb") as file:
+            return read_programme(file.read(MAX_BYTES + 1), text)
+    except ProgrammeError as error:
+        raise SetupError(f"--programme: {error}") from None
+    except OSError as error:
+        raise SetupError(f"--programme: {text} cannot be read ({error.strerror})") from None
+
+
+def programme_overrides(arguments: Namespace, overrides: list[str]) -> list[str]:
+    """Overrides of the profile that make the programme its controller, all of it, so that the log needs no other file.
+
+    The speed is held as the profile's own controller does it, unless the profile tunes the programme's.
+    """
+    text = getattr(arguments, "programme", None)
+    if not text:
+        return []
+    if getattr(arguments, "controller", None):
+        raise SetupError("--programme drives in place of a controller: leave --controller out")
+    profile = load(arguments.profile, overrides).profile
+    programme = load_programme(text, profile)
+    own = profile.controller.params.get("programme")
+    selected = own if own is not None else profile.controller.selected
+    speed = getattr(selected, "speed", None)
+    values = msgspec.to_builtins(programme)
+    values.pop("speed")
+    if speed is not None and own is None:
+        # A speed that is held for long may need all that the integral can give, and soon: half as much as would be critically
+        # damped where the drive is an integrator.
+        drive = profile.vehicle.drive
+        settling = drive_authority_mps2(drive) * usable_gain(speed, drive) ** 2 / 8.0
+        wanted = msgspec.to_builtins(speed) | {"integral_limit": 1.0, "i": max(speed.i, settling)}
+        values |= {f"speed.{key}": value for key, value in wanted.items()}
+    defaults = msgspec.to_builtins(ProgrammeParams())
+    return ["controller.name=programme"] + [
+        f"controller.programme.{key}={msgspec.json.encode(value).decode()}"
+        for key, value in values.items()
+        if key not in defaults or value != defaults[key]
+    ]

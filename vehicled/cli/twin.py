@@ -1,0 +1,136 @@
+"""``vehicled twin``: how true the simulator's vehicle models are."""
+
+import os
+import sys
+from argparse import Namespace
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sim_backend.validation.result import Check, Comparison, Validation
+from vehicled.app import SetupError
+from vehicled.cli.show import Progress, print_table
+from vehicled.cli.twin_page import errors_cells, render
+
+_MARKS = {True: "yes", False: "NO", None: "-"}
+
+
+def validate(arguments: Namespace) -> int:
+    """Validate, show, and write what was asked for. Returns 0 where every target is kept, else 1. Raises :class:`SetupError`."""
+    from sim_backend.validation.reference import RunError
+    from sim_backend.validation.runner import Selection, run_all
+
+    _check_outputs(arguments)
+    progress = Progress()
+
+    def tell(text: str) -> None:
+        if progress.due():
+            progress.show(text)
+
+    selection = Selection(arguments.folder, arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
+    try:
+        validation = run_all(selection, jobs=arguments.jobs, progress=tell)
+    except RunError as error:
+        raise SetupError(str(error)) from error
+    finally:
+        progress.close()
+    if arguments.output:
+        _write(Path(arguments.output), render(validation))
+    if arguments.plot_dir:
+        from vehicled.cli.twin_plot import plot_runs
+
+        plot_runs(validation, Path(arguments.plot_dir))
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(as_data(validation)), indent=2).decode())
+    else:
+        _show(validation)
+        if arguments.output:
+            print(f"figures of every run: {arguments.output}")
+    return 0 if validation.passed else 1
+
+
+def as_data(validation: Validation) -> dict[str, Any]:
+    """The validation for JSON: figures that do not exist are null."""
+    return {
+        "passed": validation.passed,
+        "headline": validation.headline(),
+        "folder": validation.folder,
+        "problems": validation.problems,
+        "runs": [_run_data(run) for run in validation.comparisons],
+        "failures": [{"run": failure.source.name, "reason": failure.reason} for failure in validation.failures],
+        "checks": msgspec.to_builtins(validation.checks),
+        "provenance": msgspec.to_builtins(validation.provenance),
+    }
+
+
+def _run_data(run: Comparison) -> dict[str, Any]:
+    limits = msgspec.to_builtins(run.target)
+    errors = {name: value if isfinite(value) else None for name, value in msgspec.to_builtins(run.errors).items()}
+    share = run.judgement.share
+    return {
+        "run": run.source.name,
+        "vehicle": run.source.twin,
+        "passed": run.judgement.passed,
+        "share_of_limit": share if isfinite(share) else None,
+        "reasons": run.judgement.reasons,
+        "errors": errors,
+        "target": limits,
+    }
+
+
+def _check_outputs(arguments: Namespace) -> None:
+    """Before the work, not after it."""
+    if arguments.output:
+        file = Path(arguments.output)
+        if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
+            raise SetupError(f"--output {file}: cannot be written; name a file in a folder that is there")
+    if arguments.plot_dir:
+        folder = Path(arguments.plot_dir)
+        if find_spec("matplotlib") is None:
+            raise SetupError("--plot-dir needs matplotlib: pip install matplotlib")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(f"--plot-dir {folder}: cannot be made: {error.strerror}; name another folder") from error
+
+
+def _write(file: Path, page: str) -> None:
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise SetupError(f"--output {file}: {error.strerror}; name a file in a folder that can be written to") from error
+
+
+def _show(validation: Validation) -> None:
+    rows = []
+    for run in validation.comparisons:
+        cells = [f"{value.split()[0]} / {limit}" if limit else value.split()[0] for value, limit in errors_cells(run)]
+        share = run.judgement.share
+        part = f"{100 * share:.0f}%" if isfinite(share) else "-" if run.judgement.passed is None else "beyond"
+        rows.append([run.source.name, _MARKS[run.judgement.passed], part, *cells])
+    heads = ["run", "kept", "of limit", "position", "yaw rate", "v lateral", "roll deg", "v m/s"]
+    if rows:
+        print_table("our model beside the reference, worst first (value / limit)", heads, rows)
+    _show_checks(validation.checks)
+    for failure in validation.failures:
+        print(f"not compared: {failure.source.name}: {failure.reason}", file=sys.stderr)
+    for problem in validation.problems:
+        print(f"note: {problem}", file=sys.stderr)
+    print(("PASS: " if validation.passed else "FAIL: ") + validation.headline())
+
+
+def _show_checks(checks: list[Check]) -> None:
+    names = list(dict.fromkeys(check.name for check in checks))
+    rows = []
+    for name in names:
+        of_name = [check for check in checks if check.name == name]
+        failed = [check for check in of_name if check.passed is False]
+        holds = sum(check.passed is True for check in of_name)
+        wanted = next((check.wanted for check in of_name if check.passed is not None), "")
+        rows.append([name, _MARKS[not failed], f"{holds} of {holds + len(failed)}", wanted])
+        rows += [[f"  {check.vehicle}", "NO", "", check.found] for check in failed]
+    if rows:
+        print_table("every vehicle against theory", ["check", "holds", "vehicles", "wanted, or what was found"], rows)

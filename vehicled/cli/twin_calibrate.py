@@ -1,0 +1,238 @@
+"""``vehicled twin calibrate``: the numbers of a twin out of recorded drives."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sim_backend.calibration.calibrate import CalibrationError, calibrate
+from sim_backend.calibration.four_dof_model import FourDofModel
+from sim_backend.calibration.profile_write import written_profile
+from sim_backend.calibration.quantity import GROUPS, Group, Model
+from sim_backend.calibration.result import Calibration, RunResult
+from sim_backend.calibration.run import Run
+from sim_backend.calibration.twin_model import TwinModel, friction_of
+from sim_backend.plant.twin_file import Twin, anchored, load_twin
+from sim_backend.plant.twin_write import Found as Number
+from sim_backend.plant.twin_write import write_twin
+from vehicled.app import SetupError
+from vehicled.cli.show import Progress, print_table
+from vehicled.messages import ActuatorCommand
+from vehicled.profile import ProfileError, load_profile, loading
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.loading import sources
+from vehicled.recordings.recording import Recording
+
+ORIGIN = "calibration"
+FOUR_DOF_FRICTION = 0.8
+
+
+def run(arguments: Namespace) -> int:
+    """Fit, show, and write what was asked for. Returns 0, or 1 where it was ended before its time. Raises :class:`SetupError`."""
+    _check_outputs(arguments)
+    groups = _groups(arguments.fit)
+    model, friction, source = _model(arguments)
+    runs, held_out = _runs(arguments.log, arguments.hold_out or [])
+    progress = Progress()
+
+    def tell(text: str) -> None:
+        if progress.due():
+            progress.show(f"{text}   (Ctrl-C keeps the best so far)")
+
+    try:
+        found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, tell=tell)
+    except CalibrationError as error:
+        raise SetupError(str(error)) from error
+    finally:
+        progress.close()
+    written = ""
+    if arguments.output:
+        text = _written(source, found, Path(arguments.output), sorted({Path(log).name for log in arguments.log}))
+        _write(Path(arguments.output), text)
+        written = f"new file: {arguments.output}"
+    if arguments.plot:
+        from vehicled.cli.twin_calibrate_plot import plot
+
+        plot(model, runs, found, Path(arguments.plot))
+        written += f"{'; ' if written else ''}picture: {arguments.plot}"
+    if arguments.json:
+        data = {**msgspec.to_builtins(found), "summary": found.summary()}
+        print(msgspec.json.format(msgspec.json.encode(_without_nan(data)), indent=2).decode())
+    else:
+        _show(found)
+        if written:
+            print(written)
+    return 1 if found.stopped else 0
+
+
+def drive_of(recording: Recording, name: str) -> Run:
+    """A recording as the fit takes it."""
+    commands = [message for message in recording.inputs if isinstance(message, ActuatorCommand)]
+    truth = recording.truth
+    begin_ns = min([int(truth.t_ns[0]), *(message.t_ns for message in commands[:1])])
+    return Run(
+        name=name,
+        command_s=np.array([(message.t_ns - begin_ns) * 1e-9 for message in commands]),
+        throttle=np.array([message.throttle for message in commands]),
+        brake=np.array([message.brake for message in commands]),
+        steering=np.array([message.steering for message in commands]),
+        t_s=np.asarray((truth.t_ns - begin_ns) * 1e-9, dtype=np.float64),
+        x_m=truth.x_m, y_m=truth.y_m, yaw_rad=_unwrapped(truth.yaw_rad), speed_mps=truth.speed_mps,
+        turns=recording.kind != "acceleration",
+    )  # fmt: skip
+
+
+def _unwrapped(yaw_rad: Any) -> Any:
+    known = np.isfinite(yaw_rad)
+    out = yaw_rad.copy()
+    out[known] = np.unwrap(yaw_rad[known])
+    return out
+
+
+def _groups(text: str) -> list[Group]:
+    groups: list[Group] = []
+    for word in text.split(","):
+        if word not in GROUPS:
+            raise SetupError(f"--fit {word}: there are {', '.join(GROUPS)}")
+        groups.append(word)
+    return groups
+
+
+def _model(arguments: Namespace) -> tuple[Model, float, Twin | str]:
+    """What is fitted, its grip over weight, and the file of it: a twin, or the text of a profile."""
+    try:
+        if arguments.vehicle:
+            twin = load_twin(arguments.vehicle)
+        else:
+            profile = load_profile(arguments.profile)
+            if profile.sim.twin is None:
+                if profile.sim.drive is None:
+                    raise SetupError(f"--profile {arguments.profile}: has no twin to calibrate: neither [sim.twin] nor [sim.drive]")
+                source = loading.read(loading.find(arguments.profile))
+                return FourDofModel(profile), FOUR_DOF_FRICTION, source
+            profile = anchored(profile, arguments.profile if os.path.isfile(arguments.profile) else "")
+            assert profile.sim.twin is not None, "anchoring keeps it"
+            twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes)
+    except ProfileError as error:
+        raise SetupError(str(error)) from error
+    return TwinModel(twin.parameters), friction_of(twin.parameters), twin
+
+
+def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]]:
+    """All drives, and the names of those that are held out."""
+    runs: dict[str, Run] = {}
+    held_out: set[str] = set()
+    patterns = [word for word in held if not Path(word).expanduser().exists()]
+    for log, out in [(log, False) for log in logs] + [(word, True) for word in held if word not in patterns]:
+        for name, drive in _read(log):
+            runs.setdefault(name, drive)
+            if out:
+                held_out.add(name)
+    for pattern in patterns:
+        matched = [name for name in runs if fnmatchcase(name, pattern)]
+        if not matched:
+            raise SetupError(f"--hold-out {pattern}: no run has such a name; there are {', '.join(list(runs)[:8])} ...")
+        held_out.update(matched)
+    return [runs[name] for name in sorted(runs)], held_out
+
+
+def _read(log: str) -> list[tuple[str, Run]]:
+    path = Path(log).expanduser()
+    found = []
+    try:
+        for source in sources(path):
+            loaded = source.load(None)
+            if loaded:
+                name = f"{path.resolve().name}/{source.name}" if path.is_dir() else f"{path.resolve().parent.name}/{source.name}"
+                found.append((name, drive_of(loaded[0], name)))
+    except RecordingError as error:
+        raise SetupError(f"--log {log}: {error}") from error
+    return found
+
+
+def _check_outputs(arguments: Namespace) -> None:
+    """Before the work, not after it."""
+    if find_spec("scipy") is None:
+        raise SetupError("twin calibrate needs scipy: pip install 'vehicled[calibrate]'")
+    if arguments.plot and find_spec("matplotlib") is None:
+        raise SetupError("--plot needs matplotlib: pip install matplotlib")
+    for option, name in (("--output", arguments.output), ("--plot", arguments.plot)):
+        file = Path(name) if name else None
+        if file is not None and (file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK)):
+            raise SetupError(f"{option} {file}: cannot be written; name a file in a folder that is there")
+    if arguments.folds == 1 or arguments.folds < 0:
+        raise SetupError(f"--folds {arguments.folds}: 0 for none, else 2 or more")
+
+
+def _written(source: Twin | str, found: Calibration, file: Path, logs: Collection[str]) -> str:
+    text = f"vehicled twin calibrate on {len(found.runs)} drives: {', '.join(logs)}"
+    name = "".join(c if c.isalnum() else "_" for c in file.stem.lower())
+    try:
+        if isinstance(source, str):
+            return written_profile(source, found.figures, text)
+        numbers = {figure.key: Number(figure.value, figure.sigma) for figure in found.figures}
+        return write_twin(source, numbers, _free_origin(source), text, name=name)
+    except ProfileError as error:
+        raise SetupError(f"--output: the numbers found make no valid file: {error}") from error
+
+
+def _free_origin(twin: Twin) -> str:
+    """A key of the twin's origins that is not taken yet."""
+    taken = set(twin.origins)
+    return next(key for key in (ORIGIN, *(f"{ORIGIN}{n}" for n in range(2, 1000))) if key not in taken)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SetupError(f"--output {file}: {error.strerror}; name a file in a folder that can be written to") from error
+
+
+def _show(found: Calibration) -> None:
+    for line in found.refused:
+        print(f"not used: {line}")
+    rows = []
+    for q in found.found:
+        notes = " at its bound" if q.at_bound else ""
+        spread = f"{q.fold_spread:.2g}" if q.fold_spread is not None else "-"
+        rows.append([q.name, q.group, f"{q.before:.4g}", f"{q.value:.4g}{notes}", f"{q.sigma:.2g}", spread, q.unit])
+    heads = ["quantity", "group", "before", "found", "sigma", "over folds", "unit"]
+    print_table(f"{found.vehicle}: quantities of the fit", heads, rows)
+    for unseen in found.unseen:
+        print(f"not fitted: {unseen.name}: {unseen.why}; {unseen.cure}")
+    for first, second, share in found.correlated:
+        print(f"hardly told apart: {first} and {second} (correlation {share:+.2f})")
+    by_kind: dict[str, list[RunResult]] = {}
+    for one in found.runs:
+        by_kind.setdefault(one.kind, []).append(one)
+    rows = []
+    for kind, runs in by_kind.items():
+        cells = []
+        for field in ("speed_mps", "place_m", "place_at_speed_m"):
+            before, after = (
+                [getattr(errors, field) for errors in side] for side in zip(*((r.before, r.after) for r in runs), strict=True)
+            )
+            cells.append(f"{np.mean(before):.3f} -> {np.mean(after):.3f} (worst {max(after):.3f})")
+        seen = sorted({"not fitted" if run.held_out else "FITTED" for run in runs})
+        rows.append([kind, str(len(runs)), " + ".join(seen), *cells])
+    heads = ["drives", "runs", "these runs", "speed RMS (m/s)", "place RMS, by throttle (m)", "place RMS, at measured speed (m)"]
+    print_table("open loop, from commands alone, without the run's own battery", heads, rows)
+    if found.stopped:
+        print("ended by hand: these are the best numbers until then", file=sys.stderr)
+
+
+def _without_nan(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _without_nan(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_without_nan(value) for value in tree]
+    return None if isinstance(tree, float) and not isfinite(tree) else tree

@@ -1,0 +1,55 @@
+"""A picture of a calibration: every kind of drive, recorded and driven by the twin before and after."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_backend.calibration.quantity import Model
+from sim_backend.calibration.result import Calibration
+from sim_backend.calibration.run import Piece, Run, pieces
+from vehicled.app import SetupError
+
+_RECORDED, _BEFORE, _AFTER = "#0b6e4f", "#b8b8b8", "#d1495b"
+MOST_KINDS = 12
+
+
+def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
+    """Speed and path of the worst run of each kind. Raises :class:`SetupError` where the file cannot be written."""
+    from matplotlib.figure import Figure
+
+    worst: dict[str, tuple[float, str]] = {}
+    for one in found.runs:
+        worst[one.kind] = max(worst.get(one.kind, (-1.0, "")), (one.after.speed_mps, one.name))
+    names = [name for _, name in list(worst.values())[:MOST_KINDS]]
+    by_name: dict[str, list[Piece]] = {name: [] for name in names}
+    for piece in pieces([run for run in runs if run.name in by_name]):
+        by_name[piece.run.name].append(piece)
+    values = {one.name: one.value for one in found.found}
+    figure = Figure(figsize=(13, 2.6 * len(names) + 1.0), dpi=90, layout="constrained")
+    grid = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1))
+    for (speeds, paths), name in zip(grid, names, strict=True):
+        for number, piece in enumerate(by_name[name]):
+            _draw(model, piece, values, speeds, paths, labelled=number == 0)
+        speeds.set(ylabel="speed (m/s)", title=name)
+        paths.set_aspect("equal", adjustable="datalim")
+        for area in (speeds, paths):
+            area.grid(alpha=0.25)
+        speeds.legend(frameon=False)
+    grid[-1][0].set_xlabel("time (s)")
+    grid[-1][1].set_xlabel("x, y (m)")
+    try:
+        figure.savefig(file)
+    except (OSError, ValueError) as error:
+        raise SetupError(f"--plot {file}: {error}") from error
+
+
+def _draw(model: Model, piece: Piece, values: dict[str, float], speeds: Any, paths: Any, *, labelled: bool) -> None:
+    run, rows = piece.run, piece.rows
+    t = run.t_s[rows]
+    speeds.plot(t, run.speed_mps[rows], color=_RECORDED, lw=2, label="recorded" if labelled else None)
+    paths.plot(run.x_m[rows], run.y_m[rows], color=_RECORDED, lw=2)
+    for color, numbers, label in ((_BEFORE, {}, "twin before"), (_AFTER, values, "twin after")):
+        made = model.drive(piece, numbers, model.steps_s()[1], at_speed=False)
+        speeds.plot(t, np.asarray(made.speed_mps), color=color, lw=1.2, ls="--", label=label if labelled else None)
+        paths.plot(made.x_m, made.y_m, color=color, lw=1.2, ls="--")

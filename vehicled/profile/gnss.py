@@ -1,0 +1,173 @@
+"""``[sim.gnss]``: the receiver of the twin. Which position error it makes, what it reports of it, and where it hears badly."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from vehicled.profile.table import Rate, Table
+from vehicled.vehicle import NonNegative, Positive
+
+Point = Annotated[list[float], Meta(min_length=2, max_length=2)]
+Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
+ErrorModel = Literal[
+    "walk", "gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim", "art_inner", "art_simulator", "art_judge",
+    "recorded",
+]  # fmt: skip
+
+
+class WhiteError(Table, frozen=True, kw_only=True):
+    """``gauss``: independent from fix to fix. Number of system VEPD, 2024."""
+
+    sigma_m: NonNegative = 0.03
+
+
+class RandomWalk(Table, frozen=True, kw_only=True):
+    """A random walk in the second derivative, pulled to zero, and cut. Per axis and step:
+
+    a from N(-pull sigma clip(p / pull_range_m, 1), sigma); v += a step_s; p += v step_s. The numbers are what ran as VEPD's random
+    walk, and in the later simulator of the ART vehicle.
+    """
+
+    rate_hz: Rate = 100.0
+    """Of its steps, whatever the rate of the fixes."""
+    sigma: NonNegative = 0.047
+    pull: NonNegative = 0.2
+    """Largest mean of the drawn acceleration, over sigma."""
+    pull_range_m: Positive = 1.0
+    acceleration_cut: NonNegative = 0.152
+    speed_cut: NonNegative = 0.016
+    step_s: Positive = 0.01
+    """1 where speed and acceleration are counted per step."""
+    settled_sigma_m: NonNegative = 0.103
+    """Standard deviation that it settles at, by simulation of the walk itself: what the receiver reports of it."""
+
+
+class InnerWalk(RandomWalk, frozen=True, kw_only=True):
+    """What ran indoors on the ART vehicle, 2023."""
+
+    rate_hz: Rate = 50.0
+    sigma: NonNegative = 0.016289174978068626
+    pull: NonNegative = 0.15
+    pull_range_m: Positive = 0.25
+    acceleration_cut: NonNegative = 5.46875e-4
+    speed_cut: NonNegative = 0.005
+    step_s: Positive = 1.0
+    settled_sigma_m: NonNegative = 0.25
+
+
+class SimulatorWalk(InnerWalk, frozen=True, kw_only=True):
+    """What the simulator of the ART vehicle had then."""
+
+    rate_hz: Rate = 1.0
+    acceleration_cut: NonNegative = 0.005
+    speed_cut: NonNegative = 0.03
+    settled_sigma_m: NonNegative = 0.94
+
+
+class Settling(Table, frozen=True, kw_only=True):
+    """``airsim``: dilution that settles after switch-on, ``H' = a H + (1 - a) final_hdop``, ``a = exp(-dt / settling_s)``. The
+    reported covariance follows it. Numbers of system VEPD, 2024."""
+
+    initial_hdop: Positive = 100.0
+    final_hdop: Positive = 0.85
+    settling_s: Positive = 12.4
+    user_range_error_m: Positive = 0.02
+    vertical_ratio: Positive = 2.0
+
+
+class RecordedError(Table, frozen=True, kw_only=True):
+    """``recorded``: plain GNSS as it was against RTK on the ART vehicle. White, plus a first-order Gauss-Markov process, plus one
+    of second order (autocorrelation ``(1 + t / T) exp(-t / T)``). Fitted by ``bench/gnss_fit.py`` to the increments on twelve laps,
+    but for ``wander_time_s``, which laps of 150 s cannot tell."""
+
+    white_sigma_m: NonNegative = 0.016
+    wander_sigma_m: NonNegative = 0.95
+    wander_time_s: Positive = 100.0
+    smooth_sigma_m: NonNegative = 1.05
+    smooth_time_s: Positive = 16.4
+
+
+class Rtk(Table, frozen=True, kw_only=True):
+    """How the carrier solution is lost in zones and found again, and how much worse the position is meanwhile."""
+
+    float_sigma_m: NonNegative = 0.3
+    """Of the further error while it only floats, per horizontal axis."""
+    none_sigma_m: NonNegative = 1.2
+    """While there is no carrier solution."""
+    wander_time_s: Positive = 20.0
+    """Correlation time of these two."""
+    reacquire_s: Seconds = 3.0
+    """From hearing satellites again to a position."""
+    float_after_s: Seconds = 5.0
+    """From a position to a floating solution."""
+    fixed_after_s: Seconds = 15.0
+    """From a floating to a fixed one."""
+    float_age_s: Positive = 20.0
+    """Age of corrections from which a fixed solution can no longer be held."""
+    correction_timeout_s: Positive = 60.0
+    """Age from which they are not used at all."""
+
+
+class GnssZone(Table, frozen=True, kw_only=True):
+    """Where and when reception is bad: inside a circle, a polygon or everywhere, from ``from_s`` to ``until_s`` of the run.
+
+    ``no_fix``: no position. ``no_carrier``: a position without carrier solution. ``float``: the solution cannot be fixed.
+    ``no_corrections``: none arrive. ``multipath``: the position is off by an amount that depends on the place.
+    """
+
+    effect: Literal["no_fix", "no_carrier", "float", "no_corrections", "multipath"]
+    center_m: Point | None = None
+    """East, north in ``map``."""
+    radius_m: Positive | None = None
+    corners_m: Annotated[list[Point], Meta(min_length=3, max_length=10_000)] | None = None
+    from_s: Seconds = 0.0
+    until_s: Seconds = 1e6
+    bias_m: NonNegative = 1.0
+    """Multipath: standard deviation of the bias over places, per horizontal axis."""
+    correlation_m: Positive = 5.0
+    """Multipath: way after which the bias is another one."""
+    satellites_lost: Annotated[int, Meta(ge=0, le=60)] = 0
+
+    def __post_init__(self) -> None:
+        if (self.center_m is None) != (self.radius_m is None):
+            raise ValueError("a circle has both center_m and radius_m: write the other one too")
+        if self.center_m is not None and self.corners_m is not None:
+            raise ValueError("a zone is a circle or a polygon: remove center_m and radius_m, or corners_m")
+        if self.until_s <= self.from_s:
+            raise ValueError(f"until_s = {self.until_s:g} is not after from_s = {self.from_s:g}")
+
+
+class GnssModel(Table, frozen=True, kw_only=True):
+    """Receiver of the twin. ``model`` names the position error; each has a table of its own, but for ``walk``: white noise plus a
+    first-order Gauss-Markov walk, whose numbers stand here."""
+
+    model: ErrorModel = "walk"
+    rate_hz: Rate = 10.0
+    latency_ms: NonNegative = 60.0
+    latency_jitter_ms: NonNegative = 5.0
+    carrier: Literal["none", "float", "fixed"] = "fixed"
+    """The best solution it can have; zones take it away."""
+    sigma_m: NonNegative = 0.01
+    """Of ``walk``: white, per horizontal axis."""
+    walk_sigma_m: NonNegative = 0.01
+    """Of ``walk``: standard deviation of the coloured part, per horizontal axis."""
+    walk_time_s: Positive = 60.0
+    """Of ``walk``: correlation time of the coloured part."""
+    velocity_sigma_mps: NonNegative = 0.03
+    satellites: Annotated[int, Meta(ge=0, le=60)] = 24
+    hdop: Positive = 0.7
+    vdop: Positive = 1.1
+    covariance: Literal["error", "hdop", "unknown"] = "error"
+    """What it reports: the variance of its error, the square of dilution times ``user_range_error_m``, or nothing."""
+    user_range_error_m: Positive = 0.02
+    gauss: WhiteError = field(default_factory=WhiteError)
+    random_walk: RandomWalk = field(default_factory=RandomWalk)
+    art_inner: InnerWalk = field(default_factory=InnerWalk)
+    art_simulator: SimulatorWalk = field(default_factory=SimulatorWalk)
+    art_judge: RandomWalk = field(default_factory=RandomWalk)
+    airsim: Settling = field(default_factory=Settling)
+    recorded: RecordedError = field(default_factory=RecordedError)
+    rtk: Rtk = field(default_factory=Rtk)
+    zones: list[GnssZone] = field(default_factory=list)
+    zones_file: str = ""
+    """GeoJSON of more of them: each Polygon is a zone, its properties are the keys of a zone. Its path counts from the profile."""

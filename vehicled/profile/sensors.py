@@ -1,0 +1,126 @@
+"""Sensors of the twin other than its receiver: ``[sim.imu]``, ``[sim.heading]``, ``[sim.motor_status]``, ``[sim.wheel_encoders]``
+and ``[sim.steering_feedback]``."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from vehicled.profile.table import Rate, Table, Vector3
+from vehicled.vehicle import NonNegative, Positive
+
+Angle = Annotated[float, Meta(ge=-3.15, le=3.15)]
+SmallShare = Annotated[float, Meta(ge=0.0, le=0.5)]
+InertialUnit = Literal[
+    "table", "3dm_cv5", "3dm_gx5_25", "bmi088", "bno085", "mpu9250", "mti_1", "mti_10", "mti_100", "mti_630", "n100", "vn100"
+]
+
+
+class ImuModel(Table, frozen=True, kw_only=True):
+    """Inertial unit of the twin."""
+
+    model: InertialUnit = "table"
+    """``table``: the numbers here. Else a data sheet: its densities, instabilities, bandwidths, ranges and steps are used in place
+    of these, and no bias walk; rates, switch-on bias, scale, axes and vibration stay those of the table."""
+    rate_hz: Rate = 400.0
+    latency_ms: NonNegative = 0.5
+    accelerometer_density: NonNegative = 1.2e-3
+    """White noise, m/s2 per root Hz."""
+    gyro_density: NonNegative = 1.2e-4
+    """White noise, rad/s per root Hz."""
+    accelerometer_bias_mps2: NonNegative = 0.02
+    """Standard deviation of the bias at switch-on, per axis."""
+    gyro_bias_radps: NonNegative = 0.001
+    accelerometer_bias_walk: NonNegative = 1e-4
+    """m/s2 per root second."""
+    gyro_bias_walk: NonNegative = 1e-5
+    """rad/s per root second."""
+    accelerometer_instability_mps2: NonNegative = 0.0
+    """Bias instability: the floor of the Allan deviation, as data sheets give it."""
+    gyro_instability_radps: NonNegative = 0.0
+    accelerometer_bandwidth_hz: NonNegative = 0.0
+    """Of a first-order low pass at the output; 0: none."""
+    gyro_bandwidth_hz: NonNegative = 0.0
+    accelerometer_scale: SmallShare = 0.0
+    """Standard deviation of the scale factor's error, per axis; drawn at switch-on."""
+    gyro_scale: SmallShare = 0.0
+    axis_misalignment_rad: SmallShare = 0.0
+    """Standard deviation of each axis' lean towards each of the others; drawn at switch-on."""
+    mounting_error_rad: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    """Roll, pitch, yaw by which it stands otherwise than its driver was told."""
+    vibration_mps2: NonNegative = 0.3
+    """Amplitude at 1 m/s, growing with speed."""
+    vibration_hz: Positive = 37.0
+    range_mps2: Positive = 156.9
+    range_radps: Positive = 34.9
+    accelerometer_step_mps2: NonNegative = 0.0
+    """Quantisation; 0: none."""
+    gyro_step_radps: NonNegative = 0.0
+
+
+class Magnetometer(Table, frozen=True, kw_only=True):
+    """A compass: the field of the earth at the course's datum (WMM2025), bent by the vehicle, seen by three axes, levelled by
+    accelerometers. ``measured = soft_iron field + hard_iron + noise``."""
+
+    sigma_ut: NonNegative = 0.3
+    """White noise per axis, microtesla."""
+    hard_iron_ut: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    """What is left of the field of the vehicle's own magnets, body axes."""
+    current_ut_per_a: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    """Field of the motor's cables."""
+    soft_iron: Annotated[list[Vector3], Meta(min_length=3, max_length=3)] = field(
+        default_factory=lambda: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    )
+    """Rows of a matrix; the identity without soft iron."""
+    assumed_declination_rad: Angle | None = None
+    """What the device takes off; left out: the right one."""
+    level_time_s: NonNegative = 1.0
+    """Over which its accelerometers are averaged to find the level."""
+
+
+class HeadingModel(Table, frozen=True, kw_only=True):
+    """Heading output of the twin: truth + misalignment + white noise + slow walk. With ``kind = "magnetic"`` and a ``magnetometer``
+    a compass takes the place of truth."""
+
+    rate_hz: Rate = 20.0
+    latency_ms: NonNegative = 5.0
+    sigma_rad: NonNegative = 0.01
+    misalignment_rad: Angle = 0.0
+    walk_rad_per_root_s: NonNegative = 0.0
+    kind: Literal["inertial", "magnetic", "moving_base"] = "moving_base"
+    magnetometer: Magnetometer | None = None
+
+
+class MotorStatusModel(Table, frozen=True, kw_only=True):
+    """Telemetry of the motor controller of the twin."""
+
+    rate_hz: Rate = 50.0
+    latency_ms: NonNegative = 4.0
+    speed_step_radps: NonNegative = 0.1
+    """Quantisation of the motor speed."""
+    voltage_step_v: NonNegative = 0.1
+    current_step_a: NonNegative = 0.1
+
+
+class WheelEncodersModel(Table, frozen=True, kw_only=True):
+    """Encoders of the twin: each counts whole steps of its wheel's angle; the speed told is the mean over the wheels."""
+
+    rate_hz: Rate = 50.0
+    latency_ms: NonNegative = 2.0
+    wheels: Literal["front", "rear", "all"] = "rear"
+    pulses_per_revolution: Annotated[int, Meta(ge=1, le=1_000_000)] = 16
+    """Counts per revolution of the encoder's shaft."""
+    gear: Positive = 120.0
+    """Revolutions of the encoder's shaft per revolution of the wheel."""
+    wheel_radius_m: Positive
+    """That counts are turned into metres with; differs from the tyre's own by wear and load."""
+
+
+class SteeringFeedbackModel(Table, frozen=True, kw_only=True):
+    """Sensor of the wheel angle of the twin: truth + offset + white noise, quantised."""
+
+    rate_hz: Rate = 50.0
+    latency_ms: NonNegative = 2.0
+    offset_rad: Annotated[float, Meta(ge=-0.5, le=0.5)] = 0.0
+    sigma_rad: NonNegative = 0.002
+    step_rad: NonNegative = 0.0015
+    """0.09 degree: twelve bits over a turn. 0: none."""

@@ -1,0 +1,193 @@
+"""What stands in the lane ahead, by ranges along it and by scans, and the speed from which the vehicle still stops before it.
+
+A place counts as blocked when two of the last three readings of a source say so: one stray return stops nobody, and a thin post
+that every third sweep misses is still seen. Between readings the free way shrinks by what the vehicle drives. What moves towards
+the vehicle is where it was last seen, a reading ago.
+"""
+
+from collections import deque
+from math import copysign, inf, isfinite, isnan, tan
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from vehicled.messages import LaserScan, Mode, ObstacleRange
+from vehicled.paths.course import Course
+from vehicled.ports import NEVER_NS
+from vehicled.safety.monitors.lane import Array, Body, CourseLane, Stations, arc
+from vehicled.vehicle import Limits, Vehicle
+
+if TYPE_CHECKING:
+    from vehicled.messages import StateEstimate
+    from vehicled.safety.situation import Situation
+
+Mask = npt.NDArray[np.bool_]
+
+GENTLE_SHARE = 1.0 / 3.0
+"""Of the deceleration that is certain: what the speed is capped by while there is room to roll out."""
+MOVING_MPS = 0.05
+BLIND_SHARE = 0.5
+"""Of the rays that tell nothing, or that something is right before the scanner."""
+BLIND_SCANS = 3
+FORGOTTEN_NS = 2_000_000_000
+"""A source that fell silent is believed for so long; then its readings are gone, and of a promised one the silence counts."""
+SWEEP_S = 0.1
+"""A scan is stamped with its first ray: it may be so much older than a silence that is still allowed."""
+LONGEST_STEP_S = 0.1
+MOST_DRIVEN_M = 1e7
+"""Where the account of the way begins anew: centimetres would get lost in it."""
+
+Source = tuple[float, float]
+"""Where a scanner sits tells it from others."""
+RANGES: Source = (inf, inf)
+STRANGE: Source = (inf, -inf)
+"""Scanners that do not say where they sit, and those beyond ``MOST_SOURCES``."""
+MOST_SOURCES = 8
+
+
+class ObstacleMonitor:
+    """Free way ahead of the leading end of the vehicle, and what follows from it."""
+
+    def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None) -> None:
+        self._limits = limits
+        self._wheelbase_m = vehicle.wheelbase_m
+        self._body = Body(vehicle, limits.obstacle_side_m)
+        self._lane = CourseLane(course) if course is not None else None
+        self._pending: list[ObstacleRange | LaserScan] = []
+        self._heard_ns: int | None = None
+        self._looked_ns: int | None = None
+        self._driven_m = 0.0
+        self._direction = 1
+        self._by_hand = False
+        """Who drives, or drove before it was stopped, follows no course."""
+        self._blocked_m: dict[Source, deque[float]] = {}
+        """The last three readings of each source: where on the way driven the lane is blocked."""
+        self._read_ns: dict[Source, int] = {}
+        self._unseen: dict[Source, tuple[int, str]] = {}
+        """Scans in a row that showed nothing, and why the last did."""
+        self.free_m = inf
+        """Way ahead of the vehicle that is free; infinite as far as the sensors see."""
+        self.cap_mps = inf
+        """Speed from which the vehicle rolls out before what is ahead; not below the one of a capped drive."""
+        self.blind = ""
+        """Why the scanner sees nothing, in words; empty when it sees."""
+
+    def hear(self, message: ObstacleRange | LaserScan, now_ns: int) -> None:
+        """A reading. A distance that is no number counts as an obstacle at the bumper."""
+        self._heard_ns = min(message.t_rx_ns, now_ns)
+        self._pending.append(message)
+
+    def age_ns(self, now_ns: int) -> int:
+        """Time since the last reading; ``NEVER_NS`` when there was none."""
+        return NEVER_NS if self._heard_ns is None else now_ns - self._heard_ns
+
+    def look(self, s: "Situation") -> None:
+        """Take the readings since the last time, and judge by the newest estimate."""
+        if self._heard_ns is None:
+            return
+        estimate = s.estimate
+        if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
+            self._pending.clear()
+            return
+        self._follow(s, estimate)
+        for message in self._pending:
+            if isinstance(message, LaserScan):
+                self._scanned(message, s, estimate)
+            else:
+                distance_m = 0.0 if isnan(message.distance_m) else message.distance_m
+                age_s = (s.now_ns - message.t_ns) * 1e-9
+                self._add(RANGES, distance_m - abs(estimate.speed_mps) * min(max(age_s, 0.0), 1.0))
+        self._pending.clear()
+        for source in [source for source, read_ns in self._read_ns.items() if s.now_ns - read_ns > FORGOTTEN_NS]:
+            del self._read_ns[source]
+            self._blocked_m.pop(source, None)
+            self._unseen.pop(source, None)
+        self.blind = next((why for count, why in self._unseen.values() if count >= BLIND_SCANS), "")
+        blocked_m = min((sorted(last)[-2] for last in self._blocked_m.values()), default=inf)
+        self.free_m = max(blocked_m - self._driven_m, 0.0)
+        room_m = max(self.free_m - self._limits.obstacle_gap_m, 0.0)
+        gentle_mps = s.watch.stopping.speed_mps(room_m, GENTLE_SHARE) if isfinite(room_m) else inf
+        self.cap_mps = max(gentle_mps, self._limits.capped_speed_mps)
+
+    def _follow(self, s: "Situation", estimate: "StateEstimate") -> None:
+        """The way driven since the last look; the other way round everything is looked at anew."""
+        if self._looked_ns is not None:
+            self._driven_m += abs(estimate.speed_mps) * min((s.now_ns - self._looked_ns) * 1e-9, LONGEST_STEP_S)
+        self._looked_ns = s.now_ns
+        if self._driven_m > MOST_DRIVEN_M:
+            self._driven_m = 0.0
+            self._blocked_m.clear()
+        speed, throttle = estimate.speed_mps, s.sent.throttle if s.sent is not None else 0.0
+        backward = speed < 0.0 if abs(speed) > MOVING_MPS else throttle < 0.0
+        direction = -1 if backward else 1
+        if direction != self._direction:
+            self._direction = direction
+            self._blocked_m.clear()
+
+    def drives(self, s: "Situation") -> bool:
+        """It moves, or is told to: who stands before an obstacle does it no harm."""
+        return abs(s.speed_mps) > MOVING_MPS or (s.sent is not None and s.sent.throttle != 0.0)
+
+    def _source(self, x_m: float, y_m: float) -> Source:
+        known = isfinite(x_m + y_m) and ((x_m, y_m) in self._unseen or len(self._unseen) < MOST_SOURCES)
+        return (x_m, y_m) if known else STRANGE
+
+    def _add(self, source: Source, free_m: float) -> None:
+        assert self._looked_ns is not None
+        self._read_ns[source] = self._looked_ns
+        last = self._blocked_m.setdefault(source, deque((inf, inf, inf), maxlen=3))
+        last.append(self._driven_m + max(free_m, 0.0))
+
+    def _scanned(self, scan: LaserScan, s: "Situation", estimate: "StateEstimate") -> None:
+        source = self._source(scan.x_m, scan.y_m)
+        ranges = np.array(scan.ranges_m)
+        near = ranges < scan.range_min_m
+        wrong = self._wrong_with(scan, float((np.isnan(ranges) | near).mean()) if len(ranges) else 1.0, s.now_ns)
+        self._read_ns[source] = s.now_ns
+        self._unseen[source] = (self._unseen.get(source, (0, ""))[0] + 1 if wrong else 0), wrong
+        if not wrong:
+            with np.errstate(over="ignore", invalid="ignore"):
+                points = self._points(scan, ranges, near, estimate)
+                self._add(source, self._body.free_m(self._lane_ahead(s, estimate), *points))
+
+    def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:
+        """Why a scan shows nothing, in words; empty when it does."""
+        if not isfinite(scan.x_m + scan.y_m + scan.angle_min_rad + scan.angle_increment_rad + scan.time_increment_s):
+            return "the scanner does not say where its rays point"
+        if not scan.range_min_m >= 0.0 or not scan.range_max_m > scan.range_min_m:
+            return f"the scanner says that it measures from {scan.range_min_m:g} to {scan.range_max_m:g} m"
+        age_s = (now_ns - scan.t_ns) * 1e-9
+        if abs(age_s) > self._limits.obstacle_silence_s + SWEEP_S:
+            return f"the scanner tells what it saw {age_s:.2f} s ago"
+        return f"{100 * blind_share:.0f} % of the scanner's rays tell nothing" if blind_share > BLIND_SHARE else ""
+
+    def _points(self, scan: LaserScan, ranges: Array, near: Mask, estimate: "StateEstimate") -> tuple[Array, Array]:
+        """Returns of a scan in the map, each by where the vehicle was when its ray left; without those of the vehicle itself."""
+        hit = np.flatnonzero((np.isfinite(ranges) & (ranges <= scan.range_max_m)) | near)
+        range_m = np.maximum(ranges[hit], scan.range_min_m)
+        bearing = scan.angle_min_rad + scan.angle_increment_rad * hit
+        forward, left = scan.x_m + range_m * np.cos(bearing), scan.y_m + range_m * np.sin(bearing)
+        foreign = ~self._body.holds(forward, left)
+        forward, left, hit = forward[foreign], left[foreign], hit[foreign]
+        age_s = (estimate.t_ns - scan.t_ns) * 1e-9 - scan.time_increment_s * hit
+        rate = estimate.yaw_rate_radps if isfinite(estimate.yaw_rate_radps) else 0.0
+        yaw = estimate.yaw_rad - rate * age_s
+        way, course = estimate.speed_mps * age_s, estimate.yaw_rad - 0.5 * rate * age_s
+        c, s = np.cos(yaw), np.sin(yaw)
+        x = estimate.x_m - way * np.cos(course) + c * forward - s * left
+        y = estimate.y_m - way * np.sin(course) + s * forward + c * left
+        return x, y
+
+    def _lane_ahead(self, s: "Situation", estimate: "StateEstimate") -> Stations:
+        horizon_m = s.watch.stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
+        control = s.control
+        if s.mode is not Mode.STOPPING:
+            self._by_hand = s.mode is Mode.TELEOP
+        follows = self._lane is not None and not self._by_hand
+        if follows and control is not None and isfinite(control.progress_m + control.cross_track_m):
+            assert self._lane is not None
+            return self._lane.ahead(control.progress_m, control.cross_track_m, horizon_m)
+        wheel = s.sent.wheel_angle_rad if s.sent is not None else 0.0
+        curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._wheelbase_m
+        return arc(estimate.x_m, estimate.y_m, estimate.yaw_rad, curvature, self._direction, horizon_m)

@@ -1,0 +1,46 @@
+"""The files of the page: read once, served from memory, and nothing else is ever served."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M8 1l6 14-6-4-6 4z" fill="#0072b2"/></svg>'
+
+
+class Asset(Struct, frozen=True):
+    """One file."""
+
+    media_type: str
+    body: bytes
+
+
+def load_assets() -> dict[str, Asset]:
+    """By path of the request."""
+    folder = Path(__file__).with_name("page")
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in TYPES]
+    found = {f"/{path.name}": Asset(TYPES[path.suffix], path.read_bytes()) for path in files}
+    found["/"] = found.pop("/index.html")
+    found["/icon.svg"] = Asset("image/svg+xml", ICON)
+    return found
+
+
+def headers(host: str, media_type: str) -> list[tuple[str, str]]:
+    """Headers of an answer: nothing from elsewhere is loaded, nothing is kept, nobody frames it.
+
+    The socket is named beside ``'self'``, because older browsers do not count it as that. ``host`` has been checked.
+    """
+    policy = (
+        f"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' ws://{host} wss://{host}; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return [
+        ("Content-Type", media_type),
+        ("Content-Security-Policy", policy),
+        ("X-Content-Type-Options", "nosniff"),
+        ("X-Frame-Options", "DENY"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cross-Origin-Resource-Policy", "same-origin"),
+        ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
+        ("Cache-Control", "no-store"),
+    ]

@@ -1,0 +1,70 @@
+"""How the tasks of the last ten seconds kept their deadlines, from their ticks. Pure."""
+
+from collections import deque
+from typing import Any
+
+from vehicled.messages import Cause, TaskTick
+from vehicled.view.wire import TaskFacts
+
+WINDOW_NS = 10 * 10**9
+MOST_TICKS = 20_000
+"""Of one task: 10 s at 2 kHz."""
+
+
+class _Task:
+    def __init__(self, facts: TaskFacts) -> None:
+        self.facts = facts
+        self.ticks: deque[tuple[int, float]] = deque(maxlen=MOST_TICKS)
+        self.misses = self.skips = 0
+        self.cause = ""
+        self.worst_ms = 0.0
+        """Since it was last asked for."""
+
+
+class DeadlineWindow:
+    """Responses of every task of the rate table."""
+
+    def __init__(self, tasks: list[TaskFacts]) -> None:
+        self._tasks = [_Task(facts) for facts in tasks]
+        self._now_ns = 0
+
+    def add(self, tick: TaskTick) -> None:
+        """One release."""
+        if tick.task >= len(self._tasks):
+            return
+        task = self._tasks[tick.task]
+        response_ms = (tick.end_ns - tick.release_ns) * 1e-6
+        self._now_ns = max(self._now_ns, tick.end_ns)
+        task.ticks.append((tick.end_ns, response_ms))
+        task.worst_ms = max(task.worst_ms, response_ms)
+        task.skips += tick.skipped
+        if tick.missed:
+            task.misses += 1
+            task.cause = self._cause(tick)
+
+    def _cause(self, tick: TaskTick) -> str:
+        word = tick.cause.name.lower().replace("_", " ")
+        if tick.cause is Cause.QUEUED and tick.holder < len(self._tasks):
+            return f"{word} behind {self._tasks[tick.holder].facts.name}"
+        return word
+
+    def take_worst_ms(self) -> list[float | None]:
+        """Longest response of each task since the last call; None where there was no release."""
+        worst = [round(task.worst_ms, 3) if task.worst_ms else None for task in self._tasks]
+        for task in self._tasks:
+            task.worst_ms = 0.0
+        return worst
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Of each task: quantiles of the response over the window, and what was missed since this began to watch."""
+        return [self._row(task) for task in self._tasks]
+
+    def _row(self, task: _Task) -> dict[str, Any]:
+        ticks = task.ticks
+        while ticks and self._now_ns - ticks[0][0] > WINDOW_NS:
+            ticks.popleft()
+        responses = sorted(response_ms for _, response_ms in ticks)
+        row: dict[str, Any] = {"task": task.facts.name, "misses": task.misses, "skips": task.skips, "cause": task.cause}
+        for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
+            row[name] = round(responses[min(int(share * len(responses)), len(responses) - 1)], 3) if responses else None
+        return row

@@ -1,0 +1,145 @@
+"""What the loop does for the live view, and when: copy what the log has packed already, and look at the run a few times a second.
+
+It cannot slow the loop. It works in gaps only, when the next task is further away than twice the time that it takes; its next turn
+comes the later the longer the last one took, so that it never has more than ``SHARE`` of the time; it writes to a pipe that drops.
+When the loop has no gaps the page goes without news, and says so.
+"""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.control_socket.console import Console
+from vehicled.log.sink import LogSink
+from vehicled.messages import Event, Message
+from vehicled.safety.supervisor import Supervisor
+from vehicled.view.margins import standings
+from vehicled.view.process import ViewProcess
+from vehicled.view.wire import Kind
+
+RECORDS_NS = 50_000_000
+"""Between two copies of the records."""
+LOOK_NS = 200_000_000
+"""Between two looks at the run."""
+SHARE = 0.005
+"""Of the loop's time, at the most."""
+FIRST_GAP_NS = 1_000_000
+LEAST_GAP_NS = 200_000
+DECAY = 0.98
+"""Of the gap that is asked for, each time that it was not there: one slow turn must not starve the view for ever."""
+
+
+class Cost(Struct):
+    """What the view has cost the loop."""
+
+    turns: int = 0
+    wall_ns: int = 0
+    cpu_ns: int = 0
+    longest_ns: int = 0
+    no_gap: int = 0
+    """Turns of the loop that left no room for it when it was due."""
+
+
+class _Duty:
+    """One of the things that are done, with the time it takes."""
+
+    __slots__ = ("due_ns", "gap_ns", "period_ns", "work")
+
+    def __init__(self, period_ns: int, work: Callable[[int], None]) -> None:
+        self.period_ns = period_ns
+        self.work = work
+        self.due_ns = 0
+        self.gap_ns = FIRST_GAP_NS
+
+
+class Feed:
+    """Called after each turn of the loop."""
+
+    def __init__(
+        self,
+        process: ViewProcess,
+        sink: LogSink,
+        console: Console,
+        supervisor: Supervisor,
+        record: Callable[[Message, int], None],
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        """``sink`` packs the records, and already copies them; ``record`` takes what the view itself has to say."""
+        self._process = process
+        self._sink = sink
+        self._console = console
+        self._supervisor = supervisor
+        self._record = record
+        self._clock = clock
+        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(LOOK_NS, self._look))
+        self._began_ns: int | None = None
+        self._gone = False
+        self.cost = Cost()
+
+    def turn(self, now_ns: int, next_due_ns: int) -> None:
+        """After a turn of the loop that has to be back by ``next_due_ns``. At most one piece of work. Never raises, never waits."""
+        if self._gone:
+            return
+        if self._began_ns is None:
+            self._began_ns = now_ns
+        for duty in self._duties:
+            if now_ns < duty.due_ns:
+                continue
+            if next_due_ns - now_ns < duty.gap_ns:
+                duty.gap_ns = max(int(duty.gap_ns * DECAY), LEAST_GAP_NS)
+                self.cost.no_gap += 1
+                return
+            cpu_ns, start_ns = time.thread_time_ns(), self._clock()
+            duty.work(now_ns)
+            spent_ns = self._clock() - start_ns
+            cost = self.cost
+            cost.turns += 1
+            cost.wall_ns += spent_ns
+            cost.cpu_ns += time.thread_time_ns() - cpu_ns
+            cost.longest_ns = max(cost.longest_ns, spent_ns)
+            duty.gap_ns = max(2 * spent_ns, int(duty.gap_ns * DECAY), LEAST_GAP_NS)
+            # Both duties share what there is.
+            duty.due_ns = now_ns + max(duty.period_ns, int(2 * spent_ns / SHARE))
+            return
+
+    def _copy(self, now_ns: int) -> None:
+        pieces = self._sink.take_copy()
+        if pieces:
+            self._process.offer(Kind.RECORDS, *pieces)
+        if not self._process.alive:
+            self._gone = True
+            self._record(Event(now_ns, "warning", "view_gone", '{"why": "its process ended; the drive goes on"}'), now_ns)
+
+    def _look(self, now_ns: int) -> None:
+        cost, process = self.cost, self._process
+        look = {
+            "t_ns": now_ns,
+            "status": self._console.status(now_ns),
+            "rules": standings(self._supervisor),
+            "view": {
+                "share": cost.wall_ns / max(now_ns - (self._began_ns or now_ns), 1),
+                "longest_us": cost.longest_ns / 1e3,
+                "dropped": process.dropped,
+            },
+        }
+        process.offer(Kind.LOOK, msgspec.json.encode(look))
+
+    def finish(self, now_ns: int) -> None:
+        """Hand over what is left, tell the log what it all cost, and let the child go."""
+        cost, process = self.cost, self._process
+        process.offer(Kind.RECORDS, *self._sink.take_copy())
+        if self._began_ns is not None:
+            ran_s = max(now_ns - self._began_ns, 1) * 1e-9
+            fields = {
+                "wall_share": cost.wall_ns * 1e-9 / ran_s,
+                "cpu_share": cost.cpu_ns * 1e-9 / ran_s,
+                "longest_us": cost.longest_ns / 1e3,
+                "turns": cost.turns,
+                "no_gap": cost.no_gap,
+                "frames": process.sent,
+                "dropped": process.dropped,
+            }
+            self._record(Event(now_ns, "info", "view_cost", msgspec.json.encode(fields).decode()), now_ns)
+        process.close()

@@ -1,0 +1,162 @@
+"""Foxglove's WebSocket protocol: the channels of the log, live, with the same schemas and the same bytes. Pure.
+
+https://github.com/foxglove/ws-protocol, docs/spec.md, version 1. The newer name of the subprotocol, ``foxglove.sdk.v1``, means the
+same for what is used here: it is read only, so there are no capabilities.
+"""
+
+import struct
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
+from vehicled.log.projecting import Projector
+from vehicled.log.schema import CHANNELS, MESSAGE_ENCODING, PROJECTION_CHANNEL_BASE, SCHEMA_ENCODING, schema_of
+from vehicled.messages import Path
+from vehicled.view.wire import Opening
+
+SUBPROTOCOLS = ("foxglove.sdk.v1", "foxglove.websocket.v1")
+"""In the order in which we prefer them."""
+MAX_SUBSCRIPTIONS = 200
+MESSAGE_DATA = struct.Struct("<BIQ")
+"""Opcode, subscription, receive time in ns."""
+INFO, WARNING, ERROR = range(3)
+
+
+class _Wanted(Struct, frozen=True):
+    id: int
+    channel: int = msgspec.field(name="channelId")
+
+
+class Subscribe(Struct, frozen=True, tag_field="op", tag="subscribe"):
+    """Send messages of these channels."""
+
+    subscriptions: list[_Wanted]
+
+
+class Unsubscribe(Struct, frozen=True, tag_field="op", tag="unsubscribe"):
+    """Send them no more."""
+
+    ids: list[int] = msgspec.field(name="subscriptionIds")
+
+
+_decoder = msgspec.json.Decoder(Subscribe | Unsubscribe)
+
+
+class Hub:
+    """What all Foxglove connections share: the channels, what was said once for all, and the projections onto standard types."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._projector = Projector(opening.offset_ns)
+        course = {number for number, channel in self._projector.channels.items() if channel.topic == "/course"}
+        self._course = CHANNELS[Path].id
+        self._once = {self._course, *course}
+        """Channels whose newest message is sent to whoever subscribes later."""
+        self.kept: dict[int, tuple[int, bytes]] = {}
+        self.channels = {channel.id for channel in CHANNELS.values()} | set(self._projector.channels)
+        info = {
+            "op": "serverInfo",
+            "name": f"vehicled {opening.version}, {opening.profile}",
+            "capabilities": [],
+            "supportedEncodings": [],
+            "metadata": {"profile": opening.profile, "course": opening.course.name},
+            "sessionId": opening.session,
+        }
+        self.greeting = [_text(info), _text({"op": "advertise", "channels": [*_own_channels(), *self._projected_channels()]})]
+
+    def _projected_channels(self) -> Iterable[dict[str, Any]]:
+        for channel in self._projector.channels.values():
+            yield _channel(channel.id, channel.topic, channel.schema_name, channel.schema_text)
+
+    def messages(self, records: bytes, wanted: set[int]) -> list[tuple[int, int, bytes]]:
+        """(channel, UTC in ns, CDR bytes) of the records of some channels, projections included. Raises ValueError if torn."""
+        heads = list(message_heads(records))
+        course = any(head[2] == self._course for head in heads)
+        if course or any(channel >= PROJECTION_CHANNEL_BASE for channel in wanted):
+            records = self._projector.extend(records)
+            heads = list(message_heads(records))
+        found = []
+        for offset, length, channel, _, log_time in heads:
+            if channel in wanted or channel in self._once:
+                start = offset + MESSAGE_HEAD.size
+                message = channel, log_time, records[start : start + length]
+                if channel in self._once:
+                    self.kept[channel] = log_time, message[2]
+                if channel in wanted:
+                    found.append(message)
+        return found
+
+
+class Session:
+    """One connection."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._channel_of: dict[int, int] = {}
+        self.subscription_of: dict[int, int] = {}
+        """By channel."""
+
+    def receive(self, text: str | bytes) -> list[str | bytes]:
+        """What to answer to a message of the client."""
+        if isinstance(text, bytes):
+            return [_status(WARNING, "nothing can be published here: this daemon is read only")]
+        try:
+            request = _decoder.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            return [_status(WARNING, f"not understood, and not needed to read: {error}"[:300])]
+        if isinstance(request, Subscribe):
+            return [answer for wanted in request.subscriptions[:MAX_SUBSCRIPTIONS] for answer in self._subscribe(wanted)]
+        answers: list[str | bytes] = []
+        for number in request.ids:
+            channel = self._channel_of.pop(number, None)
+            if channel is None:
+                answers = [_status(WARNING, f"there is no subscription {number}")]
+            else:
+                del self.subscription_of[channel]
+        return answers
+
+    def _subscribe(self, wanted: _Wanted) -> list[str | bytes]:
+        number, channel = wanted.id, wanted.channel
+        if channel not in self._hub.channels:
+            return [_status(WARNING, f"there is no channel {channel}")]
+        if not 0 <= number < 2**32 or number in self._channel_of or channel in self.subscription_of:
+            return [_status(WARNING, f"subscription {number} of channel {channel}: one of each at a time, from 0 to 2**32 - 1")]
+        self._channel_of[number], self.subscription_of[channel] = channel, number
+        kept = self._hub.kept.get(channel)
+        return [] if kept is None else [self.data(channel, *kept)]
+
+    def data(self, channel: int, t_ns: int, payload: bytes) -> bytes:
+        """A message of a channel that is subscribed to."""
+        return MESSAGE_DATA.pack(1, self.subscription_of[channel], t_ns) + payload
+
+
+def dropped_status(count: int) -> str:
+    """That the connection is too slow."""
+    return _status(WARNING, f"{count} messages were dropped so far: this connection does not take them as fast as they come")
+
+
+def _status(level: Literal[0, 1, 2] | int, message: str) -> str:
+    return _text({"op": "status", "level": level, "message": message})
+
+
+@cache
+def _own_channels() -> tuple[dict[str, Any], ...]:
+    return tuple(_channel(channel.id, channel.topic, *schema_of(message)) for message, channel in CHANNELS.items())
+
+
+def _channel(number: int, topic: str, schema_name: str, schema: str) -> dict[str, Any]:
+    return {
+        "id": number,
+        "topic": topic,
+        "encoding": MESSAGE_ENCODING,
+        "schemaName": schema_name,
+        "schema": schema,
+        "schemaEncoding": SCHEMA_ENCODING,
+    }
+
+
+def _text(message: dict[str, Any]) -> str:
+    return msgspec.json.encode(message).decode()

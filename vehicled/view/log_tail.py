@@ -1,0 +1,71 @@
+"""The last lines of what happened, in words, from faults, events, ports and requests. Pure."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from vehicled.messages import Event, Fault, Message, OperatorCommand, PortEvent, PortState, Reaction
+
+MOST_LINES = 200
+MOST_TEXT = 240
+
+
+class LogTail:
+    """Lines of (number, seconds of the run, level, text); numbers rise by one."""
+
+    def __init__(self) -> None:
+        self.lines: deque[tuple[int, float, str, str]] = deque(maxlen=MOST_LINES)
+        self._number = 0
+
+    def add(self, message: Message, t_s: float) -> None:
+        """A message of one of :data:`KINDS`."""
+        level, text = self._SAY[type(message)](message)
+        self.say(level, text, t_s)
+
+    def say(self, level: str, text: str, t_s: float) -> None:
+        """A line of one's own."""
+        self._number += 1
+        self.lines.append((self._number, round(t_s, 2), level, text[:MOST_TEXT]))
+
+    def since(self, number: int) -> list[tuple[int, float, str, str]]:
+        """Lines after the one of that number, as far as they are kept."""
+        return [line for line in self.lines if line[0] > number]
+
+    _SAY: ClassVar[dict[type[Message], Callable[[Any], tuple[str, str]]]] = {
+        Fault: lambda m: _fault(m),
+        Event: lambda m: (m.level if m.level in ("warning", "error") else "info", f"{m.name.replace('_', ' ')}{_fields(m.fields)}"),
+        PortEvent: lambda m: _port(m),
+        OperatorCommand: lambda m: ("info", f"{m.action.name.lower().replace('_', ' ')} asked for by {m.origin or 'the operator'}"),
+    }
+
+
+KINDS: tuple[type[Message], ...] = (Fault, Event, PortEvent, OperatorCommand)
+
+
+def _fault(fault: Fault) -> tuple[str, str]:
+    if fault.code == "mode":
+        return "mode", fault.reason
+    origin = f"{fault.origin}: " if fault.origin else ""
+    if not fault.active:
+        return "info", f"{fault.code} is over: {origin}{fault.reason.removeprefix('cleared: ')}"
+    level = "error" if fault.reaction >= Reaction.CONTROLLED_STOP else "warning" if fault.reaction >= Reaction.WARN else "info"
+    return level, f"{fault.code}: {origin}{fault.reason}"
+
+
+def _port(event: PortEvent) -> tuple[str, str]:
+    detail = f": {event.detail}" if event.detail else ""
+    return ("info" if event.state is PortState.OPENED else "warning"), f"port {event.port} {event.state.name.lower()}{detail}"
+
+
+def _fields(text: str) -> str:
+    try:
+        fields = msgspec.json.decode(text.encode(), type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return f": {text}" if text else ""
+    return ": " + ", ".join(f"{name} {_short(value)}" for name, value in fields.items()) if fields else ""
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,49 @@
+"""What waits for one reader: bounded, and the oldest goes first when there is too much. Pure."""
+
+from collections import deque
+
+
+class Outbox:
+    """Messages of a connection that have not been sent. Data are shared between readers; only references wait here."""
+
+    def __init__(self, most_messages: int, most_bytes: int) -> None:
+        self._most_messages = most_messages
+        self._most_bytes = most_bytes
+        self._waiting: deque[str | bytes] = deque()
+        self._bytes = 0
+        self._urgent: deque[str | bytes] = deque(maxlen=most_messages)
+        self.dropped = 0
+        """Since the connection began."""
+
+    def put(self, message: str | bytes) -> None:
+        """Add one; a single message larger than the bound is dropped itself."""
+        if len(message) > self._most_bytes:
+            self.dropped += 1
+            return
+        self._waiting.append(message)
+        self._bytes += len(message)
+        while len(self._waiting) > self._most_messages or self._bytes > self._most_bytes:
+            self._bytes -= len(self._waiting.popleft())
+            self.dropped += 1
+
+    def put_first(self, message: str | bytes) -> None:
+        """Add one that goes before all others, and is not dropped for any of them: short ones, who has the wheel and the like."""
+        self._urgent.append(message)
+
+    def take(self) -> str | bytes | None:
+        """The next to be sent, or None."""
+        if self._urgent:
+            return self._urgent.popleft()
+        if not self._waiting:
+            return None
+        message = self._waiting.popleft()
+        self._bytes -= len(message)
+        return message
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Size of what waits and is not urgent; text counts by its characters."""
+        return self._bytes
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._urgent)

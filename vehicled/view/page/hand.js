@@ -1,0 +1,159 @@
+// Driving by hand. What the hand does now is sent 25 times a second while this page has the wheel, and only then.
+//
+// The deadman is a finger on the pad, or the space bar. It is let go by whatever may mean that nobody is there: the finger or the key
+// goes up, the page is hidden or loses the focus, the timer was held up, the daemon's beats stop. It then has to be pressed anew.
+
+const $ = (id) => document.getElementById(id);
+const PERIOD_MS = 40, STALL_MS = 250, REACH_PX = 85, KEY_PER_S = 1.6;
+const KEYS = { ArrowUp: "up", KeyW: "up", ArrowDown: "down", KeyS: "down", ArrowLeft: "left", KeyA: "left", ArrowRight: "right", KeyD: "right" };
+
+export class Hand {
+  constructor(send) {
+    this.send = send;
+    this.enabled = this.seated = false;
+    this.origin = this.holder = this.mode = "";
+    this.silence = 200;
+    this.n = 0; this.beat = 0; this.heard = 0; this.before = 0;
+    this.pointer = null; this.start = [0, 0]; this.keys = new Set(); this.space = false;
+    this.steering = this.throttle = this.brake = 0;
+    this.timer = null;
+    const pad = this.pad = $("pad");
+    pad.addEventListener("pointerdown", (event) => this.#press(event));
+    pad.addEventListener("pointermove", (event) => this.#move(event));
+    for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) pad.addEventListener(name, (event) => { if (event.pointerId === this.pointer) this.letGo(); });
+    pad.addEventListener("contextmenu", (event) => event.preventDefault());
+    // iOS takes a long press for a wish to select or to scroll.
+    for (const name of ["touchstart", "touchmove"]) pad.addEventListener(name, (event) => event.preventDefault(), { passive: false });
+    window.addEventListener("keydown", (event) => this.#key(event, true));
+    window.addEventListener("keyup", (event) => this.#key(event, false));
+    for (const name of ["blur", "pagehide", "freeze"]) window.addEventListener(name, () => this.letGo());
+    document.addEventListener("visibilitychange", () => { if (document.hidden) this.letGo(); });
+    for (const what of ["take", "disarm", "stop", "emergency"]) $(`hand-${what}`).addEventListener("click", () => this.#wish(what));
+    $("hand-back").addEventListener("change", () => { if (this.held) this.letGo(); });
+  }
+
+  get held() { return this.pointer !== null || this.space; }
+
+  begin(hello) {
+    this.enabled = hello.teleop;
+    $("p-hand").hidden = !hello.teleop;
+    this.origin = hello.origin; this.silence = hello.facts.silence_s * 1000;
+    this.n = 0; this.beat = 0;
+    this.seat({ seated: false, holder: hello.holder });
+  }
+
+  // Who has the wheel.
+  seat({ seated, holder }) {
+    this.letGo();
+    this.seated = seated; this.holder = holder;
+    clearInterval(this.timer);
+    this.timer = seated ? setInterval(() => this.#tick(), PERIOD_MS) : null;
+    this.before = performance.now();
+    this.#show();
+  }
+
+  hearBeat(beat) { this.beat = beat; this.heard = performance.now(); }
+
+  look(status) {
+    if (status.mode !== this.mode) { this.mode = status.mode; this.#show(); }
+  }
+
+  lost() { this.seat({ seated: false, holder: "" }); }
+
+  letGo() {
+    const held = this.held;
+    const pointer = this.pointer;
+    this.pointer = null; this.space = false; this.keys.clear();
+    this.steering = this.throttle = this.brake = 0;
+    if (pointer !== null && this.pad.hasPointerCapture(pointer)) this.pad.releasePointerCapture(pointer);
+    if (held && this.seated) this.#report();
+    if (held) this.#show();
+  }
+
+  #wish(what) {
+    if (what !== "take") this.letGo();
+    this.send({ do: "wish", what });
+  }
+
+  #press(event) {
+    if (!this.seated || this.held || (event.pointerType === "mouse" && event.button !== 0)) return;
+    event.preventDefault();
+    this.pad.focus({ preventScroll: true });
+    this.pad.setPointerCapture(event.pointerId);
+    // Where the finger is put down is neutral, wherever that is.
+    this.pointer = event.pointerId; this.start = [event.clientX, event.clientY];
+    this.steering = this.throttle = this.brake = 0;
+    this.#show();
+  }
+
+  #move(event) {
+    if (event.pointerId !== this.pointer) return;
+    const cut = (value) => Math.max(-1, Math.min(1, value)), rest = (value) => (Math.abs(value) < 0.08 ? 0 : (value - Math.sign(value) * 0.08) / 0.92);
+    const up = rest(cut((this.start[1] - event.clientY) / REACH_PX));
+    this.steering = rest(cut((this.start[0] - event.clientX) / REACH_PX));
+    this.throttle = Math.max(0, up) * ($("hand-back").checked ? -1 : 1);
+    this.brake = Math.max(0, -up);
+    this.#knob(event.clientX, event.clientY);
+  }
+
+  #key(event, down) {
+    if (!this.enabled || event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "BUTTON", "SUMMARY"].includes(event.target.tagName) && event.target.id !== "hand-back") return;
+    if (event.code === "Escape" && down) { this.#wish("stop"); return; }
+    if (!this.seated) return;
+    if (event.code === "Space") {
+      event.preventDefault();
+      if (down && !event.repeat && !this.held) { this.space = true; this.#show(); }
+      if (!down && this.space) this.letGo();
+    } else if (event.code === "KeyR" && down && !event.repeat && !this.throttle) {
+      $("hand-back").checked = !$("hand-back").checked;
+    } else if (KEYS[event.code]) {
+      event.preventDefault();
+      if (down) this.keys.add(KEYS[event.code]); else this.keys.delete(KEYS[event.code]);
+    }
+  }
+
+  #tick() {
+    const now = performance.now(), slept = now - this.before > STALL_MS;
+    const dt = Math.min(now - this.before, STALL_MS) / 1000;
+    this.before = now;
+    // A page that was held up, or that hears nothing any more, has not watched the hand.
+    if (this.held && (slept || now - this.heard > this.silence)) { this.letGo(); return; }
+    if (this.space) this.#drive(dt);
+    this.#report();
+  }
+
+  // Keys are all or nothing: throttle and wheel go there by and by, the brake at once.
+  #drive(dt) {
+    const has = (key) => (this.keys.has(key) ? 1 : 0), side = has("left") - has("right");
+    const towards = (value, goal, rate) => (value < goal ? Math.min(goal, value + rate * dt) : Math.max(goal, value - rate * dt));
+    this.steering = towards(this.steering, side, side === 0 ? 2 * KEY_PER_S : KEY_PER_S);
+    const way = $("hand-back").checked ? -1 : 1;
+    this.throttle = has("down") ? 0 : towards(this.throttle, has("up") * way, has("up") ? KEY_PER_S / 2 : KEY_PER_S);
+    this.brake = has("down");
+  }
+
+  #report() {
+    this.n += 1;
+    const held = this.held;
+    this.send({ do: "hand", steering: held ? this.steering : 0, throttle: held ? this.throttle : 0, brake: held ? this.brake : 0, deadman: held, n: this.n, beat: this.beat });
+  }
+
+  #knob(x, y) {
+    const box = this.pad.getBoundingClientRect(), knob = $("pad-knob");
+    knob.hidden = false;
+    knob.style.left = `${Math.max(0, Math.min(box.width, x - box.left))}px`;
+    knob.style.top = `${Math.max(0, Math.min(box.height, y - box.top))}px`;
+  }
+
+  #show() {
+    const drives = this.mode === "TELEOP" && this.seated;
+    $("hand-say").textContent = this.seated
+      ? drives ? "You drive. Letting go brakes." : "You have the wheel: hold the pad, or the space bar, to begin."
+      : this.holder ? `${this.holder} has the wheel.` : "Nobody has the wheel.";
+    $("hand-who").textContent = this.origin;
+    $("hand-take").disabled = this.seated || Boolean(this.holder && this.holder !== this.origin);
+    this.pad.className = `pad${this.held ? " held" : this.seated ? " ready" : ""}`;
+    $("pad-text").textContent = !this.seated ? "take the wheel first" : this.held ? "" : "hold here";
+    if (!this.held) $("pad-knob").hidden = true;
+  }
+}

@@ -1,0 +1,143 @@
+// One socket, three kinds of pictures. The page says how old what it shows is, and greys it out when that is too old.
+
+import { Hand } from "./hand.js";
+import { MapView } from "./map.js";
+import { Panels } from "./panels.js";
+import { Plot, SPAN_S } from "./plot.js";
+
+const $ = (id) => document.getElementById(id);
+const STALE_S = 1.0, DEAF_MS = 4000, RETRY_MS = [300, 700, 1500, 3000], MOST_SAMPLES = 620;
+
+const map = new MapView(), panels = new Panels();
+const hand = new Hand((message) => { if (socket && socket.readyState === WebSocket.OPEN && socket.bufferedAmount < 2000) socket.send(JSON.stringify(message)); });
+let socket = null, attempts = 0, retry = null, samples = [], facts = null, plots = [], dirty = false;
+let heardAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, noteTimer = null, token = readToken();
+
+// The token comes behind the #, is kept for this tab alone, and does not stay in the address.
+function readToken() {
+  const given = decodeURIComponent(location.hash.slice(1));
+  if (given) {
+    sessionStorage.setItem("token", given);
+    history.replaceState(null, "", location.pathname);
+  }
+  return given || sessionStorage.getItem("token") || "";
+}
+
+async function connect() {
+  clearTimeout(retry);
+  try {
+    const answer = await fetch("access", { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
+    const { known } = await answer.json();
+    $("token").hidden = known;
+    if (!known) { $("token-field").focus(); return; }
+  } catch { again(); return; }
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const opened = socket = new WebSocket(`${scheme}://${location.host}/socket${token ? `?token=${encodeURIComponent(token)}` : ""}`);
+  opened.addEventListener("message", (event) => { if (opened === socket) hear(JSON.parse(event.data)); });
+  opened.addEventListener("close", () => { if (opened === socket) { socket = null; hand.lost(); again(); } });
+}
+
+function again() {
+  clearTimeout(retry);
+  retry = setTimeout(connect, RETRY_MS[Math.min(attempts, RETRY_MS.length - 1)]);
+  attempts += 1;
+}
+
+function hear(message) {
+  heardAt = performance.now();
+  switch (message.k) {
+    case "hello": begin(message); break;
+    case "tick": tick(message); break;
+    case "beat": hand.hearBeat(message.b); break;
+    case "seat": hand.seat(message); break;
+    case "note": note(message.text); break;
+    case "over": over = true; note("The run is over: the daemon has ended."); break;
+  }
+}
+
+function begin(hello) {
+  attempts = 0; lastN = 0; over = false;
+  const fresh = !facts || facts.session !== hello.facts.session;
+  facts = hello.facts;
+  if (fresh) { dropped = 0; note(""); }
+  samples = hello.history.plot;
+  panels.begin(hello);
+  map.begin(facts, hello.history.trail);
+  hand.begin(hello);
+  makePlots();
+  if (hello.look) look(hello.look);
+}
+
+function makePlots() {
+  $("plots").replaceChildren();
+  const tasks = facts.tasks.map((task, k) => ({ name: task.name, index: 7 + k, colour: ["--c1", "--c2", "--c3", "--c4"][k % 4] }));
+  const shortest = Math.min(...facts.tasks.map((task) => task.deadline_ms));
+  plots = [
+    new Plot($("plots"), "Speed", "m/s", [{ name: "estimated", index: 1, colour: "--c1" }, { name: "wanted", index: 2, colour: "--c2", dashed: true }], { least: 1 }),
+    new Plot($("plots"), "Off the course", "m, left positive", [{ name: "cross-track", index: 3, colour: "--c1" }],
+      { least: 0.1, places: 3, limits: () => (samples.some((s) => s[3] != null && Math.abs(s[3]) > 0.4 * facts.corridor_m) ? [facts.corridor_m, -facts.corridor_m] : []) }),
+    new Plot($("plots"), "Wheel angle", "rad, left positive", [{ name: "commanded", index: 4, colour: "--c1" }], { least: 0.2, places: 3 }),
+    new Plot($("plots"), "Throttle and brake", "share", [{ name: "throttle", index: 5, colour: "--c3" }, { name: "brake", index: 6, colour: "--bad" }], { least: 1 }),
+    new Plot($("plots"), "Longest response", "ms, dotted: shortest deadline", tasks, { least: 1, zero: true, limits: () => [shortest] }),
+  ];
+}
+
+function tick(message) {
+  if (!facts) return;
+  if (lastN && message.n > lastN + 1) dropped += message.n - lastN - 1;
+  lastN = message.n; silentS = message.silent_s;
+  if (message.plot) {
+    samples.push(message.plot);
+    if (samples.length > MOST_SAMPLES) samples.splice(0, samples.length - MOST_SAMPLES);
+    const start = message.plot[0] - SPAN_S - 1;
+    while (samples.length && samples[0][0] < start) samples.shift();
+  }
+  map.add(message.trail, message.now);
+  if (message.look) look(message.look);
+  panels.now(message.now);
+  panels.log(message.log);
+  if (message.tasks) panels.deadlines(message.tasks);
+  dirty = true;
+}
+
+function look(seen) { panels.look(seen); hand.look(seen.status); }
+
+function note(text) {
+  clearTimeout(noteTimer);
+  $("note").hidden = !text; $("note").textContent = text;
+  if (text && !over) noteTimer = setTimeout(() => { $("note").hidden = true; }, 8000);
+}
+
+// What is shown is as old as the last word of the daemon, whether it or the network is silent.
+function age() {
+  const unheard = heardAt ? (performance.now() - heardAt) / 1000 : 0, connected = socket && socket.readyState === WebSocket.OPEN;
+  // A socket may stay open over a network that is gone.
+  if (connected && unheard * 1000 > DEAF_MS) { const deaf = socket; socket = null; deaf.close(); hand.lost(); again(); }
+  const old = silentS + unheard, stale = !connected || !facts || old > STALE_S;
+  document.body.classList.toggle("stale", stale);
+  const lost = dropped ? `, ${dropped} pictures dropped` : "";
+  $("link").textContent = !$("token").hidden ? "asks for a token" : !facts ? "connecting" : over ? "the run is over" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;
+}
+
+function paint() {
+  if (dirty && !document.hidden) {
+    dirty = false;
+    map.draw();
+    for (const plot of plots) plot.draw(samples);
+  }
+  requestAnimationFrame(paint);
+}
+
+$("token").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = $("token-field").value.trim();
+  sessionStorage.setItem("token", token);
+  connect();
+});
+window.addEventListener("hashchange", () => { token = readToken(); if (socket) socket.close(); else connect(); });
+window.addEventListener("resize", () => { dirty = true; });
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dirty = true; });
+document.addEventListener("visibilitychange", () => { dirty = true; });
+setInterval(age, 100);
+connect();
+paint();

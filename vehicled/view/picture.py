@@ -1,0 +1,258 @@
+"""What the page shows, made from the records of the log and the looks at the run. Pure: it is handed bytes and times.
+
+A page gets the picture as it is once, with its history, and then what is new ten times a second. Everything kept is bounded.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from math import atan2, hypot, isfinite, sqrt
+from typing import Any
+
+import msgspec
+
+from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
+from vehicled.log.schema import CHANNELS
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    GnssFix,
+    GroundTruth,
+    HostHealth,
+    Message,
+    MotorStatus,
+    StateEstimate,
+    TaskTick,
+)
+from vehicled.ros.cdr import CdrError, unpacker
+from vehicled.view.deadlines import DeadlineWindow
+from vehicled.view.log_tail import KINDS, LogTail
+from vehicled.view.wire import Opening
+
+NEWEST: tuple[type[Message], ...] = (StateEstimate, ControlCommand, ActuatorCommand, GnssFix, MotorStatus, HostHealth, GroundTruth)
+"""Of these only the newest counts."""
+PLOT_SAMPLES = 600
+"""A minute at ten a second."""
+MOST_TRAIL = 4_000
+TRAIL_STEP_M = 0.05
+ZERO_C_K = 273.15
+
+
+class Picture:
+    """The newest of everything, and some history."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        kinds: tuple[type[Message], ...] = (*NEWEST, *KINDS, TaskTick)
+        self._decode: dict[int, tuple[type[Message], Callable[[bytes], Any]]] = {
+            CHANNELS[kind].id: (kind, unpacker(kind)) for kind in kinds
+        }
+        self._newest: dict[type[Message], bytes] = {}
+        self._deadlines = DeadlineWindow(opening.tasks)
+        self.log = LogTail()
+        self._trail: deque[tuple[float, float]] = deque(maxlen=MOST_TRAIL)
+        self._fresh_trail: list[tuple[float, float]] = []
+        self._plot: deque[list[float | None]] = deque(maxlen=PLOT_SAMPLES)
+        self._status: dict[str, Any] = {}
+        self._look: dict[str, Any] = {}
+        self._fresh_look = False
+        self._told = 0
+        self._ticks = 0
+        self.t_s = 0.0
+        """Time of the run, of the newest that was heard."""
+        self.torn = 0
+        """Frames with something that is no record."""
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The newest state of the run; empty before the first."""
+        return self._status
+
+    def records(self, data: bytes) -> None:
+        """Records as the log has them. Never raises."""
+        decode = self._decode
+        try:
+            for offset, length, channel, _, log_time in message_heads(data):
+                route = decode.get(channel)
+                if route is None:
+                    continue
+                start = offset + MESSAGE_HEAD.size
+                kind, unpack = route
+                self.t_s = max(self.t_s, self._run_s(log_time))
+                if kind is TaskTick:
+                    self._deadlines.add(unpack(data[start : start + length]))
+                elif kind in KINDS:
+                    self.log.add(unpack(data[start : start + length]), self._run_s(log_time))
+                else:
+                    self._newest[kind] = data[start : start + length]
+        except (ValueError, CdrError):
+            self.torn += 1
+        self._follow()
+
+    def look(self, data: bytes) -> None:
+        """A look at the run, as JSON. Never raises."""
+        try:
+            look = msgspec.json.decode(data, type=dict[str, Any])
+            self._status = look["status"]
+        except (msgspec.DecodeError, KeyError):
+            self.torn += 1
+            return
+        self._look, self._fresh_look = look, True
+
+    # ------------------------------------------------------------------ what pages get
+
+    def hello(self, **more: Any) -> str:
+        """All that does not change, and the history."""
+        opening = self._opening
+        facts = {
+            name: getattr(opening, name)
+            for name in (
+                "profile", "estimator", "controller", "simulated", "version", "log", "session", "max_speed_mps", "corridor_m",
+                "max_wheel_rad", "wheelbase_m", "tasks", "course", "fence", "silence_s",
+            )
+        }  # fmt: skip
+        history = {"trail": list(self._trail), "plot": list(self._plot), "log": list(self.log.lines)}
+        return _text(
+            {"k": "hello", "facts": facts, "matrix": opening.matrix, "history": history, "look": self._look or None, **more}
+        )
+
+    def tick(self, silent_s: float) -> str:
+        """What is new. ``silent_s``: time since the daemon was last heard."""
+        self._ticks += 1
+        newest = {kind: self._value(kind) for kind in NEWEST}
+        message: dict[str, Any] = {"k": "tick", "n": self._ticks, "t": round(self.t_s, 3), "silent_s": round(silent_s, 2)}
+        message |= {"now": _now(newest), "trail": self._fresh_trail, "log": self.log.since(self._told)}
+        self._fresh_trail = []
+        self._told = self.log.lines[-1][0] if self.log.lines else 0
+        sample = [round(self.t_s, 3), *_plotted(newest), *self._deadlines.take_worst_ms()]
+        if not self._plot or self._plot[-1][0] != sample[0]:
+            self._plot.append(sample)
+            message["plot"] = sample
+        if self._ticks % 5 == 1:
+            message["tasks"] = self._deadlines.rows()
+        if self._fresh_look:
+            self._fresh_look = False
+            message["look"] = self._look
+        return _text(message)
+
+    # ------------------------------------------------------------------ inside
+
+    def _run_s(self, utc_ns: int) -> float:
+        return (utc_ns - self._opening.offset_ns - self._opening.started_ns) * 1e-9
+
+    def _value(self, kind: type[Message]) -> Any:
+        payload = self._newest.get(kind)
+        return None if payload is None else self._decode[CHANNELS[kind].id][1](payload)
+
+    def _follow(self) -> None:
+        """The way of the vehicle."""
+        payload = self._newest.get(StateEstimate)
+        if payload is None:
+            return
+        try:
+            estimate: StateEstimate = self._value(StateEstimate)
+        except CdrError:
+            del self._newest[StateEstimate]
+            return
+        place = round(estimate.x_m, 3), round(estimate.y_m, 3)
+        if isfinite(place[0] + place[1]) and (
+            not self._trail or hypot(place[0] - self._trail[-1][0], place[1] - self._trail[-1][1]) >= TRAIL_STEP_M
+        ):
+            self._trail.append(place)
+            self._fresh_trail = [*self._fresh_trail, place][-MOST_TRAIL:]
+
+
+def _now(newest: dict[type[Message], Any]) -> dict[str, Any]:
+    """The newest values, in the units that people read."""
+    return {name: make(newest[kind]) for name, kind, make in _MAKERS if newest[kind] is not None}
+
+
+def _estimate(m: StateEstimate) -> dict[str, Any]:
+    return {
+        "x": _r(m.x_m), "y": _r(m.y_m), "yaw": _r(m.yaw_rad), "v": _r(m.speed_mps), "yaw_rate": _r(m.yaw_rate_radps),
+        "status": m.status.name, "ellipse": ellipse(m.covariance[0], m.covariance[1], m.covariance[5]),
+        "sigma_yaw": _r(sqrt(max(m.covariance[10], 0.0))) if isfinite(m.covariance[10]) else None,
+        "rejected": m.rejected,
+    }  # fmt: skip
+
+
+def _control(m: ControlCommand) -> dict[str, Any]:
+    return {
+        "target": _r(m.target_speed_mps), "off": _r(m.cross_track_m), "heading": _r(m.heading_error_rad),
+        "progress": _r(m.progress_m), "level": m.level.name.lower(), "reason": m.reason.name.lower(),
+    }  # fmt: skip
+
+
+def _actuator(m: ActuatorCommand) -> dict[str, Any]:
+    ages = (m.estimate_age_ns, m.gnss_age_ns, m.imu_age_ns, m.odometry_age_ns)
+    return {
+        "throttle": _r(m.throttle), "brake": _r(m.brake), "steering": _r(m.steering), "wheel": _r(m.wheel_angle_rad),
+        "clipped": m.clipped, "ages": [None if age < 0 else round(age * 1e-6, 1) for age in ages],
+    }  # fmt: skip
+
+
+def _gnss(m: GnssFix) -> dict[str, Any]:
+    return {
+        "carrier": m.carrier.name.lower(), "fix": m.fix_type.name.lower(), "satellites": m.satellites,
+        "correction_s": _r(m.correction_age_s), "hdop": _r(m.hdop),
+    }  # fmt: skip
+
+
+def _motor(m: MotorStatus) -> dict[str, Any]:
+    temperatures = [t - ZERO_C_K for t in (m.motor_temperature_k, m.controller_temperature_k) if isfinite(t)]
+    return {
+        "volts": _r(m.input_voltage_v), "amperes": _r(m.input_current_a), "fault": m.fault_code,
+        "celsius": _r(max(temperatures)) if temperatures else None,
+    }  # fmt: skip
+
+
+def _host(m: HostHealth) -> dict[str, Any]:
+    return {
+        "cpu": _r(m.cpu_busy_share), "memory_free": _r(m.memory_free_share), "disk_free": _r(m.disk_free_share),
+        "celsius": _r(m.temperature_k - ZERO_C_K), "throttled": m.throttled,
+    }  # fmt: skip
+
+
+def _truth(m: GroundTruth) -> dict[str, Any]:
+    return {"x": _r(m.x_m), "y": _r(m.y_m), "yaw": _r(m.yaw_rad)}
+
+
+_MAKERS: tuple[tuple[str, type[Message], Callable[[Any], dict[str, Any]]], ...] = (
+    ("estimate", StateEstimate, _estimate),
+    ("control", ControlCommand, _control),
+    ("actuator", ActuatorCommand, _actuator),
+    ("gnss", GnssFix, _gnss),
+    ("motor", MotorStatus, _motor),
+    ("host", HostHealth, _host),
+    ("truth", GroundTruth, _truth),
+)
+
+
+def _plotted(newest: dict[type[Message], Any]) -> list[float | None]:
+    """Speed, wanted speed, cross-track, wheel angle, throttle, brake."""
+    estimate, control, actuator = newest[StateEstimate], newest[ControlCommand], newest[ActuatorCommand]
+    return [
+        _r(estimate.speed_mps) if estimate is not None else None,
+        _r(control.target_speed_mps) if control is not None else None,
+        _r(control.cross_track_m) if control is not None else None,
+        _r(actuator.wheel_angle_rad) if actuator is not None else None,
+        _r(actuator.throttle) if actuator is not None else None,
+        _r(actuator.brake) if actuator is not None else None,
+    ]
+
+
+def ellipse(xx: float, xy: float, yy: float) -> tuple[float, float, float] | None:
+    """Half axes (m, one sigma) and direction (rad) of the larger one; None for what is no covariance."""
+    if not isfinite(xx + xy + yy):
+        return None
+    mean, spread = (xx + yy) / 2.0, hypot((xx - yy) / 2.0, xy)
+    if mean - spread < -1e-12:
+        return None
+    return round(sqrt(mean + spread), 5), round(sqrt(max(mean - spread, 0.0)), 5), round(atan2(2.0 * xy, xx - yy) / 2.0, 4)
+
+
+def _r(value: float) -> float | None:
+    return round(value, 4) if isfinite(value) else None
+
+
+def _text(message: dict[str, Any]) -> str:
+    return msgspec.json.encode(message).decode()

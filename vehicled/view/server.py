@@ -1,0 +1,374 @@
+"""The view's process: serves the page and Foxglove's protocol from what comes through its pipe. ``python -m vehicled.view.server``.
+
+A process of its own at low priority, so that HTTP, JSON and slow readers take nothing from the loop. It ends when the pipe ends.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.datastructures import Headers, MultipleValuesError
+from websockets.exceptions import NegotiationError
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from vehicled.control_socket.client import Client
+from vehicled.log.frames import HEAD
+from vehicled.view.access import Access
+from vehicled.view.assets import headers, load_assets
+from vehicled.view.connection import Connection
+from vehicled.view.foxglove import SUBPROTOCOLS, Hub, Session, dropped_status
+from vehicled.view.picture import Picture
+from vehicled.view.wheel import Driver, Wheel, understand
+from vehicled.view.wire import MAX_FRAME_BYTES, Kind, Opening, Report
+
+TICK_S = 0.1
+BEAT_S = 0.05
+"""Between two beats to the page that holds the wheel."""
+MOST_SOCKETS = 8
+"""Pages and Foxglove together; connections that have not said what they want have as many again, and more."""
+MOST_CONNECTIONS = 24
+GREETING_S = 3.0
+"""For a connection to say what it wants."""
+MAX_MESSAGE_BYTES = 4096
+"""Of a page."""
+MAX_SUBSCRIBE_BYTES = 64 << 10
+PAGE_QUEUE = (30, 4 << 20)
+FOXGLOVE_QUEUE = (4000, 2 << 20)
+
+
+class _Counted(ServerConnection):
+    """A connection that counts from its first byte, so that half-open ones are bounded too."""
+
+    view: "Server"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.view.connections += 1
+        if self.view.connections > MOST_CONNECTIONS:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.view.connections -= 1
+        super().connection_lost(exc)
+
+
+class Server:
+    """Everything that the child serves."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        name = gethostname().lower()
+        self._access = Access(opening.token, {name, f"{name.partition('.')[0]}.local", *opening.names})
+        self._assets = load_assets()
+        self._picture = Picture(opening)
+        self._hub = Hub(opening) if opening.foxglove else None
+        self._pages: dict[Connection, Driver | None] = {}
+        self._foxgloves: dict[Connection, Session] = {}
+        self._wheel = Wheel(lambda: Client(Path(opening.control_socket)), opening.most_throttle, opening.silence_s)
+        self._fed_s = time.monotonic()
+        self._count = 0
+        self.connections = 0
+        """Open now, half-open ones included."""
+
+    # ------------------------------------------------------------------ the pipe
+
+    async def follow(self, reader: asyncio.StreamReader) -> None:
+        """Read the daemon's frames until it ends."""
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
+                if length > MAX_FRAME_BYTES:
+                    return
+                data = await reader.readexactly(length)
+                self._fed_s = time.monotonic()
+                if kind == Kind.RECORDS:
+                    self._picture.records(data)
+                    self._to_foxglove(data)
+                elif kind == Kind.LOOK:
+                    self._picture.look(data)
+                    self._hear()
+
+    def _hear(self) -> None:
+        status, now_ms = self._picture.status, _now_ms()
+        for driver in self._pages.values():
+            if driver is None or not status:
+                continue
+            before = driver.seated
+            driver.hear(status, now_ms)
+            if driver.seated is not before:
+                self._tell_seats()
+
+    def _to_foxglove(self, data: bytes) -> None:
+        if self._hub is None:
+            return
+        wanted = {channel for session in self._foxgloves.values() for channel in session.subscription_of}
+        try:
+            messages = self._hub.messages(data, wanted)
+        except ValueError:
+            return  # Torn: the picture has counted it.
+        for connection, session in self._foxgloves.items():
+            for channel, t_ns, payload in messages:
+                if channel in session.subscription_of:
+                    connection.put(session.data(channel, t_ns, payload))
+
+    # ------------------------------------------------------------------ clocks
+
+    async def tick(self) -> None:
+        """Tell all pages what is new; encoded once."""
+        due_s = time.monotonic()
+        while True:
+            due_s = max(due_s + TICK_S, time.monotonic())
+            await asyncio.sleep(due_s - time.monotonic())
+            text = self._picture.tick(time.monotonic() - self._fed_s)
+            for page in self._pages:
+                page.put(text)
+
+    async def beat(self) -> None:
+        """Give the page that holds the wheel something to prove by how old its readings are."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            for page, driver in self._pages.items():
+                if driver is not None and driver.seated:
+                    page.put_first(f'{{"k":"beat","b":{_now_ms()}}}')
+
+    # ------------------------------------------------------------------ HTTP
+
+    def answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """The page's files; None lets a socket be opened."""
+        try:
+            host, origin = request.headers.get("Host"), request.headers.get("Origin")
+            upgrade, asked = request.headers.get("Upgrade", ""), request.headers.get("Sec-WebSocket-Protocol", "")
+            bearer = request.headers.get("Authorization", "")
+        except MultipleValuesError:
+            return _refuse(HTTPStatus.BAD_REQUEST, "a header twice")
+        if host is None or not self._access.ours(host):
+            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "not a name of this machine: use its address, or add to view.names")
+        url = urlsplit(request.path)
+        if upgrade.lower() == "websocket":
+            return self._admit(url.path, _token(url.query) or bearer.removeprefix("Bearer "), host, origin, asked)
+        if url.path == "/access":
+            # An answer and no error: a browser would report that in its console.
+            known = self._access.knows(bearer.removeprefix("Bearer "))
+            return _respond(HTTPStatus.OK, headers(host, "application/json"), b'{"known":%s}' % (b"true" if known else b"false"))
+        asset = self._assets.get(url.path)
+        if asset is None:
+            return _refuse(HTTPStatus.NOT_FOUND, "not here")
+        return _respond(HTTPStatus.OK, headers(host, asset.media_type), asset.body)
+
+    def _admit(self, path: str, token: str, host: str, origin: str | None, asked: str) -> Response | None:
+        """Whether a socket may be opened; None when it may."""
+        if len(self._pages) + len(self._foxgloves) >= MOST_SOCKETS:
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} readers are connected already")
+        if _protocol(asked) is not None:
+            if self._hub is None:
+                return _refuse(HTTPStatus.NOT_FOUND, "Foxglove is switched off: view.foxglove")
+            if not self._access.reads_foxglove(origin, host, token):
+                return _refuse(HTTPStatus.FORBIDDEN, "show the token: ws://HOST:PORT/?token=TOKEN")
+            return None
+        if path != "/socket" or not self._access.same_site(origin, host):
+            return _refuse(HTTPStatus.FORBIDDEN, "only the page of this server opens this socket")
+        if not self._access.knows(token):
+            return _refuse(HTTPStatus.UNAUTHORIZED, "show the token")
+        return None
+
+    # ------------------------------------------------------------------ sockets
+
+    async def serve(self, socket: ServerConnection) -> None:
+        """One open socket."""
+        if socket.subprotocol is None:
+            await self._serve_page(socket)
+        elif self._hub is not None:
+            await self._serve_foxglove(socket, self._hub)
+
+    async def _serve_page(self, socket: ServerConnection) -> None:
+        page = Connection(socket, *PAGE_QUEUE)
+        self._count += 1
+        driver = Driver(self._wheel, f"web page {self._count} at {page.peer}") if self._opening.teleop else None
+        origin = driver.origin if driver is not None else ""
+        page.put_first(self._picture.hello(teleop=self._opening.teleop, origin=origin, holder=self._holder()))
+        if driver is not None and self._picture.status:
+            driver.hear(self._picture.status, _now_ms())
+        self._pages[page] = driver
+        sender = asyncio.create_task(page.send())
+        try:
+            async for message in page.messages():
+                said = understand(message) if driver is not None and len(message) <= MAX_MESSAGE_BYTES else None
+                if driver is None or said is None:
+                    page.put_first(_note("this page may only look" if driver is None else "not understood"))
+                    continue
+                before = driver.seated
+                note = driver.say(said, _now_ms())
+                if note:
+                    page.put_first(_note(note))
+                if driver.seated is not before:
+                    self._tell_seats()
+        finally:
+            sender.cancel()
+            del self._pages[page]
+            if driver is not None and driver.seated:
+                driver.gone()
+                self._tell_seats()
+
+    def _tell_seats(self) -> None:
+        """Who has the wheel, to every page."""
+        holder = self._holder()
+        for page, driver in self._pages.items():
+            page.put_first(_text({"k": "seat", "seated": driver is not None and driver.seated, "holder": holder}))
+
+    def _holder(self) -> str:
+        return self._wheel.holder.origin if self._wheel.holder is not None else ""
+
+    async def _serve_foxglove(self, socket: ServerConnection, hub: Hub) -> None:
+        connection, session = Connection(socket, *FOXGLOVE_QUEUE), Session(hub)
+        for message in hub.greeting:
+            connection.put_first(message)
+        self._foxgloves[connection] = session
+        tasks = [asyncio.create_task(connection.send()), asyncio.create_task(_tell_drops(connection))]
+        try:
+            async for text in connection.messages():
+                for answer in session.receive(text):
+                    connection.put(answer)
+        finally:
+            for task in tasks:
+                task.cancel()
+            del self._foxgloves[connection]
+
+    def close(self) -> None:
+        """The pipe has ended."""
+        self._wheel.close()
+        for page in self._pages:
+            page.put_first(_text({"k": "over"}))
+
+
+async def _tell_drops(connection: Connection) -> None:
+    told = 0
+    while True:
+        await asyncio.sleep(1.0)
+        if connection.outbox.dropped != told:
+            told = connection.outbox.dropped
+            connection.put_first(dropped_status(told))
+
+
+def _protocol(asked: str) -> Subprotocol | None:
+    """The one of Foxglove's names that we speak, out of what a client offers."""
+    offered = {name.strip() for name in asked.split(",")}
+    return next((Subprotocol(name) for name in SUBPROTOCOLS if name in offered), None)
+
+
+def _choose(connection: ServerConnection, offered: Any) -> Subprotocol | None:
+    chosen = _protocol(",".join(offered))
+    if offered and chosen is None:
+        raise NegotiationError(f"none of the subprotocols is spoken here: {', '.join(SUBPROTOCOLS)}")
+    return chosen
+
+
+def _token(query: str) -> str:
+    try:
+        return parse_qs(query, max_num_fields=8).get("token", [""])[0]
+    except ValueError:
+        return ""
+
+
+def _refuse(status: HTTPStatus, why: str) -> Response:
+    return _respond(status, [("Content-Type", "text/plain; charset=utf-8")], why.encode() + b"\n")
+
+
+def _respond(status: HTTPStatus, pairs: list[tuple[str, str]], body: bytes) -> Response:
+    fields = Headers([*pairs, ("Content-Length", str(len(body))), ("Connection", "close")])
+    return Response(status.value, status.phrase, fields, body)
+
+
+def _note(text: str) -> str:
+    return _text({"k": "note", "text": text})
+
+
+def _text(message: dict[str, Any]) -> str:
+    return msgspec.json.encode(message).decode()
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+async def run() -> None:
+    """Serve until the pipe ends."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0))
+    length, _ = HEAD.unpack(await reader.readexactly(HEAD.size))
+    opening = msgspec.msgpack.decode(await reader.readexactly(length), type=Opening)
+    server = Server(opening)
+    connection_class = type("Counted", (_Counted,), {"view": server})
+    try:
+        listener = await serve(
+            server.serve,
+            opening.host,
+            opening.port,
+            process_request=server.answer,
+            subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
+            select_subprotocol=_choose,
+            create_connection=connection_class,
+            compression=None,
+            open_timeout=GREETING_S,
+            close_timeout=1.0,
+            ping_interval=5.0,
+            ping_timeout=10.0,
+            max_size=MAX_SUBSCRIBE_BYTES,
+            max_queue=16,
+            write_limit=32 << 10,
+            server_header=None,
+        )
+    except OSError as error:
+        _report(Report(state="failed", detail=f"{opening.host}:{opening.port} cannot be listened on: {error.strerror or error}"))
+        return
+    async with listener:
+        _report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
+        clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]
+        await server.follow(reader)
+        for clock in clocks:
+            clock.cancel()
+        server.close()
+        # For the last words to leave.
+        await asyncio.sleep(0.05)
+
+
+def _report(report: Report) -> None:
+    with suppress(OSError):
+        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _be_modest() -> None:
+    """Give way to everyone; outlive the signals that end the daemon's group, because its end is what the page shows."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):
+        if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.nice(10)
+    # Strangers' bad requests are no news for the terminal of whoever drives.
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+
+
+def main() -> int:
+    """Entry point of the process."""
+    _be_modest()
+    asyncio.run(run())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
