@@ -123,7 +123,9 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     understeer_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.05)] = 0.0
     """Wheel angle that a lateral acceleration takes beyond that of the wheelbase; 0 for a vehicle whose tyres do not slip."""
     rear_slip_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
-    """Slip angle of the rear axle by lateral acceleration. The rear axle moves where the vehicle pointed this times its speed ago."""
+    """Slip angle of the rear axle by lateral acceleration: it does not move where the vehicle points."""
+    path_lag_s_per_mps: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    """Time by speed from a turn of the wheels to the bend in the path of the rear axle, which yaw and tyres take."""
     steering: Steering
     drive: Drive
 

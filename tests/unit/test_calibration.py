@@ -79,6 +79,7 @@ def test_what_made_the_drives_is_found_within_what_is_stated(seed: int) -> None:
     assert sum(abs(value) < 2.0 for value in off.values()) >= len(off) - 2, off
 
 
+@pytest.mark.xdist_group("compiled")
 def test_a_double_track_finds_its_dead_zone_delay_and_gain_again() -> None:
     known = {
         "powertrain.map_throttle": [0.0, 0.25, 0.2725, 0.4375, 0.625, 0.8125, 1.0],
@@ -259,6 +260,7 @@ def test_the_command_writes_a_profile_that_loads_and_holds_the_numbers(
     assert data["summary"]["speed_mps"]["after"] < data["summary"]["speed_mps"]["before"]
 
 
+@pytest.mark.xdist_group("compiled")
 def test_recorded_ramps_are_foretold_from_those_that_were_fitted(shared_data: Path) -> None:
     """The steering alone, which is quick: a held-out run at the measured speed stays within the wanted 0.07 m."""
     from vehicled.cli.twin_calibrate import _read

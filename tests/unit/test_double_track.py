@@ -251,6 +251,8 @@ def test_a_batch_is_as_many_single_vehicles(name: str) -> None:
         assert np.array([values[index] for values in batch.state]) == pytest.approx(np.array(vehicle.state), rel=1e-9, abs=1e-9)
 
 
+# Compiling takes seconds, once in a process: those who need it share one.
+@pytest.mark.xdist_group("compiled")
 @pytest.mark.skipif(not backends.compiled(), reason="numba is not installed")
 def test_the_compiled_loop_is_the_plain_one() -> None:
     vehicle, commands = DoubleTrack(twin(ART)), commands_of(2, 1500)

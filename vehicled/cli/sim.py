@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
     taps: list[Tap] = [
         (JUDGE_TAPS, judge.record),
         (MANOEUVRE_TAPS, manoeuvre.record),
-        ((Fault,), EventLog(json=False, quiet=True).record),
+        ((Fault,), EventLog(json=False, quiet=True, ready=plan.clock == "wall").record),
     ]
     progress = Progress()
     length_m = plan.course.length_m

@@ -80,7 +80,8 @@ class Helm:
         self.vehicle = vehicle
         steering = vehicle.steering
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
-        self._longest_turn_ns = int(1e9 * steering.delay_s) + int(2e9 * steering.max_wheel_rad / steering.rate_radps) + EXTRA_TURN_NS
+        turn_s = steering.delay_s + 2.0 * steering.max_wheel_rad / steering.rate_radps
+        self._longest_turn_ns = int(turn_s * 1e9) + EXTRA_TURN_NS
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
         """Begin at the start of the course, or at an arc length, with the wheel angle that is commanded now."""

@@ -27,7 +27,7 @@ class Preview(NamedTuple):
 
 def path_delay_s(vehicle: Vehicle, speed_mps: float) -> float:
     """Time from a command to the path of the rear axle: the steering's delay, and what the tyres take at a speed."""
-    return vehicle.steering.delay_s + vehicle.rear_slip_rad_per_mps2 * abs(speed_mps)
+    return vehicle.steering.delay_s + vehicle.path_lag_s_per_mps * abs(speed_mps)
 
 
 def motion_yaw_rad(vehicle: Vehicle, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> float:

@@ -56,10 +56,11 @@ _THESIS: tuple[tuple[str, tuple[int, ...], Callable[..., Course]], ...] = (
     ("st", (5,), manoeuvres.straight_run),
     ("left", (10, 15), partial(manoeuvres.turn, radius_m=12.5, angle_deg=90.0)),
     ("ss", (20, 25, 30), partial(manoeuvres.turn, radius_m=64.0, angle_deg=180.0)),
-    ("dlc", (30, 35, 40), manoeuvres.iso_3888_1),
+    ("dlc", (30, 35, 40), partial(manoeuvres.iso_3888_1, ease_m=5.0)),
 )
 """The nine of the study of a HMMWV at low simulation rates (Michigan Tech 2022) by kind, speed in mph and line. It gives no
-coordinates: the radii are inferred, from the 15 s of a half turn at 30 mph and from a sharp corner. A missed box is a failure."""
+coordinates: the radii are inferred, from the 15 s of a half turn at 30 mph and from a sharp corner.
+It tracked traces that the vehicle had driven, so the lane changes are eased. A missed box is a failure."""
 _FORMULAS |= {
     (name := f"thesis_{kind}{mph}"): partial(line, speed_mps=mph * _MPH, boxes=True, name=name)
     for kind, speeds, line in _THESIS

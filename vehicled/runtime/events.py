@@ -4,8 +4,6 @@ import select
 import sys
 from typing import Any, TextIO, cast
 
-import structlog
-
 from vehicled.messages import Fault, Message, PortEvent, PortState, Reaction
 
 TAPS: tuple[type[Message], ...] = (Fault, PortEvent)
@@ -38,31 +36,40 @@ class PatientStream:
 class EventLog:
     """Turns faults and port events into log lines."""
 
-    def __init__(self, stream: TextIO | None = None, *, json: bool | None = None, quiet: bool = False) -> None:
-        """``json`` None: JSON unless the stream is a terminal. ``quiet`` leaves out everything below a warning."""
-        out = stream or sys.stderr
-        as_json = not out.isatty() if json is None else json
+    def __init__(self, stream: TextIO | None = None, *, json: bool | None = None, quiet: bool = False, ready: bool = True) -> None:
+        """``json`` None: JSON unless the stream is a terminal. ``quiet`` leaves out everything below a warning. Unless ``ready``,
+        structlog is loaded with the first line: it takes a third of a second, which a run in lockstep mostly spends for nothing."""
+        self._out = stream or sys.stderr
+        self._json = not self._out.isatty() if json is None else json
+        self._quiet = quiet
+        self._made: Any = self._make() if ready else None
+
+    def _make(self) -> Any:
+        import structlog
+
         processors: list[Any] = [structlog.processors.add_log_level]
-        if as_json:
+        if self._json:
             processors += [structlog.processors.TimeStamper(fmt="iso"), structlog.processors.JSONRenderer()]
         else:
-            processors.append(structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=0))
-        level = 30 if quiet else 20
-        self._log: Any = structlog.wrap_logger(
-            structlog.WriteLogger(cast(TextIO, PatientStream(out))),
+            processors.append(structlog.dev.ConsoleRenderer(colors=self._out.isatty(), pad_event_to=0))
+        return structlog.wrap_logger(
+            structlog.WriteLogger(cast(TextIO, PatientStream(self._out))),
             processors=processors,
-            wrapper_class=structlog.make_filtering_bound_logger(level),
+            wrapper_class=structlog.make_filtering_bound_logger(20),
         )
+
+    def _say(self, warning: bool, text: str, **facts: Any) -> None:
+        if self._quiet and not warning:
+            return
+        if self._made is None:
+            self._made = self._make()
+        (self._made.warning if warning else self._made.info)(text, **facts)
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Tell one fault or port event."""
         if isinstance(message, Fault):
-            say = (
-                self._log.warning
-                if message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
-                else self._log.info
-            )
-            say(message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)
+            grave = message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
+            self._say(grave, message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)
         elif isinstance(message, PortEvent):
-            say = self._log.info if message.state is PortState.OPENED else self._log.warning
-            say(f"port {message.port} {message.state.name.lower()}", detail=message.detail)
+            lost = message.state is not PortState.OPENED
+            self._say(lost, f"port {message.port} {message.state.name.lower()}", detail=message.detail)

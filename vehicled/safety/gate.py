@@ -175,12 +175,12 @@ class Gate:
                     self.clipped_by_kind[kind] += 1
 
     def _wheel_limit_rad(self, speed_mps: float) -> float:
-        """Largest wheel angle at a size of speed: the mechanical stop, and v^2 tan(angle) / wheelbase within the lateral limit."""
+        """Largest wheel angle at a size of speed: the mechanical stop, and the lateral acceleration of a steady turn."""
         mechanical = self._vehicle.steering.max_wheel_rad
         if not speed_mps > SLOW_MPS:
             return mechanical
         curvature = self._limits.max_lateral_acceleration_mps2 / (speed_mps * speed_mps)
-        return min(mechanical, atan(self._vehicle.wheelbase_m * curvature))
+        return min(mechanical, atan(self._vehicle.turning_base_m(speed_mps) * curvature))
 
     def _wheel_rate_radps(self, speed_mps: float) -> float:
         """Fastest turn of the wheel at a size of speed: v^2 rate / wheelbase, the jerk across with the wheel near straight."""

@@ -3,7 +3,9 @@
 from collections import deque
 from typing import Any
 
+from vehicled.attribution import holder_name
 from vehicled.messages import Cause, TaskTick
+from vehicled.runtime.wall import HOLDERS
 from vehicled.view.wire import TaskFacts
 
 WINDOW_NS = 10 * 10**9
@@ -44,9 +46,10 @@ class DeadlineWindow:
 
     def _cause(self, tick: TaskTick) -> str:
         word = tick.cause.name.lower().replace("_", " ")
-        if tick.cause is Cause.QUEUED and tick.holder < len(self._tasks):
-            return f"{word} behind {self._tasks[tick.holder].facts.name}"
-        return word
+        holder = holder_name(tick.cause, tick.holder, [task.facts.name for task in self._tasks], HOLDERS)
+        if not holder:
+            return word
+        return f"{word} behind {holder}" if tick.cause is Cause.QUEUED else f"{word} ({holder})"
 
     def take_worst_ms(self) -> list[float | None]:
         """Longest response of each task since the last call; None where there was no release."""

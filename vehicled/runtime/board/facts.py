@@ -17,7 +17,7 @@ LOW_DISK_SHARE = 0.05
 _READ_ONLY = realtime.RealtimeRequest(
     lock_memory=False, fifo_priority=None, timer_slack_ns=None, freeze_gc=False, switch_interval_s=None
 )
-_STATE = ("CPU governor", "preemption", "clock source")
+_STATE = ("CPU governor", "preemption", "clock source", "run delay")
 """Points of the real-time set-up that are the machine's, not the process's."""
 _SERVICE_HAS_IT = (
     "the service has it; for a shell: echo '{who} - {what}' | sudo tee /etc/security/limits.d/{file}.conf, log in anew"
