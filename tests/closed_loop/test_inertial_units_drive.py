@@ -82,5 +82,5 @@ def test_the_course_is_driven_and_repeats(unit: str, tmp_path: Path) -> None:
     assert pair.machine.course_driven, pair.machine.why
     assert digest == drive(UNITS[unit], course)[0]
     assert journal.told.count("imu_configured") == (unit in ("xsens", "vectornav", "mip"))
-    assert set(journal.told) <= {"gnss_configured", "imu_configured", "rtk_state", "receiver_ready", "substitutes"}
+    assert set(journal.told) <= {"gnss_configured", "imu_configured", "rtk_state", "receiver_ready", "substitutes", "commands_cut"}
     assert journal.off_m < 0.1

@@ -352,7 +352,10 @@ def _own_signals() -> Iterator[None]:
         (["--profile", "arrt", "--listen", "fd:0"], "arrt"),
         (["--profile", "art", "--course", "lot71", "--listen", "fd:0"], 'no course "lot71"'),
         (["--profile", "art", "--set", "sim.step_ms=-1", "--listen", "fd:0"], "sim.step_ms"),
-        (["--profile", "art", "--set", "sim.plant=raft", "--listen", "fd:0"], 'sim.plant "raft" is not known; there is four_dof'),
+        (
+            ["--profile", "art", "--set", "sim.plant=raft", "--listen", "fd:0"],
+            'sim.plant "raft" is not known; there is double_track, four_dof',
+        ),
         (["--profile", "art", "--seed", "-3", "--listen", "fd:0"], "'-3' is not a seed"),
         (["--profile", "art", "--listen", "serial:0"], "use unix:PATH, tcp:HOST:PORT or fd:N"),
         (["--profile", "art", "--listen", "tcp:127.0.0.1:99999"], "cannot listen on 'tcp:127.0.0.1:99999'"),

@@ -87,7 +87,15 @@ def test_everything_at_once_reports_what_is_so():
     for what, (wanted, got, cure) in rows.items():
         assert wanted, what
         assert got, what
-        assert not cure or what in ("memory", "scheduling", "CPU governor", "preemption", "clock source", "BLAS threads", "run delay")
+        assert not cure or what in (
+            "memory",
+            "scheduling",
+            "CPU governor",
+            "preemption",
+            "clock source",
+            "BLAS threads",
+            "run delay",
+        )
 
 
 @linux

@@ -17,6 +17,7 @@ from vehicled.messages import (
     ControlCommand,
     Event,
     Fault,
+    GarbageCollection,
     Identification,
     Message,
     Path,
@@ -30,9 +31,12 @@ from vehicled.ros.cdr import CdrError, packer
 RAISED_EVENT = "task_raised"
 """An event whose text names lines of source and is not compared."""
 RUNTIME_EVENTS = frozenset(
-    {"loop_blocked", "log_dropping", "log_dropped", "not_replayable_after", "journal_dropping", "journal_dropped", "log_unpackable"}
-)
-"""Events that the runtime and the log write; all others come from devices and tasks."""
+    {
+        "loop_blocked", "log_dropping", "log_dropped", "not_replayable_after", "journal_dropping", "journal_dropped",
+        "log_unpackable", "view_cost", "view_gone",
+    }
+)  # fmt: skip
+"""Events that the runtime, the log and the view write; all others come from devices and tasks."""
 RUNTIME_FAULTS = frozenset({"frame_expired"})
 """Faults that the runtime writes."""
 _MAKERS: dict[type[Message], str] = {
@@ -283,7 +287,7 @@ def hex_of(data: bytes) -> str:
 
 def _is_foreign(entry: Entry) -> bool:
     """Whether the runtime or the log wrote it, not the machine."""
-    if entry.kind is Path:
+    if entry.kind in (Path, GarbageCollection):
         return True
     if entry.kind is Event:
         return entry.message.name in RUNTIME_EVENTS  # type: ignore[attr-defined]
