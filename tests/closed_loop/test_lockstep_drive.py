@@ -41,7 +41,7 @@ class Witness:
             self.cross_track_m.append(abs(point.cross_track_m))
 
 
-@pytest.mark.parametrize("name", ["circle_r5_ccw", "double_lane_change", "square", "figure_eight"])
+@pytest.mark.parametrize("name", ["circle_r5_ccw", "figure_eight"])
 def test_other_courses_finish(name: str) -> None:
     course = load_course(name)
     witness = Witness(course)

@@ -102,6 +102,8 @@ def box_range(ox, oy, dx, dy, column, row, cell):
         if d == 0:
             if not near <= 0 <= far:
                 return None, Fraction(1)
+            if near == 0 or far == 0:
+                return None, Fraction(0)  # along a side: neither in nor out
             continue
         first, last = sorted((near / d, far / d))
         low, high = max(low, first), min(high, last)

@@ -37,8 +37,8 @@ class EventLog:
     """Turns faults and port events into log lines."""
 
     def __init__(self, stream: TextIO | None = None, *, json: bool | None = None, quiet: bool = False, ready: bool = True) -> None:
-        """``json`` None: JSON unless the stream is a terminal. ``quiet`` leaves out everything below a warning. Unless ``ready``,
-        structlog is loaded with the first line: it takes a third of a second, which a run in lockstep mostly spends for nothing."""
+        """``json`` None: JSON unless the stream is a terminal. ``quiet``: warnings only. Unless ``ready``, structlog is loaded with the
+        first line: it takes a third of a second, which a run in lockstep mostly spends for nothing."""
         self._out = stream or sys.stderr
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
@@ -61,8 +61,7 @@ class EventLog:
     def _say(self, warning: bool, text: str, **facts: Any) -> None:
         if self._quiet and not warning:
             return
-        if self._made is None:
-            self._made = self._make()
+        self._made = self._made or self._make()
         (self._made.warning if warning else self._made.info)(text, **facts)
 
     def record(self, message: Message, log_time_ns: int) -> None:
@@ -71,5 +70,5 @@ class EventLog:
             grave = message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
             self._say(grave, message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)
         elif isinstance(message, PortEvent):
-            lost = message.state is not PortState.OPENED
-            self._say(lost, f"port {message.port} {message.state.name.lower()}", detail=message.detail)
+            text = f"port {message.port} {message.state.name.lower()}"
+            self._say(message.state is not PortState.OPENED, text, detail=message.detail)
