@@ -37,8 +37,8 @@ class EventLog:
     """Turns faults and port events into log lines."""
 
     def __init__(self, stream: TextIO | None = None, *, json: bool | None = None, quiet: bool = False, ready: bool = True) -> None:
-        """``json`` None: JSON unless the stream is a terminal. ``quiet``: warnings only. Unless ``ready``, structlog is loaded with the
-        first line: it takes a third of a second, which a run in lockstep mostly spends for nothing."""
+        """``json`` None: JSON unless the stream is a terminal. ``quiet``: warnings only. Unless ``ready``, structlog is loaded
+        with the first line: it takes a third of a second, which a run in lockstep mostly spends for nothing."""
         self._out = stream or sys.stderr
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
@@ -47,14 +47,12 @@ class EventLog:
     def _make(self) -> Any:
         import structlog
 
-        processors: list[Any] = [structlog.processors.add_log_level]
-        if self._json:
-            processors += [structlog.processors.TimeStamper(fmt="iso"), structlog.processors.JSONRenderer()]
-        else:
-            processors.append(structlog.dev.ConsoleRenderer(colors=self._out.isatty(), pad_event_to=0))
+        renderers: list[Any] = [structlog.processors.TimeStamper(fmt="iso"), structlog.processors.JSONRenderer()]
+        if not self._json:
+            renderers = [structlog.dev.ConsoleRenderer(colors=self._out.isatty(), pad_event_to=0)]
         return structlog.wrap_logger(
             structlog.WriteLogger(cast(TextIO, PatientStream(self._out))),
-            processors=processors,
+            processors=[structlog.processors.add_log_level, *renderers],
             wrapper_class=structlog.make_filtering_bound_logger(20),
         )
 
