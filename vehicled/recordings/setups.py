@@ -34,7 +34,7 @@ OUTDOOR_RTK: dict[str, float] = {
     "speed_density_mps": 0.2,
     "gyro_density_rad": 0.012,
 }
-"""The ART vehicle on car parks, driven on RTK, 2023 and 2024, on top of the profile ``art``.
+"""The ART vehicle on the car park, driven on RTK, 2023, on top of the profile ``art``.
 
 The full drive is what gives the 1.75 m/s at which the vehicle was seen at full throttle; the published figures of the profile give
 3.0 m/s. Fixed RTK shows slopes and slips that come within seconds, so the drive is doubted more than where GNSS is plain, and a
@@ -45,7 +45,6 @@ the last variant was chosen with all of them in view.
 _PARAMETERS: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("mocap", "planar"): MOCAP_2023,
     ("rtk", "planar"): OUTDOOR_RTK,
-    ("path", "planar"): OUTDOOR_RTK,
 }
 
 
