@@ -72,7 +72,7 @@ def test_a_plane_is_a_plane(slope_x, slope_y, height, x, y):
 def test_friction_stays_between_its_nodes(x, y):
     mu = raster([[0.2, 0.9, 0.4], [1.0, 0.1, 0.5]])
     friction = Terrain(friction=mu).at(x, y)[3]
-    assert 0.1 <= friction <= 1.0
+    assert 0.1 - 1e-12 <= friction <= 1.0 + 1e-12
     assert Terrain(friction=mu).at(1.5, -1.5)[3] == pytest.approx(0.1)
     assert Terrain(friction=mu).at(1.25, -2.0)[3] == pytest.approx(0.55)
     assert Terrain(friction=mu).at(inf, -inf)[3] == pytest.approx(0.4)
