@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,37 +14,14 @@ from hypothesis import strategies as st
 from sim_backend.emulators.ublox_epoch import Instant, cov, hpposllh, pvt
 from sim_backend.plant.interface import Motion
 from sim_backend.scene.errors import SceneError
-from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.gnss_reception import Zone
 from sim_backend.sensors.gnss_zones import read_zones, with_zones
+from tests.gnss_bench import DATUM, QUIET, REST, START, Array, enu, fixes, receiver, variances
 from vehicled.messages import CarrierSolution, FixType, GnssFix
-from vehicled.paths.datum import Datum
 from vehicled.profile.gnss import GnssModel, GnssZone, Rtk
 
-START = 1_000_000_000
 SECOND = 1_000_000_000
-DATUM = Datum.from_degrees(43.07, -89.41, 230.0)
-REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-Array = npt.NDArray[np.float64]
 NONE, FLOAT, FIXED = CarrierSolution.NONE, CarrierSolution.FLOAT, CarrierSolution.FIXED
-QUIET: dict[str, Any] = {"sigma_m": 0.0, "walk_sigma_m": 0.0, "velocity_sigma_mps": 0.0, "latency_jitter_ms": 0.0}
-
-
-def receiver(seed: int = 1, lever: tuple[float, float, float] = (0.0, 0.0, 0.0), **keys: Any) -> Gnss:
-    return Gnss(GnssModel(**keys), lever, DATUM, seed, "gnss/GnssFix", START, 10**18)
-
-
-def fixes(gnss: Gnss, n: int, motion: Motion = REST) -> list[GnssFix]:
-    interval_ns = round(1e9 / gnss.rate_hz)
-    return [gnss.sample(START + k * interval_ns, motion)[1] for k in range(1, n + 1)]
-
-
-def enu(found: list[GnssFix]) -> Array:
-    return np.array([DATUM.to_enu(f.latitude_rad, f.longitude_rad, f.height_m) for f in found])
-
-
-def variances(fix: GnssFix) -> list[float]:
-    return [fix.position_covariance_m2[k] for k in (0, 4, 8)]
 
 
 # ----------------------------------------------------------------------------------------------------------------- reception
