@@ -1,11 +1,12 @@
 """The control socket: requests that are understood, garbage that is refused, clients that cannot hold the loop."""
 
 import json
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import anyio.lowlevel
@@ -87,6 +88,20 @@ async def test_requests_reach_the_run_and_are_answered(tmp_path: Path) -> None:
     assert console.requests[1][0] is OperatorAction.EMERGENCY_STOP
     assert "control socket" in console.requests[1][1]
     assert not path.exists(), "the socket goes with the daemon"
+
+
+async def test_who_sees_the_socket_is_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "v.sock"
+    early: list[Path] = []
+
+    def slow_directory(_: str) -> NoReturn:
+        early.extend(tmp_path.glob("*.sock"))  # as long as a directory of groups on the network takes
+        raise KeyError
+
+    monkeypatch.setattr("grp.getgrnam", slow_directory)
+    async with served(path):
+        assert not early
+        assert os.listdir(tmp_path) == [path.name]
 
 
 async def test_a_stick_is_passed_on_and_not_answered(tmp_path: Path) -> None:

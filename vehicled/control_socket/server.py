@@ -146,15 +146,27 @@ class ControlServer:
 def _listener(path: Path) -> Iterator[socket.socket]:
     """A socket that listens at a path, for owner and group; the path goes with it."""
     _make_way(path)
+    # Made under another name, because a socket is there as soon as it is bound: who sees the path shall be let in.
+    making = path.with_name(f".{os.getpid()}")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.setblocking(False)
-        listener.bind(str(path))
         try:
-            path.chmod(0o660)
+            with suppress(OSError):
+                making.unlink()  # of a process that had this number and was killed here
+            listener.bind(str(making))
+            making.chmod(0o660)
             with suppress(KeyError, PermissionError):
                 # The group may ask; without such a group the owner alone may.
-                os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
+                os.chown(making, -1, grp.getgrnam(GROUP).gr_gid)
             listener.listen(MAX_CLIENTS)
+            try:
+                path.hardlink_to(making)  # unlike a rename it does not push out a daemon that was quicker
+            except FileExistsError:
+                raise _taken(path) from None
+        finally:
+            with suppress(OSError):
+                making.unlink()
+        try:
             yield listener
         finally:
             with suppress(OSError):
@@ -173,6 +185,10 @@ def _who(client: socket.socket) -> str:
 def _make_way(path: Path) -> None:
     """Remove the socket of a daemon that died. Raises :class:`PlaceError` when one still answers on it."""
     if answers(path):
-        raise PlaceError(f"a daemon serves {path} already: stop it, or run under another profile name")
+        raise _taken(path)
     with suppress(OSError):
         path.unlink()
+
+
+def _taken(path: Path) -> PlaceError:
+    return PlaceError(f"a daemon serves {path} already: stop it, or run under another profile name")
