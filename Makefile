@@ -20,6 +20,8 @@ export PIP_NO_INPUT := 1
 export PYTHONNOUSERSITE := 1
 unexport PYTHONPATH
 unexport PYTHONHOME
+# The tests start hundreds of daemons: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 PIP := $(BIN)/python -m pip --quiet
 LOCKED := --require-hashes --only-binary=:all:

@@ -51,7 +51,7 @@ class ObstacleMonitor:
 
     def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None) -> None:
         self._limits = limits
-        self._wheelbase_m = vehicle.wheelbase_m
+        self._vehicle = vehicle
         self._body = Body(vehicle, limits.obstacle_side_m)
         self._lane = CourseLane(course) if course is not None else None
         self._pending: list[ObstacleRange | LaserScan] = []
@@ -189,5 +189,5 @@ class ObstacleMonitor:
             assert self._lane is not None
             return self._lane.ahead(control.progress_m, control.cross_track_m, horizon_m)
         wheel = s.sent.wheel_angle_rad if s.sent is not None else 0.0
-        curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._wheelbase_m
+        curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._vehicle.turning_base_m(estimate.speed_mps)
         return arc(estimate.x_m, estimate.y_m, estimate.yaw_rad, curvature, self._direction, horizon_m)
