@@ -24,6 +24,7 @@ WALL = {
 """Modules whose drives take place in wall time. Side by side they would disturb each other, so they share one worker of xdist."""
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in this hook, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group what must not run side by side."""
     for item in items:

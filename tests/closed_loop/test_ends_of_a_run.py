@@ -159,3 +159,10 @@ def test_a_simulator_on_another_machine(start: Start, clock: str) -> None:
     finally:
         simulator.kill()
         simulator.wait()
+
+
+def test_drives_in_wall_time_share_a_worker(request: pytest.FixtureRequest) -> None:
+    """Versions of pytest and pytest-xdist that do not fit each other drop the groups without a word."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        pytest.skip("needs workers: pytest -n 2 --dist loadgroup")
+    assert request.node.nodeid.endswith("@wall")
