@@ -237,6 +237,16 @@ def the_wheel_turns_no_faster_than_its_rate(m: ModuleType) -> None:
     assert both(wheel=0.3, v=3.0, after_ms=10.0).clipped == RATE | STEERING
 
 
+def the_wheel_of_a_vehicle_whose_tyres_slip_turns_further_and_faster(m: ModuleType) -> None:
+    # Base of 0.5 + 0.05 v^2: 0.7 m at 2 m/s.
+    slips = replace(VEHICLE, understeer_rad_per_mps2=0.05)
+    case = Case(m, slips, max_steering_rate_radps=2.0, max_lateral_jerk_mps3=1.0)
+    case(v=2.0)
+    assert near(case(wheel=0.3, v=2.0, after_ms=20.0).wheel_angle_rad, 0.7 / 4.0 * 0.02)
+    held = Case(m, slips, max_lateral_acceleration_mps2=0.1)(wheel=0.33, v=2.0)
+    assert near(held.wheel_angle_rad, atan(0.7 * 0.1 / 4.0))
+
+
 def a_rate_counts_from_what_was_sent(m: ModuleType) -> None:
     case = Case(m, max_steering_rate_radps=1.0, max_jerk_mps3=1.0)
     case(0.2, 0.0, 2.0)
@@ -336,6 +346,7 @@ CHECKS: tuple[Callable[[ModuleType], None], ...] = (
     throttle_and_brake_stay_in_range,
     the_wheel_stays_within_stop_and_lateral_acceleration,
     the_wheel_turns_no_faster_than_its_rate,
+    the_wheel_of_a_vehicle_whose_tyres_slip_turns_further_and_faster,
     a_rate_counts_from_what_was_sent,
     drive_accelerates_no_more_than_its_limit,
     drive_builds_up_no_faster_than_its_jerk,

@@ -117,7 +117,7 @@ class Judge:
         times = self._records.setdefault(key, deque(maxlen=RECORDS_PER_S + 1))
         times.append(now_ns)
         # Who asks again is answered again.
-        answers = fault.code in ("emergency_stop", "reset_refused", "arming_refused")
+        answers = fault.code in ("emergency_stop", "reset_refused", "arming_refused", "driving_refused", "request_refused")
         if len(times) > RECORDS_PER_S and now_ns - times[0] < SECOND_NS and not answers:
             self._broke(f"{fault.code} began {len(times)} times within a second", now_ns)
 

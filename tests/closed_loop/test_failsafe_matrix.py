@@ -1,18 +1,37 @@
 """Every row of the failsafe matrix, injected once on each link in lockstep, and the document that is made of the matrix."""
 
+import ast
 import json
+from collections.abc import Callable
 from math import isfinite
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+import vehicled.safety
 from tests.closed_loop.conftest import ROOT
 from vehicled.cli import main
+from vehicled.cli.failsafe import command
+from vehicled.cli.failsafe.bench import Pair
 from vehicled.cli.failsafe.document import markdown
 from vehicled.cli.failsafe.injections import BOTH, INJECTIONS, Injection
 from vehicled.cli.failsafe.report import Measured, again, lines
 from vehicled.cli.failsafe.trial import run_trial
 from vehicled.cli.failsafe.wall import WALL
+from vehicled.journal import NullSink
+from vehicled.paths.catalog import load_course
+from vehicled.profile import load_profile
 from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes
+
+
+def measured(injection: Injection, link: str, seed: int) -> Measured:
+    """A trial that went well."""
+    return Measured(
+        row=injection.row, code=injection.code, how=injection.how, simulated=False, clock="lockstep", link=link, profile="art",
+        seed=seed, problem="", react_ms=1.0, limit_ms=10.0, stop_m=float("nan"), told=(),
+    )  # fmt: skip
+
 
 CASES = [(injection, link) for injection in INJECTIONS for link in injection.links]
 
@@ -32,6 +51,56 @@ def test_no_row_and_no_rule_is_left_out() -> None:
         assert {each.row for each in INJECTIONS if link in each.links} == {row.number for row in MATRIX}
     assert {each.code for each in INJECTIONS} >= {rule.code for rule in RULES}
     assert {each.row for each in WALL} == {1, 6, 17, *range(24, 30)}
+
+
+def test_the_command_tries_every_row_on_both_links_and_skips_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def one(job: tuple[int, str, int]) -> Measured:
+        index, link, seed = job
+        tried.append((INJECTIONS[index].row, INJECTIONS[index].code, link))
+        return measured(INJECTIONS[index], link, seed)
+
+    class Here:
+        def __init__(self, _: int) -> None:
+            pass
+
+        def __enter__(self) -> "Here":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def map(self, run: Callable[..., Measured], jobs: list[tuple[int, str, int]], chunksize: int) -> list[Measured]:
+            return [one(job) for job in jobs]
+
+    monkeypatch.setattr(command, "ProcessPoolExecutor", Here)
+    assert main(["failsafe", "test", "--clock", "lockstep", "--n", "1", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    for link in BOTH:
+        assert {row for row, _, there in tried if there == link} == {row.number for row in MATRIX}
+        assert {line["row"] for line in said if line["link"] == link} == {row.number for row in MATRIX}
+    assert {code for _, code, _ in tried} >= {rule.code for rule in RULES}
+
+
+@pytest.mark.parametrize("link", BOTH)
+def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None:
+    """Nothing of the safety layer can be told that it is simulated, and the daemon of a simulation has all of it."""
+    pair = Pair(load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link)
+    assert pair.machine.supervisor._rules == RULES
+    assert all(rule.modes for rule in RULES)
+    package = Path(vehicled.safety.__file__).parent
+    words = {
+        word
+        for module in package.rglob("*.py")
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        for word in (getattr(node, name, None) for name in ("id", "attr", "arg", "module"))
+        if isinstance(word, str)
+    }
+    assert not {word for word in words if "simul" in word.lower() or "virtual" in word.lower() or "sim_backend" in word}
+    assert {"now_ns", "missing"} <= words, "it looks at something"
 
 
 def test_the_document_is_the_matrix() -> None:
@@ -63,11 +132,10 @@ def test_what_an_actuator_lacks_is_stood_in_for_and_told() -> None:
 
 
 def test_trials_are_put_together_by_injection_and_link() -> None:
+    injection = next(each for each in INJECTIONS if each.row == 8)
+
     def trial(seed: int, link: str, react_ms: float, problem: str = "") -> Measured:
-        return Measured(
-            row=8, code="c", how="h", simulated=False, clock="lockstep", link=link, profile="art", seed=seed, problem=problem,
-            react_ms=react_ms, limit_ms=10.0, stop_m=float("nan"), told=(),
-        )  # fmt: skip
+        return replace(measured(injection, link, seed), react_ms=react_ms, problem=problem)
 
     first, second = lines(
         [trial(1, "wires", 3.0), trial(2, "wires", 5.0, "late"), trial(3, "wires", 4.0), trial(1, "messages", 1.0)]

@@ -5,6 +5,7 @@ from math import atan, isfinite, tan
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from vehicled.messages import ControlCommand, Mode, Reaction
 from vehicled.safety.gate import CLIPPED_BRAKE, CLIPPED_STEERING, CLIPPED_THROTTLE, NOT_FINITE, Gate
@@ -107,3 +108,58 @@ def test_the_mechanical_stop_limits_at_standstill() -> None:
     out = Gate(VEHICLE, LIMITS).apply(command(2.0), 0.0, Mode.AUTO, Reaction.NONE, 0, 0)
     assert out.wheel_angle_rad <= VEHICLE.steering.max_wheel_rad
     assert atan(VEHICLE.wheelbase_m / VEHICLE.min_turn_radius_m) == pytest.approx(VEHICLE.steering.max_wheel_rad)
+
+
+def turning(wheelbase_m: float, understeer: float) -> Vehicle:
+    """A vehicle as the daemon believes it: with rear wheels that steer against the front, or with sides instead of wheels that
+    steer, it is the bicycle that turns as it does, whose base is another than the distance of its axles."""
+    return replace(
+        VEHICLE,
+        wheelbase_m=wheelbase_m,
+        understeer_rad_per_mps2=understeer,
+        length_m=2.0 * wheelbase_m,
+        steering=replace(VEHICLE.steering, gain_rad=0.6, offset_rad=0.0, max_wheel_rad=0.6),
+    )
+
+
+def across_mps2(vehicle: Vehicle, wheel_rad: float, speed_mps: float) -> float:
+    """Lateral acceleration of the steady turn: v^2 tan(wheel) / (l + K v^2)."""
+    return speed_mps**2 * tan(wheel_rad) / (vehicle.wheelbase_m + vehicle.understeer_rad_per_mps2 * speed_mps**2)
+
+
+@given(
+    # Front wheels; all four, which halves the base; sides, whose base is half the effective track.
+    st.sampled_from((0.5, 0.25, 0.512, 2.6, 1.3)),
+    st.sampled_from((0.0, 0.001, 0.02)),
+    st.floats(0.2, 12.0),
+    st.lists(st.floats(-0.6, 0.6), min_size=2, max_size=20),
+)
+def test_acceleration_and_jerk_across_are_held_for_whatever_turns(
+    base_m: float, slip: float, speed: float, wheels: list[float]
+) -> None:
+    vehicle = turning(base_m, slip)
+    limits = replace(LIMITS, max_speed_mps=15.0, max_lateral_jerk_mps3=2.0, max_steering_rate_radps=7.0)
+    gate = Gate(vehicle, limits)
+    gate.apply(command(0.0), speed, Mode.AUTO, Reaction.NONE, 0, 0)
+    before = 0.0
+    for k, wheel in enumerate(wheels, start=1):
+        out = gate.apply(command(wheel), speed, Mode.AUTO, Reaction.NONE, k * 10_000_000, 0)
+        across = across_mps2(vehicle, out.wheel_angle_rad, speed)
+        assert abs(across) <= limits.max_lateral_acceleration_mps2 * (1 + 1e-9)
+        # The rate is that of the jerk with the wheel near straight; further out the same turn of it does more.
+        steepest = 1.0 + tan(max(abs(before), abs(out.wheel_angle_rad))) ** 2
+        jerk = abs(across - across_mps2(vehicle, before, speed)) / 0.01
+        assert jerk <= limits.max_lateral_jerk_mps3 * steepest * (1 + 1e-6)
+        before = out.wheel_angle_rad
+
+
+@given(st.sampled_from((0.25, 0.512, 2.6)), st.sampled_from((0.001, 0.02)), st.floats(1.0, 10.0))
+def test_the_rate_is_that_of_the_base_that_turns(base_m: float, slip: float, speed: float) -> None:
+    """No slower than the jerk asks for: a wheel that must turn further for the same turn may turn faster."""
+    vehicle = turning(base_m, slip)
+    limits = replace(LIMITS, max_speed_mps=15.0, max_lateral_jerk_mps3=0.5, max_steering_rate_radps=7.0)
+    gate = Gate(vehicle, limits)
+    gate.apply(command(0.0), speed, Mode.AUTO, Reaction.NONE, 0, 0)
+    out = gate.apply(command(0.6), speed, Mode.AUTO, Reaction.NONE, 10_000_000, 0)
+    if out.wheel_angle_rad < 7.0 * 0.01 * (1 - 1e-9):
+        assert across_mps2(vehicle, out.wheel_angle_rad, speed) / 0.01 >= 0.5 * (1 - 1e-6)

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,8 +37,9 @@ class Console:
         self.readings: list[TeleopCommand] = []
         self.beats: list[str] = []
 
-    def request(self, action: OperatorAction, origin: str, now_ns: int) -> None:
+    def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:
         self.requests.append((action, origin))
+        return "a hand drives: stop it first" if action is OperatorAction.DRIVE else ""
 
     def hand(self, reading: TeleopCommand, now_ns: int) -> None:
         self.readings.append(reading)
@@ -112,6 +114,48 @@ async def test_a_stick_is_passed_on_and_not_answered(tmp_path: Path) -> None:
     reading = console.readings[0]
     assert (reading.steering, reading.throttle, reading.deadman, reading.sequence, reading.origin) == (-0.5, 0.3, True, 7, "pad")
     assert console.beats == ["ground station"]
+
+
+async def test_a_request_that_leads_nowhere_is_answered_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, _):
+        drive, arm = await ask(path, b'{"do": "request", "action": "drive"}', b'{"do": "request", "action": "arm"}')
+    assert drive == {"ok": False, "why": "a hand drives: stop it first"}
+    assert arm["ok"]
+    assert [action for action, _ in console.requests] == [OperatorAction.DRIVE, OperatorAction.ARM], (
+        "it is in the journal all the same"
+    )
+
+
+def hand(sequence: int, throttle: float, origin: str = "keyboard") -> bytes:
+    reading = {"steering": 0.0, "throttle": throttle, "deadman": True, "sequence": sequence, "origin": origin}
+    return json.dumps({"do": "hand", **reading}).encode() + b"\n"
+
+
+async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> None:
+    """Neutral by the one, which lets the drive begin, and full throttle by the other."""
+    path = tmp_path / "v.sock"
+    status = b'{"do": "status"}\n'
+    async with served(path) as (console, _), await anyio.connect_unix(path) as second:
+        async with await anyio.connect_unix(path) as first:
+            await first.send(hand(1, 0.0) + status)
+            await first.receive()
+            await second.send(hand(1, 1.0) + hand(2, 1.0) + status)
+            data = b""
+            while data.count(b"\n") < 2:
+                data += await second.receive()
+            refused, good = (json.loads(line) for line in data.splitlines())
+            assert (refused["ok"], good["ok"]) == (False, True), "told once, and not hung up on"
+            assert "somebody else drives as 'keyboard'" in refused["why"]
+            await first.send(hand(2, 0.1) + hand(1, 0.0, "pad") + status)
+            await first.receive()
+            assert [(r.origin, r.throttle) for r in console.readings] == [("keyboard", 0.0), ("keyboard", 0.1), ("pad", 0.0)]
+            await second.send(hand(3, 0.2) + status)
+            await second.receive()
+            assert console.readings[-1].throttle == 0.2, "the first one has another stick now"
+        await second.send(hand(4, 0.3, "pad") + status)
+        await second.receive()
+    assert [(r.origin, r.unplugged) for r in console.readings[-3:]] == [("pad", True), ("pad", False), ("pad", True)]
 
 
 @pytest.mark.parametrize(
@@ -279,3 +323,33 @@ def test_the_status_tells_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert f"jerk {kinds['jerk']}" in shown
     assert "commands cut" in shown
+
+
+@pytest.mark.parametrize(
+    ("lane", "shown"),
+    [
+        (None, "no sensor of obstacles"),
+        ({"free_m": None, "stop_m": 0.4}, "clear, a stop takes 0.40 m"),
+        ({"free_m": 2.5, "stop_m": 0.4}, "free for 2.50 m, a stop takes 0.40 m"),
+    ],
+)
+def test_the_status_tells_how_far_the_lane_is_free(
+    lane: dict[str, float | None] | None, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig = Rig()
+    rig.drive()
+    facts = RunFacts(
+        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+    )
+    console = RunConsole(rig.machine, facts)
+    assert console.status(START + 10**8)["lane"] is None
+    situation = rig.machine.supervisor.situation
+    assert situation is not None
+    if lane is not None:
+        situation.watch.obstacle._read_ns[0.0, 0.0] = 0
+        situation.watch.obstacle.free_m = inf if lane["free_m"] is None else lane["free_m"]
+        situation.watch.stopping.distance_m = 0.4
+    state = console.status(START + 10**8)
+    assert state["lane"] == lane
+    _show(state, as_json=False)
+    assert shown in capsys.readouterr().out

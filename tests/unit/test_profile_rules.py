@@ -119,3 +119,11 @@ def test_a_profile_without_what_the_estimator_needs_is_serious(device: str, mess
     assert note.serious
     assert f"no device gives {message}" in note.message
     assert "estimator" in note.message
+
+
+@pytest.mark.parametrize(("rate_hz", "silence_s", "noted"), [(50, 0.05, True), (100, 0.05, False), (50, 0.1, False)])
+def test_an_imu_may_lose_a_few_samples(rate_hz: int, silence_s: float, noted: bool) -> None:
+    profile = load_profile("art", [f"devices.imu.rate_hz={rate_hz}", f"limits.imu_silence_s={silence_s}"])
+    found = [note for note in check(profile) if note.path == "limits.imu_silence_s"]
+    assert bool(found) is noted
+    assert all("write 0.1 or more" in note.message and not note.serious for note in found)

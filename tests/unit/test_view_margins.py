@@ -1,7 +1,10 @@
 """The numbers beside the rules: what the page calls beyond its limit is what the supervisor calls a rule that holds."""
 
+from math import inf
+from operator import ge, gt, le, lt
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,11 +39,18 @@ PROMISED = (GnssFix, ImuSample, LaserScan, ObstacleRange)
 KINDS = (*PROMISED, MotorStatus)
 SOURCES = [Source(name=kind.__name__, message=kind, silence_ns=10**8) for kind in PROMISED]
 NEVER_HEARD = {"hand_gone", "gnss_silent", "imu_silent", "obstacle_sensor_silent"}
+BEYOND = {Sense.OVER: gt, Sense.REACHES: ge, Sense.UNDER: lt, Sense.WITHIN: le}
 RULE = {rule.code: rule for rule in RULES}
 
 seconds = st.one_of(st.none(), st.floats(0.0, 30.0))
 counts = st.integers(0, 12)
 numbers = st.one_of(st.floats(-50.0, 50.0), st.just(float("nan")))
+
+
+def see(watch: Watch, free_m: float, cap_mps: float = inf) -> None:
+    """A sensor of obstacles that sees so far."""
+    watch.obstacle._read_ns[0.0, 0.0] = 0
+    watch.obstacle.free_m, watch.obstacle.cap_mps = free_m, cap_mps
 
 
 @st.composite
@@ -64,6 +74,9 @@ def situations(draw: Any) -> Situation:
     watch.motor.hottest_k, watch.motor.rest_v = draw(st.floats(250.0, 400.0)), draw(st.floats(0.0, 30.0))
     watch.control.stop_level_in_a_row, watch.control.clipped_in_a_row = draw(counts), draw(counts)
     watch.host.clock_step_s = draw(st.floats(-5.0, 5.0))
+    watch.stopping.distance_m = draw(st.floats(0.0, 5.0))
+    if draw(st.booleans()):
+        see(watch, draw(st.one_of(st.just(inf), st.floats(0.0, 20.0))), draw(st.one_of(st.just(inf), st.floats(0.3, 5.0))))
     hand_s, ground_s = draw(seconds), draw(seconds)
     if hand_s is not None:
         t_ns = now_ns - round(hand_s * 1e9)
@@ -80,7 +93,7 @@ def situations(draw: Any) -> Situation:
         estimate_age_ns=draw(st.integers(0, 10**9)),
         control=ControlCommand(0, 0, 0.0, 0.0, 0.0, cross_track_m=draw(numbers)),
         control_age_ns=draw(st.integers(0, 10**9)),
-        sent=ActuatorCommand(now_ns - draw(st.integers(0, 10**9)), 0, 0.0, 0.0, 0.0, 0.0),
+        sent=ActuatorCommand(now_ns - draw(st.integers(0, 10**9)), 0, draw(st.sampled_from((0.0, 0.3))), 0.0, 0.0, 0.0),
     )
 
 
@@ -95,8 +108,7 @@ def test_beyond_its_limit_and_holding_are_the_same(s: Situation) -> None:
             continue
         if abs(value - limit) <= 1e-9 * abs(limit) and margin.sense is not Sense.REACHES:
             continue  # The two round differently.
-        beyond = value > limit if margin.sense is Sense.OVER else value >= limit if margin.sense is Sense.REACHES else value < limit
-        assert beyond is holds, (code, value, limit)
+        assert BEYOND[margin.sense](value, limit) is holds, (code, value, limit)
 
 
 def test_every_number_belongs_to_a_rule() -> None:
@@ -126,6 +138,26 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
     assert later["host_strained"].reaction == "S0"
     assert later["vesc_overheat"].said == "drive: too hot"
     assert later["vesc_overheat"].reaction == "S4"
+
+
+@pytest.mark.parametrize(("free_m", "shown", "words"), [(None, None, ""), (inf, None, "clear"), (2.0, 2.0, ""), (0.2, 0.2, "")])
+def test_the_way_ahead_is_shown_as_a_number_or_as_clear(free_m: float | None, shown: float | None, words: str) -> None:
+    supervisor, watch = (
+        Supervisor(),
+        Watch(LIMITS, PROFILE.vehicle, [source for source in SOURCES if source.message is ObstacleRange]),
+    )
+    estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+    situation = Situation(now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate)
+    supervisor.step(situation)
+    if free_m is not None:
+        see(watch, free_m)
+    watch.stopping.distance_m = 0.5
+    found = {standing.code: standing for standing in standings(supervisor)}
+    for code, limit in (("obstacle_ahead", 0.5 + LIMITS.obstacle_gap_m), ("obstacle_too_near", 0.5)):
+        assert (found[code].value, found[code].words) == (shown, words)
+        assert found[code].limit == pytest.approx(limit)
+    assert b"nfinity" not in msgspec.json.encode(list(found.values()))
+    assert all(rule["under"] for row in rows() for rule in row["rules"] if rule["code"] in ("obstacle_ahead", "obstacle_too_near"))
 
 
 @pytest.mark.parametrize("row", rows())

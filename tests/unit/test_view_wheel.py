@@ -189,6 +189,10 @@ def test_refusals_of_the_daemon_reach_the_page() -> None:
     driver = seated(bench)
     bench.lines[0].answers.append({"ok": False, "why": "not like this"})
     assert driver.say(hand(1, 1000), 1000) == "not like this"
+    bench.lines[1].answers.append({"ok": False, "why": "ask again when it stands"})
+    assert driver.say(hand(2, 1000), 1000) == "ask again when it stands"
+    bench.lines[1].broken = True
+    assert driver.say(hand(3, 1000), 1000) == "", "the line for requests is opened anew when it is needed"
 
 
 @given(st.one_of(st.text(), st.binary(), st.recursive(st.none() | st.floats() | st.text(), lambda x: st.lists(x)).map(json.dumps)))

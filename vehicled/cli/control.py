@@ -14,6 +14,8 @@ from vehicled.control_socket.place import find
 ARMING_PATIENCE_S = 12.0
 """A little longer than the daemon waits before it refuses."""
 POLL_S = 0.1
+WAITS = {"ARMED": "driving waits for", "AUTO": "the hand waits for", "STOPPING": "the stop does not end"}
+"""What waits, by mode; else arming."""
 MODES = {"auto": "drive", "teleop": "teleop", "standby": "disarm"}
 
 
@@ -77,7 +79,7 @@ def why(arguments: Namespace) -> int:
     for link in state["chain"]:
         print(f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: {link['reason']}")
     for text in state["waiting_for"]:
-        print(f"  arming waits for: {text}")
+        print(f"  {WAITS.get(state['mode'], 'arming waits for')}: {text}")
     return 0
 
 
@@ -90,10 +92,12 @@ def _wait(client: Client, wanted: str, arguments: Namespace) -> int:
         if state["mode"] == wanted:
             print(f"{state['mode']}: {state['why']}")
             return 0
-        if state["why"] != told and not state["why"].startswith("arming refused"):
+        if state["why"] != told and not state["why"].startswith(("arming refused", "driving refused")):
             told = state["why"]
             print(f"{state['mode']}: {told}", file=sys.stderr)
-        refused = state["why"].startswith("arming refused") or (wanted == "AUTO" and state["mode"] in ("STANDBY", "FAULT"))
+        refused = state["why"].startswith(("arming refused", "driving refused", "arming called off")) or (
+            wanted == "AUTO" and state["mode"] in ("STANDBY", "FAULT")
+        )
         if refused or time.monotonic() > end_s:
             raise ControlError(f"{state['mode']}: {state['why']}{_reasons(state)}")
         time.sleep(POLL_S)
@@ -115,19 +119,28 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["course", f"{state['course']}, {_number(state['progress_m'], 1)} of {state['course_m']:.1f} m, {state['controller']}"],
         ["off the course", f"{_number(state['cross_track_m'], 2)} m"],
         ["speed", f"{_number(estimate and estimate['speed_mps'], 2)} m/s, wanted {_number(state['target_speed_mps'], 2)} m/s"],
+        ["lane", _lane(state.get("lane"))],
         ["estimate", "none yet" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
         ["commands cut", _cut(state["clipped"])],
         ["log", state["log"] or "none written"],
     ]
-    rows += [["arming waits for" if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]
+    waits = WAITS.get(state["mode"], "arming waits for")
+    rows += [[waits if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]
     rows += [["stands in" if k == 0 else "", text] for k, text in enumerate(state.get("substitutes", ()))]
     print_table(f"{state['profile']} (vehicled {state['version']}, up {state['up_s']:.0f} s)", ["", ""], rows)
 
 
 def _cap(state: dict[str, Any]) -> str:
     return "" if state["speed_cap_mps"] is None else f", at most {state['speed_cap_mps']:.2f} m/s"
+
+
+def _lane(lane: dict[str, Any] | None) -> str:
+    if lane is None:
+        return "no sensor of obstacles"
+    free = "clear" if lane["free_m"] is None else f"free for {lane['free_m']:.2f} m"
+    return f"{free}, a stop takes {_number(lane['stop_m'], 2)} m"
 
 
 def _cut(clipped: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from vehicled.cli.plan import Plan
 from vehicled.cli.session import drive
 from vehicled.cli.view import check_view
 from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Message, OperatorCommand
+from vehicled.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.ports import NEVER_NS
 from vehicled.profile.schema import Profile
 from vehicled.runtime.board.setup_fault import setup_fault
@@ -129,7 +129,8 @@ class Feeder:
         told = [f"{machine.mode.name}: {machine.why}"]
         waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.why]
         if waiting:
-            told.append(f"arming waits: {'; '.join(waiting)}")
+            rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
+            told.append(f"{'arming waits' if rests else 'it waits'}: {'; '.join(waiting)}")
         closed = [name for name, port in self._ports.items() if port.trouble]
         if closed:
             told.append(f"tried again: {', '.join(closed)}")

@@ -32,9 +32,14 @@ class Console:
         self._machine = machine
         self.facts = facts
 
-    def request(self, action: OperatorAction, origin: str, now_ns: int) -> None:
-        """Ask for a change of mode; it passes the same checks whoever asks, and takes effect at the next actuation tick."""
+    def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:
+        """Ask for a change of mode; it passes the same checks whoever asks, and takes effect at the next actuation tick.
+
+        Why it leads nowhere in the present mode, in words; empty when it is followed or waits for its checks.
+        """
+        refused = self._machine.supervisor.refusal(action)
         self._machine.on_message(OperatorCommand(now_ns, now_ns, action, origin), now_ns)
+        return refused
 
     def hand(self, reading: TeleopCommand, now_ns: int) -> None:
         """A reading of a stick. It counts once."""
@@ -91,6 +96,7 @@ class Console:
                 "sigma_m": _known(sqrt(max(estimate.covariance[0], estimate.covariance[5], 0.0))),
                 "age_ms": (now_ns - estimate.t_ns) * 1e-6,
             },
+            "lane": self._lane(),
             "progress_m": None if control is None else _known(control.progress_m),
             "cross_track_m": None if control is None else _known(control.cross_track_m),
             "target_speed_mps": None if control is None else _known(control.target_speed_mps),
@@ -101,6 +107,13 @@ class Console:
             "deadlines": [self._deadline(index) for index in range(len(PIPELINE))],
             "clipped": {"commands": machine.gate.clipped_total, "by_kind": dict(machine.gate.clipped_by_kind)},
         }
+
+    def _lane(self) -> dict[str, Any] | None:
+        """The way ahead, None without a sensor of obstacles that sees; ``free_m`` None where it is clear."""
+        s = self._machine.supervisor.situation
+        if s is None or not s.watch.obstacle.sees:
+            return None
+        return {"free_m": _known(s.watch.obstacle.free_m), "stop_m": _known(s.watch.stopping.distance_m)}
 
     def _deadline(self, index: int) -> dict[str, Any]:
         stats = self._machine.executive.stats(index)

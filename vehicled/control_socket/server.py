@@ -32,6 +32,8 @@ class _Stream:
         self._socket = client
         self.hand: TeleopCommand | None = None
         """Newest reading of the stick that this client reads; None when it reads none."""
+        self.told = False
+        """It has been told that somebody else has the stick of this name."""
 
     async def receive(self) -> bytes:
         """What has arrived. Raises EOFError when the client hung up, OSError when it broke."""
@@ -63,6 +65,8 @@ class ControlServer:
         """Connected now."""
         self.refused = 0
         """Lines that were no requests."""
+        self._hands: dict[str, _Stream] = {}
+        """Whose the sticks are, by origin. Two of one name would pass for one: neutral by this, driven by that."""
 
     async def serve(self, console: Console) -> None:
         """Listen, and serve every client in a task of its own. Raises :class:`PlaceError` when another daemon has the socket."""
@@ -86,12 +90,26 @@ class ControlServer:
                     await self._converse(stream, console, _who(client))
                 finally:
                     self.clients -= 1
+                    self._release(stream)
                     if stream.hand is not None:
                         # Who read the stick is gone: as good as the stick itself. Nobody waits for its silence.
                         now_ns = time.monotonic_ns()
                         console.hand(replace(stream.hand, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
             except (OSError, EOFError):
                 pass  # It hung up, or did not read its answers.
+
+    def _holds(self, stream: _Stream, origin: str) -> bool:
+        """Whether readings of that name come from this client alone. A client has one stick at a time."""
+        if self._hands.setdefault(origin, stream) is not stream:
+            return False
+        if stream.hand is not None and stream.hand.origin != origin:
+            self._release(stream)
+            self._hands[origin] = stream
+        return True
+
+    def _release(self, stream: _Stream) -> None:
+        for origin in [origin for origin, holder in self._hands.items() if holder is stream]:
+            del self._hands[origin]
 
     async def _converse(self, stream: _Stream, console: Console, who: str) -> None:
         buffer = b""
@@ -125,9 +143,14 @@ class ControlServer:
             case Ask():
                 await stream.send(answer(status=console.status(now_ns)))
             case Act():
-                console.request(ACTIONS[request.action], request.origin or who, now_ns)
-                await stream.send(answer(mode=console.mode.name))
+                refused = console.request(ACTIONS[request.action], request.origin or who, now_ns)
+                await stream.send(refusal(refused) if refused else answer(mode=console.mode.name))
             case Hand():
+                if not self._holds(stream, request.origin):
+                    if not stream.told:
+                        stream.told = True
+                        await stream.send(refusal(f"somebody else drives as {request.origin!r}: choose another origin"))
+                    return
                 reading = TeleopCommand(
                     now_ns, now_ns, request.steering, request.throttle, request.brake, request.deadman, request.origin,
                     request.sequence, request.unplugged,

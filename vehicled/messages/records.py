@@ -175,3 +175,5 @@ class HostHealth(Message, frozen=True):
     """Records of the log lost since start."""
     log_failure: str = ""
     """Why the log is not written any more; empty while it is."""
+    wall_clock_s: float = NAN
+    """UTC since 1970 as the machine's clock has it, right or wrong."""

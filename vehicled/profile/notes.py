@@ -10,6 +10,8 @@ from vehicled.profile.schema import Profile
 
 _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""
+LEAST_IMU_SAMPLES = 5
+"""That may be missing before an inertial sensor counts as silent."""
 
 
 class Note(Problem, frozen=True):
@@ -61,6 +63,14 @@ def _devices(profile: Profile) -> Iterator[Note]:
                 "devices",
                 f'no device gives {message}: {consequence}; add {device}, or write messages = ["{message}"] for the one that is it',
                 serious=True,
+            )
+    silence_s = profile.limits.imu_silence_s
+    for name, table in profile.devices.items():
+        if "ImuSample" in table.messages and table.rate_hz and silence_s * table.rate_hz < LEAST_IMU_SAMPLES:
+            yield Note(
+                "limits.imu_silence_s",
+                f"{silence_s:g} s are less than {LEAST_IMU_SAMPLES} samples of devices.{name} ({table.rate_hz:g} Hz): "
+                f"a few that are lost stop the vehicle; write {LEAST_IMU_SAMPLES / table.rate_hz:g} or more",
             )
 
 

@@ -76,6 +76,7 @@ class HealthSampler:
             log.backlog_share,
             log.dropped,
             log.failure,
+            time.time(),
         )
 
     def _files(self) -> tuple[float, float, float, bool]:

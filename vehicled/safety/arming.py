@@ -7,14 +7,17 @@ from msgspec import Struct
 
 from vehicled.messages import EstimatorStatus, ImuSample, MotorStatus, Reaction
 from vehicled.ports import NEVER_NS
-from vehicled.safety.monitors.host import MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
+from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.inertial import GRAVITY_MPS2
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.situation import Situation
 
 STANDSTILL_MPS = 0.05
+ROLLING_MPS = 0.25
+"""Measured speed at which a vehicle that is believed to stand does not: above the noise of GNSS velocity."""
 CELSIUS_K = 273.15
+YEAR_S = 31_556_952.0
 
 
 class Check(Struct, frozen=True):
@@ -29,7 +32,10 @@ class Check(Struct, frozen=True):
 
 def _inputs(s: Situation) -> str:
     silent = s.watch.sources.silent(s.now_ns)
-    return f"{', '.join(silent)} {'is' if len(silent) == 1 else 'are'} silent: check cable, power and port" if silent else ""
+    if silent:
+        return f"{', '.join(silent)} {'is' if len(silent) == 1 else 'are'} silent: check cable, power and port"
+    slow = s.watch.sources.slow()
+    return f"{'; '.join(slow)}: look at its settings and its line, or write the rate_hz that it has" if slow else ""
 
 
 def _estimator(s: Situation) -> str:
@@ -57,7 +63,10 @@ def off_course(s: Situation) -> str:
 
 def _still(s: Situation) -> str:
     speed = s.speed_mps
-    return "" if not isfinite(speed) or abs(speed) <= STANDSTILL_MPS * 4 else f"the vehicle moves at {speed:.2f} m/s: let it stand"
+    if isfinite(speed) and abs(speed) > STANDSTILL_MPS * 4:
+        return f"the vehicle moves at {speed:.2f} m/s: let it stand"
+    measured = s.watch.motion.measured_mps(s.now_ns, gnss_unheard=False)
+    return f"wheels or GNSS measure {measured:.2f} m/s: let it stand, or look at both" if measured > ROLLING_MPS else ""
 
 
 def _imu(s: Situation) -> str:
@@ -153,6 +162,8 @@ def _host(s: Situation) -> str:
     health = s.watch.host.health
     if health is None:
         return ""
+    if health.log_failure:
+        return f"the log is not written any more ({health.log_failure}): make room for it, and start the daemon anew"
     if health.disk_free_share < MIN_DISK:
         return (
             f"{100 * health.disk_free_share:.0f} % of the log's disk is free (limit {100 * MIN_DISK:.0f} %): make room for the log"
@@ -165,13 +176,24 @@ def _host(s: Situation) -> str:
     return ""
 
 
+def _clock(s: Situation) -> str:
+    host = s.watch.host
+    health, since_ns = host.health, s.now_ns - host.stepped_ns
+    if health is not None and health.wall_clock_s < FIRST_WALL_CLOCK_S:
+        year = 1970 + int(max(health.wall_clock_s, 0.0) / YEAR_S)
+        return f"the wall clock stands in the year {year}, and so would the log: set it, or let it be set from the network"
+    if since_ns < CLOCK_SETTLES_NS:
+        return f"the wall clock was moved by {host.last_step_s:+.1f} s {since_ns * 1e-9:.0f} s ago: wait until it has settled"
+    return ""
+
+
 CHECKS: tuple[Check, ...] = (
     Check("setup", _setup, "profile and calibration are those of this vehicle and this board"),
-    Check("inputs", _inputs, "every input that the profile promises is alive and within its age"),
+    Check("inputs", _inputs, "every input that the profile promises is alive, within its age, and at 80 % of its rate or more"),
     Check("estimator", _estimator, "the estimator runs, and its state is finite"),
     Check("certainty", _certainty, "the position is known to a third of the corridor"),
     Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
-    Check("standstill", _still, "it stands"),
+    Check("standstill", _still, "it stands, by the estimate, the wheels and GNSS"),
     Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
     Check("imu", _imu, "the IMU is still at rest, and feels gravity alone"),
     Check("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
@@ -185,7 +207,8 @@ CHECKS: tuple[Check, ...] = (
         "no task has missed more than `limits.arming_missed_share` of its deadlines in the last ten seconds",
     ),
     Check("lane", blocked, "nothing stands in the lane; not asked of a hand"),
-    Check("host", _host, "disk, memory and temperature of the computer"),
+    Check("host", _host, "disk, memory and temperature of the computer; the log is written"),
+    Check("clock", _clock, "the wall clock has been set, and was not moved within the last five seconds"),
 )
 """Every check, in the order in which they are told."""
 

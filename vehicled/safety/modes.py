@@ -4,7 +4,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from vehicled.messages import Mode
+from vehicled.messages import Mode, OperatorAction
 
 
 class Trigger(Enum):
@@ -60,3 +60,17 @@ _AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in 
 def after(mode: Mode, trigger: Trigger) -> Mode | None:
     """Where a trigger leads from a mode; None when it leads nowhere."""
     return _AFTER.get((mode, trigger))
+
+
+def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool) -> str:
+    """Why a request leads nowhere, in words; empty when it is followed, or waits for its checks. ``arms``: arming was asked for."""
+    if action not in (OperatorAction.ARM, OperatorAction.DRIVE, OperatorAction.TELEOP):
+        return ""
+    if mode is Mode.STOPPING:
+        return f"the vehicle is being stopped ({why}): ask again when it stands"
+    if action is OperatorAction.ARM:
+        return f"the vehicle drives already ({why})" if mode in DRIVING else ""
+    if mode is Mode.TELEOP:
+        return "a hand drives: stop it first, then arm" if action is OperatorAction.DRIVE else ""
+    armed = mode in (Mode.ARMED, Mode.AUTO) or arms
+    return "" if armed else f"the vehicle is not armed ({mode.name}: {why}): arm it first"

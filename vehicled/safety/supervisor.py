@@ -12,20 +12,16 @@ from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reac
 from vehicled.safety.arming import STANDSTILL_MPS, missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
-from vehicled.safety.modes import DRIVING, Trigger, after
+from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
+from vehicled.safety.rest import Rest
 from vehicled.safety.rule import Clear, Rule
 from vehicled.safety.situation import Situation
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
-"""An arming request waits this long for its checks to pass, then it is refused with what was missing."""
+"""A request waits this long for its checks to pass, then it is refused with what was missing."""
 CHAIN_LIMIT = 16
 STUCK, REFUSED = "gnss_stuck", "gnss_refused"
 """Rules after which the receiver is no witness, and one in doubt."""
-DOUBTED_NS = 3 * 10**9
-"""A receiver in doubt that measures a speed is heard for so long all the same: an estimate that stands because it believes in
-brakes that nobody hears refuses it as well."""
-ROLLING_MPS = 0.25
-"""Measured speed at which a vehicle that is believed to stand does not: above the noise of GNSS velocity."""
 
 
 class Link(Struct, frozen=True):
@@ -58,8 +54,8 @@ class Supervisor:
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
         self._wanted_ns = 0
-        self._still_since_ns: int | None = None
-        """Since when the estimate has said that it stands."""
+        self._rest = Rest()
+        self._ignored: tuple[OperatorAction, Mode] | None = None
         self._seen = Mode.INIT
         """Mode at the end of the last step."""
         self.mode = Mode.INIT
@@ -71,7 +67,7 @@ class Supervisor:
         self.releases_brake = False
         """Neither drive nor brake: a motor that would only heat."""
         self.waiting: list[str] = []
-        """What arming waits for, while it does."""
+        """What a request waits for, while it does, or what a stop that does not end."""
         self.chain: list[Link] = []
         """Everything that tripped since the vehicle was armed, in order: why it stopped, with what led to it."""
         self.faults: list[Fault] = []
@@ -91,20 +87,31 @@ class Supervisor:
     def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
         """A request: takes effect at the next :meth:`step`. Stopping needs no check and no mode."""
         who = command.origin or "the operator"
+        refused = self.refusal(command.action)
+        ignored = (command.action, self.mode) if refused else None
+        if ignored is not None and ignored != self._ignored:
+            # Once, however often it is asked for. An answer, and no fault: nothing is in force.
+            self._record("request_refused", command.origin, Reaction.NONE, True, refused, now_ns)
+        self._ignored = ignored
         match command.action:
             case OperatorAction.ARM:
                 # Out of FAULT arming leads by way of a reset: one explicit request, the same checks.
                 if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
+                if self.mode is Mode.STANDBY:
+                    # At once: who looks before the next tick must not take the refusal of the last request for that of this one.
+                    self.why = "arming waits for its checks"
             case OperatorAction.DRIVE | OperatorAction.TELEOP:
                 self._wanted, self._wanted_ns = command.action, now_ns
+                if self.mode is Mode.ARMED:
+                    self.why = "driving waits for its checks"
             case OperatorAction.STOP:
-                self._cancel_requests()
+                self._call_off(who)
                 self._stop(Trigger.STOP, f"stopped by {who}", Reaction.BRAKE, now_ns, "operator")
             case OperatorAction.DISARM:
-                self._cancel_requests()
+                self._call_off(who)
                 self.disarmed_by = who
-                if self.mode in DRIVING:
+                if self.mode in MOVING:
                     self._stop(Trigger.DISARM, f"disarmed by {who}", Reaction.BRAKE, now_ns, "operator")
                 else:
                     self._go(Trigger.DISARM, f"disarmed by {who}")
@@ -119,9 +126,21 @@ class Supervisor:
             case OperatorAction.NONE:
                 pass
 
+    def refusal(self, action: OperatorAction) -> str:
+        """Why a request leads nowhere in this mode, in words; empty when it is followed, or waits for its checks."""
+        return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None)
+
     def _cancel_requests(self) -> None:
         self._arm_requested_ns = None
         self._wanted = None
+
+    def _call_off(self, who: str) -> None:
+        """Nothing waits any more, and nothing says that it does."""
+        if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
+            self.why = f"arming called off by {who}"
+        elif self._wanted is not None and self.mode is Mode.ARMED:
+            self.why = f"driving called off by {who}"
+        self._cancel_requests()
 
     # ---------------------------------------------------------------- the fold
 
@@ -141,7 +160,18 @@ class Supervisor:
             self.reaction = reaction
             if reaction >= Reaction.CONTROLLED_STOP:
                 self._go(Trigger.REACTION, f"disarmed: {reason}")
-        if self._stands(s):
+        elif self.releases_brake and s.watch.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9:
+            # Without current it rolls: on a slope the brake must hold what the drive could not move.
+            self.releases_brake = False
+            self.why = f"{self.why}; then it rolled at {s.speed_mps:.2f} m/s: braked"
+            self._chain(s.now_ns, "rolls_released", Reaction.BRAKE, self.why)
+            self._record("rolls_released", "", Reaction.BRAKE, True, self.why, s.now_ns)
+        stands = self._stands(s)
+        if self.mode is Mode.STOPPING and not stands:
+            self.waiting = self._rest.unrest(s)
+        else:
+            self._rest.ended()
+        if stands:
             if self.mode is Mode.INIT:
                 self._go(Trigger.STANDS, "waiting to be armed")
             elif self.mode is Mode.STOPPING:
@@ -175,8 +205,24 @@ class Supervisor:
         self._go(Trigger.DISABLE, why)
         self.reaction = Reaction.DISABLE
 
+    def _expire(self, s: Situation) -> None:
+        """What has waited for too long, through a mode that does not allow it or a loop that stood still, does not come true."""
+        waited, self.waiting = self.waiting, []
+        if s.watch.host.woke_s > 0.0:
+            # The monotonic clock did not count the sleep: what was asked for before it was asked for in another situation.
+            self._cancel_requests()
+        late_ns = s.now_ns - ARM_REQUEST_VALID_NS
+        if self._arm_requested_ns is not None and self._arm_requested_ns < late_ns and self.mode is not Mode.STANDBY:
+            self._arm_requested_ns = None
+            self._record("arming_refused", "", Reaction.WARN, True, "arming refused: the vehicle does not stand", s.now_ns)
+        if self._wanted is not None and self._wanted_ns < late_ns:
+            self._wanted = None
+            if self.mode is Mode.ARMED:
+                self.why = "driving refused: " + ("; ".join(waited) or "the daemon stood still meanwhile, ask again")
+                self._record("driving_refused", "", Reaction.NONE, True, self.why, s.now_ns)
+
     def _follow_requests(self, s: Situation) -> None:
-        self.waiting = []
+        self._expire(s)
         asked = self._arm_requested_ns is not None or self._wanted is OperatorAction.RESET
         # Not while the vehicle still rolls: the request waits.
         if self.mode is Mode.FAULT and asked and self._seen is Mode.FAULT and self._stands(s):
@@ -184,29 +230,44 @@ class Supervisor:
         if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
             self._arm(s, self._arm_requested_ns)
         if self._wanted is OperatorAction.DRIVE and self.mode is Mode.ARMED:
-            # Armed for a hand it may stand anywhere.
-            self.entry = Entry() if s.entry is None else s.entry.choose(s.estimate)
-            if self.entry.refused:
-                self.waiting.append(self.entry.refused)
-            else:
+            # It may have been armed for a hand, anywhere, or long ago.
+            self._wait_for(missing(s))
+            if not self.waiting:
                 self._wanted = None
+                self.entry = Entry() if s.entry is None else s.entry.choose(s.estimate)
                 self._go(Trigger.DRIVE, ", ".join(("driving the course", *filter(None, (self.entry.said,)))))
         elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO):
-            hand = s.watch.hand
-            if hand.command is not None and hand.ready(s.now_ns, s.limits.teleop_silence_s):
-                self._wanted = None
-                hand.driver = hand.command.origin
-                self._go(Trigger.TELEOP, f"driven by hand: {hand.command.origin}")
-            else:
-                self.waiting.append("driving by hand waits: hold the deadman and centre the stick")
+            self._take_by_hand(s)
         # What a mode does not allow must not come true later, out of the blue.
-        late = s.now_ns - self._wanted_ns > ARM_REQUEST_VALID_NS
-        if self._wanted is not None and (late or (self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO))):
+        if self._wanted is not None and self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO):
             resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
-            self._wanted = self._wanted if resets and not late else None
+            self._wanted = self._wanted if resets else None
+
+    def _take_by_hand(self, s: Situation) -> None:
+        """A hand takes the vehicle over: out of a drive at any time, from a standstill when nothing is missing."""
+        hand = s.watch.hand
+        ready = hand.command is not None and hand.ready(s.now_ns, s.limits.teleop_silence_s)
+        lacking = [] if ready else ["driving by hand waits: hold the deadman and centre the stick"]
+        if self.mode is Mode.ARMED:
+            self._wait_for(lacking + missing(s, by_hand=True))
+        else:
+            self.waiting = lacking
+        if hand.command is not None and not self.waiting:
+            self._wanted = None
+            hand.driver = hand.command.origin
+            self._go(Trigger.TELEOP, f"driven by hand: {hand.command.origin}")
+
+    def _wait_for(self, lacking: list[str]) -> None:
+        """What a vehicle that is armed still waits for before it drives."""
+        self.waiting = lacking
+        if lacking:
+            self.why = "driving waits: " + "; ".join(lacking)
 
     def _arm(self, s: Situation, requested_ns: int) -> None:
         self.waiting = missing(s, by_hand=self._wanted is OperatorAction.TELEOP)
+        late = s.now_ns - requested_ns > ARM_REQUEST_VALID_NS
+        if late and not self.waiting:
+            self.waiting = ["the daemon stood still meanwhile: ask again"]
         if not self.waiting:
             self._arm_requested_ns = None
             self._trips.clear()
@@ -218,7 +279,7 @@ class Supervisor:
             self._go(Trigger.ARM, "armed")
             return
         self.why = "arming waits: " + "; ".join(self.waiting)
-        if s.now_ns - requested_ns > ARM_REQUEST_VALID_NS:
+        if late:
             self._cancel_requests()
             self._record("arming_refused", "", Reaction.WARN, True, self.why, s.now_ns)
             self.why = "arming refused: " + "; ".join(self.waiting)
@@ -247,7 +308,11 @@ class Supervisor:
         worst: tuple[Rule | None, Reaction, str] = (None, Reaction.NONE, "")
         cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         for rule in self._rules:
-            trip = self._follow(rule, s)
+            holds = self.mode in rule.modes and rule.holds(s)
+            # Half a hundred rules at every tick, and nearly all the time none of them has anything to follow.
+            if not holds and rule.code not in self._trips:
+                continue
+            trip = self._follow(rule, s, holds=holds)
             if trip is None:
                 continue
             if rule.reaction is Reaction.CAP_SPEED:
@@ -262,10 +327,10 @@ class Supervisor:
         self.speed_cap_mps = cap
         return worst
 
-    def _follow(self, rule: Rule, s: Situation) -> _Trip | None:
+    def _follow(self, rule: Rule, s: Situation, *, holds: bool) -> _Trip | None:
         """Follow one rule; its trip while it is in force. What tripped once stays in force however the mode changes."""
         trip = self._trips.get(rule.code)
-        if self.mode in rule.modes and rule.holds(s):
+        if holds:
             if trip is None:
                 trip = self._trips[rule.code] = _Trip(s.now_ns)
             trip.gone_ns = None
@@ -300,28 +365,27 @@ class Supervisor:
             self.reaction = reaction
             if all(link.reason != why for link in self.chain):
                 self._chain(now_ns, code, reaction, why)
+        elif self.mode is Mode.STOPPING and reaction > self.reaction:
+            # Whoever asks for a stop does not mean the gentle one that is under way.
+            self.reaction, self.why = reaction, f"{self.why}; then {why}"
+            self._chain(now_ns, code, reaction, why)
 
     def _stands(self, s: Situation) -> bool:
         # Without a trustworthy speed the brake stays on: STOPPING does not end by itself. INIT may: nothing has driven it yet.
-        estimate = s.estimate
-        fresh = s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9
         if self.mode is Mode.INIT:
-            return estimate is not None and not abs(estimate.speed_mps) >= STANDSTILL_MPS
-        # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
-        still = fresh and estimate is not None and abs(estimate.speed_mps) < STANDSTILL_MPS
-        if not still:
-            self._still_since_ns = None
-            return False
-        self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
-        doubted = s.watch.gnss.rejected_in_a_row > 0 or bool(self.in_force(REFUSED))
-        unheard = bool(self.in_force(STUCK)) or (doubted and s.now_ns - self._still_since_ns >= DOUBTED_NS)
-        return s.watch.motion.measured_mps(s.now_ns, gnss_unheard=unheard) <= ROLLING_MPS
+            return s.estimate is not None and not abs(s.estimate.speed_mps) >= STANDSTILL_MPS
+        return self._rest.stands(s, gnss_stuck=bool(self.in_force(STUCK)), gnss_refused=bool(self.in_force(REFUSED)))
 
     # ---------------------------------------------------------------- records
 
     def _chain(self, now_ns: int, code: str, reaction: Reaction, reason: str) -> None:
-        if len(self.chain) < CHAIN_LIMIT:
-            self.chain.append(Link(now_ns, code, reaction, reason))
+        if len(self.chain) >= CHAIN_LIMIT:
+            # A cap that comes and goes must not push out what stopped the vehicle.
+            mildest = min(link.reaction for link in self.chain)
+            if mildest > reaction:
+                return
+            del self.chain[next(k for k, link in enumerate(self.chain) if link.reaction is mildest)]
+        self.chain.append(Link(now_ns, code, reaction, reason))
 
     def _record(self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int) -> None:
         self.faults.append(Fault(now_ns, code, origin, reaction, active, reason))

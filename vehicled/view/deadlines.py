@@ -3,9 +3,8 @@
 from collections import deque
 from typing import Any
 
-from vehicled.attribution import holder_name
+from vehicled.attribution import HOLDERS, holder_name
 from vehicled.messages import Cause, TaskTick
-from vehicled.runtime.wall import HOLDERS
 from vehicled.view.wire import TaskFacts
 
 WINDOW_NS = 10 * 10**9

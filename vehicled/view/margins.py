@@ -6,7 +6,7 @@ that of a deadman, holds or does not.
 
 from collections.abc import Callable
 from enum import Enum
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from vehicled.messages import GnssFix, ImuSample, LaserScan, Message, MotorStatu
 from vehicled.ports import NEVER_NS
 from vehicled.safety.matrix import MATRIX
 from vehicled.safety.monitors.yaw import FIXES, READINGS
+from vehicled.safety.rows.sensors import STANDING_MPS
 from vehicled.safety.situation import Situation
 from vehicled.safety.supervisor import Supervisor
 
@@ -31,13 +32,15 @@ class Sense(Enum):
     """Value >= limit: counts."""
     UNDER = "under"
     """Value < limit."""
+    WITHIN = "within"
+    """Value <= limit: room."""
 
 
 class Margin(Struct, frozen=True):
     """The number that a rule looks at."""
 
     value: Callable[[Situation], float | None]
-    """None while there is nothing to look at."""
+    """None while there is nothing to look at; infinite where what is looked at is clear."""
     limit: Callable[[Situation], float]
     unit: str
     sense: Sense = Sense.OVER
@@ -55,6 +58,8 @@ class Standing(Struct, frozen=True, array_like=True):
     """In words, while it holds or is in force."""
     reaction: str
     """``S0`` to ``S4``."""
+    words: str = ""
+    """In the place of a value that has no number: ``clear`` where nothing stands ahead."""
 
 
 def _age_ms(*kinds: type[Message]) -> Callable[[Situation], float | None]:
@@ -82,6 +87,17 @@ def _sigma_m(s: Situation) -> float | None:
 
 def _telemetry_ms(s: Situation) -> float | None:
     return _known_ms(s.watch.sources.age_ns(MotorStatus, s.now_ns))
+
+
+def _free_m(s: Situation) -> float | None:
+    """Free way ahead; None where no sensor tells of it."""
+    obstacle = s.watch.obstacle
+    return obstacle.free_m if obstacle.sees or isfinite(obstacle.free_m) else None
+
+
+def _cap_mps(s: Situation) -> float | None:
+    obstacle = s.watch.obstacle
+    return obstacle.cap_mps if obstacle.sees or isfinite(obstacle.cap_mps) else None
 
 
 def _limit_ms(name: str) -> Callable[[Situation], float]:
@@ -127,6 +143,19 @@ MARGINS: dict[str, Margin] = {
     "corridor_left": Margin(lambda s: abs(s.cross_track_m), lambda s: s.limits.corridor_m, "m"),
     "controller_failed": Margin(lambda s: s.watch.control.stop_level_in_a_row, lambda s: 2, "in a row", Sense.REACHES),
     "commands_clipped": Margin(lambda s: s.watch.control.clipped_in_a_row, lambda s: 5, "in a row"),
+    "obstacle_in_sight": Margin(_cap_mps, lambda s: min(abs(s.speed_mps) + 0.3, s.limits.max_speed_mps), "m/s", Sense.UNDER),
+    "obstacle_ahead": Margin(
+        lambda s: _free_m(s) if s.watch.obstacle.drives(s) else None,
+        lambda s: s.watch.stopping.distance_m + s.limits.obstacle_gap_m,
+        "m",
+        Sense.WITHIN,
+    ),
+    "obstacle_too_near": Margin(
+        lambda s: _free_m(s) if abs(s.speed_mps) > STANDING_MPS else None,
+        lambda s: s.watch.stopping.distance_m,
+        "m",
+        Sense.UNDER,
+    ),
     "obstacle_sensor_silent": Margin(_age_ms(ObstacleRange, LaserScan), _limit_ms("obstacle_silence_s"), "ms"),
     "clock_stepped": Margin(lambda s: abs(s.watch.host.clock_step_s), lambda s: 0.5, "s"),
 }
@@ -155,7 +184,8 @@ def standings(supervisor: Supervisor) -> list[Standing]:
                 state = "quiet"
             limit = margin.limit(s) if margin is not None else None
             shown = round(value, 4) if known and value is not None else None
-            found.append(Standing(rule.code, state, shown, limit, said, _grade(rule.reaction)))
+            words = "clear" if value == inf else ""
+            found.append(Standing(rule.code, state, shown, limit, said, _grade(rule.reaction), words))
     told = s.watch.told.values()
     return found + [Standing(f.code, "force", None, None, f"{f.origin}: {f.reason}", _grade(f.reaction)) for f in told]
 
@@ -181,7 +211,7 @@ def rows() -> list[dict[str, Any]]:
                     "clears": rule.clear.value,
                     "modes": sorted(mode.name for mode in rule.modes),
                     "unit": MARGINS[rule.code].unit if rule.code in MARGINS else "",
-                    "under": rule.code in MARGINS and MARGINS[rule.code].sense is Sense.UNDER,
+                    "under": rule.code in MARGINS and MARGINS[rule.code].sense in (Sense.UNDER, Sense.WITHIN),
                 }
                 for rule in row.rules
             ],

@@ -7,6 +7,7 @@ the brake; nothing here repeats anything.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -121,6 +122,9 @@ class Wheel:
         except (ControlError, PlaceError) as error:
             self.leave(driver)
             return str(error)[:MOST_TEXT]
+        with suppress(ControlError, PlaceError):
+            # What was asked for is answered after it was asked.
+            refused += [answer for answer in (self._line.arrived() if self._line is not None else []) if not answer.get("ok")]
         return str(refused[0].get("why"))[:MOST_TEXT] if refused else ""
 
     def reading(self, hand: Hand) -> Reading:

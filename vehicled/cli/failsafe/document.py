@@ -49,11 +49,37 @@ A request waits ten seconds for all of these; then it is refused, with the cause
 """
 
 _RESUMING = """
+A drive asks for all of them once more when it begins: what fails between arming and driving keeps the vehicle where it is. A stick
+must be held and neutral besides. A request that has waited for ten seconds is refused, whatever kept it waiting: a check, a vehicle
+that does not come to rest, a daemon that stood still, a machine that slept. One that leads nowhere in the present mode is answered
+with the reason at once. A stop is never refused, and during a gentle stop it is the brake.
+
 A drive that was stopped in mid-course goes on where the vehicle stands: the place is followed from the stop on, also while a hand
 drives along the course, so that neither a crossing nor the end of a lap catches it. There it must stand within the corridor and
 look along the course. Else a drive begins at the start, if the vehicle stands there, as it does when the course was driven to its
 end. In any other place arming is refused: drive it back by hand, or take it to the start. The log and `vehicled status` say where
 a drive was resumed.
+"""
+
+_CHOICES = """
+## Why it is as it is
+
+- **A measurement that is not finite** (row 11) is refused at the door and counted; the vehicle is not braked for it. The estimate
+  never sees it, and a source that goes on like that is silent: rows 8 and 12 answer. An *estimate* that is not finite, in pose,
+  speed or the variance of its position, brakes in the same tick.
+- **Every task of the pipeline is critical** (row 3): one that raises brakes. What may fail without that, the writer of the log, the
+  live view and the corrections, is a process or a port of its own; its end is told, and the drive goes on.
+- **Processor and memory** (row 25) are told and cap nothing by themselves. What they do to a drive is that deadlines are missed,
+  and that caps the speed (row 2); execution that grows within its deadlines does no harm.
+- **A slow disk** (row 24) is seen by the writer's queue: the loop itself never waits for one. A log that is not written any more
+  refuses arming, and does not stop a drive.
+- **RTK that comes back** (row 9) lifts the cap when it has been fixed for three seconds; jumps are the gate's business (row 10),
+  and a vehicle that stopped is armed anew by somebody.
+- **Commands over the limits** (row 21) are no fault of a hand: the end of the stick is the limit of the vehicle.
+- **The wall clock** (row 26) drives nothing, so that a step does not stop a drive. It dates the log: before arming it must have
+  been set and have settled. Whether it is synchronised right now is not asked, since many a field has no network.
+- **A neutral command** is asked of a stick when it takes the vehicle, not before arming: until then the command is the brake.
+- **No current** (row 14) ends when the vehicle rolls: then the brake is applied after all.
 """
 
 _OUTSIDE = """
@@ -98,8 +124,10 @@ def markdown() -> str:
     text += "".join(f"| {row.number} | {row.fault} | {row.detector} | {row.reaction} |\n" for row in MATRIX)
     text += _RULES + "".join(_rule(row, rule) for row in MATRIX for rule in row.rules)
     text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING
-    text += _OUTSIDE + "".join(
-        f"| {row.number} | {row.fault} | {row.outside} | {_time(row.outside_ms)} |\n" for row in MATRIX if row.outside
+    text += (
+        _CHOICES
+        + _OUTSIDE
+        + "".join(f"| {row.number} | {row.fault} | {row.outside} | {_time(row.outside_ms)} |\n" for row in MATRIX if row.outside)
     )
     text += _DEVICES + "".join(f"| {row.number} | {row.fault} | {_codes(row.devices)} |\n" for row in MATRIX if row.devices)
     text += _SUBSTITUTES + "".join(

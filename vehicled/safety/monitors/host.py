@@ -1,12 +1,19 @@
 """The computer that drives: disk, memory, heat, clock."""
 
 from vehicled.messages import HostHealth
+from vehicled.ports import NEVER_NS
 
 MIN_DISK = 0.05
 MIN_MEMORY = 0.05
 MAX_BUSY = 0.95
 MAX_TEMPERATURE_K = 368.0
 MAX_BACKLOG = 0.5
+STEP_S = 0.5
+"""A step of the wall clock that is told."""
+CLOCK_SETTLES_NS = 5 * 10**9
+"""Shorter than an arming request waits, so that one that came with a step is not refused for it."""
+FIRST_WALL_CLOCK_S = 1_767_225_600.0
+"""Begin of 2026, UTC: a clock that stands before it has not been set."""
 
 
 class HostMonitor:
@@ -19,6 +26,9 @@ class HostMonitor:
         """Sleep that has not been answered yet."""
         self.clock_step_s = 0.0
         """Step of the wall clock that has not been told yet."""
+        self.stepped_ns = -NEVER_NS
+        """When the wall clock was last moved by more than ``STEP_S``, and by how much."""
+        self.last_step_s = 0.0
 
     def hear(self, health: HostHealth, now_ns: int) -> None:
         """A reading arrived."""
@@ -29,6 +39,8 @@ class HostMonitor:
             self.woke_s += health.suspended_s
         if abs(health.clock_step_s) > abs(self.clock_step_s):
             self.clock_step_s = health.clock_step_s
+        if abs(health.clock_step_s) > STEP_S:
+            self.stepped_ns, self.last_step_s = now_ns, health.clock_step_s
 
     def answered(self) -> None:
         """Sleep and step have been acted upon."""

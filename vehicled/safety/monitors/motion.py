@@ -37,6 +37,8 @@ class MotionMonitor:
         """Newest speed by wheels or motor."""
         self._wheel_ns = 0
         self._ground: deque[tuple[float, float]] = deque(maxlen=GROUND_FIXES)
+        self._ground_mps = 0.0
+        """Size of their mean vector: the mean of sizes would take noise for motion."""
         self._ground_ns = 0
         self._explained_mps = 0.0
         """Highest speed that the commands of the past still explain."""
@@ -57,6 +59,7 @@ class MotionMonitor:
                 if now_ns - self._ground_ns > GROUND_FRESH_NS:
                     self._ground.clear()
                 self._ground.append((east, north))
+                self._ground_mps = hypot(*(sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True)))
                 self._ground_ns = min(message.t_rx_ns, now_ns)
             return
         if isinstance(message, WheelSpeed):
@@ -91,16 +94,13 @@ class MotionMonitor:
         """Size of the speed by the witness that sees the least: an estimate predicts by the very drive that may not obey."""
         if len(self._ground) < GROUND_FIXES or s.now_ns - self._ground_ns > GROUND_FRESH_NS:
             return abs(speed)
-        # The mean vector: the mean of sizes would take noise for motion.
-        east, north = (sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True))
-        return min(abs(speed), hypot(east, north))
+        return min(abs(speed), self._ground_mps)
 
     def measured_mps(self, now_ns: int, *, gnss_unheard: bool) -> float:
         """Largest speed that wheels and GNSS measure now, 0 without either: a witness beside the estimate."""
         speed = 0.0
         if not gnss_unheard and len(self._ground) == GROUND_FIXES and now_ns - self._ground_ns <= GROUND_FRESH_NS:
-            east, north = (sum(axis) / GROUND_FIXES for axis in zip(*self._ground, strict=True))
-            speed = hypot(east, north)
+            speed = self._ground_mps
         if isfinite(self.wheel_mps) and now_ns - self._wheel_ns <= SPEED_FRESH_NS:
             speed = max(speed, abs(self.wheel_mps))
         return speed

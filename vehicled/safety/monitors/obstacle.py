@@ -78,6 +78,11 @@ class ObstacleMonitor:
         self._heard_ns = min(message.t_rx_ns, now_ns)
         self._pending.append(message)
 
+    @property
+    def sees(self) -> bool:
+        """A sensor tells what is ahead, now."""
+        return bool(self._read_ns) and not self.blind
+
     def age_ns(self, now_ns: int) -> int:
         """Time since the last reading; ``NEVER_NS`` when there was none."""
         return NEVER_NS if self._heard_ns is None else now_ns - self._heard_ns

@@ -1,11 +1,21 @@
 """Which streams of measurements keep coming."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from vehicled.messages import Message
 from vehicled.ports import NEVER_NS
+
+WINDOW = 50
+"""Arrivals that a rate is taken from."""
+FEWEST = 6
+"""Fewer than this tell no rate: the delay of a single one would count too much."""
+GAP_NS = 1_000_000_000
+"""A silence of so long is an outage, and no slow rate: the count begins anew."""
+LEAST_SHARE = 0.8
+"""Of the rate that was promised."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -14,6 +24,8 @@ class Source(Struct, frozen=True, kw_only=True):
     name: str
     message: type[Message]
     silence_ns: int
+    rate_hz: float = 0.0
+    """As promised; 0 where none is."""
 
 
 class SourceMonitor:
@@ -21,12 +33,22 @@ class SourceMonitor:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)
+        self._promised = frozenset(source.message for source in sources)
         self._heard_ns: dict[type[Message], int] = {}
+        self._arrivals_ns: dict[type[Message], deque[int]] = {
+            source.message: deque(maxlen=WINDOW) for source in sources if source.rate_hz > 0.0
+        }
 
     def heard(self, kind: type[Message], t_rx_ns: int) -> None:
         """A usable message of that kind arrived."""
         # Two devices may give the same kind: the later arrival counts, in whatever order they are read.
-        self._heard_ns[kind] = max(t_rx_ns, self._heard_ns.get(kind, t_rx_ns))
+        before_ns = self._heard_ns.get(kind, t_rx_ns)
+        self._heard_ns[kind] = max(t_rx_ns, before_ns)
+        arrivals_ns = self._arrivals_ns.get(kind)
+        if arrivals_ns is not None:
+            if t_rx_ns - before_ns > GAP_NS:
+                arrivals_ns.clear()
+            arrivals_ns.append(t_rx_ns)
 
     def age_ns(self, kind: type[Message], now_ns: int) -> int:
         """Time since the last arrival; ``NEVER_NS`` when there was none."""
@@ -37,6 +59,19 @@ class SourceMonitor:
         """Names of the sources past their limit."""
         return [source.name for source in self._sources if self.age_ns(source.message, now_ns) > source.silence_ns]
 
+    def slow(self) -> list[str]:
+        """Kinds that arrive less often than their sources promise together, in words."""
+        found = []
+        for kind, arrivals_ns in self._arrivals_ns.items():
+            sources = [source for source in self._sources if source.message is kind]
+            promised_hz, took_ns = sum(source.rate_hz for source in sources), arrivals_ns[-1] - arrivals_ns[0] if arrivals_ns else 0
+            if len(arrivals_ns) < FEWEST or (len(arrivals_ns) - 1) * 1e9 >= LEAST_SHARE * promised_hz * took_ns:
+                continue
+            rate_hz = (len(arrivals_ns) - 1) * 1e9 / took_ns
+            names = ", ".join(source.name for source in sources)
+            found.append(f"{names}: {kind.__name__} comes at {rate_hz:.1f} Hz (promised {promised_hz:g} Hz)")
+        return found
+
     def promised(self, kind: type[Message]) -> bool:
         """Whether the profile promises such messages."""
-        return any(source.message is kind for source in self._sources)
+        return kind in self._promised

@@ -4,6 +4,7 @@ from math import isfinite
 
 from vehicled.messages import Mode, Reaction
 from vehicled.ports import NEVER_NS
+from vehicled.safety.monitors.host import STEP_S
 from vehicled.safety.rule import Clear, Row, Rule
 
 ANY = frozenset(Mode)
@@ -189,12 +190,15 @@ ROWS: tuple[Row, ...] = (
         number=26,
         fault="the wall clock steps, the machine sleeps",
         detector="wall and boot clock against the monotonic one",
-        reaction="only the monotonic clock counts; a step is told; waking up stops and disarms",
+        reaction=(
+            "only the monotonic clock counts; a step is told, and nothing is armed within five seconds of it; "
+            "waking up stops, disarms, and forgets what was asked for"
+        ),
         rules=(
             Rule(
                 code="clock_stepped",
                 reaction=Reaction.WARN,
-                holds=lambda s: abs(s.watch.host.clock_step_s) > 0.5,
+                holds=lambda s: abs(s.watch.host.clock_step_s) > STEP_S,
                 reason=lambda s: f"the wall clock was moved by {s.watch.host.clock_step_s:+.1f} s",
                 detect_ms=1000.0,
                 persist_ms=0.0,

@@ -12,8 +12,9 @@ STANDING_MPS = 0.05
 
 
 def is_finite(estimate: StateEstimate) -> bool:
-    """Whether pose and speed are numbers."""
-    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps)
+    """Whether pose, speed and variance of the position are numbers."""
+    covariance = estimate.covariance
+    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + covariance[0] + covariance[5])
 
 
 def _silent(s: Situation, kind: type[Message], limit_s: float) -> bool:

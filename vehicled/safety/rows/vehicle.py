@@ -37,7 +37,10 @@ ROWS: tuple[Row, ...] = (
         number=14,
         fault="commanded, not moving",
         detector="drive commanded against the estimated speed",
-        reaction="drive disabled, no current: the motor would only heat; braked at once where it was under way and came to rest",
+        reaction=(
+            "drive disabled, no current: the motor would only heat; braked after all if it rolls, and at once where it was under "
+            "way and came to rest"
+        ),
         rules=(
             Rule(
                 code="not_moving",

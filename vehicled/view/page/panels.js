@@ -4,6 +4,7 @@ const $ = (id) => document.getElementById(id);
 const MODES = { AUTO: "drives", TELEOP: "drives", ARMED: "drives", STANDBY: "rests", INIT: "rests", STOPPING: "stops", FAULT: "faulty" };
 const STATES = { force: "in force", holds: "holds, not long enough yet", quiet: "quiet", idle: "not watched now" };
 const REACTS = { NONE: "none", WARN: "holds", CAP_SPEED: "holds" };
+const WAITS = { ARMED: "driving waits", AUTO: "the hand waits", STOPPING: "the stop does not end" };
 const MOST_LINES = 200;
 
 function element(tag, text = "", name = "") {
@@ -199,7 +200,7 @@ export class Panels {
       if (state === "force") add(reaction >= "S2" ? "force" : "holds", reaction, code, said);
       if (state === "holds") add("holds", reaction, `${code}, if it lasts`, said);
     }
-    for (const text of status.waiting_for) add("waits", "", "arming waits", text);
+    for (const text of status.waiting_for) add("waits", "", WAITS[status.mode] ?? "arming waits", text);
     if (!items.length) add("none", "", ["AUTO", "TELEOP"].includes(status.mode) ? "Nothing: no rule holds" : "Nothing is in the way of arming", "");
     for (const text of status.substitutes) add("", "", "stands in", text);
     put($("stoppers"), items);
@@ -267,11 +268,11 @@ export class Panels {
 
   #matrix() {
     if (!$("matrix-all").open || !this.standing) return;
-    for (const [code, state, value, limit, said] of this.standing) {
+    for (const [code, state, value, limit, said, , words] of this.standing) {
       const cells = this.cells.get(code), rule = this.rules.get(code);
       if (!cells || !rule) continue;
       paint(cells.line, state);
-      say(cells.value, value == null ? "" : plain(value));
+      say(cells.value, value == null ? words ?? "" : plain(value));
       say(cells.limit, limit == null ? "" : `${rule.under ? "> " : ""}${plain(limit)} ${rule.unit}`);
       say(cells.stands, said ? `${STATES[state]}: ${said}` : STATES[state]);
     }

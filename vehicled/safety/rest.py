@@ -1,0 +1,56 @@
+"""Whether the vehicle stands, by everybody who could know, and why that is not believed."""
+
+from vehicled.safety.arming import ROLLING_MPS, STANDSTILL_MPS
+from vehicled.safety.situation import Situation
+
+DOUBTED_NS = 3 * 10**9
+"""A receiver in doubt that measures a speed is heard for so long all the same: an estimate that stands because it believes in
+brakes that nobody hears refuses it as well."""
+UNREST_NS = 3 * 10**9
+"""A stop that has not ended after so long says why."""
+
+
+class Rest:
+    """Follows the vehicle to its standstill."""
+
+    def __init__(self) -> None:
+        self._still_since_ns: int | None = None
+        """Since when the estimate has said that it stands."""
+        self._moves_since_ns: int | None = None
+        """Since when a stop has been under way."""
+
+    def stands(self, s: Situation, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
+        """Whether it stands. Asked once per tick; ``gnss_stuck`` and ``gnss_refused``: those rules are in force."""
+        estimate = s.estimate
+        # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
+        if estimate is None or not (_fresh(s) and abs(estimate.speed_mps) < STANDSTILL_MPS):
+            self._still_since_ns = None
+            return False
+        self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
+        doubted = s.watch.gnss.rejected_in_a_row > 0 or gnss_refused
+        unheard = gnss_stuck or (doubted and s.now_ns - self._still_since_ns >= DOUBTED_NS)
+        return s.watch.motion.measured_mps(s.now_ns, gnss_unheard=unheard) <= ROLLING_MPS
+
+    def ended(self) -> None:
+        """No stop is under way."""
+        self._moves_since_ns = None
+
+    def unrest(self, s: Situation) -> list[str]:
+        """Why a stop does not end, in words, once it has taken too long: until then nothing else can be asked of the vehicle."""
+        if self._moves_since_ns is None:
+            self._moves_since_ns = s.now_ns
+        if s.now_ns - self._moves_since_ns < UNREST_NS:
+            return []
+        estimate = s.estimate
+        if estimate is None or not _fresh(s):
+            said = "there is no fresh estimate: look after the sensors"
+        elif not abs(estimate.speed_mps) < STANDSTILL_MPS:
+            said = f"the estimate says {estimate.speed_mps:.2f} m/s: hold the vehicle"
+        else:
+            speed = s.watch.motion.measured_mps(s.now_ns, gnss_unheard=False)
+            said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"
+        return [f"it is not known to stand: {said}"]
+
+
+def _fresh(s: Situation) -> bool:
+    return s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9
