@@ -19,6 +19,7 @@ from sim_backend.plant.double_track import backends
 from sim_backend.plant.double_track.batch import DoubleTrackBatch
 from sim_backend.plant.double_track.ground import flat_surface
 from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.double_track.native_model import NativeDoubleTrack, double_track
 from sim_backend.plant.twin_file import load_twin
 
 ROUNDS = 7
@@ -44,11 +45,15 @@ def repeated(call: Callable[[], object], calls: int) -> Callable[[], None]:
 
 
 def ours(name: str) -> dict[str, float]:
-    """Scalar, compiled and batched."""
+    """Scalar, as machine code, compiled and batched."""
     parameters = load_twin(name).parameters
     vehicle = DoubleTrack(parameters)
     vehicle.reset(speed_mps=8.0)
     found = {"scalar": cost_us(repeated(lambda: vehicle.step(0.03, 0.3, 0.0), 2000), 2000)}
+    native = double_track(parameters)
+    native.reset(speed_mps=8.0)
+    if isinstance(native, NativeDoubleTrack):
+        found["machine code, per call"] = cost_us(repeated(lambda: native.step(0.03, 0.3, 0.0), 20_000), 20_000)
     if backends.compiled():
         step, _ = backends.compiled_functions(backends.drive_name(vehicle.constants))
         constants, state, surface = backends.compiled_constants(vehicle.constants), vehicle.state, flat_surface()

@@ -15,6 +15,7 @@ from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.registry import CAN_DRIVERS
 from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
+from sim_backend.plant.registry import prepare
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
 from vehicled import __version__
 from vehicled.link import LinkError
@@ -96,6 +97,8 @@ def _run(
     link = "wires" if wires else "messages"
     twin = {"profile": profile.name, "plant": profile.sim.plant, "course": course.name, "seed": str(seed), "link": link}
     urls = ptys.urls if ptys is not None else None
+    # From the greeting on the daemon counts on an answer within its timeout.
+    prepare(profile.sim)
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
     if hello.clock == "lockstep":
         world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures, scenario=scenario)

@@ -148,14 +148,23 @@ class World:
         nothing: time never goes back."""
         grid_ns, step_ns = self._grid_ns, self._step_ns
         plant, actuators = self._plant, self._actuators
+        sags = actuators.sags
         while grid_ns < to_ns:
             # What a device understands of a command counts from then on, so it comes before the step that follows.
             while self._duty_ns <= grid_ns:
                 self._run_duties(self._duty_ns)
+            # Most steps end before the next sample, with no duty in between.
+            quiet_ns = min(to_ns, self._due_ns - step_ns, self._duty_ns)
+            while grid_ns < quiet_ns:
+                actuators.step(grid_ns, plant.motor_speed_radps if sags else 0.0)
+                plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)
+                self._grid_ns = grid_ns = grid_ns + step_ns
+            if grid_ns >= to_ns or self._duty_ns <= grid_ns:
+                continue
             after_ns = grid_ns + step_ns
             # Sensors see the motion between two grid points, so the one before is kept while a sample lies inside the step.
             before = plant.motion() if self._due_ns < after_ns else None
-            actuators.step(grid_ns, plant.motor_speed_radps)
+            actuators.step(grid_ns, plant.motor_speed_radps if sags else 0.0)
             plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)
             if self._due_ns <= after_ns:
                 self._sample(before, grid_ns, after_ns)

@@ -21,6 +21,9 @@ hypothesis.settings.register_profile("repeat", derandomize=True, database=None, 
 hypothesis.settings.register_profile("search", max_examples=2_000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
+# What the daemons and simulators of the tests keep for the next run stays in the checkout, too.
+os.environ["XDG_CACHE_HOME"] = str(ROOT / ".pytest_cache" / "home")
+
 _BACKENDS = [
     pytest.param(("asyncio", {"loop_factory": new_event_loop}), id="asyncio"),
     pytest.param(("trio", {}), id="trio"),

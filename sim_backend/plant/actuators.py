@@ -89,7 +89,8 @@ class Actuators:
         self._next_event_ns = _NEVER_NS
         self._target_rad = self._servo_rad = self._target(0.0)
         self._supply = Supply(sim.battery, wired.no_load_speed_radps, step_ns * 1e-9)
-        self._sags = wired.no_load_speed_radps > 0.0
+        self.sags = wired.no_load_speed_radps > 0.0
+        """Whether what drives hangs on the battery; else the speed of the motor is not looked at."""
         self._servo = _Servo(wired, self._servo_rad, step_ns * 1e-9) if wired.bandwidth_radps > 0.0 else None
         self._drive_gain = _lag_gain(wired.drive_lag_s, step_ns * 1e-9)
         self._brake_gain = _lag_gain(wired.brake_lag_s, step_ns * 1e-9)
@@ -155,7 +156,7 @@ class Actuators:
             self.duty = _lagged(self.duty, self._drive_target, self._drive_gain)
         if self.brake != self._brake_told:
             self.brake = _lagged(self.brake, self._brake_told, self._brake_gain)
-        self.throttle = self._supply.step(self.duty, motor_speed_radps) if self._sags else self.duty
+        self.throttle = self._supply.step(self.duty, motor_speed_radps) if self.sags else self.duty
 
     def _follow(self, told: float) -> None:
         """Take the drive's own throttle towards the one told, and make of it what the controller makes."""

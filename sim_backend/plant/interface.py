@@ -54,8 +54,10 @@ class Motion(Struct, frozen=True, gc=False):
 class Plant(Protocol):
     """A vehicle on the fixed physics grid, behind its actuators. Built as ``plant(sim, pose, step_s)``, at rest."""
 
-    motor_speed_radps: float
-    """Of the drive motor; the supply and the telemetry see it."""
+    @property
+    def motor_speed_radps(self) -> float:
+        """Of the drive motor; the supply and the telemetry see it."""
+        ...
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
         """Advance one grid step with inputs held: ``throttle`` as share of the stall torque at nominal voltage (can exceed 1 on a

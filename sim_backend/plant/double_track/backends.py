@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim_backend.plant.double_track import equations, powertrain, tyre
+from sim_backend.plant.double_track.c_source import c_source
 from sim_backend.plant.double_track.constants import AccelerationConstants, Constants, EngineConstants, MotorConstants, Table
-from sim_backend.plant.double_track.specialise import specialised
+from sim_backend.plant.double_track.specialise import bodies, specialised
 
 _DRIVES: dict[type, str] = {MotorConstants: "motor", EngineConstants: "engine", AccelerationConstants: "acceleration"}
 _NAMES = {
@@ -52,6 +53,12 @@ def scalar_step(c: Constants) -> Step:
     """The step on floats, for one vehicle."""
     drive = drive_name(c)
     return specialised(_listed(drive), drive, c)
+
+
+def c_text(c: Constants) -> str:
+    """The step on floats in C, for the kind of one vehicle."""
+    drive = drive_name(c)
+    return c_source(bodies(_listed(drive), drive, c, named=True), c)
 
 
 def compiled() -> bool:

@@ -58,6 +58,11 @@ def rest(c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0,
     )
 
 
+def refusal(steer_rad: float, throttle: float, brake: float) -> str:
+    """Why a step is not made."""
+    return f"steer_rad {steer_rad}, throttle {throttle}, brake {brake}: a command is not a finite number"
+
+
 class DoubleTrack:
     """One vehicle. ``state`` and ``outputs`` are those of the newest grid point."""
 
@@ -70,6 +75,7 @@ class DoubleTrack:
         self.constants = constants(parameters, step_s)
         self._drive = backends.drive_name(self.constants)
         self._limit_mps = parameters.bounds.speed_limit_mps
+        self._roll_limit_rad = parameters.bounds.roll_limit_rad
         self._ground = ground
         self._flat = flat_surface() if ground is FLAT else None
         self.reset()
@@ -86,21 +92,27 @@ class DoubleTrack:
         self.diverged = False
         """A state beyond all bounds or not a number; the vehicle stays where it last was."""
 
-    def step(self, steer_rad: float, throttle: float, brake: float) -> None:
-        """One grid step on: angle of the virtual front wheel, throttle -1..1, brake 0..1. Raises ValueError for commands
-        that are not finite."""
+    def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
+        """One grid step on: angle of the virtual front wheel, throttle -1..1, brake 0..1. False where the vehicle is lost: it has
+        diverged or rolled over. Raises ValueError for commands that are not finite."""
         if not isfinite(steer_rad + throttle + brake):
-            raise ValueError(f"steer_rad {steer_rad}, throttle {throttle}, brake {brake}: a command is not a finite number")
+            raise ValueError(refusal(steer_rad, throttle, brake))
         if self.diverged:
-            return
+            return False
         state, outputs = self._step(
             self.constants, self.state, self._flat or surface(self._ground, self.constants, self.state), steer_rad, throttle, brake
         )
         speed = abs(state.forward_mps) + abs(state.lateral_mps) + abs(state.yaw_rate_radps) + abs(state.roll_rate_radps)
         if speed < self._limit_mps:
             self.state, self.outputs = state, outputs
-        else:
-            self.diverged = True
+            return not abs(state.roll_rad + state.tip_rad) >= self._roll_limit_rad
+        self.diverged = True
+        return False
+
+    @property
+    def engine_radps(self) -> float:
+        """Speed of the engine or motor."""
+        return self.state.engine_radps
 
     @property
     def lifted(self) -> tuple[bool, bool, bool, bool]:
@@ -111,7 +123,7 @@ class DoubleTrack:
     @property
     def rolled_over(self) -> bool:
         """Beyond the roll limit of its bounds."""
-        return abs(self.state.roll_rad + self.state.tip_rad) >= self.parameters.bounds.roll_limit_rad
+        return abs(self.state.roll_rad + self.state.tip_rad) >= self._roll_limit_rad
 
     def run(self, commands: NDArray[np.float64], every: int = 1, *, fast: bool | None = None) -> dict[str, NDArray[np.float64]]:
         """Steps along ``commands`` (n, 3): steer_rad, throttle, brake. Returns arrays (ceil(n / every),) by name: "t",

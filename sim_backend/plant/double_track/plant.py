@@ -3,7 +3,7 @@
 from math import atan, cos, degrees, hypot, sin, sqrt
 
 from sim_backend.plant.double_track.ground import FLAT, Ground
-from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.interface import Motion, Pose, VehicleLostError
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.terrain.reading import load_terrain
@@ -22,30 +22,34 @@ class DoubleTrackPlant:
         self._ground: Ground = FLAT if even else load_terrain(table)
         self._even = even
         self._step_s = step_s
-        self._vehicle = DoubleTrack(load_twin(sim.twin.vehicle, sim.twin.changes).parameters, step_s, self._ground)
+        self._vehicle = double_track(load_twin(sim.twin.vehicle, sim.twin.changes).parameters, step_s, self._ground)
         self._rear_m = self._vehicle.constants.rear.arm_m
         self._vehicle.reset(pose.x_m - self._rear_m * cos(pose.yaw_rad), pose.y_m - self._rear_m * sin(pose.yaw_rad), pose.yaw_rad)
         self._slope = self._slope_before = self._tilt()
         self._slope_rates = self._slope_rates_before = (0.0, 0.0)
-        self.motor_speed_radps = 0.0
+
+    @property
+    def motor_speed_radps(self) -> float:
+        """See :class:`sim_backend.plant.interface.Plant`."""
+        return self._vehicle.engine_radps
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
         """Advance one grid step; see :class:`sim_backend.plant.interface.Plant`."""
-        vehicle = self._vehicle
-        vehicle.step(wheel_angle_rad, throttle, brake)
-        if vehicle.diverged:
-            raise VehicleLostError("the twin diverged: its motion left all bounds; these numbers make no vehicle at this step")
-        state = vehicle.state
-        if vehicle.rolled_over:
-            raise VehicleLostError(
-                f"the vehicle rolled over: roll {degrees(state.roll_rad + state.tip_rad):.0f} degrees"
-                f" at {hypot(state.forward_mps, state.lateral_mps):.2f} m/s"
-            )
-        self.motor_speed_radps = state.engine_radps
+        if not self._vehicle.step(wheel_angle_rad, throttle, brake):
+            raise VehicleLostError(self._loss())
         if not self._even:
             self._slope_before, self._slope = self._slope, self._tilt()
             rates = [(after - before) / self._step_s for before, after in zip(self._slope_before, self._slope, strict=True)]
             self._slope_rates_before, self._slope_rates = self._slope_rates, (rates[0], rates[1])
+
+    def _loss(self) -> str:
+        state = self._vehicle.state
+        if self._vehicle.diverged:
+            return "the twin diverged: its motion left all bounds; these numbers make no vehicle at this step"
+        return (
+            f"the vehicle rolled over: roll {degrees(state.roll_rad + state.tip_rad):.0f} degrees"
+            f" at {hypot(state.forward_mps, state.lateral_mps):.2f} m/s"
+        )
 
     def motion(self) -> Motion:
         """State at the newest grid point."""
@@ -69,7 +73,7 @@ class DoubleTrackPlant:
             out.forward_mps2 - rear_m * s.yaw_rate_radps * s.yaw_rate_radps,
             out.lateral_mps2 + rear_m * out.yaw_radps2,
             out.yaw_radps2,
-            self.motor_speed_radps,
+            s.engine_radps,
             z_m=z_m,
             roll_rad=s.roll_rad + s.tip_rad + self._slope[0],
             pitch_rad=s.pitch_rad + self._slope[1],

@@ -11,43 +11,55 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from sim_backend.plant.double_track.constants import Constants
 from sim_backend.plant.double_track.flatten import flattened
 
+NUMBER = "number"
+"""Kind of a constant whose value decides nothing about the text: neither 0, 1 nor a flag."""
+
 
 def specialised(listed: list[tuple[ModuleType, str]], drive: str, c: Constants) -> Callable[..., Any]:
     """``step`` of the listed functions (callees before callers) for the constants ``c``; its first argument is not looked at."""
-    namespace: dict[str, Any] = {}
-    bodies: dict[str, ast.FunctionDef] = {}
-    every = {key: value for module, _ in listed for key, value in vars(module).items()}
-    for module, name in listed:
-        tree = _parsed(module, name)
-        for suffix, own in (("", None), ("_front", c.front), ("_rear", c.rear)):
-            known: dict[str, Any] = {"c": own if own is not None else c, "f": c.front, "r": c.rear}
-            if name == drive:
-                known |= {argument.arg: c.drive for argument in tree.args.args[1:2]}
-            if own is None and _takes(tree, "AxleConstants"):
-                continue
-            if own is not None and not _takes(tree, "AxleConstants"):
-                continue
-            function = copy.deepcopy(tree)
-            function.name = ("drive" if name == drive else name) + suffix
-            known |= {key: value for key, value in vars(module).items() if key.isupper() and isinstance(value, float)}
-            writer = _Writer(known, suffix, bodies)
-            function = writer.visit(function)
-            if name == "step":
-                flattened(function, bodies, _bundles(module for module, _ in listed))
-                _unpack_state(function)
-            ast.fix_missing_locations(function)
-            bodies[function.name] = function
-            place = {**every, **namespace}
-            code = compile(ast.Module([function], []), f"<{module.__name__}.{function.name} of one vehicle>", "exec")
-            exec(code, place)  # noqa: S102 - our own text
-            namespace[function.name] = place[function.name]
+    namespace = {key: value for module, _ in listed for key, value in vars(module).items()}
+    for function in bodies(listed, drive, c).values():
+        code = compile(ast.Module([function], []), f"<{function.name} of one vehicle>", "exec")
+        exec(code, namespace)  # noqa: S102 - our own text
     step: Callable[..., Any] = namespace["step"]
     return step
+
+
+def decides(value: Any) -> bool:
+    """Whether the text hangs on a constant: on a flag, and on what adds nothing or multiplies by one."""
+    return isinstance(value, bool) or value in (0.0, 1.0)
+
+
+def bodies(listed: list[tuple[ModuleType, str]], drive: str, c: Constants, *, named: bool = False) -> dict[str, ast.FunctionDef]:
+    """The functions for the constants ``c`` by name, callees before callers.
+
+    ``named``: constants that decide nothing stay names, ``c_front_arm_m`` for ``c.front.arm_m``. The text is then that of every
+    vehicle of the kind, and means the same arithmetic: what is left out does not depend on the numbers.
+    """
+    written: dict[str, ast.FunctionDef] = {}
+    for module, name in listed:
+        tree = _parsed(module, name)
+        for suffix, own, path in (("", c, "c"), ("_front", c.front, "c_front"), ("_rear", c.rear, "c_rear")):
+            if (own is not c) != _takes(tree, "AxleConstants"):
+                continue
+            known: dict[str, Any] = {"c": (own, path), "f": (c.front, "c_front"), "r": (c.rear, "c_rear")}
+            if name == drive:
+                known |= {argument.arg: (c.drive, "c_drive") for argument in tree.args.args[1:2]}
+            function = copy.deepcopy(tree)
+            function.name = ("drive" if name == drive else name) + suffix
+            known |= {key: (value, "") for key, value in vars(module).items() if key.isupper() and isinstance(value, float)}
+            function = _Writer(known, suffix, written, named=named).visit(function)
+            if name == "step":
+                flattened(function, written, _bundles(module for module, _ in listed))
+                _unpack_state(function)
+            ast.fix_missing_locations(function)
+            written[function.name] = function
+    return written
 
 
 @cache
@@ -92,10 +104,13 @@ def _unpack_state(function: ast.FunctionDef) -> None:
 class _Writer(ast.NodeTransformer):
     """Puts constants in place of names, and takes out what they decide."""
 
-    def __init__(self, known: dict[str, Any], suffix: str, bodies: dict[str, ast.FunctionDef]) -> None:
+    def __init__(self, known: dict[str, Any], suffix: str, bodies: dict[str, ast.FunctionDef], *, named: bool) -> None:
+        """``known``: by name a value and its path from the constants of the vehicle, "" for one that is the same for all."""
         self._known = known
         self._suffix = suffix
         self._bodies = bodies
+        self._named = named
+        self._local: dict[str, ast.Constant] = {}
         self._once: set[str] = set()
         """Names that get a value in one place only."""
 
@@ -119,36 +134,49 @@ class _Writer(ast.NodeTransformer):
                 return None
         self.generic_visit(node)
         if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant) and target.id in self._once:
-            self._known[target.id] = node.value.value
+            self._local[target.id] = node.value
             return None
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        value, known = self._value(node)
-        return ast.Constant(value) if known and not hasattr(value, "_fields") and isinstance(node.ctx, ast.Load) else node
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        if node.id in self._local:
+            return copy.copy(self._local[node.id])
+        return self._written(node) or node
 
     def _are_tables(self, value: ast.Tuple) -> bool:
         return any(isinstance(one, ast.Attribute) and one.attr in ("front", "rear") for one in value.elts)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        value, known = self._value(node)
-        if known and not hasattr(value, "_fields"):
-            return ast.Constant(value)
+        written = self._written(node)
+        if written is not None:
+            return written
         self.generic_visit(node)
         return node
 
-    def _value(self, node: ast.expr) -> tuple[Any, bool]:
-        if isinstance(node, ast.Name) and node.id in self._known:
-            return self._known[node.id], True
+    def _written(self, node: ast.expr) -> ast.expr | None:
+        """What stands for a known number or table; None for everything else, bundles included."""
+        found = self._value(node)
+        if found is None or hasattr(found[0], "_fields"):
+            return None
+        value, path = found
+        if not path or decides(value):
+            return ast.Constant(value)
+        return ast.Name(id=path, ctx=ast.Load()) if self._named else ast.Constant(value, NUMBER)
+
+    def _value(self, node: ast.expr) -> tuple[Any, str] | None:
+        if isinstance(node, ast.Name):
+            return self._known.get(node.id)
         if isinstance(node, ast.Attribute):
-            value, known = self._value(node.value)
-            if known:
-                return getattr(value, node.attr), True
-        return None, False
+            found = self._value(node.value)
+            if found is not None:
+                return getattr(found[0], node.attr), f"{found[1]}_{node.attr}"
+        return None
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         test = self.visit(node.test)
-        if isinstance(test, ast.Constant):
+        if _is_settled(test):
             return self._rewritten(node.body if test.value else node.orelse)
         node.test, node.body, node.orelse = test, self.visit(node.body), self.visit(node.orelse)
         return node
@@ -162,23 +190,25 @@ class _Writer(ast.NodeTransformer):
         left: ast.expr = self.visit(node.left)
         right: ast.expr = self.visit(node.right)
         node.left, node.right = left, right
-        if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
-            return ast.Constant(eval(ast.unparse(node), {"__builtins__": {}}))  # noqa: S307 - two numbers of our own
-        if isinstance(node.op, ast.Mult):
+        settled = _is_settled(left) and _is_settled(right)
+        if not settled and isinstance(node.op, ast.Mult):
             for one, other in ((left, right), (right, left)):
-                if isinstance(one, ast.Constant) and one.value in (0.0, 1.0):
+                if _is_settled(one) and one.value in (0.0, 1.0):
                     return ast.Constant(0.0) if one.value == 0.0 else other
-        if isinstance(node.op, ast.Add | ast.Sub) and isinstance(right, ast.Constant) and right.value == 0.0:
+        if not settled and isinstance(node.op, ast.Add | ast.Sub) and _is_settled(right) and right.value == 0.0:
             return left
-        if isinstance(node.op, ast.Add) and isinstance(left, ast.Constant) and left.value == 0.0:
+        if not settled and isinstance(node.op, ast.Add) and _is_settled(left) and left.value == 0.0:
             return right
+        if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
+            value = eval(ast.unparse(node), {"__builtins__": {}})  # noqa: S307 - two numbers of our own
+            return ast.Constant(value) if settled else ast.Constant(value, NUMBER)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         deciding = isinstance(node.op, ast.Or)
         values = []
         for value in (self.visit(one) for one in node.values):
-            if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+            if _is_settled(value) and isinstance(value.value, bool):
                 if value.value is deciding:
                     return ast.Constant(deciding)
                 continue
@@ -210,8 +240,8 @@ class _Writer(ast.NodeTransformer):
 
     def _is_whole(self, node: ast.expr) -> bool:
         """A bundle of constants that is handed on: the called function has its own already."""
-        value, known = self._value(node)
-        return known and hasattr(value, "_fields")
+        found = self._value(node)
+        return found is not None and hasattr(found[0], "_fields")
 
 
 class _Substitute(ast.NodeTransformer):
@@ -220,6 +250,11 @@ class _Substitute(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return copy.deepcopy(self._given.get(node.id, node))
+
+
+def _is_settled(node: ast.expr) -> TypeGuard[ast.Constant]:
+    """A constant that the text hangs on."""
+    return isinstance(node, ast.Constant) and node.kind != NUMBER
 
 
 def _has(node: ast.FunctionDef, name: str) -> bool:

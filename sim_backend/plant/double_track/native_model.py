@@ -1,0 +1,74 @@
+"""A double-track vehicle whose step is machine code: the bits of :class:`.model.DoubleTrack` at a tenth of its cost."""
+
+from ctypes import addressof
+
+from sim_backend.plant.double_track import backends
+from sim_backend.plant.double_track.c_source import DIVERGED, FINE, LIMITS_AT, REFUSED, SURFACE_AT, block
+from sim_backend.plant.double_track.ground import FLAT, Ground
+from sim_backend.plant.double_track.model import DoubleTrack, refusal, rest
+from sim_backend.plant.double_track.native import Advance, doubles, native_step
+from sim_backend.plant.double_track.parameters import TwinParameters
+from sim_backend.plant.double_track.state import Outputs, State
+
+_STATES = len(State._fields)
+_ENGINE = State._fields.index("engine_radps")
+
+
+def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> DoubleTrack:
+    """A vehicle with machine code where that can be had, else the plain one. Raises as :class:`.model.DoubleTrack` does."""
+    plain = DoubleTrack(parameters, step_s, ground)
+    c = plain.constants
+    advance = native_step(c, lambda: backends.c_text(c), lambda: backends.scalar_step(c), rest(c))
+    return plain if advance is None else NativeDoubleTrack(parameters, step_s, ground, advance)
+
+
+class NativeDoubleTrack(DoubleTrack):
+    """See :class:`.model.DoubleTrack`; ``state`` and ``outputs`` are made when they are asked for."""
+
+    def __init__(self, parameters: TwinParameters, step_s: float, ground: Ground, advance: Advance) -> None:
+        # The base puts the vehicle at its start, for which there has to be a place.
+        self._block = doubles((0.0,) * SURFACE_AT)
+        super().__init__(parameters, step_s, ground)
+        bounds = parameters.bounds
+        whole = block(self.constants, self.state, self._surface(), bounds.speed_limit_mps, bounds.roll_limit_rad)
+        self._block = doubles(whole)
+        self._place = addressof(self._block)
+        self._advance = advance
+        self.reset()
+
+    @property
+    def state(self) -> State:
+        """At the newest grid point."""
+        return State._make(self._block[:_STATES])
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._block[:_STATES] = [*state]
+
+    @property
+    def outputs(self) -> Outputs:
+        """Of the newest step."""
+        return Outputs._make(self._block[_STATES:SURFACE_AT])
+
+    @outputs.setter
+    def outputs(self, outputs: Outputs) -> None:
+        self._block[_STATES:SURFACE_AT] = [*outputs]
+
+    @property
+    def engine_radps(self) -> float:
+        """See :class:`.model.DoubleTrack`."""
+        return self._block[_ENGINE]
+
+    def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
+        """See :class:`.model.DoubleTrack`."""
+        if self._flat is None:
+            self._block[SURFACE_AT:LIMITS_AT] = [*self._surface()]
+        end = DIVERGED
+        if not self.diverged:
+            end = self._advance(self._place, steer_rad, throttle, brake)
+        if end == FINE:
+            return True
+        if end == REFUSED:
+            raise ValueError(refusal(steer_rad, throttle, brake))
+        self.diverged = end == DIVERGED
+        return False
