@@ -30,7 +30,7 @@ class Model(Protocol):
         """Rolling steadily, centre of mass at the place."""
         ...
 
-    def step(self, steer_rad: float, throttle: float, brake: float) -> None:
+    def step(self, steer_rad: float, throttle: float, brake: float) -> object:
         """One step."""
         ...
 
@@ -55,7 +55,7 @@ Maker = Callable[[TwinParameters, float], Model]
 def drive(reference: Reference, parameters: TwinParameters, maker: Maker) -> Drive:
     """Drive a run. Raises nothing of its own; what ends the run early stands in the result."""
     family = reference.family
-    if reference.source.model in family.linear_tyres:
+    if float(np.abs(reference.lateral_acceleration_mps2).max()) < family.linear_tyres.get(reference.source.model, 0.0):
         parameters = linear_tyres(parameters)
     if reference.source.model in family.single_track:
         parameters = single_track(parameters, family.single_track[reference.source.model])
@@ -171,7 +171,7 @@ def linear_tyres(parameters: TwinParameters) -> TwinParameters:
 
 
 def single_track(parameters: TwinParameters, spin_inertia_share: float) -> TwinParameters:
-    """The same vehicle as a model sees it that has one wheel per axle."""
+    """The same vehicle as a model sees it that has one wheel per axle, and no masses apart from the body."""
 
     def axle(it: Axle) -> Axle:
         inertia = spin_inertia_share * it.spin_inertia_kgm2
@@ -181,6 +181,7 @@ def single_track(parameters: TwinParameters, spin_inertia_share: float) -> TwinP
     line = replace(line, front=opened(line.front), rear=opened(line.rear), centre=opened(line.centre))
     return replace(
         parameters,
+        body=replace(parameters.body, weight_shift=0.0),
         front=axle(parameters.front),
         rear=axle(parameters.rear),
         steering=replace(parameters.steering, ackermann=1.0),

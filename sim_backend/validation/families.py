@@ -4,6 +4,8 @@ A run belongs to the first family whose pattern its file name matches; nothing e
 conventions were checked on the files: velocities against the derivatives of the positions, signs against the steering.
 """
 
+from math import inf
+
 from msgspec import Struct
 
 
@@ -78,8 +80,9 @@ class Family(Struct, frozen=True, kw_only=True):
     loads_by_command: bool = False
     """The reference moves loads between its axles by the commanded acceleration only, not by that of a turn: without a command ours
     has nothing to move."""
-    linear_tyres: tuple[str, ...] = ()
-    """Models whose tyres do not saturate: ours are made linear, with the same slopes."""
+    linear_tyres: dict[str, float] = {}
+    """Models whose tyres do not saturate, and up to which lateral acceleration in m/s2: ours are made linear, with the same slopes,
+    for runs that keep below it."""
     single_track: dict[str, float] = {}
     """Models with one wheel per axle, and how much of the spin inertia of our two that wheel has. Ours then steers both front
     wheels about one point and does not roll: nothing scrubs or leans in the model."""
@@ -126,7 +129,7 @@ FAMILIES = (
         rear_axle_below_mps=0.5,
         prescribed_speed=True,
         loads_by_command=True,
-        linear_tyres=("st",),
+        linear_tyres={"st": inf},
         single_track={"st": 1.0},
     ),
     Family(
@@ -137,6 +140,8 @@ FAMILIES = (
         columns=_BODY,
         commands=Commands(time="t", wheel_angle="delta", acceleration="accel_cmd"),
         twins={"refcar": "slipx_refcar"},
+        # Clipped at 1.1 of the load, which the first wheels reach here.
+        linear_tyres={"l1": 9.5},
         single_track={"l1": 1.0},
     ),
     Family(

@@ -88,8 +88,8 @@ def linear_gradient(p: TwinParameters, c: Constants) -> tuple[float, float]:
     body = p.body
     length, a = body.wheelbase_m, body.cg_to_front_m
     weight = body.mass_kg * GRAVITY_MPS2
-    front = body.mass_kg * (length - a) / (length * cornering_npr(p.front, weight * (length - a) / length))
-    rear = body.mass_kg * a / (length * cornering_npr(p.rear, weight * a / length))
+    front = body.mass_kg * (length - a) / (length * cornering_npr(p.front, weight * c.front.weight_share))
+    rear = body.mass_kg * a / (length * cornering_npr(p.rear, weight * c.rear.weight_share))
     roll = c.roll_lever_kgm / (c.roll_stiffness_nmprad - c.roll_lever_kgm * GRAVITY_MPS2) if c.roll_lever_kgm else 0.0
     gradient = front - rear - roll * (p.front.roll_steer - p.rear.roll_steer)
     share = 1.0 - p.steering.rear_ratio

@@ -50,11 +50,11 @@ def _found(check: Callable[[TwinParameters], Found], parameters: TwinParameters)
 
 
 def static_loads(p: TwinParameters) -> Found:
-    """The wheels of a standing vehicle carry its weight, each axle the share that its distance gives."""
+    """The wheels of a standing vehicle carry its weight, each axle the share that its distance gives and what is shifted."""
     table, _ = drive(p, np.zeros((500, 3)), 0.0)
     loads = [float(table[f"fz_{wheel}"][-1]) for wheel in ("fl", "fr", "rl", "rr")]
     weight = p.body.mass_kg * GRAVITY_MPS2
-    front = weight * (p.body.wheelbase_m - p.body.cg_to_front_m) / p.body.wheelbase_m
+    front = weight * ((p.body.wheelbase_m - p.body.cg_to_front_m) / p.body.wheelbase_m + p.body.weight_shift)
     off = max(abs(sum(loads) / weight - 1.0), abs((loads[0] + loads[1]) / front - 1.0))
     return f"off by {off:.1e}", "loads sum to m g, front axle to its share, within 1e-9", off < 1e-9
 

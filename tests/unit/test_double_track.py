@@ -68,6 +68,15 @@ def test_a_braked_vehicle_comes_to_rest_and_stays_at_the_same_bits(name: str) ->
     assert vehicle.state[:3] == before[:3]
 
 
+@pytest.mark.parametrize("name", names())
+def test_a_vehicle_at_rest_is_not_turned_by_its_wheels(name: str) -> None:
+    vehicle = DoubleTrack(twin(name), 2e-3)
+    drive(vehicle, 1.0, steer_rad=0.2)
+    yaw_rad = vehicle.state.yaw_rad
+    drive(vehicle, 0.5, steer_rad=0.2)
+    assert vehicle.state.yaw_rad == yaw_rad
+
+
 def test_a_vehicle_without_a_brake_rolls_down_the_slope_again() -> None:
     vehicle = DoubleTrack(twin(BMW), ground=Plane(slope_x=0.2))
     drive(vehicle, 1.0, brake=1.0)

@@ -73,6 +73,8 @@ def _body(p: TwinParameters) -> Iterator[Problem]:
     front_kg = body.mass_kg * (1.0 - body.cg_to_front_m / body.wheelbase_m)
     if not p.front.unsprung_mass_kg < front_kg < body.mass_kg - p.rear.unsprung_mass_kg:
         yield "body.cg_to_front_m", "leaves an axle with less than its own unsprung mass"
+    if not 0.0 < front_kg / body.mass_kg + body.weight_shift < 1.0:
+        yield "body.weight_shift", "leaves an axle without weight; it is 0 unless a model puts its weight elsewhere than its mass"
     if body.pitch_centre_height_m >= body.cg_height_m:
         yield "body.pitch_centre_height_m", "must be below cg_height_m"
     stiffness = p.front.roll_stiffness_nmprad + p.rear.roll_stiffness_nmprad

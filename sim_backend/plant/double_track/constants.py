@@ -196,6 +196,7 @@ def constants(parameters: TwinParameters, step_s: float) -> Constants:
     half_track_m = 0.25 * (front.track_m + rear.track_m)
     brakes, air = parameters.brakes, parameters.aerodynamics
     lift = 0.5 * air.air_density_kgpm3
+    rear_share = arm_m / length_m - body.weight_shift
     axles = [
         _axle(
             axle,
@@ -213,13 +214,13 @@ def constants(parameters: TwinParameters, step_s: float) -> Constants:
             (
                 front,
                 arm_m,
-                1.0 - arm_m / length_m,
+                1.0 - rear_share,
                 sprung_front,
                 brakes.front_torque_nm,
                 air.front_lift_area_m2,
                 line.front,
             ),
-            (rear, arm_m - length_m, arm_m / length_m, 1.0 - sprung_front, brakes.rear_torque_nm, air.rear_lift_area_m2, line.rear),
+            (rear, arm_m - length_m, rear_share, 1.0 - sprung_front, brakes.rear_torque_nm, air.rear_lift_area_m2, line.rear),
         )
     ]
     bias_share, coast_bias_share, bias_begin, bias_ramp = _bias(line.centre)

@@ -29,7 +29,8 @@ STILL_RADPS = 2e-3
 STILL_WHEEL_MPS = 1e-4
 HOLD_AFTER_S = 0.2
 ROLLED_MPS = 0.01
-"""What the models that count the slip angle by the rolling speed add to it."""
+"""What the models that count the slip angle by the rolling speed add to it. Here it fades with the speed itself: they turn for ever
+where they stand on turned wheels."""
 
 
 class Loads(NamedTuple):
@@ -91,7 +92,8 @@ def corner(c: AxleConstants, s: State, side: float, tangent: float, ackermann: f
     x_mps = s.forward_mps - s.yaw_rate_radps * y_m
     y_mps = s.lateral_mps + s.yaw_rate_radps * c.arm_m - c.roll_scrub_m * s.roll_rate_radps
     ahead_mps = x_mps * cosine + y_mps * sine
-    seen_mps = x_mps + c.rolled_slip * (ahead_mps + ROLLED_MPS - x_mps)
+    added_mps = ROLLED_MPS * fabs(ahead_mps) / (fabs(ahead_mps) + ROLLED_MPS)
+    seen_mps = x_mps + c.rolled_slip * (ahead_mps + added_mps - x_mps)
     return Corner(cosine, sine, ahead_mps, y_mps * cosine - seen_mps * sine)
 
 

@@ -35,6 +35,9 @@ class Body(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     wheelbase_m: Size
     cg_to_front_m: Size
     """From the centre of mass of the vehicle back to front axle: "a"; the rest of the wheelbase is "b"."""
+    weight_shift: Annotated[float, Meta(ge=-0.2, le=0.2)]
+    """Share of the weight that stands on the front axle beyond what the centre of mass puts there. 0 for a vehicle: some models
+    put the unsprung masses on their axles and leave them out of the centre of mass."""
     cg_height_m: Annotated[float, Meta(gt=0.0, le=10.0)]
     """Of the sprung mass above the ground. Unsprung masses are at wheel centre."""
     yaw_inertia_kgm2: Positive
@@ -95,7 +98,8 @@ class Axle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     roll_scrub_m: Annotated[float, Meta(ge=-5.0, le=5.0)]
     """Lateral motion of the contact patches per roll angle, to the right per right side down; its work on the roll is left out."""
     rolled_slip: Share
-    """0: the slip angle is that of the wheel's motion. 1: it is counted by the wheel's own rolling speed, as some models do."""
+    """0: the slips are those of the wheel's motion. 1: they are counted by the wheel's own rolling speed plus something small, as
+    some models do, so that a locked wheel loses a part of its force along."""
     rolling_radius_m: Annotated[float, Meta(gt=0.0, le=5.0)]
     """Speed over wheel speed without force."""
     loaded_radius_m: Annotated[float, Meta(gt=0.0, le=5.0)]

@@ -69,8 +69,11 @@ def contact(
     # A locked wheel slides against its velocity whatever the two directions' slips are: the small velocity is not normalised.
     per_mps_x = 1.0 / (norm_x * turned_mps + CREEP_MPS)
     per_mps_y = 1.0 / (norm_y * turned_mps + CREEP_MPS)
-    slip_x = (rolling_mps - forward_mps) * per_mps_x
-    slip_y = lateral_mps * per_mps_y
+    # Models that count by the rolling speed add to it before they normalise: there a locked wheel slides with the normalised slips.
+    seen_x = 1.0 / (1.0 + c.rolled_slip * CREEP_MPS * (norm_x - 1.0) * per_mps_x)
+    seen_y = 1.0 / (1.0 + c.rolled_slip * CREEP_MPS * (norm_y - 1.0) * per_mps_y)
+    slip_x = (rolling_mps - forward_mps) * per_mps_x * seen_x
+    slip_y = lateral_mps * per_mps_y * seen_y
     along = slip_x * slip_x
     square = along + slip_y * slip_y
     slip = sqrt(square)
