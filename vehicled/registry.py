@@ -26,6 +26,7 @@ CONTROLLERS: dict[str, str] = {
     "mpc": "vehicled.control.mpc:Mpc",
     "mpc_published": "vehicled.control.mpc_published:MpcPublished",
     "programme": "vehicled.control.programme:Programme",
+    "flat": "vehicled.control.flat:Flat",
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
     "pure_pursuit_published": "vehicled.control.pure_pursuit_published:PurePursuitPublished",
     "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",

@@ -13,7 +13,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.registry import resolve
 from vehicled.vehicle import Drive, Limits, Steering, Vehicle
 
-NAMES = ("linear", "pure_pursuit", "pure_pursuit_published", "regulated_pure_pursuit", "stanley")
+NAMES = ("linear", "pure_pursuit", "pure_pursuit_published", "flat", "regulated_pure_pursuit", "stanley")
 STEERING = Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4)
 DRIVE = Drive(
     stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from math import inf, isfinite
 from typing import NamedTuple
 
+from vehicled.control.drift import Drift
+from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedProfile, Target, speed_step
 from vehicled.control.stop import brake_command, is_drivable
@@ -71,6 +73,8 @@ class Helm:
         # What is identified later may be any delay that a vehicle can have.
         keep_ns = MAX_DELAY_NS + 2 * MAX_ESTIMATE_AGE_NS
         self._wheels: CommandHistory[float] = CommandHistory(0.0, keep_ns)
+        self._observer = DriveObserver()
+        self._drift = Drift()
         self._demands: CommandHistory[Demand] = CommandHistory(Demand(0.0, 0.0), keep_ns)
         self.adapt(vehicle)
         self.reset()
@@ -88,6 +92,8 @@ class Helm:
         self.tracker.reset(s_m)
         self._wheels.clear(wheel_rad)
         self._demands.clear(Demand(0.0, 0.0))
+        self._observer.reset()
+        self._drift.reset()
         self._pid = PidState()
         self._leg = self.tracker.leg
         self._turning_since_ns: int | None = None
@@ -109,6 +115,7 @@ class Helm:
         dt_s = self._elapsed_s(now_ns)
         here = self.tracker.update(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps)
         age_ns = min(max(now_ns - estimate.t_ns, 0), MAX_ESTIMATE_AGE_NS)
+        self._observer.observe(self.vehicle.drive, self._demands, now_ns - age_ns, self._speed_mps(estimate))
         wish = law(Scene(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
         wheel = self._steer(wish.wheel_rad, dt_s)
         target, demand = self._drive(estimate, here.s_m, wish.speed_cap_mps, now_ns, age_ns, dt_s)
@@ -153,13 +160,19 @@ class Helm:
         self._wheel_ns = t_ns if self._wheel_ns is None else max(t_ns, self._wheel_ns)
         return self._wheel_rad
 
+    def _motion_yaw(self, estimate: StateEstimate, t_ns: int, speed_mps: float) -> float:
+        """Where the rear axle moves: by the slip of its tyres, and as the positions show."""
+        yaw = motion_yaw_rad(self.vehicle, estimate.yaw_rad, speed_mps, estimate.yaw_rate_radps)
+        self._drift.observe(t_ns, estimate.x_m, estimate.y_m, yaw, speed_mps)
+        return yaw + self._drift.angle_rad
+
     def _ahead(self, estimate: StateEstimate, now_ns: int, age_ns: int) -> Preview:
         start_ns, speed = now_ns - age_ns, self._speed_mps(estimate)
         delay_ns = int(path_delay_s(self.vehicle, speed) * 1e9)
         wheel = self._wheel_at(start_ns, delay_ns)
         if not self._predict:
             return Preview(estimate.x_m, estimate.y_m, estimate.yaw_rad, speed, wheel)
-        yaw = motion_yaw_rad(self.vehicle, estimate.yaw_rad, speed, estimate.yaw_rate_radps)
+        yaw = self._motion_yaw(estimate, start_ns, speed)
         start = Preview(estimate.x_m, estimate.y_m, yaw, speed, wheel)
         return predict_pose(self.vehicle, self._wheels, start, start_ns, age_ns + delay_ns)
 
@@ -203,12 +216,13 @@ class Helm:
         drive, direction = self.vehicle.drive, self.tracker.direction
         speed = self._speed_mps(estimate)
         horizon_ns = age_ns + self._drive_delay_ns
-        later = predict_speed(drive, self._demands, speed, now_ns - age_ns, horizon_ns)
+        surplus = self._observer.surplus_mps2
+        later = predict_speed(drive, self._demands, speed, now_ns - age_ns, horizon_ns, surplus)
         travelled_m = 0.5 * (speed + later) * horizon_ns * 1e-9
         target = self._profile.at(s_m + direction * travelled_m, self.tracker.leg)
         if abs(target.speed_mps) > cap_mps:
             target = Target(direction * cap_mps, 0.0)
         if abs(target.speed_mps) < self._speed_params.creep_mps:
             target = Target(direction * self._speed_params.creep_mps, 0.0)
-        self._pid, demand = speed_step(self._speed_params, drive, self._pid, later, target, dt_s)
+        self._pid, demand = speed_step(self._speed_params, drive, self._pid, later, target, dt_s, surplus)
         return target, demand

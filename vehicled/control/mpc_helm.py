@@ -5,7 +5,7 @@ from math import isfinite, tan
 from msgspec.structs import replace
 
 from vehicled.control.helm import Helm
-from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
+from vehicled.control.preview import Preview, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, SpeedParams, Target
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
@@ -142,8 +142,8 @@ class MpcHelm(Helm):
         self._scale.observe(tan(wheel) / self.vehicle.turning_base_m(speed), estimate.yaw_rate_radps, speed, self._period_s)
         if abs(self._base_m(speed) - self.turning.wheelbase_m) > self.NOTABLE * self.turning.wheelbase_m:
             self._renew(speed)
-        later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns)
-        yaw = motion_yaw_rad(self.vehicle, estimate.yaw_rad, speed, estimate.yaw_rate_radps)
+        later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns, self._observer.surplus_mps2)
+        yaw = self._motion_yaw(estimate, start_ns, speed)
         start = Preview(estimate.x_m, estimate.y_m, yaw, 0.5 * (speed + later), wheel)
         return predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
 

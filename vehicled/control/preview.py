@@ -65,15 +65,19 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
     return Preview(x, y, yaw, v, wheel)
 
 
-def predict_speed(drive: Drive, demands: CommandHistory[Demand], speed_mps: float, t_ns: int, horizon_ns: int) -> float:
+def predict_speed(
+    drive: Drive, demands: CommandHistory[Demand], speed_mps: float, t_ns: int, horizon_ns: int, surplus_mps2: float = 0.0
+) -> float:
     """Speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting after the delay of the drive. Euler; a motion
-    ends at rest, whichever way it went."""
+    ends at rest, whichever way it went. ``surplus_mps2`` is added to the acceleration of the model while the vehicle moves."""
     delay_ns = int(drive.delay_s * 1e9)
     v, done_ns = speed_mps, 0
     while done_ns < horizon_ns:
         dt_ns = min(SPEED_STEP_NS, horizon_ns - done_ns)
         demand = demands.at(t_ns + done_ns + dt_ns // 2 - delay_ns)
         acceleration = drive.acceleration_mps2(demand.throttle, v, demand.brake)
+        if v != 0.0:
+            acceleration += surplus_mps2
         v = drive.settled_mps(v, v + acceleration * dt_ns * 1e-9, demand.throttle)
         done_ns += dt_ns
     return v

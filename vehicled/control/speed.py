@@ -143,9 +143,16 @@ class PidState(Struct, frozen=True, gc=False):
 
 
 def speed_step(
-    params: SpeedParams, drive: Drive, state: PidState, speed_mps: float, target: Target, dt_s: float
+    params: SpeedParams,
+    drive: Drive,
+    state: PidState,
+    speed_mps: float,
+    target: Target,
+    dt_s: float,
+    surplus_mps2: float = 0.0,
 ) -> tuple[PidState, Demand]:
     """One step of PID with feed-forward. All inputs finite, ``dt_s`` > 0; speed is that at which the throttle will act.
+    ``surplus_mps2`` is what the drive does beyond its model, for the feed-forward (:mod:`~vehicled.control.drive_observer`).
 
     The reference starts at the speed, so that taking over gives no jerk; it rises by at most ``acceleration_mps2`` and stays within
     reach of the speed. Anti-windup by clamping: the integral stands still while the output is saturated in the direction of the
@@ -170,7 +177,7 @@ def speed_step(
     if params.feed_forward:
         rising = reference < wanted
         acceleration = params.acceleration_mps2 if rising else slowing
-        demand += drive.steady_throttle(reference) + acceleration / authority
+        demand += drive.steady_throttle(reference) + (acceleration - sign * surplus_mps2) / authority
     if isfinite(state.last_speed_mps):
         demand -= params.d * (speed - sign * state.last_speed_mps) / dt_s
 

@@ -41,6 +41,8 @@ MAX_GAP_NS = 1_000_000_000
 """A step longer than this restarts the filter: a second without fusion is no prediction any more."""
 MAX_PENDING = 256
 REST_SPEED_MPS = 0.1
+MAX_SURPLUS_SHARE = 0.5
+"""Share of the acceleration of full drive by which the drive may be believed to differ from its model."""
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
 RESTART_FACTOR = 10.0
@@ -151,7 +153,10 @@ class Ekf4:
         self._vehicle = vehicle
         self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
-        self._setting = setting(p, self._lever_arm_m, lowest_speed_mps(vehicle.drive), vehicle.steering.max_wheel_rad)
+        full_mps2 = vehicle.drive.acceleration_mps2(1.0, 0.0) - vehicle.drive.acceleration_mps2(0.0, 0.0)
+        self._setting = setting(
+            p, self._lever_arm_m, lowest_speed_mps(vehicle.drive), vehicle.steering.max_wheel_rad, MAX_SURPLUS_SHARE * full_mps2
+        )
         self._track: SingleTrack | None = None
         if p.model == "dynamic":
             self._track = single_track(

@@ -16,6 +16,8 @@ from vehicled.estimation.history import Pose
 
 NAN = float("nan")
 MAX_COUNT = 2**32 - 1
+STANDING_MPS = 0.05
+"""A slower vehicle is held by friction: what corrects its speed says nothing about the drive."""
 
 # Sources of measurements, in the order in which those of one instant are fused: the yaw before what is turned by it. A source is
 # also the place of its gate; the velocity of a fix has a gate of its own.
@@ -88,13 +90,20 @@ class Setting(Struct, frozen=True, gc=False):
     lever_arm_m: tuple[float, float, float]
     lowest_speed_mps: float
     max_wheel_rad: float
+    max_surplus_mps2: float
 
 
-def setting(params: Ekf4Params, lever_arm_m: tuple[float, float, float], lowest_speed_mps: float, max_wheel_rad: float) -> Setting:
+def setting(
+    params: Ekf4Params,
+    lever_arm_m: tuple[float, float, float],
+    lowest_speed_mps: float,
+    max_wheel_rad: float,
+    max_surplus_mps2: float,
+) -> Setting:
     """Setting with the limits of the gate; infinite where the gate is off."""
     infinity = float("inf")
     limits = [chi_square_limit(params.gate_probability, m) if params.gate else infinity for m in (1, 2)]
-    return Setting(params, (limits[0], limits[1]), lever_arm_m, lowest_speed_mps, max_wheel_rad)
+    return Setting(params, (limits[0], limits[1]), lever_arm_m, lowest_speed_mps, max_wheel_rad, max_surplus_mps2)
 
 
 def fuse(with_: Setting, belief: Belief, z: Seen) -> Belief:
@@ -134,15 +143,22 @@ def _apply(with_: Setting, belief: Belief, gate: int, t_ns: int, z: Measurement)
     if strikes[gate]:
         strikes = (*strikes[:gate], 0, *strikes[gate + 1 :])
     dx, dy, dyaw, dv = result.shift
+    speed = max(with_.lowest_speed_mps, state.speed_mps + dv)
+    surplus = 0.0
+    if abs(speed) > STANDING_MPS:
+        # What the drive model has wrong shows as corrections that keep their sign.
+        most = with_.max_surplus_mps2
+        surplus = min(max(state.surplus_mps2 + with_.params.surplus_per_s * dv, -most), most)
     corrected = State(
         state.x_m + dx,
         state.y_m + dy,
         remainder(state.yaw_rad + dyaw, tau),
-        max(with_.lowest_speed_mps, state.speed_mps + dv),
+        speed,
         state.wheel_rad,
         result.covariance,
         state.yaw_rate_radps,
         state.lateral_mps,
+        surplus,
     )
     good = (0 if result.nis > limit else belief.good_fixes) + position
     return Belief(corrected, max(belief.newest_ns, t_ns), good, belief.rejected, nis, strikes)
@@ -150,7 +166,9 @@ def _apply(with_: Setting, belief: Belief, gate: int, t_ns: int, z: Measurement)
 
 def _with_wheel(b: Belief, wheel_rad: float) -> Belief:
     s = b.state
-    state = State(s.x_m, s.y_m, s.yaw_rad, s.speed_mps, wheel_rad, s.covariance, s.yaw_rate_radps, s.lateral_mps)
+    state = State(
+        s.x_m, s.y_m, s.yaw_rad, s.speed_mps, wheel_rad, s.covariance, s.yaw_rate_radps, s.lateral_mps, s.surplus_mps2
+    )  # fmt: skip
     return Belief(state, b.newest_ns, b.good_fixes, b.rejected, b.nis, b.strikes)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from vehicled.vehicle import Positive
+from vehicled.vehicle import NonNegative, Positive
 
 
 class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -28,6 +28,10 @@ class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Error of the wheel angle as white noise (rad per root Hz); counts only while no gyro is fresh."""
     speed_density_mps: Positive = 0.3
     """What throttle, slope and battery do to the speed that the drive model does not know."""
+    surplus_per_s: NonNegative = 0.0
+    """Acceleration by which the drive is believed to differ from its model, per correction of the speed: an engine, a speed loop or
+    a slope, which would otherwise make every speed wrong by what the model has wrong, times the delay of the measurements.
+    Needs a measured speed; with positions alone it swings. 0: the drive is as believed."""
     gnss_sigma_floor_m: Positive = 0.02
     gnss_velocity_sigma_floor_mps: Positive = 0.05
     use_gnss_velocity: bool = True

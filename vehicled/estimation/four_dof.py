@@ -37,6 +37,8 @@ class State(Struct, frozen=True, gc=False):
     """Of the last step."""
     lateral_mps: float = 0.0
     """Velocity of the rear axle to the left; 0 unless tyres are modelled."""
+    surplus_mps2: float = 0.0
+    """What the drive does beyond its model while the vehicle moves; signed as the speed is."""
 
 
 class Input(Struct, frozen=True, gc=False):
@@ -113,6 +115,8 @@ def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, trac
     before, throttle = state.speed_mps, command.throttle
     braking = copysign(command.brake * drive.brake_deceleration_mps2, before if before != 0.0 else throttle)
     acceleration = drive.acceleration_mps2(throttle, before) - braking
+    if before != 0.0:
+        acceleration += state.surplus_mps2
     v = drive.settled_mps(before, before - acceleration * expm1(-rate * dt_s) / rate, throttle)
     if v < 0.0:
         v = max(v, lowest_speed_mps(drive))
@@ -211,4 +215,6 @@ def predict(
         p[8], p[9], p[10] + q_yaw * dt_s, p[11],
         p[12], p[13], p[14], p[15] + noise.speed_mps * noise.speed_mps * dt_s,
     )  # fmt: skip
-    return State(s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps, s.lateral_mps)
+    return State(
+        s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps, s.lateral_mps, state.surplus_mps2
+    )  # fmt: skip

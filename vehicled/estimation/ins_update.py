@@ -47,16 +47,16 @@ class Corrector:
         """One value: h (N,), residual, variance of its noise > 0."""
         g = self._g
         P = s.P
-        np.dot(P, h, out=g)
-        S = float(np.dot(h, g)) + variance
+        P.dot(h, out=g)
+        S = float(h.dot(g)) + variance
         nis = residual * residual / S
         if not nis <= limit or not S > 0.0:
             if not self._doubts(s, nis, gate):
                 return nis, False
             for index in doubt:
                 P[index, index] += residual * residual
-            np.dot(P, h, out=g)
-            S = float(np.dot(h, g)) + variance
+            P.dot(h, out=g)
+            S = float(h.dot(g)) + variance
         elif s.strikes[gate]:
             self._calm(s, gate)
         np.multiply(g, residual / S, out=self._shift)
@@ -90,11 +90,11 @@ class Corrector:
         elif s.strikes[gate]:
             self._calm(s, gate)
         k, W, u = self._k, self._W, self._u
-        np.dot(self._G, self._L_inverse_t, out=W)
+        self._G.dot(self._L_inverse_t, out=W)
         u[0], u[1] = u1, u2
-        np.dot(W, u, out=self._shift)
+        W.dot(u, out=self._shift)
         W *= k
-        np.dot(W, self._Wt, out=self._outer)
+        W.dot(self._Wt, out=self._outer)
         np.subtract(s.P, self._outer, out=s.P)
         s.inject(self._shift)
         return nis, True
@@ -102,8 +102,8 @@ class Corrector:
     def _whiten(self, P: Array, H: Array, r1: float, r2: float, R: tuple[float, float, float]) -> tuple[float, float, float]:
         """L^-1 r and its square; leaves P H' and L^-T in the work arrays."""
         G, T = self._G, self._L_inverse_t
-        np.dot(P, H.T, out=G)
-        np.dot(H, G, out=self._S)
+        P.dot(H.T, out=G)
+        H.dot(G, out=self._S)
         (a, b), (_, d) = self._S.tolist()
         a += R[0]
         b += R[1]

@@ -1,0 +1,60 @@
+"""What the controllers see of a drive and a heading that are not as believed."""
+
+from math import atan, cos, pi, sin
+
+import msgspec
+import pytest
+
+from tests.closed_loop.exact_state import VEHICLE
+from vehicled.control.drift import Drift
+from vehicled.control.drive_observer import DriveObserver
+from vehicled.control.flat_helm import Slip, slip_step
+from vehicled.control.preview import predict_speed
+from vehicled.control.speed import Demand
+from vehicled.estimation.history import CommandHistory
+
+TICK_NS = 10_000_000
+DRIVE = VEHICLE.drive
+SLIPPING = msgspec.structs.replace(VEHICLE, wheelbase_m=3.378, understeer_rad_per_mps2=0.002, rear_slip_rad_per_mps2=0.017)
+
+
+@pytest.mark.parametrize("surplus_mps2", [-0.4, 0.3])
+def test_a_steady_speed_is_predicted_to_stay(surplus_mps2: float) -> None:
+    """The drive is better or worse than its model: at the throttle that holds the speed, the prediction must hold it, too."""
+    throttle = DRIVE.steady_throttle(1.0) - surplus_mps2 / (DRIVE.acceleration_mps2(1.0, 0.0) - DRIVE.acceleration_mps2(0.0, 0.0))
+    demands: CommandHistory[Demand] = CommandHistory(Demand(throttle, 0.0), 10**9)
+    observer = DriveObserver()
+    for k in range(1000):
+        observer.observe(DRIVE, demands, k * TICK_NS, 1.0)
+    assert observer.surplus_mps2 == pytest.approx(surplus_mps2, rel=0.02)
+    later = predict_speed(DRIVE, demands, 1.0, 1000 * TICK_NS, 5 * 10**8, observer.surplus_mps2)
+    assert later == pytest.approx(1.0, abs=0.005)
+    assert abs(predict_speed(DRIVE, demands, 1.0, 1000 * TICK_NS, 5 * 10**8) - 1.0) > 0.05
+
+
+def test_nothing_is_learnt_at_rest_or_under_the_brake() -> None:
+    for demand, speed in ((Demand(1.0, 0.0), 0.0), (Demand(0.0, 1.0), 1.0)):
+        observer = DriveObserver()
+        demands: CommandHistory[Demand] = CommandHistory(demand, 10**9)
+        for k in range(100):
+            observer.observe(DRIVE, demands, k * TICK_NS, speed)
+        assert observer.surplus_mps2 == 0.0
+
+
+@pytest.mark.parametrize("speed_mps", [12.0, -1.0])
+def test_a_heading_that_is_read_wrong_is_found(speed_mps: float) -> None:
+    drift, yaw, wrong = Drift(), 3.0, 0.02
+    for k in range(2000):
+        way = speed_mps * k * 0.01
+        # The yaw passes through pi.
+        drift.observe(k * TICK_NS, way * cos(yaw), way * sin(yaw), yaw - wrong - (2 * pi if k % 2 else 0.0), speed_mps)
+    # A fifth is held back by the prior.
+    assert drift.angle_rad == pytest.approx(0.8 * wrong, rel=0.05)
+
+
+def test_slip_settles_where_a_steady_turn_is() -> None:
+    v, wheel, slip = 12.0, 0.05, Slip(0.0, 0.0)
+    for _ in range(500):
+        slip = slip_step(SLIPPING, slip, v, wheel, 0.01)
+    assert atan(slip.yaw_rate_radps / v * SLIPPING.turning_base_m(v)) == pytest.approx(wheel, rel=1e-3)
+    assert slip.left_mps / v == pytest.approx(-0.017 * v * slip.yaw_rate_radps, rel=1e-3)
