@@ -1,7 +1,8 @@
 """From drives to numbers: what is seen in them, the fit, and how well it foretells drives that it has not seen.
 
 Steering and tyres are fitted first, at the measured speed, so that no error of the drive gets into them; then the drive, by its
-commands alone. Folds: every run is foretold once by a fit of the others.
+commands alone; and where something of the drive bends the path, the steering once more with it. Folds: every run is foretold once
+by a fit of the others.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -13,7 +14,7 @@ from sim_backend.calibration.excitation import Unseen
 from sim_backend.calibration.fit import Fitted, Stage, Tell
 from sim_backend.calibration.quantity import Group, Model, Quantity
 from sim_backend.calibration.result import Calibration, Errors, Found, RunResult, errors_of
-from sim_backend.calibration.run import Piece, Run, RunError, checked, pieces
+from sim_backend.calibration.run import Piece, Run, RunError, as_measured, checked, pieces
 
 CORRELATED = 0.95
 BARELY_SEEN = 0.9
@@ -53,7 +54,8 @@ def calibrate(
     values = _values(stages)
     stopped = any(stage.stopped for stage in stages)
     others: list[dict[str, float]] = []
-    foretold: dict[str, dict[str, float]] = dict.fromkeys(held_out, values)
+    misaligned = _misaligned(stages)
+    foretold = dict.fromkeys(held_out, (values, misaligned))
     if folds > 1 and not stopped:
         names = [run.name for run in fitted_on]
         parts = _parts(names, kind_of, min(folds, len(names)))
@@ -64,23 +66,20 @@ def calibrate(
                 stopped = True
                 break
             others.append(_values(each))
-            foretold |= dict.fromkeys(part, others[-1])
+            foretold |= dict.fromkeys(part, (others[-1], _misaligned(each)))
     tell("driving every run open loop")
     results = []
     for run in used:
         own = [piece for piece in all_pieces if piece.index == by_name[run.name]]
-        after = _errors(model, own, foretold.get(run.name, values))
-        results.append(
-            RunResult(
-                name=run.name, kind=kind_of(run.name), held_out=run.name in foretold, before=_errors(model, own, {}), after=after
-            )
-        )
+        before, after = _errors(model, own, {}, misaligned), _errors(model, own, *foretold.get(run.name, (values, misaligned)))
+        held = run.name in foretold
+        results.append(RunResult(name=run.name, kind=kind_of(run.name), held_out=held, before=before, after=after))
     found = _found(stages, others)
     sigma = {one.name: one.sigma for one in found}
     levels = {used[index].name: level for stage in stages for index, level in stage.levels.items()}
     return Calibration(
         vehicle=model.name, runs=results, found=found, unseen=unseen, figures=model.figures(values, sigma),
-        correlated=_correlated(stages), levels=levels, refused=refused, stopped=stopped,
+        correlated=_correlated(stages), levels=levels, misaligned_rad=misaligned, refused=refused, stopped=stopped,
     )  # fmt: skip
 
 
@@ -117,7 +116,12 @@ def _fit(
         stages.append(stage.solve(lambda text, word=word: tell(f"{word}: {text}"), begin))  # type: ignore[misc]
         fixed |= stages[-1].values
         if stages[-1].stopped:
-            break
+            return stages
+    if len(stages) == 2 and any(quantity.bends_path for quantity in seen):
+        path, drive = stages
+        turning = [part for part in parts if part.run.turns]
+        again = Stage(model, turning, path.quantities, drive.values, by_speed=False)
+        stages[0] = again.solve(lambda text: tell(f"steering again: {text}"), path.values)
     return stages
 
 
@@ -144,12 +148,20 @@ def _values(stages: Sequence[Fitted]) -> dict[str, float]:
     return {name: value for stage in stages for name, value in stage.values.items()}
 
 
-def _errors(model: Model, own: Sequence[Piece], values: dict[str, float]) -> Errors:
+def _misaligned(stages: Sequence[Fitted]) -> dict[str, float]:
+    return {rig: angle_rad for stage in stages for rig, angle_rad in stage.misaligned_rad.items()}
+
+
+def _errors(model: Model, own: Sequence[Piece], values: dict[str, float], misaligned_rad: dict[str, float]) -> Errors:
     step_s = model.steps_s()[1]
-    return errors_of([
-        (piece, model.drive(piece, values, step_s, at_speed=False), model.drive(piece, values, step_s, at_speed=True))
-        for piece in own
-    ])  # fmt: skip
+    drives = []
+    for piece in own:
+        angle_rad = misaligned_rad.get(piece.run.rig, 0.0)
+        by_throttle, by_speed = (
+            as_measured(model.drive(piece, values, step_s, at_speed=at_speed), piece, angle_rad) for at_speed in (False, True)
+        )
+        drives.append((piece, by_throttle, by_speed))
+    return errors_of(drives)
 
 
 def _parts(names: Sequence[str], kind_of: Callable[[str], str], folds: int) -> list[list[str]]:

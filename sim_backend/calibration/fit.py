@@ -1,7 +1,9 @@
-"""Least squares of quantities on drives, with what is known before as a weak prior and an unknown charge for each drive.
+"""Least squares of quantities on drives, with what is known before as a weak prior and unknowns of the drives beside them.
 
 Unknowns are scaled by the standard deviations of the prior. The charge of a drive's battery is an unknown of that drive alone
-(``LEVEL_SIGMA`` about 1): it takes up what differs between drives of one vehicle, and nobody knows it of a drive to come.
+(``LEVEL_SIGMA`` about 1): it takes up what differs between drives of one vehicle, and nobody knows it of a drive to come. How far
+the heading that a rig gives is turned from that of the vehicle (``MISALIGNED_SIGMA_RAD`` about 0) is an unknown of all drives of
+that rig, and so known of one to come: markers are stuck on by hand.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,9 +12,10 @@ import numpy as np
 from msgspec import Struct
 
 from sim_backend.calibration.quantity import Model, Quantity
-from sim_backend.calibration.run import Array, Piece
+from sim_backend.calibration.run import Array, Motion, Piece, as_measured
 
 LEVEL_SIGMA = 0.01
+MISALIGNED_SIGMA_RAD = 0.03
 SPEED_SIGMA_MPS = 0.1
 YAW_SIGMA_RAD = 0.05
 PLACE_SIGMA_M = 0.1
@@ -37,6 +40,8 @@ class Fitted(Struct, frozen=True, kw_only=True):
     """(q, q) of the quantities, in their units; what drives have to do with each other along a drive is taken into account."""
     levels: dict[int, float]
     """Charge by index of the run; empty where no throttle is fitted."""
+    misaligned_rad: dict[str, float]
+    """Heading of the vehicle less the measured one, by rig; empty where no path is fitted."""
     cost: float
     rounds: int
     stopped: bool
@@ -52,7 +57,7 @@ class Stage:
         self._model, self._pieces, self._quantities, self._fixed = model, list(pieces), list(quantities), dict(fixed)
         self._by_speed = by_speed
         self._step_s = model.steps_s()[0]
-        self._runs = sorted({piece.index for piece in pieces}) if by_speed else []
+        self._beside: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
         self._jacobian: Array | None = None
 
@@ -79,12 +84,13 @@ class Stage:
         covariance = np.diag([quantity.sigma**2 for quantity in q])
         if self._jacobian is not None:
             covariance = self._covariance(z, self._jacobian)
-        levels = {run: float(1.0 + LEVEL_SIGMA * z[len(q) + k]) for k, run in enumerate(self._runs)}
+        beside = {key: float(z[len(q) + k]) for k, key in enumerate(self._beside)}
         return Fitted(
             quantities=q,
             values=self._values(z),
             covariance=covariance,
-            levels=levels,
+            levels={key: 1.0 + LEVEL_SIGMA * beside[key] for key in beside if isinstance(key, int)},
+            misaligned_rad={key: MISALIGNED_SIGMA_RAD * beside[key] for key in beside if isinstance(key, str)},
             cost=cost,
             rounds=self._round,
             stopped=stopped,
@@ -128,7 +134,7 @@ class Stage:
 
     def _scaled(self, values: dict[str, float]) -> Array:
         lower, upper = self._bounds()
-        z = np.zeros(len(self._quantities) + len(self._runs))
+        z = np.zeros(len(self._quantities) + len(self._beside))
         for k, quantity in enumerate(self._quantities):
             z[k] = (values.get(quantity.name, quantity.start) - quantity.start) / quantity.sigma
         inside: Array = np.clip(z, lower + 1e-3 * np.abs(lower), upper - 1e-3 * np.abs(upper))
@@ -138,18 +144,30 @@ class Stage:
         q = self._quantities
         lower = [(quantity.lower - quantity.start) / quantity.sigma for quantity in q]
         upper = [(quantity.upper - quantity.start) / quantity.sigma for quantity in q]
-        few = [5.0] * len(self._runs)
+        few = [5.0] * len(self._beside)
         return np.array(lower + [-bound for bound in few]), np.array(upper + few)
 
     def _values(self, z: Array) -> dict[str, float]:
         q = self._quantities
         return {quantity.name: float(quantity.start + quantity.sigma * z[k]) for k, quantity in enumerate(q)}
 
-    def _piece(self, piece: Piece, z: Array) -> Array:
-        """Scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and place."""
-        level = 1.0 + LEVEL_SIGMA * z[len(self._quantities) + self._runs.index(piece.index)] if self._by_speed else 1.0
+    def _key(self, piece: Piece) -> int | str:
+        """Whose unknown beside the quantities a piece depends on: its run's, or its rig's."""
+        return piece.index if self._by_speed else piece.run.rig
+
+    def _driven(self, piece: Piece, z: Array) -> Motion:
+        level = 1.0 + LEVEL_SIGMA * z[self._column(piece)] if self._by_speed else 1.0
         values = {**self._fixed, **self._values(z)}
-        made = self._model.drive(piece, values, self._step_s, at_speed=not self._by_speed, level=level)
+        return self._model.drive(piece, values, self._step_s, at_speed=not self._by_speed, level=level)
+
+    def _column(self, piece: Piece) -> int:
+        return len(self._quantities) + self._beside.index(self._key(piece))
+
+    def _piece(self, piece: Piece, z: Array, made: Motion | None = None) -> Array:
+        """Scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and place. ``made`` is its drive, where known."""
+        made = made or self._driven(piece, z)
+        if not self._by_speed:
+            made = as_measured(made, piece, MISALIGNED_SIGMA_RAD * z[self._column(piece)])
         run, rows = piece.run, piece.rows
         if self._by_speed:
             parts = [(made.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS]
@@ -170,9 +188,10 @@ class Stage:
         return found
 
     def _derivatives(self, z: Array) -> Array:
-        """(residuals, unknowns). A charge moves its own run only."""
+        """(residuals, unknowns). An unknown beside the quantities moves its own pieces only."""
         q = len(self._quantities)
-        base = [self._piece(piece, z) for piece in self._pieces]
+        drives = [self._driven(piece, z) for piece in self._pieces]
+        base = [self._piece(piece, z, made) for piece, made in zip(self._pieces, drives, strict=True)]
         ends = np.cumsum([0, *(len(one) for one in base)])
         jacobian = np.zeros((ends[-1] + len(z), len(z)))
         jacobian[ends[-1] :] = np.eye(len(z))
@@ -185,11 +204,12 @@ class Stage:
             moved[k] += step
             for n, piece in enumerate(self._pieces):
                 jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved) - base[n]) / step
-        for n, piece in enumerate(self._pieces) if self._by_speed else ():
-            k = q + self._runs.index(piece.index)
+        for n, piece in enumerate(self._pieces):
+            k = self._column(piece)
             moved = z.copy()
             moved[k] += DIFFERENCE
-            jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved) - base[n]) / DIFFERENCE
+            made = None if self._by_speed else drives[n]
+            jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, made) - base[n]) / DIFFERENCE
         self._jacobian = jacobian
         return jacobian
 

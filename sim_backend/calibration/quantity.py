@@ -32,6 +32,8 @@ class Quantity(Struct, frozen=True, kw_only=True):
     """Other values, of this and of others, to begin at: the fit may have more than one valley along it."""
     by_speed: bool = True
     """Seen in the speed that the throttle leads to; else in the path at the measured speed."""
+    bends_path: bool = False
+    """Seen in the speed, but the path at the measured speed depends on it too."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):

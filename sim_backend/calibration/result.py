@@ -58,6 +58,8 @@ class Calibration(Struct, frozen=True, kw_only=True):
     correlated: list[tuple[str, str, float]]
     levels: dict[str, float]
     """Charge of the battery by run, as the fit had it; no run is foretold with its own."""
+    misaligned_rad: dict[str, float]
+    """Heading of the vehicle less the one that a rig gives, by rig; every drive, before and after, is judged by it."""
     refused: list[str]
     stopped: bool
 

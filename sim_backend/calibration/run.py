@@ -37,6 +37,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """NaN, as in the other three, where nobody knows."""
     turns: bool = True
     """False: only the way along a straight was measured; ``yaw_rad`` and ``y_m`` are what one takes them for."""
+    rig: str = ""
+    """What measured it. Drives of one rig share how far the heading it gives is turned from that of the vehicle."""
 
     def known(self) -> NDArray[np.bool_]:
         """Rows (m,) whose motion is known in full."""
@@ -75,6 +77,14 @@ class Motion(Struct, frozen=True):
     y_m: Array
     yaw_rad: Array
     speed_mps: Array
+
+
+def as_measured(motion: Motion, piece: Piece, misaligned_rad: float) -> Motion:
+    """The motion of a vehicle whose heading is ``misaligned_rad`` more than the measured one, from the same place on."""
+    x_m, y_m, _, _ = piece.start
+    along, across = np.cos(misaligned_rad), np.sin(misaligned_rad)
+    east, north = motion.x_m - x_m, motion.y_m - y_m
+    return Motion(x_m + along * east - across * north, y_m + across * east + along * north, motion.yaw_rad, motion.speed_mps)
 
 
 def checked(run: Run) -> Run:

@@ -150,8 +150,14 @@ def _measured(piece: Piece, step_s: float, steps: int) -> Array:
 
 
 def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
-    """The vehicle with an ideal drive at its rear axle, whose throttle is the speed of that axle, as a share of ``top_mps``."""
-    line = replace(p.powertrain.driveline, layout="axles", front_share=0.0, front=OPEN, rear=OPEN, centre=OPEN)
+    """The vehicle with an ideal drive, whose throttle is the speed of the wheels, as a share of ``top_mps``.
+
+    The driveline stays: its differentials push the vehicle straight under drive and into the turn when it slows down. Only motors
+    on both sides would steer by themselves, and give way to one at the rear axle.
+    """
+    line = p.powertrain.driveline
+    if line.layout == "sides":
+        line = replace(line, layout="axles", front_share=0.0, front=OPEN, rear=OPEN, centre=OPEN)
     radius_m = p.rear.rolling_radius_m
     most_nm = 10.0 * weight_n(p) * radius_m
     top_radps = top_mps / radius_m
@@ -159,7 +165,8 @@ def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
         mode="speed", curve_speed_radps=[-1e6, 1e6], curve_torque_nm=[most_nm, most_nm], peak_torque_nm=most_nm, regeneration=1.0,
         top_speed_radps=top_radps, speed_gain_nms=p.body.mass_kg * radius_m * radius_m / FOLLOWS_S, reduction=1.0,
         rotor_inertia_kgm2=0.0, loss_speed_radps=[0.0, 1e6], loss_torque_nm=[0.0, 0.0], hold_torque_nm=0.0, reverse_share=1.0,
-        map_throttle=[0.0, 1.0], map_share=[0.0, 1.0], throttle_rate_ps=0.0, delay_s=0.0, lag_s=0.0, driveline=line,
+        map_throttle=[0.0, 1.0], map_share=[0.0, 1.0], throttle_rate_ps=0.0, delay_s=0.0, lag_s=0.0,
+        driveline=line,
     )  # fmt: skip
     return replace(p, powertrain=drive)
 

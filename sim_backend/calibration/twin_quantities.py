@@ -18,6 +18,8 @@ CURVE_PLACES = (0.0, 0.2, 0.4, 0.65, 0.9, 1.15, 1.6)
 """Of the motor's speed at the fastest that was driven. Beyond 1: what a small duty sees of the curve."""
 ZERO_STARTS = (0.1, 0.2, 0.3, 0.4, 0.5)
 BEND_SIGMA_RAD = 0.04
+LEAST_RISE = 0.51
+"""Slope x slip over force at the peak of a tyre: half is the least that its curve can bend to."""
 NEAR = 0.05
 """Commands within this of a point of the steering's map show it."""
 
@@ -29,7 +31,7 @@ _TYRE = {
 
 def quantities(p: TwinParameters, levels: Sequence[float], top_mps: float) -> list[Quantity]:
     """All of a vehicle. ``levels`` are the steering commands that the drives show."""
-    return [*_powertrain(p, top_mps), *_steering(p, levels), *_tyres(), *_inertia()]
+    return [*_powertrain(p, top_mps), *_steering(p, levels), *_tyres(p), *_inertia()]
 
 
 def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]:
@@ -70,7 +72,8 @@ def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]
             found[f"steering.{key}"] = values[name]
     bends = any(name.startswith(("gain", "right_ratio", "bend_")) for name in values)
     if bends:
-        angles = [_angle(command, angle, k, values) for k, (command, angle) in enumerate(zip(s.map_command, s.map_angle_rad))]
+        bent = _bends(s.map_command, values)
+        angles = [_angle(command, angle, bend, values) for command, angle, bend in zip(s.map_command, s.map_angle_rad, bent)]
         found["steering.map_angle_rad"] = np.maximum.accumulate(angles).tolist()
         found["steering.max_wheel_rad"] = min(max(s.max_wheel_rad, *(abs(angle) + 0.02 for angle in angles)), 1.49)
     for name, (field, directions) in _TYRE.items():
@@ -140,22 +143,39 @@ def _place(zero: float, place: float) -> float:
     return max(zero, 1e-3) + (1.0 - max(zero, 1e-3)) * place
 
 
-def _angle(command: float, angle: float, index: int, values: Mapping[str, float]) -> float:
+def _bends(commands: Sequence[float], values: Mapping[str, float]) -> list[float]:
+    """Of every point of the map; one that no drive showed bends with its neighbours. The middle and the ends do not bend."""
+    known = {commands[0]: 0.0, 0.0: 0.0, commands[-1]: 0.0}
+    known |= {command: values[f"bend_{k}"] for k, command in enumerate(commands) if f"bend_{k}" in values}
+    places = sorted(known)
+    return [float(np.interp(command, places, [known[place] for place in places])) for command in commands]
+
+
+def _angle(command: float, angle: float, bend: float, values: Mapping[str, float]) -> float:
     if command == 0.0:
         return angle
     ratio = values.get("right_ratio", 1.0) if command < 0.0 else 1.0
-    return angle * values.get("gain", 1.0) * ratio + values.get(f"bend_{index}", 0.0)
+    return angle * values.get("gain", 1.0) * ratio + bend
 
 
 def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
     drive = p.powertrain
     found = []
 
-    def add(name: str, unit: str, start: float, bounds: tuple[float, float], sigma: float, *needs: Any, starts: Any = ()) -> None:
+    def add(
+        name: str,
+        unit: str,
+        start: float,
+        bounds: tuple[float, float],
+        sigma: float,
+        *needs: Any,
+        starts: Any = (),
+        bends: bool = False,
+    ) -> None:
         found.append(
             Quantity(
                 name=name, group="powertrain", unit=unit, start=min(max(start, bounds[0]), bounds[1]), lower=bounds[0],
-                upper=bounds[1], sigma=sigma, needs=needs, starts=starts,
+                upper=bounds[1], sigma=sigma, needs=needs, starts=starts, bends_path=bends,
             )
         )  # fmt: skip
 
@@ -178,7 +198,7 @@ def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
         add("full_s", "s", full_s, (0.0, 3.0), 0.3, "throttle_steps")
         line = drive.driveline
         if line.layout == "axles" and max(line.front.lock_nms, line.rear.lock_nms) == 0.0 and line.front.bias_full_radps > 0.0:
-            add("turn_bias", "", max(line.front.bias, line.rear.bias), (1.0, 10.0), 1.0, "turns", "drive")
+            add("turn_bias", "", max(line.front.bias, line.rear.bias), (1.0, 10.0), 0.5, "turns", "drive", bends=True)
     else:
         add("torque_scale", "", 1.0, (0.1, 5.0), 0.3, "drive")
         if isinstance(drive, Engine) and any(drive.loss_torque_nm):
@@ -216,10 +236,19 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     return found
 
 
-def _tyres() -> list[Quantity]:
+def _tyres(p: TwinParameters) -> list[Quantity]:
+    """Together they stay where the slope still leads to the peak, with half the force left to the bend."""
+    steepest = min(
+        slope * slip / force
+        for tyre in (p.front.tyre.lateral, p.rear.tyre.lateral)
+        for slope, slip, force in zip(tyre.slope_n, tyre.peak_slip, tyre.peak_force_n, strict=True)
+    )
+    room = (steepest / LEAST_RISE) ** 0.5
     return [
         Quantity(
-            name=name, group="tyres", unit="", start=1.0, lower=0.1, upper=10.0, sigma=0.5, by_speed=False,
+            name=name, group="tyres", unit="", start=1.0, sigma=0.5, by_speed=False,
+            lower=min(1.0 / room, 0.9) if name == "lateral_slope" else 0.1,
+            upper=10.0 if name == "lateral_slope" else max(room, 1.1),
             needs=("lateral",) if name == "lateral_slope" else ("sliding",),
         )
         for name in _TYRE

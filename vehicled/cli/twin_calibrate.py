@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
-from math import isfinite
+from math import degrees, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def drive_of(recording: Recording, name: str) -> Run:
         steering=np.array([message.steering for message in commands]),
         t_s=np.asarray((truth.t_ns - begin_ns) * 1e-9, dtype=np.float64),
         x_m=truth.x_m, y_m=truth.y_m, yaw_rad=_unwrapped(truth.yaw_rad), speed_mps=truth.speed_mps,
-        turns=recording.kind != "acceleration",
+        turns=recording.kind != "acceleration", rig=recording.kind,
     )  # fmt: skip
 
 
@@ -211,6 +211,8 @@ def _show(found: Calibration) -> None:
         print(f"not fitted: {unseen.name}: {unseen.why}; {unseen.cure}")
     for first, second, share in found.correlated:
         print(f"hardly told apart: {first} and {second} (correlation {share:+.2f})")
+    for rig, angle_rad in found.misaligned_rad.items():
+        print(f"allowed for: the heading that the {rig} drives give is {-degrees(angle_rad):+.1f} deg off where the vehicle heads")
     by_kind: dict[str, list[RunResult]] = {}
     for one in found.runs:
         by_kind.setdefault(one.kind, []).append(one)

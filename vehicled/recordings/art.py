@@ -238,7 +238,7 @@ def _captured(
     file = _commands_file(rows.path)
     assert file is not None
     orders = table.read(file)
-    vx, vy = smoothing.velocity(t_s, axle[0], axle[1], np.isfinite(axle[0]))
+    speed = smoothing.speed_along(t_s, *axle)
     every = np.unique(np.searchsorted(t_s, np.arange(t_s[0], t_s[-1], MARKER_RATE_S)))
     t_ns = messages.stamps_ns(t_s)[every]
     order_ns = messages.START_NS + np.round((table.times_s(orders, "time_s") - t_s[0]) * 1e9).astype(np.int64)
@@ -251,7 +251,7 @@ def _captured(
         *messages.fixes(t_ns, raw_x, raw_y, given, LOT_17, CarrierSolution.FIXED, EXACT_SIGMA_M),
         *messages.commands(order_ns, orders["throttle_cmd"], orders["steering_cmd"], vehicle),
     ]
-    truth = Truth(t_ns, x, y, yaw, np.hypot(vx, vy)[every])
+    truth = Truth(t_ns, x, y, yaw, speed[every])
     return _recording(rows, name, kind, vehicle, inputs, truth, (raw_x, raw_y), _Published(), lever_arm_m)
 
 

@@ -13,6 +13,8 @@ STANDING_M = 0.05
 """A fix that is followed by one nearer than this, however late, was not outdated in between: about three steps of the NMEA grid."""
 LONG_HOLD = 5
 """Rows: with a hold this long, the way gone in an outage is well above one step, at any speed."""
+CAPTURED_HALF_S = 0.2
+"""The same for motion capture, whose positions are good to a millimetre: it blurs less of how the vehicle sets off."""
 MAX_RESIDUAL_M = 0.1
 """A window that fits worse than this holds a jump of the receiver, and says nothing of the vehicle's speed."""
 JUMP_M = 0.15
@@ -76,6 +78,22 @@ def velocity(t_s: Array, x_m: Array, y_m: Array, good: NDArray[np.bool_]) -> tup
     """Velocity (m/s) of a track, by :func:`slopes`; NaN where the receiver jumped."""
     found = slopes(t_s, np.stack([x_m, y_m], axis=1), good, max_residual=MAX_RESIDUAL_M)
     return found[:, 0], found[:, 1]
+
+
+def speed_along(t_s: Array, x_m: Array, y_m: Array, yaw_rad: Array) -> Array:
+    """Speed (n,) in m/s of a track whose heading is known: :func:`slopes` of the way gone, which no turn in the window shortens.
+
+    NaN at a row whose position or heading is not known.
+    """
+    known = np.isfinite(x_m + y_m + yaw_rad)
+    where = np.flatnonzero(known)
+    yaw = np.unwrap(yaw_rad[where])
+    middle = 0.5 * (yaw[1:] + yaw[:-1])
+    steps = np.diff(x_m[where]) * np.cos(middle) + np.diff(y_m[where]) * np.sin(middle)
+    way = np.zeros((len(t_s), 1))
+    way[where[1:], 0] = np.cumsum(steps)
+    speed: Array = np.abs(slopes(t_s, way, known, CAPTURED_HALF_S)[:, 0])
+    return np.where(known, speed, np.nan)
 
 
 def near_jump(t_s: Array, x_m: Array, y_m: Array, half_s: float = HALF_WINDOW_S) -> NDArray[np.bool_]:
