@@ -165,7 +165,7 @@ def sources(profile: Profile) -> list[Source]:
             continue
         for message in _types(device):
             silence_s = explicit.get(message, 10.0 / device.rate_hz)
-            found.append(Source(name=name, message=message, silence_ns=round(silence_s * 1e9)))
+            found.append(Source(name=name, message=message, silence_ns=round(silence_s * 1e9), rate_hz=device.rate_hz))
     return found
 
 

@@ -7,17 +7,21 @@ part names the cause. What no evidence covers stays ``UNKNOWN``: a guess would b
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from vehicled.messages import Cause
 
 NO_HOLDER = 255
 FIRST_CALLBACK = 128
 """Where a task and a callback of the runtime may both be meant, the numbers of callbacks begin here."""
+HOLDERS = ("receive", "log", "transmit", "view")
+"""Callbacks of the runtime by number, as they stand in ``TaskTick.holder``."""
 
 Reading = tuple[int, int, int, int, int, int]
 """t_ns, thread cpu_ns, voluntary switches, involuntary switches, major page faults, run delay (ready and not running) in ns."""
 
 
-class Execution(NamedTuple):
+class Execution(Struct, frozen=True, gc=False):
     """One run of a task or of a callback between two stopwatch readings."""
 
     number: int

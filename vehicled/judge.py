@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, StateEstimate
 from vehicled.paths.course import Course
-from vehicled.paths.tracking import END_TOLERANCE_M, PathTracker
+from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 
 TAPS: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand)
 """Messages that the judge listens to."""
@@ -69,6 +69,8 @@ class Judge:
         """``keep_trace`` keeps every judged instant for plotting; memory then grows with the run."""
         self._tracker = PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
         self._course = course
+        self.here: PathPoint | None = None
+        """Where on the course the true vehicle was last."""
         self._estimates: deque[StateEstimate] = deque(maxlen=_RING)
         self._target_speed_mps = float("nan")
         self._driving = False
@@ -100,23 +102,21 @@ class Judge:
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Take one message."""
-        match message:
-            case StateEstimate():
-                self._estimates.append(message)
-            case GroundTruth():
-                if self._driving:
-                    self._compare(message)
-            case ControlCommand():
-                self._target_speed_mps = message.target_speed_mps
-            case ActuatorCommand():
-                self._driving = message.mode is Mode.AUTO
-            case _:
-                pass
+        # By frequency.
+        if isinstance(message, StateEstimate):
+            self._estimates.append(message)
+        elif isinstance(message, GroundTruth):
+            if self._driving:
+                self._compare(message)
+        elif isinstance(message, ControlCommand):
+            self._target_speed_mps = message.target_speed_mps
+        elif isinstance(message, ActuatorCommand):
+            self._driving = message.mode is Mode.AUTO
 
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns
         self._last_ns = truth.t_ns
-        point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps)
+        self.here = point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps)
         self.cross_track_m.add(point.cross_track_m)
         self.heading_rad.add(point.heading_error_rad)
         if isfinite(self._target_speed_mps):

@@ -108,7 +108,8 @@ class Machine:
                     self._consumers.setdefault(kind, []).append(port)
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
-        self._quiet = all(getattr(device, "quiet", False) for device in devices.values())
+        self._quiet_ports = frozenset(port for port, device in devices.items() if getattr(device, "quiet", False))
+        self._quiet = len(self._quiet_ports) == len(devices)
         self.digest = Digest()
         """Of all frames handed over."""
         runs: Mapping[str, Callable[[int], None]] = {
@@ -156,7 +157,7 @@ class Machine:
         device = self._devices.get(port)
         if device is not None:
             self._take(port, device.on_rx(data, t_rx_ns), t_rx_ns)
-            self._after_device(port, device)
+            self._after_device(port, device, speaks=port not in self._quiet_ports)
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """What came by no port: requests of a signal or the console, readings of a stick, the health of the host."""
@@ -323,11 +324,11 @@ class Machine:
         self._devices[self._actuator].on_command(command, now_ns)
         self._pending.append(self._actuator)
 
-    def _after_device(self, port: str, device: Device) -> None:
+    def _after_device(self, port: str, device: Device, *, speaks: bool = True) -> None:
         due = device.next_due_ns()
         if due < self._device_due_ns:
             self._device_due_ns = due
-        if port not in self._pending:
+        if speaks and port not in self._pending:
             self._pending.append(port)
 
     def _on_tick(self, tick: TaskTick) -> None:

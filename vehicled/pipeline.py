@@ -241,9 +241,10 @@ class Pipeline:
             self._identifier.command(command)
 
     def waiting_for(self, now_ns: int, actuator_lost: str) -> list[str]:
-        """What arming would wait for now, in words; empty while the vehicle is armed or on its way."""
+        """What arming would wait for now, in words; while the vehicle is armed, what the drive that was asked for waits for, and
+        while it stops, why that does not end."""
         if self.supervisor.mode not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
-            return []
+            return list(self.supervisor.waiting)
         return missing(self._situation(now_ns, actuator_lost))
 
     def age_s(self, now_ns: int) -> float:

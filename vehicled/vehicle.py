@@ -1,6 +1,6 @@
 """Parameters of a vehicle, as the daemon believes them to be. The simulator has a set of its own: the truth of the twin."""
 
-from math import copysign, isfinite
+from math import copysign, isfinite, tan
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -132,8 +132,6 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def min_turn_radius_m(self) -> float:
         """Radius of the rear axle's path at full lock."""
-        from math import tan
-
         return self.wheelbase_m / tan(self.steering.max_wheel_rad)
 
     def turning_base_m(self, speed_mps: float) -> float:

@@ -9,6 +9,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.unit.test_machine import MS, START, Rig, commands, sent
+from vehicled.attribution import HOLDERS
 from vehicled.link import LinkError
 from vehicled.machine import Outgoing
 from vehicled.messages import Mode
@@ -16,7 +17,7 @@ from vehicled.runtime.evidence import WallWitness
 from vehicled.runtime.host import Host
 from vehicled.runtime.lease import Lease, LeaseEndedError
 from vehicled.runtime.run import Ending, Outcome
-from vehicled.runtime.wall import HOLDERS, WallPump
+from vehicled.runtime.wall import WallPump
 
 pytestmark = pytest.mark.anyio
 

@@ -5,6 +5,7 @@ import threading
 import time
 import tty
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -22,7 +23,10 @@ def test_a_recording_is_told_by_its_messages() -> None:
     assert answer.gap_p99_ms == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize("data", [b"", bytes(5000), os.urandom(20_000), b"hello world\r\n" * 100])
+NOISE = {"nothing": b"", "zeros": bytes(5000), "noise": Random(1).randbytes(20_000), "text": b"hello world\r\n" * 100}
+
+
+@pytest.mark.parametrize("data", NOISE.values(), ids=NOISE)
 def test_noise_is_nobody(data: bytes) -> None:
     assert judge(data, [], 9600, 1.0, DECODERS).driver == ""
 

@@ -12,11 +12,10 @@ from vehicled.control.programme import ProgrammeParams
 from vehicled.control.programme_file import MAX_BYTES, ProgrammeError, read_programme
 from vehicled.control.programmes import named
 from vehicled.control.speed import drive_authority_mps2, usable_gain
-from vehicled.judge import Errors
+from vehicled.judge import Errors, Judge
 from vehicled.messages import ActuatorCommand, ControlCommand, ControlLevel, GroundTruth, Message, Mode
 from vehicled.paths.course import Course
 from vehicled.paths.markings import Body, Passing
-from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
 from vehicled.safety.gate import KINDS
@@ -50,12 +49,13 @@ class Motion(Struct, frozen=True):
 class ManoeuvreJudge:
     """Follows the truth while the vehicle drives by itself, and while it then stops."""
 
-    def __init__(self, course: Course, vehicle: Vehicle) -> None:
+    def __init__(self, course: Course, vehicle: Vehicle, judge: Judge) -> None:
+        """``judge`` of the same course is told every message first: the place on the course is looked for once."""
         overhang_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m)
         body = Body(vehicle.wheelbase_m + overhang_m, overhang_m, vehicle.width_m)
         self._markings = course.markings
         self._passing = Passing(course.markings, body)
-        self._tracker = PathTracker(course)
+        self._judge = judge
         self._cross_track, self._heading, self._speed = Errors(), Errors(), Errors()
         self._driving = False
         self._before: GroundTruth | None = None
@@ -118,9 +118,9 @@ class ManoeuvreJudge:
         if not self._markings:
             return
         self._passing.update(truth.x_m, truth.y_m, truth.yaw_rad)
-        point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps)
+        point = self._judge.here
         last_m = inf if self._markings.to_m is None else self._markings.to_m
-        if self._markings.from_m <= point.s_m <= last_m:
+        if point is not None and self._markings.from_m <= point.s_m <= last_m:
             self._cross_track.add(point.cross_track_m)
             self._heading.add(point.heading_error_rad)
             self._speed.add(truth.speed_mps)

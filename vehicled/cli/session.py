@@ -8,19 +8,19 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import anyio
 import msgspec
+import numpy
 from msgspec import Struct
 
 from vehicled import __version__
 from vehicled.app import SetupError, build, course_message, declared_stopwatch
+from vehicled.attribution import HOLDERS
 from vehicled.cli.plan import Plan
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.journal import Router
@@ -34,18 +34,11 @@ from vehicled.paths.stored import to_json
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
-from vehicled.runtime.evidence import WallWitness
-from vehicled.runtime.health import HealthSampler, LogHealth
-from vehicled.runtime.host import Transport
-from vehicled.runtime.link_port import LinkTransport
 from vehicled.runtime.lockstep import run_lockstep
-from vehicled.runtime.loop import new_event_loop
-from vehicled.runtime.ports import Port
 from vehicled.runtime.run import Ending, Run
-from vehicled.runtime.wall import HOLDERS, WallPump
-from vehicled.runtime.wires import WireTransport
 
 if TYPE_CHECKING:
+    from vehicled.runtime.ports import Port
     from vehicled.view.feed import Feed
 
 _GREETING_TIMEOUT_S = 15.0
@@ -81,7 +74,7 @@ def drive(
     plan: Plan,
     sock: socket.socket | None,
     *,
-    ports: Mapping[str, Port] | None = None,
+    ports: "Mapping[str, Port] | None" = None,
     until_s: float | None,
     patience_s: float | None,
     stays: bool = False,
@@ -114,7 +107,12 @@ def drive(
         if lockstep:
             link.block(plan.link_timeout_s)
             started_ns = link.hello.start_ns
-    witness = None if lockstep else WallWitness(HOLDERS)
+    witness = None
+    if not lockstep:
+        # Here, because it brings an event loop that lockstep need not load.
+        from vehicled.cli import wall_session
+
+        witness = wall_session.witness()
     stopwatch = declared_stopwatch(plan.wiring) if witness is None else witness.stopwatch
     router = Router()
     profile, wiring = plan.loaded.profile, plan.wiring
@@ -151,10 +149,9 @@ def drive(
             with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
         else:
-            services = _services(plan, machine, writer, console, door_path)
-            transport = _transport(plan, link, ports or {}, router)
-            spare = live.turn if live is not None else None
-            ending = _run_wall(plan, WallPump(machine, transport, run, witness, router, services, spare))
+            services = wall_session.services(plan, machine, writer, console, door_path)
+            transport = wall_session.transport(plan, link, ports or {}, router)
+            ending = wall_session.run_wall(plan, machine, transport, run, witness, router, services, live.turn if live else None)
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):
@@ -207,37 +204,6 @@ def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
             raise SetupError(f"devices.{port}: its password cannot be read from {file} ({reason})") from None
 
 
-def _transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router) -> Transport:
-    """The vehicle's own ports; the link alone; or the real ports that the simulator offers with the link for the rest."""
-    if link is None:
-        return WireTransport(ports)
-    urls = link.hello.urls if plan.link == "wires" else {}
-    on_link = [port for port in plan.wiring.ports if port not in urls]
-    carried = LinkTransport(link, router, plan.link_timeout_s, on_link)
-    if not urls:
-        return carried
-    from vehicled.runtime.ports import make_port
-
-    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried)
-
-
-def _services(
-    plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None
-) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-    """What runs beside the pump: readings of the host, and the control socket."""
-    folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
-    sampler = HealthSampler(folder, _log_health(writer))
-    services: list[Callable[[], Coroutine[Any, Any, None]]] = [
-        lambda: sampler.serve(lambda health: machine.on_message(health, health.t_ns))
-    ]
-    if door is not None:
-        from vehicled.control_socket.server import ControlServer
-
-        server = ControlServer(door)
-        services.append(lambda: server.serve(console))
-    return services
-
-
 def _door_path(name: str, door: str) -> Path:
     from vehicled.control_socket.place import free_path, socket_path
 
@@ -272,25 +238,6 @@ def _open_view(
         router.log_to(sink)
     process = open_view(plan, address, console.facts, offset_ns=sink.offset_ns, control_socket=door, simulated=simulated)
     return Feed(process, sink, console, console.supervisor, router.record)
-
-
-def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:
-    if writer is None:
-        return LogHealth
-    sink = writer.sink
-    return lambda: LogHealth(
-        sink.outbox.full_share, sink.journal_losses.records + sink.derived_losses.records + sink.unpackable, writer.failure
-    )
-
-
-def _run_wall(plan: Plan, pump: WallPump) -> Ending:
-    if plan.backend == "trio":
-        try:
-            import trio  # noqa: F401  (anyio would fail later and in other words)
-        except ImportError:
-            raise SetupError("--async-backend trio needs trio: pip install trio") from None
-        return anyio.run(pump.run, backend="trio")
-    return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
 
 
 @contextmanager
@@ -365,8 +312,8 @@ def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.Realtim
         ],
         vehicled_version=__version__,
         python_version=platform.python_version(),
-        numpy_version=version("numpy"),
-        msgspec_version=version("msgspec"),
+        numpy_version=numpy.__version__,
+        msgspec_version=msgspec.__version__,
         fingerprint=digest,
         fingerprint_of=depends_on,
         profile_digest=plan.loaded.digest,

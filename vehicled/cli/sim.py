@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> int:
     if arguments.view is not None:
         check_view(plan.loaded.profile.view, arguments.view)
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
-    manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle)
+    manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     taps: list[Tap] = [
         (JUDGE_TAPS, judge.record),
         (MANOEUVRE_TAPS, manoeuvre.record),

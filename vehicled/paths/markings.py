@@ -1,12 +1,10 @@
 """What a course is judged by beside its line: lanes that the body must keep within, boxes that the trace must meet."""
 
-from math import cos, inf, sin
+from collections.abc import Iterable
+from math import cos, floor, inf, isfinite, sin
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct
-
-from vehicled.paths.smoothing import Array
 
 
 class Lane(Struct, frozen=True):
@@ -69,16 +67,18 @@ class Passing:
         self._room = [inf] * len(markings.lanes)
         self._worst = [""] * len(markings.lanes)
         self._furthest = [-inf] * len(markings.lanes)
-        self._boxes: Array = np.array(markings.boxes_m, dtype=float).reshape(-1, 2)
-        self._met = np.zeros(len(self._boxes), dtype=bool)
+        self._met = [False] * len(markings.boxes_m)
+        self._cells: dict[tuple[int, int], list[int]] = {}
+        for k, (x, y) in enumerate(markings.boxes_m):
+            self._cells.setdefault(self._cell(x, y), []).append(k)
         self._before: tuple[float, float] | None = None
 
     def update(self, x_m: float, y_m: float, yaw_rad: float) -> None:
         """The reference point is here now. What is not finite is passed over."""
-        if not np.isfinite(x_m + y_m + yaw_rad):
+        if not isfinite(x_m + y_m + yaw_rad):
             return
         self._in_lanes(x_m, y_m, yaw_rad)
-        if len(self._boxes):
+        if self._met:
             self._through_boxes(self._before or (x_m, y_m), (x_m, y_m))
         self._before = x_m, y_m
 
@@ -96,9 +96,9 @@ class Passing:
                 told.append(f"lane {lane.name} left by {-room:.2f} m ({worst})")
             elif furthest < lane.length_m:
                 told.append(f"lane {lane.name} not driven through")
-        missed = int((~self._met).sum())
+        missed = self._met.count(False)
         if missed:
-            x, y = self._boxes[int(np.flatnonzero(~self._met)[0])]
+            x, y = self._markings.boxes_m[self._met.index(False)]
             told.append(f"{missed} of {len(self._met)} waypoint boxes missed, the first at ({x:.1f}, {y:.1f}) m")
         return told
 
@@ -116,26 +116,47 @@ class Passing:
 
     def _in_lanes(self, x_m: float, y_m: float, yaw_rad: float) -> None:
         c, s = cos(yaw_rad), sin(yaw_rad)
+        corners = [(name, f, x_m + c * f - s * left, y_m + s * f + c * left) for name, (f, left) in self._corners.items()]
         for k, lane in enumerate(self._markings.lanes):
             lane_c, lane_s = cos(lane.yaw_rad), sin(lane.yaw_rad)
-            for corner, (forward, left) in self._corners.items():
-                dx, dy = x_m + c * forward - s * left - lane.x_m, y_m + s * forward + c * left - lane.y_m
-                along, aside = lane_c * dx + lane_s * dy, lane_c * dy - lane_s * dx
-                room = 0.5 * lane.width_m - abs(aside)
-                if 0.0 <= along <= lane.length_m and room < self._room[k]:
-                    self._room[k], self._worst[k] = room, f"{corner} corner, {along:.1f} m into it"
+            for corner, forward, x, y in corners:
+                dx, dy = x - lane.x_m, y - lane.y_m
+                along = lane_c * dx + lane_s * dy
+                if along < 0.0:
+                    continue
+                if along <= lane.length_m:
+                    room = 0.5 * lane.width_m - abs(lane_c * dy - lane_s * dx)
+                    if room < self._room[k]:
+                        self._room[k], self._worst[k] = room, f"{corner} corner, {along:.1f} m into it"
                 if forward < 0.0 and along > self._furthest[k] and self._room[k] < inf:
                     self._furthest[k] = along
 
+    def _cell(self, x_m: float, y_m: float) -> tuple[int, int]:
+        """Of a grid as wide as a box: one that a point lies in has its middle in the cell of the point or in one next to it."""
+        side_m = self._markings.box_side_m
+        return floor(x_m / side_m), floor(y_m / side_m)
+
     def _through_boxes(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Slab test of one step of the way against every box that is not met yet."""
+        """Slab test of one step of the way against every box near it."""
+        (i0, j0), (i1, j1) = self._cell(*start), self._cell(*end)
+        rows, columns = range(min(i0, i1) - 1, max(i0, i1) + 2), range(min(j0, j1) - 1, max(j0, j1) + 2)
+        near: Iterable[int] = range(len(self._met))
+        # A vehicle that was put elsewhere crosses more cells than there are boxes.
+        if len(rows) * len(columns) < len(self._met):
+            near = [k for i in rows for j in columns for k in self._cells.get((i, j), ())]
+        for k in near:
+            if not self._met[k]:
+                self._met[k] = self._crosses(self._markings.boxes_m[k], start, end)
+
+    def _crosses(self, box: tuple[float, float], start: tuple[float, float], end: tuple[float, float]) -> bool:
         half = 0.5 * self._markings.box_side_m
-        low, high = np.zeros(len(self._boxes)), np.ones(len(self._boxes))
-        for axis in (0, 1):
-            begin, step = start[axis] - self._boxes[:, axis], end[axis] - start[axis]
+        low, high = 0.0, 1.0
+        for middle, here, there in zip(box, start, end, strict=True):
+            begin, step = here - middle, there - here
             if step == 0.0:
-                high = np.where(np.abs(begin) <= half, high, -1.0)
+                if abs(begin) > half:
+                    return False
                 continue
             first, second = (-half - begin) / step, (half - begin) / step
-            low, high = np.maximum(low, np.minimum(first, second)), np.minimum(high, np.maximum(first, second))
-        self._met |= low <= high
+            low, high = max(low, min(first, second)), min(high, max(first, second))
+        return low <= high

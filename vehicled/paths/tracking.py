@@ -110,16 +110,22 @@ class PathTracker:
                 distances.append(s)
                 i += 1
         self._course = course
-        self._x, self._y, self._yaw, self._curvature, self._speed, self._s = xs, ys, yaws, curvatures, speeds, distances
-        self._curvature_after, self._speed_after = curvatures[1:], speeds[1:]
+        self._x, self._y, self._s = xs, ys, distances
+        curvatures_after, speeds_after = curvatures[1:], speeds[1:]
         for i in cusps:
             # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
-            self._curvature_after[i - 1], self._speed_after[i - 1] = curvatures[i - 1], speeds[i - 1]
-        self._dx = [b - a for a, b in pairwise(xs)]
-        self._dy = [b - a for a, b in pairwise(ys)]
-        self._inverse = [1.0 / (dx * dx + dy * dy) for dx, dy in zip(self._dx, self._dy, strict=True)]
+            curvatures_after[i - 1], speeds_after[i - 1] = curvatures[i - 1], speeds[i - 1]
+        dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
+        # What belongs to the piece between two samples is in one tuple each: taken apart it costs far less than by a look-up each.
+        self._lines = list(zip(xs, ys, dxs, dys, [1.0 / (dx * dx + dy * dy) for dx, dy in zip(dxs, dys)]))
+        self._values = list(
+            zip(
+                *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
+                *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
+            )
+        )
         self._length_m = length
-        ends = [0, *cusps, len(self._dx)]
+        ends = [0, *cusps, len(dxs)]
         directions = [-1 if course.speed_mps[first] < 0.0 else 1 for first in ends[:-1]]
         self._legs = [_Leg(first, last, d) for (first, last), d in zip(pairwise(ends), directions, strict=True)]
         self._ends_m = [distances[i] for i in cusps] + [length]
@@ -226,18 +232,16 @@ class PathTracker:
         begin, end, _ = self._legs[self._leg]
         first = min(max(begin, bisect_right(self._s, low) - 1), end)
         stop = min(end + 1, bisect_left(self._s, high, first) + 1)
-        best, nearest = inf, first
-        for k in range(first, stop):
-            dx, dy = xs[k] - x, ys[k] - y
-            square = dx * dx + dy * dy
-            if square < best:
-                best, nearest = square, k
+        # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
+        squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs[first:stop], ys[first:stop])]
+        nearest = first + squares.index(min(squares)) if squares else first
         best, at, share = inf, begin, 0.0
         for k in (nearest - 1, nearest):
             if begin <= k < end:
-                t = ((x - xs[k]) * self._dx[k] + (y - ys[k]) * self._dy[k]) * self._inverse[k]
+                px, py, step_x, step_y, inverse = self._lines[k]
+                t = ((x - px) * step_x + (y - py) * step_y) * inverse
                 t = 0.0 if t < 0.0 else min(t, 1.0)
-                dx, dy = xs[k] + t * self._dx[k] - x, ys[k] + t * self._dy[k] - y
+                dx, dy = px + t * step_x - x, py + t * step_y - y
                 square = dx * dx + dy * dy
                 if square < best:
                     best, at, share = square, k, t
@@ -245,23 +249,24 @@ class PathTracker:
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
         begin, end, direction = self._legs[self._leg]
-        s0, yaw0, curvature0, speed0 = self._s[i], self._yaw[i], self._curvature[i], self._speed[i]
-        px, py = self._x[i] + t * self._dx[i], self._y[i] + t * self._dy[i]
-        yaw = yaw0 + t * (self._yaw[i + 1] - yaw0)
+        x0, y0, dx, dy, inverse = self._lines[i]
+        s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed = self._values[i]
+        px, py = x0 + t * dx, y0 + t * dy
+        yaw = yaw0 + t * dyaw
         off_x, off_y = x - px, y - py
         if 0.0 < t < 1.0:
-            cross = direction * (self._dx[i] * off_y - self._dy[i] * off_x) * sqrt(self._inverse[i])
+            cross = direction * (dx * off_y - dy * off_x) * sqrt(inverse)
         else:
             cross = cos(yaw) * off_y - sin(yaw) * off_x
             if begin < i + t < end:
                 # Outside a corner the distance counts, not its share across the mean heading.
                 cross = copysign(hypot(off_x, off_y), cross)
         return PathPoint(
-            s0 + t * (self._s[i + 1] - s0),
+            s0 + t * ds,
             cross,
             remainder(yaw - yaw_rad, tau) if isfinite(yaw_rad) else nan,
-            curvature0 + t * (self._curvature_after[i] - curvature0),
-            speed0 + t * (self._speed_after[i] - speed0),
+            curvature0 + t * dcurvature,
+            speed0 + t * dspeed,
             px,
             py,
             remainder(yaw, tau),
@@ -280,13 +285,16 @@ class PathTracker:
         elif s_m > self._s[end]:
             beyond, s_m = s_m - self._s[end], self._s[end]
         i = min(max(bisect_right(self._s, s_m) - 1, begin), end - 1)
-        s0, yaw0, curvature0, speed0 = self._s[i], self._yaw[i], self._curvature[i], self._speed[i]
-        t = (s_m - s0) / (self._s[i + 1] - s0)
-        yaw = yaw0 + t * (self._yaw[i + 1] - yaw0)
-        x, y = self._x[i] + t * self._dx[i], self._y[i] + t * self._dy[i]
-        curvature = curvature0 + t * (self._curvature_after[i] - curvature0)
-        speed = speed0 + t * (self._speed_after[i] - speed0)
+        x, y, dx, dy, _ = self._lines[i]
+        s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed = self._values[i]
+        t = (s_m - s0) / ds
+        x, y, yaw, curvature, speed = x + t * dx, y + t * dy, yaw + t * dyaw, curvature + t * dcurvature, speed + t * dspeed
         if beyond:
             ahead = direction * beyond
             x, y, curvature = x + ahead * cos(yaw), y + ahead * sin(yaw), 0.0
         return CoursePoint(x, y, remainder(yaw, tau), curvature, speed)
+
+
+def _changes(values: list[float], after: list[float]) -> list[float]:
+    """From each value to the one behind it."""
+    return [b - a for a, b in zip(values, after)]

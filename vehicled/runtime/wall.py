@@ -26,8 +26,7 @@ CLOSE_S = 0.5
 """Patience with ports that do not take the last stop."""
 
 RECEIVE, LOG, TRANSMIT, VIEW = range(4)
-HOLDERS = ("receive", "log", "transmit", "view")
-"""Runtime callbacks by number, as they stand in ``TaskTick.holder``."""
+"""Runtime callbacks by number; :data:`vehicled.attribution.HOLDERS` has their names."""
 
 
 class WallPump:

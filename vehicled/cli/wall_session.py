@@ -1,0 +1,89 @@
+"""The half of a run that lives on the wall clock: witness, transport, services, event loop. Lockstep does without all of it."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from vehicled.app import SetupError
+from vehicled.attribution import HOLDERS
+from vehicled.cli.plan import Plan
+from vehicled.control_socket.console import Console
+from vehicled.journal import Router
+from vehicled.log.pipe import WriterProcess
+from vehicled.machine import Machine
+from vehicled.runtime.connection import Link
+from vehicled.runtime.evidence import WallWitness
+from vehicled.runtime.health import HealthSampler, LogHealth
+from vehicled.runtime.host import Transport
+from vehicled.runtime.link_port import LinkTransport
+from vehicled.runtime.loop import new_event_loop
+from vehicled.runtime.ports import Port
+from vehicled.runtime.run import Ending, Run
+from vehicled.runtime.wall import WallPump
+from vehicled.runtime.wires import WireTransport
+
+Service = Callable[[], Coroutine[Any, Any, None]]
+
+
+def witness() -> WallWitness:
+    """Who holds the loop, and the stopwatch. To be closed."""
+    return WallWitness(HOLDERS)
+
+
+def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router) -> Transport:
+    """The vehicle's own ports; the link alone; or the real ports that the simulator offers with the link for the rest."""
+    if link is None:
+        return WireTransport(ports)
+    urls = link.hello.urls if plan.link == "wires" else {}
+    on_link = [port for port in plan.wiring.ports if port not in urls]
+    carried = LinkTransport(link, router, plan.link_timeout_s, on_link)
+    if not urls:
+        return carried
+    from vehicled.runtime.ports import make_port
+
+    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried)
+
+
+def services(plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None) -> list[Service]:
+    """What runs beside the pump: readings of the host, and the control socket."""
+    folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
+    sampler = HealthSampler(folder, _log_health(writer))
+    services: list[Service] = [lambda: sampler.serve(lambda health: machine.on_message(health, health.t_ns))]
+    if door is not None:
+        from vehicled.control_socket.server import ControlServer
+
+        server = ControlServer(door)
+        services.append(lambda: server.serve(console))
+    return services
+
+
+def run_wall(
+    plan: Plan,
+    machine: Machine,
+    transport: Transport,
+    run: Run,
+    witness: WallWitness,
+    router: Router,
+    services: Sequence[Service],
+    spare: Callable[[int, int], None] | None,
+) -> Ending:
+    """Drive the machine until the run ends, on the event loop of the plan. Raises :class:`SetupError` when it is not installed."""
+    pump = WallPump(machine, transport, run, witness, router, services, spare)
+    if plan.backend == "trio":
+        try:
+            import trio  # noqa: F401  (anyio would fail later and in other words)
+        except ImportError:
+            raise SetupError("--async-backend trio needs trio: pip install trio") from None
+        return anyio.run(pump.run, backend="trio")
+    return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
+
+
+def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:
+    if writer is None:
+        return LogHealth
+    sink = writer.sink
+    return lambda: LogHealth(
+        sink.outbox.full_share, sink.journal_losses.records + sink.derived_losses.records + sink.unpackable, writer.failure
+    )
