@@ -58,7 +58,7 @@ class Device(Protocol):
     """Host side of one device on one port.
 
     One that sends nothing but what it is commanded says so by a class attribute ``quiet = True``: lockstep then exchanges fewer
-    words.
+    words, and it is not asked for bytes after a reception.
     """
 
     produces: ClassVar[tuple[type[Message], ...]]

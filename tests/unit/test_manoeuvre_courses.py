@@ -3,6 +3,7 @@
 import math
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -207,6 +208,24 @@ def test_turning_course_and_drive_changes_no_verdict(angle: float, aside: float)
         turned.update(c * way - s * aside, s * way + c * aside, angle)
     assert turned.room_m == pytest.approx(straight.room_m, abs=1e-9)
     assert straight.room_m == pytest.approx(0.25 - abs(aside), abs=1e-9)
+
+
+_places = st.tuples(st.floats(-6.0, 6.0), st.floats(-6.0, 6.0))
+
+
+@given(st.lists(_places, min_size=1, max_size=12), st.lists(_places, min_size=2, max_size=8), st.floats(0.05, 3.0))
+def test_a_box_is_met_by_a_way_that_touches_it(
+    boxes: list[tuple[float, float]], way: list[tuple[float, float]], side: float
+) -> None:
+    passing = Passing(Markings(boxes_m=tuple(boxes), box_side_m=side), Body(3, 1, 2))
+    for x, y in way:
+        passing.update(x, y, 0.0)
+    met = len(boxes) - int(next((text.split()[0] for text in passing.failures), "0"))
+    # By sampling: what lies clearly inside must be found, what stays clearly outside must not.
+    share = np.linspace(0.0, 1.0, 400)[:, None]
+    points = np.concatenate([np.add(a, share * np.subtract(b, a)) for a, b in pairwise(way)])
+    off = np.array([np.abs(points - box).max(axis=1).min() for box in boxes])
+    assert np.sum(off < 0.5 * side) <= met <= np.sum(off < 0.5 * side + 0.05)
 
 
 def test_markings_survive_the_log() -> None:
