@@ -194,20 +194,25 @@ _BLANK = """[...document.querySelectorAll("canvas")].filter((c) => {
     copy.drawImage(c, 0, 0);
     return new Set(new Uint32Array(copy.getImageData(0, 0, c.width, c.height).data.buffer)).size < 4;
   }).length"""
+_SPEED = "parseFloat(document.querySelector('.gauge.wide').innerText.match(/(\\d+\\.\\d+) m\\/s/)[1])"
 _PAD = "(({ x, y, width, height }) => [x, y, width, height])(document.getElementById('pad').getBoundingClientRect())"
 _SMALL = """[...document.querySelectorAll("button")].filter((b) => b.offsetParent && b.offsetHeight < 36).map((b) => b.id)"""
 
 
-def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None]) -> None:
-    """Hold the deadman until the daemon lets drive. A page that a busy machine held up has let go, and must be pressed anew."""
+def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push: Callable[[], None], shown: str) -> None:
+    """Hold the deadman, push once the daemon lets drive, and go on until the page shows something. A page that a busy machine held
+    up has let go, and must be pressed anew."""
     for _ in range(20):
         press()
         tab.listen(0.2)
         while tab.value("document.getElementById('pad').classList.contains('held')"):
             if tab.value("document.getElementById('mode').textContent") == "TELEOP":
-                return
+                push()
+                if tab.value(shown):
+                    return
             tab.listen(0.1)
         let_go()
+        tab.until("document.getElementById('mode').textContent === 'ARMED' || !document.getElementById('hand-take').disabled")
         if tab.value("!document.getElementById('hand-take').disabled"):
             tab.value("document.getElementById('hand-take').click()")
     raise AssertionError(tab.value("document.getElementById('why').textContent"))
@@ -224,9 +229,13 @@ def _look(tab: Tab, url: str) -> Seen:
     tab.until("document.getElementById('mode').textContent === 'ARMED'")
     left, top, width, height = tab.value(_PAD)
     x, y = left + width / 2, top + height / 2
-    _hold(tab, lambda: tab.mouse("mousePressed", x, y), lambda: tab.mouse("mouseReleased", x, y))
-    tab.mouse("mouseMoved", x - 30, y - 70)
-    tab.listen(1.0)
+    _hold(
+        tab,
+        lambda: tab.mouse("mousePressed", x, y),
+        lambda: tab.mouse("mouseReleased", x, y),
+        lambda: tab.mouse("mouseMoved", x - 30, y - 70),
+        f"{_SPEED} > 0.1",
+    )
     texts["driving"] = tab.value("document.querySelector('.gauge.wide').innerText")
     # Whoever turns to another window lets go.
     tab.value("window.dispatchEvent(new Event('blur'))")
@@ -241,7 +250,7 @@ def _look(tab: Tab, url: str) -> Seen:
     tab.value("document.getElementById('hand-take').click()")
     tab.until("document.getElementById('mode').textContent === 'ARMED'")
     tab.value("document.activeElement.blur()")
-    _hold(tab, lambda: tab.key("keyDown", "Space", " "), lambda: tab.key("keyUp", "Space", " "))
+    _hold(tab, lambda: tab.key("keyDown", "Space", " "), lambda: tab.key("keyUp", "Space", " "), lambda: None, "true")
     tab.key("keyUp", "Space", " ")
     tab.until("document.getElementById('mode').textContent === 'STANDBY'")
     sizes = {}
