@@ -1,6 +1,6 @@
 """The simulator link as the transport of a wall-clock run: all ports on one stream."""
 
-import struct
+import select
 import time
 from collections.abc import Sequence
 
@@ -15,7 +15,6 @@ from vehicled.runtime.connection import Link, LinkClosedError
 from vehicled.runtime.host import Host
 
 HEARTBEAT_NS = 50_000_000
-_ECHO = struct.Struct("<q")
 
 
 class LinkTransport:
@@ -48,13 +47,14 @@ class LinkTransport:
                         raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
                     host.on_rx(link.ports[number], payload, now_ns)
                 elif kind is Kind.SYNC:
-                    link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), _ECHO.pack(t_ns)))
+                    link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
                 elif kind is Kind.BYE:
                     raise LinkClosedError(f"the simulator ended the run: {payload.decode(errors='replace')}")
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
         """Send what is not too late, and a heartbeat; notice a silent simulator."""
-        if now_ns - self._heard_ns > self._silence_ns:
+        # Where bytes wait unread it was this process that stood still.
+        if now_ns - self._heard_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
             raise LinkClosedError(f"the simulator has been silent for {(now_ns - self._heard_ns) / 1e9:.2f} s")
         out = []
         for item in outgoing:

@@ -282,7 +282,11 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=12, code="imu_frozen", how="the same sample again and again", fail="imu:stuck", also=("imu_stuck", "imu_silent")),
     Injection(row=12, code="imu_saturated", how="the unit is at the end of its range, and says so", fail="imu:saturation"),
     Injection(row=12, code="gyro_against_course", how="0.5 rad/s of yaw too much", fail="imu:wrong=0.5"),
-    Injection(row=13, code="speed_mismatch", how="the wheels spin: they tell twice the speed", fail="drive:slip=1"),
+    Injection(
+        row=13, code="speed_mismatch", how="the wheels spin: they tell twice the speed", fail="drive:slip=1",
+        # An estimate that believes the wheels is where no fix is: whichever has lasted long enough first stops it, both alike.
+        also=("gnss_refused",),
+    ),
     Injection(row=13, code="speed_mismatch", how="the wheels slide: they tell 0.4 of the speed", fail="drive:slip=-0.6"),
     Injection(row=14, code="stalled", how="the wheels are held under way", fail="drive:blocked", since=_stands),
     Injection(

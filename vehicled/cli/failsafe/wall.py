@@ -94,9 +94,9 @@ class Evidence:
         return tuple(dict.fromkeys(fault.code for fault in self.faults))
 
     def driving(self) -> bool:
-        """It drove, unhindered, when it happened."""
-        before = [command for command in self.commands if command.t_ns < self.since_ns]
-        return bool(before) and before[-1].mode in (Mode.AUTO, Mode.TELEOP) and before[-1].reaction <= Reaction.WARN
+        """It drove, unhindered, when it happened and in the second before."""
+        before = [command for command in self.commands if -SECOND_NS <= command.t_ns - self.since_ns < 0]
+        return bool(before) and all(c.mode in (Mode.AUTO, Mode.TELEOP) and c.reaction <= Reaction.WARN for c in before)
 
     def reacted_ms(self, reaction: Reaction) -> float:
         """To the first frame on the wire that carries a reaction; NaN without one."""
