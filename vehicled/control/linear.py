@@ -21,8 +21,8 @@ from msgspec import Struct, field
 
 from vehicled.control.errors import ErrorState, error_state
 from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.path_law import PathLaw
 from vehicled.control.speed import SpeedParams
-from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.vehicle import Limits, Positive, Vehicle
 
@@ -58,32 +58,18 @@ def law(params: LinearParams, errors: ErrorState) -> Commands:
     )
 
 
-class Linear:
-    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+class Linear(PathLaw):
+    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol.
+
+    It commands in shares of full steering, so all that other parameters change is the angle that these are believed to lead to.
+    """
 
     Params: ClassVar[type[LinearParams]] = LinearParams
 
     def __init__(self, params: LinearParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
         self._open = not course.closed
-        self._helm = Helm(params.speed, vehicle, limits, course, period_s, predict=False)
-
-    def adapt(self, vehicle: Vehicle) -> None:
-        """It commands in shares of full steering, so all that changes is the angle that these are believed to lead to."""
-        self._helm.adapt(vehicle)
-
-    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset(s_m, wheel_rad)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
-        return self._helm.finished
-
-    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
-        return self._helm.step(estimate, now_ns, self._steer)
+        super().__init__(Helm(params.speed, vehicle, limits, course, period_s, predict=False))
 
     def _steer(self, scene: Scene) -> Wish:
         p, helm, here, pose = self._params, self._helm, scene.here, scene.ahead

@@ -15,9 +15,9 @@ from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, arc_to, turn_in
 from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.path_law import PathLaw
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
-from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.vehicle import Limits, Positive, Vehicle
 
@@ -44,33 +44,16 @@ class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
-class PurePursuit:
+class PurePursuit(PathLaw):
     """Adapter of the pure functions to the :class:`~vehicled.control.interface.Controller` protocol."""
 
     Params: ClassVar[type[PurePursuitParams]] = PurePursuitParams
 
     def __init__(self, params: PurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
-        self._helm = Helm(params.speed, vehicle, limits, course, period_s)
+        super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
         self._tracker = self._helm.tracker
         self._corners = Corners(course, vehicle)
-
-    def adapt(self, vehicle: Vehicle) -> None:
-        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.adapt(vehicle)
-
-    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset(s_m, wheel_rad)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
-        return self._helm.finished
-
-    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
-        return self._helm.step(estimate, now_ns, self._steer)
 
     def _steer(self, scene: Scene) -> Wish:
         return Wish(atan(self._helm.vehicle.turning_base_m(scene.ahead.speed_mps) * self._pursue(scene.ahead)))

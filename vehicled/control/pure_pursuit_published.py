@@ -16,9 +16,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, field
 
 from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.path_law import PathLaw
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
-from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
@@ -57,8 +57,11 @@ def mean_bearing(
     return sum(bearing(samples + k) for k in range(params.mean_of)) / params.mean_of, samples
 
 
-class PurePursuitPublished:
-    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+class PurePursuitPublished(PathLaw):
+    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol.
+
+    It commands in shares of full steering, so all that other parameters change is the angle that these are believed to lead to.
+    """
 
     Params: ClassVar[type[PurePursuitPublishedParams]] = PurePursuitPublishedParams
 
@@ -67,24 +70,7 @@ class PurePursuitPublished:
     ) -> None:
         self._params = params
         self._sample_s = 1.0 / params.sample_hz if params.sample_hz else period_s
-        self._helm = Helm(params.speed, vehicle, limits, course, period_s, predict=False)
-
-    def adapt(self, vehicle: Vehicle) -> None:
-        """It commands in shares of full steering, so all that changes is the angle that these are believed to lead to."""
-        self._helm.adapt(vehicle)
-
-    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset(s_m, wheel_rad)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
-        return self._helm.finished
-
-    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
-        return self._helm.step(estimate, now_ns, self._steer)
+        super().__init__(Helm(params.speed, vehicle, limits, course, period_s, predict=False))
 
     def _steer(self, scene: Scene) -> Wish:
         here, helm = scene.here, self._helm

@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from vehicled.control.corners import arc_to
 from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.path_law import PathLaw
 from vehicled.control.speed import SpeedParams
-from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
@@ -49,7 +49,7 @@ def regulated_mps(params: RegulatedPurePursuitParams, target_mps: float, curvatu
     return min(by_bend, by_end)
 
 
-class RegulatedPurePursuit:
+class RegulatedPurePursuit(PathLaw):
     """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
 
     Params: ClassVar[type[RegulatedPurePursuitParams]] = RegulatedPurePursuitParams
@@ -58,24 +58,7 @@ class RegulatedPurePursuit:
         self, params: RegulatedPurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
     ) -> None:
         self._params = params
-        self._helm = Helm(params.speed, vehicle, limits, course, period_s)
-
-    def adapt(self, vehicle: Vehicle) -> None:
-        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.adapt(vehicle)
-
-    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset(s_m, wheel_rad)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
-        return self._helm.finished
-
-    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
-        return self._helm.step(estimate, now_ns, self._steer)
+        super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
 
     def _steer(self, scene: Scene) -> Wish:
         p, helm, ahead = self._params, self._helm, scene.ahead

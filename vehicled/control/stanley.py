@@ -21,9 +21,9 @@ from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, turn_in
 from vehicled.control.helm import Helm, Scene, Wish
+from vehicled.control.path_law import PathLaw
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
-from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathPoint
 from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
@@ -56,32 +56,15 @@ def front_axle_error(x_m: float, y_m: float, yaw_rad: float, foot: PathPoint, wh
     return dy * cos(rolling_rad) - dx * sin(rolling_rad)
 
 
-class Stanley:
+class Stanley(PathLaw):
     """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
 
     Params: ClassVar[type[StanleyParams]] = StanleyParams
 
     def __init__(self, params: StanleyParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
-        self._helm = Helm(params.speed, vehicle, limits, course, period_s)
+        super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
         self._corners = Corners(course, vehicle)
-
-    def adapt(self, vehicle: Vehicle) -> None:
-        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.adapt(vehicle)
-
-    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset(s_m, wheel_rad)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
-        return self._helm.finished
-
-    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
-        return self._helm.step(estimate, now_ns, self._steer)
 
     def _steer(self, scene: Scene) -> Wish:
         ahead, helm = scene.ahead, self._helm
