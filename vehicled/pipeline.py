@@ -87,6 +87,7 @@ class Pipeline:
         self._estimator = estimator
         self._controller = controller
         self._on_late: Callable[[], None] | None = getattr(controller, "late", None)
+        self._on_cap: Callable[[float], None] | None = getattr(controller, "limit_speed", None)
         self.gate = gate
         self._clipped_before: dict[str, int] = dict(gate.clipped_by_kind)
         self._sink = sink
@@ -152,6 +153,9 @@ class Pipeline:
         estimate = self.estimate.value
         if estimate is None:
             return
+        if self._on_cap is not None:
+            # Without, the gate alone would hold the cap: full drive below it, none above.
+            self._on_cap(self.supervisor.speed_cap_mps)
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)
         self._sink.record(command, now_ns)

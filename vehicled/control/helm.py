@@ -54,6 +54,11 @@ class Wish(NamedTuple):
 
 Law = Callable[[Scene], Wish]
 
+BELOW_CAP_SHARE = 0.05
+BELOW_CAP_MPS = 0.03
+"""What is kept from the cap, the smaller of the two: at the cap itself the noise of the estimate would have the gate cut again and
+again."""
+
 
 class Helm:
     """Runs a law as the body of a :class:`~vehicled.control.interface.Controller`; its methods are named as there.
@@ -76,6 +81,8 @@ class Helm:
         self._observer = DriveObserver()
         self._drift = Drift()
         self._demands: CommandHistory[Demand] = CommandHistory(Demand(0.0, 0.0), keep_ns)
+        self.cap_mps = inf
+        """Speed at which it drives at the most, by what :meth:`limit_speed` was told."""
         self.adapt(vehicle)
         self.reset()
 
@@ -87,6 +94,10 @@ class Helm:
         turn_s = steering.delay_s + 2.0 * steering.max_wheel_rad / steering.rate_radps
         self._longest_turn_ns = int(turn_s * 1e9) + EXTRA_TURN_NS
 
+    def limit_speed(self, cap_mps: float) -> None:
+        """Drive below this speed, beyond which the gate lets nothing drive, until told otherwise; infinite is no limit."""
+        self.cap_mps = max((1.0 - BELOW_CAP_SHARE) * cap_mps, cap_mps - BELOW_CAP_MPS)
+
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
         """Begin at the start of the course, or at an arc length, with the wheel angle that is commanded now."""
         self.tracker.reset(s_m)
@@ -95,6 +106,8 @@ class Helm:
         self._observer.reset()
         self._drift.reset()
         self._pid = PidState()
+        self._allowed_mps = inf
+        """The cap, or the speed on the way down to it."""
         self._leg = self.tracker.leg
         self._turning_since_ns: int | None = None
         self.command_rad = wheel_rad
@@ -116,6 +129,7 @@ class Helm:
         here = self.tracker.update(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps)
         age_ns = min(max(now_ns - estimate.t_ns, 0), MAX_ESTIMATE_AGE_NS)
         self._observer.observe(self.vehicle.drive, self._demands, now_ns - age_ns, self._speed_mps(estimate))
+        self._slow_down(estimate.speed_mps, dt_s)
         wish = law(Scene(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
         wheel = self._steer(wish.wheel_rad, dt_s)
         target, demand = self._drive(estimate, here.s_m, wish.speed_cap_mps, now_ns, age_ns, dt_s)
@@ -201,8 +215,8 @@ class Helm:
         return self._turning_since_ns is not None
 
     def target(self, s_m: float) -> Target:
-        """Target of the speed profile at a place of the present leg."""
-        return self._profile.at(s_m, self.tracker.leg)
+        """Target of the speed profile at a place of the present leg, below the cap."""
+        return self._below_cap(self._profile.at(s_m, self.tracker.leg))
 
     def _in_its_direction(self, throttle: float) -> Demand:
         forward = self.tracker.direction > 0
@@ -224,5 +238,18 @@ class Helm:
             target = Target(direction * cap_mps, 0.0)
         if abs(target.speed_mps) < self._speed_params.creep_mps:
             target = Target(direction * self._speed_params.creep_mps, 0.0)
+        target = self._below_cap(target)
         self._pid, demand = speed_step(self._speed_params, drive, self._pid, later, target, dt_s, surplus)
         return target, demand
+
+    def _slow_down(self, speed_mps: float, dt_s: float) -> None:
+        """Approach the cap as a slower part of the course is approached: it can come in mid-turn."""
+        slower_mps = min(self._allowed_mps, abs(speed_mps)) - self._profile.deceleration_mps2 * dt_s
+        self._allowed_mps = max(slower_mps, self.cap_mps)
+
+    def _below_cap(self, target: Target) -> Target:
+        if abs(target.speed_mps) <= self._allowed_mps:
+            return target
+        direction = self.tracker.direction
+        slowing_mps2 = self._profile.deceleration_mps2 if self._allowed_mps > self.cap_mps else 0.0
+        return Target(direction * self._allowed_mps, -direction * slowing_mps2)

@@ -12,6 +12,9 @@ class Controller(Protocol):
 
     Whatever comes in, ``throttle``, ``brake`` and ``wheel_angle_rad`` go out finite and within their limits; an estimate that is
     not finite is answered by the brake.
+
+    It may also have ``late()``, called when its task missed a deadline, and ``limit_speed(cap_mps)``, called before each step
+    with the speed beyond which the gate lets nothing drive; infinite is no limit.
     """
 
     Params: ClassVar[type[Any]]

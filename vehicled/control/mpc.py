@@ -121,6 +121,10 @@ class Mpc:
         """Whether the end of the course has been reached."""
         return self._helm.finished
 
+    def limit_speed(self, cap_mps: float) -> None:
+        """See :class:`~vehicled.control.interface.Controller`."""
+        self._helm.limit_speed(cap_mps)
+
     def late(self) -> None:
         """The last step missed its deadline: the next one steers by the plan there is instead of computing another."""
         self._late = True
@@ -151,7 +155,7 @@ class Mpc:
         if not abs(foot.heading_error_rad) <= pi:
             return Attempt(None, stage_s, ControlReason.NOT_FINITE)
         # Commands never run ahead of the slewing wheel, so when this one begins to act the wheel has reached the one before.
-        start = Start(ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps, self._helm.command_rad)
+        start = Start(ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps, self._helm.command_rad, self._helm.cap_mps)
         found = self._planner.step(self._legs[tracker.leg], foot.s_m, start, self._envelope, scene.dt_s)
         return Attempt(found.wheel_rad, stage_s, found.reason, found.iterations)
 

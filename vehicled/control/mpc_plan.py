@@ -7,7 +7,7 @@ error-state controller measured one error at one point ahead and let it evolve, 
 without the way made good (A14 = dt). Arrays are allocated once; a step is some fifty numpy calls on twenty numbers each.
 """
 
-from math import isfinite, remainder, tan, tau
+from math import inf, isfinite, remainder, tan, tau
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +19,14 @@ from vehicled.messages import ControlReason
 
 
 class Start(NamedTuple):
-    """State in which the command will begin to act; speed signed."""
+    """State in which the command will begin to act, speed signed, and the speed that nothing may drive beyond."""
 
     x_m: float
     y_m: float
     yaw_rad: float
     speed_mps: float
     wheel_rad: float
+    cap_mps: float = inf
 
 
 class Envelope(NamedTuple):
@@ -133,7 +134,7 @@ class SteeringPlanner:
         motion.wheel_rad[:] = after
         np.add(after, before, out=middle)
         middle *= self._half
-        way = self._way(leg, row, start.speed_mps)
+        way = self._way(leg, row, start)
 
         # Roll-out: midpoint rule.
         tangent = np.tan(middle)
@@ -192,14 +193,14 @@ class SteeringPlanner:
         wheel += plan[:-1]
         wheel[0] = start.wheel_rad
 
-    def _way(self, leg: Leg, row: int, speed_mps: float) -> Array:
+    def _way(self, leg: Leg, row: int, start: Start) -> Array:
         """Signed way of each stage: from the present speed to that of the profile where the motion was going to be."""
         if leg is not self._leg:
             self._leg = leg
             self._feet.fill(row)
         speed = self._speed = leg.speed_mps.take(self._feet)
-        present = leg.direction * speed_mps
-        np.minimum(speed, self._faster + present, out=speed)
+        present = leg.direction * start.speed_mps
+        np.minimum(speed, np.minimum(self._faster + present, start.cap_mps), out=speed)
         np.maximum(speed, self._slower + present, out=speed)
         np.maximum(speed, MIN_SPEED_MPS, out=speed)
         return speed * (leg.direction * self._dt_s)

@@ -30,6 +30,10 @@ class PathLaw(ABC):
         """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
         self._helm.reset(s_m, wheel_rad)
 
+    def limit_speed(self, cap_mps: float) -> None:
+        """See :class:`~vehicled.control.interface.Controller`."""
+        self._helm.limit_speed(cap_mps)
+
     @abstractmethod
     def _steer(self, scene: Scene) -> Wish:
         """The law: where the wheels should point, and what it has to say about speed."""

@@ -96,14 +96,15 @@ class SpeedProfile:
         if course.length_m > s_m[-1]:
             s_m.append(float(course.length_m))
             allowed.append(allowed[0])
-        self._deceleration_mps2 = planned_deceleration_mps2(params, vehicle.drive)
+        self.deceleration_mps2 = planned_deceleration_mps2(params, vehicle.drive)
+        """Planned before slower parts and the end, > 0."""
         allowed[-1] = 0.0
         cusps = course.cusps
         stops = set(cusps)
         arrival = [0.0] * (len(allowed) - 1)
         for k in range(len(allowed) - 2, -1, -1):
             arrival[k] = 0.0 if k + 1 in stops else allowed[k + 1]
-            reachable2 = arrival[k] * arrival[k] + 2.0 * self._deceleration_mps2 * (s_m[k + 1] - s_m[k])
+            reachable2 = arrival[k] * arrival[k] + 2.0 * self.deceleration_mps2 * (s_m[k + 1] - s_m[k])
             allowed[k] = min(allowed[k], sqrt(reachable2))
         self._s_m = s_m
         # Squares, because under a constant deceleration these are linear in the way between two samples and speeds are not.
@@ -122,7 +123,7 @@ class SpeedProfile:
         start, here, sign = self._s_m[k], self._square[k], self._signs[k]
         slope = (self._square_after[k] - here) / (self._s_m[k + 1] - start)
         square = here + slope * min(max(s_m - start, 0.0), self._s_m[k + 1] - start)
-        return Target(sign * sqrt(max(square, 0.0)), sign * min(max(0.5 * slope, -self._deceleration_mps2), 0.0))
+        return Target(sign * sqrt(max(square, 0.0)), sign * min(max(0.5 * slope, -self.deceleration_mps2), 0.0))
 
 
 class Demand(NamedTuple):

@@ -150,12 +150,14 @@ def _doubts(s: Situation) -> str:
 
 
 def blocked(s: Situation) -> str:
-    """What stands before the vehicle, in words; empty where it could move off."""
+    """What stands before the vehicle, in words; empty where it could move off and not be stopped at once."""
     obstacle = s.watch.obstacle
     if obstacle.blind:
         return f"{obstacle.blind}: clean it, and look at its cable and its mounting"
-    free_m, gap_m = obstacle.free_m, s.limits.obstacle_gap_m
-    return f"something stands {free_m:.2f} m ahead (limit {gap_m:.2f} m): clear the lane" if free_m <= gap_m else ""
+    least_m = s.limits.obstacle_gap_m + s.watch.stopping.way_m(s.limits.capped_speed_mps)
+    if obstacle.free_m > least_m:
+        return ""
+    return f"something stands {obstacle.free_m:.2f} m ahead (it takes {least_m:.2f} m to move off): clear the lane"
 
 
 def _host(s: Situation) -> str:
