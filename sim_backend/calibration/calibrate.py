@@ -38,8 +38,8 @@ def calibrate(
 ) -> Calibration:
     """Fit ``groups`` on runs, but for those named in ``held_out``. With ``folds`` every run is held out of one further fit.
 
-    ``friction`` is the vehicle's grip over weight. KeyboardInterrupt ends the fit at hand, and the folds, with the best so far.
-    Raises :class:`CalibrationError`.
+    ``friction`` is the vehicle's grip over weight. KeyboardInterrupt ends what is at hand, the fit, the folds or the drives open
+    loop, with what was found so far. Raises :class:`CalibrationError`.
     """
     used, refused = _usable(runs)
     fitted_on = [run for run in used if run.name not in held_out]
@@ -47,7 +47,6 @@ def calibrate(
         raise CalibrationError("; ".join(refused) or "every run is held out: nothing is left to fit on")
     all_pieces = pieces(used)
     seen, unseen = _seen(model, fitted_on, groups, friction)
-    by_name = {run.name: number for number, run in enumerate(used)}
     fit_pieces = [piece for piece in all_pieces if piece.run.name not in held_out]
     stages = _fit(model, fit_pieces, seen, tell, None)
     seen, unseen, stages = _without_barely_seen(model, fit_pieces, seen, unseen, stages, tell)
@@ -67,19 +66,23 @@ def calibrate(
                 break
             others.append(_values(each))
             foretold |= dict.fromkeys(part, (others[-1], _misaligned(each)))
-    tell("driving every run open loop")
-    results = []
-    for run in used:
-        own = [piece for piece in all_pieces if piece.index == by_name[run.name]]
-        before, after = _errors(model, own, {}, misaligned), _errors(model, own, *foretold.get(run.name, (values, misaligned)))
-        held = run.name in foretold
-        results.append(RunResult(name=run.name, kind=kind_of(run.name), held_out=held, before=before, after=after))
+    results: list[RunResult] = []
+    try:
+        tell("driving every run open loop")
+        for index, run in enumerate(used):
+            own = [piece for piece in all_pieces if piece.index == index]
+            before, after = _errors(model, own, {}, misaligned), _errors(model, own, *foretold.get(run.name, (values, misaligned)))
+            held = run.name in foretold
+            results.append(RunResult(name=run.name, kind=kind_of(run.name), held_out=held, before=before, after=after))
+    except KeyboardInterrupt:
+        stopped = True
     found = _found(stages, others)
     sigma = {one.name: one.sigma for one in found}
     levels = {used[index].name: level for stage in stages for index, level in stage.levels.items()}
     return Calibration(
-        vehicle=model.name, runs=results, found=found, unseen=unseen, figures=model.figures(values, sigma),
-        correlated=_correlated(stages), levels=levels, misaligned_rad=misaligned, refused=refused, stopped=stopped,
+        vehicle=model.name, runs=results, fitted_on=[run.name for run in fitted_on], found=found, unseen=unseen,
+        figures=model.figures(values, sigma), correlated=_correlated(stages), levels=levels, misaligned_rad=misaligned,
+        refused=refused, stopped=stopped,
     )  # fmt: skip
 
 
@@ -132,8 +135,7 @@ def _without_barely_seen(
     barely = []
     for stage in stages:
         for k, quantity in enumerate(stage.quantities):
-            alone = not quantity.name[-1].isdigit() and quantity.name != "throttle_zero"
-            if alone and np.sqrt(stage.covariance[k, k]) > BARELY_SEEN * quantity.sigma:
+            if quantity.alone and np.sqrt(stage.covariance[k, k]) > BARELY_SEEN * quantity.sigma:
                 barely.append(quantity.name)
     if not barely or any(stage.stopped for stage in stages):
         return seen, unseen, stages

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from sim_backend.calibration.quantity import Needs, Quantity
 from sim_backend.calibration.run import MOVES_MPS, Array, Run
+from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 
 LEAST_S = 1.0
 TURN = 0.05
 STEP_S = 0.25
 SLIDING_SHARE = 0.6
 LATERAL_SHARE = 0.1
-GRAVITY_MPS2 = 9.81
 
 _WHY: dict[Needs, tuple[str, str]] = {
     "drive": ("the vehicle was not driven by its throttle for a second", "drive with throttle"),
@@ -77,7 +77,8 @@ def shown(runs: Sequence[Run], friction: float) -> dict[Needs, bool]:
         moving = speed > MOVES_MPS
         throttle, steering = _at(run, run.throttle, t), _at(run, run.steering, t)
         throttles.append(run.throttle)
-        rate = np.gradient(np.where(np.isfinite(run.yaw_rad), run.yaw_rad, 0.0), t)
+        known = np.isfinite(run.yaw_rad)
+        rate = np.gradient(np.interp(t, t[known], run.yaw_rad[known]), t)
         lateral = np.abs(rate) * speed
         columns: list[tuple[Needs, Any]] = [
             ("drive", moving & (throttle > 0.0)),

@@ -42,8 +42,6 @@ class Fitted(Struct, frozen=True, kw_only=True):
     """Charge by index of the run; empty where no throttle is fitted."""
     misaligned_rad: dict[str, float]
     """Heading of the vehicle less the measured one, by rig; empty where no path is fitted."""
-    cost: float
-    rounds: int
     stopped: bool
     """Ended by hand; the values are the best until then."""
 
@@ -59,7 +57,7 @@ class Stage:
         self._step_s = model.steps_s()[0]
         self._beside: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
-        self._jacobian: Array | None = None
+        self._linear: tuple[list[Array], Array] | None = None
 
     def solve(self, tell: Tell, begin: dict[str, float] | None = None) -> Fitted:
         """Best values. ``begin`` skips the search for where to begin. Needs scipy."""
@@ -80,10 +78,8 @@ class Stage:
             self._derivatives(self._best[1])
         except KeyboardInterrupt:
             stopped = True
-        cost, z = self._best if len(self._best[1]) else (np.inf, guesses[0])
-        covariance = np.diag([quantity.sigma**2 for quantity in q])
-        if self._jacobian is not None:
-            covariance = self._covariance(z, self._jacobian)
+        z = self._best[1] if len(self._best[1]) else guesses[0]
+        covariance = self._covariance(*self._linear) if self._linear else np.diag([quantity.sigma**2 for quantity in q])
         beside = {key: float(z[len(q) + k]) for k, key in enumerate(self._beside)}
         return Fitted(
             quantities=q,
@@ -91,8 +87,6 @@ class Stage:
             covariance=covariance,
             levels={key: 1.0 + LEVEL_SIGMA * beside[key] for key in beside if isinstance(key, int)},
             misaligned_rad={key: MISALIGNED_SIGMA_RAD * beside[key] for key in beside if isinstance(key, str)},
-            cost=cost,
-            rounds=self._round,
             stopped=stopped,
         )
 
@@ -210,21 +204,20 @@ class Stage:
             moved[k] += DIFFERENCE
             made = None if self._by_speed else drives[n]
             jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, made) - base[n]) / DIFFERENCE
-        self._jacobian = jacobian
+        self._linear = base, jacobian
         return jacobian
 
-    def _covariance(self, z: Array, jacobian: Array) -> Array:
-        """Of the quantities. The data's part is weakened by how long its residuals hang together: of ten rows that err alike, one
-        counts. How large they are is taken from themselves, not from what was assumed."""
+    def _covariance(self, residuals: Sequence[Array], jacobian: Array) -> Array:
+        """Of the quantities. The data's part is weakened by how long its residuals, one array per piece, hang together: of ten rows
+        that err alike, one counts. How large they are is taken from themselves, not from what was assumed."""
         weight = []
-        for piece in self._pieces:
-            residual = self._piece(piece, z)
-            large = max(float((residual**2).mean()), 1e-12)
-            parts = np.split(residual, 1 if self._by_speed else 3)
-            together = max(_together(part) for part in parts)
-            weight.append(np.full(len(residual), 1.0 / (max(large, 1e-2) * together)))
-        data = jacobian[: -len(z)] * np.sqrt(np.concatenate(weight))[:, None]
-        information = data.T @ data + np.eye(len(z))
+        for residual in residuals:
+            large = max(float((residual**2).mean()), 1e-2)
+            together = max(_together(part) for part in np.split(residual, 1 if self._by_speed else 3))
+            weight.append(np.full(len(residual), 1.0 / (large * together)))
+        unknowns = jacobian.shape[1]
+        data = jacobian[:-unknowns] * np.sqrt(np.concatenate(weight))[:, None]
+        information = data.T @ data + np.eye(unknowns)
         scale = np.array([quantity.sigma for quantity in self._quantities])
         found = np.linalg.inv(information)[: len(scale), : len(scale)]
         covariance: Array = found * np.outer(scale, scale)
@@ -246,13 +239,12 @@ def _weights(residual: Array, priors: int) -> Array:
 
 def _together(residual: Array) -> float:
     """Rows that err alike: integrated autocorrelation, up to where it first falls to 0."""
-    centred = residual - 0.0
-    power = float((centred**2).sum())
+    power = float((residual**2).sum())
     if power <= 1e-12 or len(residual) < 4:
         return 1.0
     total = 1.0
     for lag in range(1, len(residual) // 2):
-        share = float((centred[lag:] * centred[:-lag]).sum()) / power
+        share = float((residual[lag:] * residual[:-lag]).sum()) / power
         if share <= 0.05:
             break
         total += 2.0 * share

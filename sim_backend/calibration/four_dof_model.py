@@ -80,10 +80,15 @@ class FourDofModel:
 
     def figures(self, values: Values, sigma: Values) -> list[Figure]:
         """See :class:`~sim_backend.calibration.quantity.Model`."""
-        return [
+        found = [
             Figure(key=f"sim.{_KEYS[name]}", value=value, sigma=sigma[name], before=_get(self._sim, _KEYS[name]))
             for name, value in values.items()
         ]
+        key = "steering.max_wheel_rad"
+        before, most_rad = _get(self._sim, key), _get(self._with(values), key)
+        if most_rad != before:
+            found.append(Figure(key=f"sim.{key}", value=most_rad, sigma=sigma["gain"], before=before))
+        return found
 
     def _with(self, values: Values) -> Sim:
         sim = self._sim
@@ -92,6 +97,7 @@ class FourDofModel:
         assert drive is not None, "the profile's own rules see to it"
         keys = {_KEYS[name].split(".")[1]: value for name, value in values.items() if _KEYS[name].startswith("steering")}
         if "gain_rad" in keys:
+            # A larger gain that the stop of the smaller one cuts off would be no larger gain.
             keys["max_wheel_rad"] = max(steering.max_wheel_rad, min(keys["gain_rad"] + 0.05, 1.4))
         own = {_KEYS[name].split(".")[1]: value for name, value in values.items() if _KEYS[name].startswith("drive")}
         return replace(sim, steering=replace(steering, **keys), drive=replace(drive, **own))

@@ -1,4 +1,4 @@
-"""A profile's text with numbers found by calibration; everything else in it stays, comments too."""
+"""A profile's text with numbers found by calibration; all other lines of it stay, comments too."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from vehicled.profile.toml_text import Places
 def written_profile(source: str, figures: Sequence[Figure], text: str) -> str:
     """``source`` with each number in its place, marked as calibrated with its standard deviation.
 
-    Raises ProfileError for a number that the file does not hold itself, because it has it by default.
+    A number that the file has by default only is added below the header of its table. Raises ProfileError where there is no header.
     """
     lines = source.split("\n")
     places = Places(source, ())
@@ -23,8 +23,8 @@ def written_profile(source: str, figures: Sequence[Figure], text: str) -> str:
             lines[line - 1] = shown
             continue
         header = places.line(tuple(table.split(".")))
-        if header is None or not lines[header - 1].lstrip().startswith("["):
-            problems.append(Problem(figure.key, f"the profile has no table [{table}] to write it to; give it one"))
+        if header is None or not lines[header - 1].lstrip().startswith(f"[{table}]"):
+            problems.append(Problem(figure.key, f"the profile has no header [{table}] to write it below; give the table one"))
             continue
         lines[header - 1] += f"\n{shown}"
     if problems:

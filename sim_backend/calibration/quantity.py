@@ -34,6 +34,8 @@ class Quantity(Struct, frozen=True, kw_only=True):
     """Seen in the speed that the throttle leads to; else in the path at the measured speed."""
     bends_path: bool = False
     """Seen in the speed, but the path at the measured speed depends on it too."""
+    alone: bool = True
+    """Can be left out of the fit by itself; else it is one of several that make one number of the file together."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):

@@ -52,6 +52,9 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
     vehicle: str
     runs: list[RunResult]
+    """Those that were driven open loop before it was ended; see :attr:`stopped`."""
+    fitted_on: list[str]
+    """Names of the runs that the numbers found come from."""
     found: list[Found]
     unseen: list[Unseen]
     figures: list[Figure]
@@ -59,15 +62,17 @@ class Calibration(Struct, frozen=True, kw_only=True):
     levels: dict[str, float]
     """Charge of the battery by run, as the fit had it; no run is foretold with its own."""
     misaligned_rad: dict[str, float]
-    """Heading of the vehicle less the one that a rig gives, by rig; every drive, before and after, is judged by it."""
+    """Heading of the vehicle less the one that a rig gives, by rig. Every drive is judged by it, but for what a fold held out: its
+    ``after`` takes the angle that the fold's own fit found."""
     refused: list[str]
     stopped: bool
+    """Ended by hand: the numbers are the best until then, folds and runs that were to come are missing."""
 
     def summary(self) -> dict[str, Any]:
-        """Means over the runs that were foretold by a fit without them, and over all before."""
+        """Mean and worst by error, over the runs that were foretold by a fit without them, else over all; empty without any run."""
         judged = [run for run in self.runs if run.held_out] or self.runs
         mean = {}
-        for name in Errors.__struct_fields__:
+        for name in Errors.__struct_fields__ if judged else ():
             mean[name] = {
                 "before": float(np.mean([getattr(run.before, name) for run in judged])),
                 "after": float(np.mean([getattr(run.after, name) for run in judged])),

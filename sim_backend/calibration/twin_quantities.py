@@ -171,11 +171,12 @@ def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
         *needs: Any,
         starts: Any = (),
         bends: bool = False,
+        alone: bool = True,
     ) -> None:
         found.append(
             Quantity(
                 name=name, group="powertrain", unit=unit, start=min(max(start, bounds[0]), bounds[1]), lower=bounds[0],
-                upper=bounds[1], sigma=sigma, needs=needs, starts=starts, bends_path=bends,
+                upper=bounds[1], sigma=sigma, needs=needs, starts=starts, bends_path=bends, alone=alone,
             )
         )  # fmt: skip
 
@@ -183,17 +184,17 @@ def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
         known = drive.map_share[1] == 0.0 and len(drive.map_share) == len(MAP_PLACES) + 3
         zero = drive.map_throttle[1] if known else 0.0
         starts = () if known else tuple(_linear_beyond(zero) for zero in ZERO_STARTS)
-        add("throttle_zero", "", zero, (0.0, 0.8), 0.2, "throttle_range", starts=starts)
+        add("throttle_zero", "", zero, (0.0, 0.8), 0.2, "throttle_range", starts=starts, alone=False)
         shares = [float(np.interp(_place(zero, place), drive.map_throttle, drive.map_share)) for place in MAP_PLACES]
         for k, part in enumerate(_parts(shares)):
-            add(f"share_{k}", "", part, (0.0, 1.0), 0.25, "throttle_range")
+            add(f"share_{k}", "", part, (0.0, 1.0), 0.25, "throttle_range", alone=False)
         peak = max(drive.curve_torque_nm)
         for k, speed in enumerate(curve_radps(p, top_mps)):
             start = float(np.interp(speed, drive.curve_speed_radps, drive.curve_torque_nm))
-            add(f"torque_{k}", "N m", start, (0.0, 6.0 * peak), peak, "drive")
+            add(f"torque_{k}", "N m", start, (0.0, 6.0 * peak), peak, "drive", alone=False)
         for k, speed in enumerate((0.0, top_mps / p.rear.rolling_radius_m * drive.reduction)):
             start = float(np.interp(speed, drive.loss_speed_radps, drive.loss_torque_nm))
-            add(f"loss_{k}", "N m", start, (0.0, 2.0 * peak), 0.3 * peak, "coasting")
+            add(f"loss_{k}", "N m", start, (0.0, 2.0 * peak), 0.3 * peak, "coasting", alone=False)
         full_s = 1.0 / drive.throttle_rate_ps if drive.throttle_rate_ps > 0.0 else 0.05
         add("full_s", "s", full_s, (0.0, 3.0), 0.3, "throttle_steps")
         line = drive.driveline
@@ -214,11 +215,11 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     s = p.steering
     found = []
 
-    def add(name: str, unit: str, start: float, bounds: tuple[float, float], sigma: float, *needs: Any, starts: Any = ()) -> None:
+    def add(name: str, unit: str, start: float, bounds: tuple[float, float], sigma: float, *needs: Any, alone: bool = True) -> None:
         found.append(
             Quantity(
                 name=name, group="steering", unit=unit, start=start, lower=bounds[0], upper=bounds[1], sigma=sigma, needs=needs,
-                starts=starts, by_speed=False,
+                by_speed=False, alone=alone,
             )
         )  # fmt: skip
 
@@ -228,7 +229,8 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     ends = (s.map_command[0], s.map_command[-1])
     for index, command in enumerate(s.map_command):
         if command != 0.0 and command not in ends and any(abs(level - command) < NEAR for level in levels):
-            add(f"bend_{index}", "rad", 0.0, (-0.3, 0.3), BEND_SIGMA_RAD, "left" if command > 0.0 else "right")
+            side = "left" if command > 0.0 else "right"
+            add(f"bend_{index}", "rad", 0.0, (-0.3, 0.3), BEND_SIGMA_RAD, side, alone=False)
     add("offset", "rad", s.offset_rad, (-0.3, 0.3), 0.02, "straight")
     add("steering_delay", "s", s.delay_s, (0.0, 1.5), 0.15, "steering_changes")
     if s.rate_radps > 0.0:

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from sim_backend.sensors.imu import STANDARD_GRAVITY_MPS2
 from vehicled.profile.sensors import ImuModel
-
-_G_MPS2 = 9.80665
 
 
 class Unit(NamedTuple):
@@ -71,16 +70,16 @@ def model_of(model: ImuModel) -> ImuModel:
     unit = UNITS[model.model]
     return replace(
         model,
-        accelerometer_density=unit.accelerometer_density * 1e-6 * _G_MPS2,
+        accelerometer_density=unit.accelerometer_density * 1e-6 * STANDARD_GRAVITY_MPS2,
         gyro_density=radians(unit.gyro_density),
         accelerometer_bias_walk=0.0,
         gyro_bias_walk=0.0,
-        accelerometer_instability_mps2=unit.accelerometer_instability * 1e-6 * _G_MPS2,
+        accelerometer_instability_mps2=unit.accelerometer_instability * 1e-6 * STANDARD_GRAVITY_MPS2,
         gyro_instability_radps=radians(unit.gyro_instability) / 3600.0,
         accelerometer_bandwidth_hz=float(unit.accelerometer_bandwidth),
         gyro_bandwidth_hz=float(unit.gyro_bandwidth),
-        range_mps2=unit.accelerometer_range * _G_MPS2,
+        range_mps2=unit.accelerometer_range * STANDARD_GRAVITY_MPS2,
         range_radps=radians(unit.gyro_range),
-        accelerometer_step_mps2=unit.accelerometer_step * 1e-3 * _G_MPS2,
+        accelerometer_step_mps2=unit.accelerometer_step * 1e-3 * STANDARD_GRAVITY_MPS2,
         gyro_step_radps=radians(unit.gyro_step),
     )

@@ -27,8 +27,8 @@ def read_cloud(path: Path, resolution_m: float) -> Raster:
         raise TerrainError(f"{path}: there is no point in it")
     west, south = floor(low[0] / resolution_m + 0.5), floor(low[1] / resolution_m + 0.5)
     columns, rows = (ceil(high[k] / resolution_m - 0.5) - start + 1 for k, start in ((0, west), (1, south)))
-    width_m = f"it is {high[0] - low[0]:.0f} x {high[1] - low[1]:.0f} m"
-    check_size(str(path), rows, columns, f"{width_m}; choose a larger resolution_m, or cut the cloud (stray points far away?)")
+    size = f"it is {high[0] - low[0]:.0f} x {high[1] - low[1]:.0f} m"
+    check_size(str(path), rows, columns, f"{size}; choose a larger resolution_m, or cut the cloud (stray points far away?)")
     total, aside_x, aside_y = (np.zeros(rows * columns) for _ in range(3))
     number = np.zeros(rows * columns, dtype=np.int32)
     for block in _checked(path, blocks):

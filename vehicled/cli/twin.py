@@ -38,7 +38,7 @@ def validate(arguments: Namespace) -> int:
     finally:
         progress.close()
     if arguments.output:
-        _write(Path(arguments.output), render(validation))
+        write_output(Path(arguments.output), render(validation))
     if arguments.plot_dir:
         from vehicled.cli.twin_plot import plot_runs
 
@@ -52,8 +52,22 @@ def validate(arguments: Namespace) -> int:
     return 0 if validation.passed else 1
 
 
+def check_output(file: Path) -> None:
+    """Before the work, not after it. Raises :class:`SetupError`."""
+    if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
+        raise SetupError(f"--output {file}: cannot be written; name a file in a folder that is there")
+
+
+def write_output(file: Path, text: str) -> None:
+    """Raises :class:`SetupError`."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SetupError(f"--output {file}: {error.strerror}; name a file in a folder that can be written to") from error
+
+
 def as_data(validation: Validation) -> dict[str, Any]:
-    """The validation for JSON: figures that do not exist are null."""
+    """The validation for JSON, which makes null of figures that do not exist."""
     return {
         "passed": validation.passed,
         "headline": validation.headline(),
@@ -67,26 +81,21 @@ def as_data(validation: Validation) -> dict[str, Any]:
 
 
 def _run_data(run: Comparison) -> dict[str, Any]:
-    limits = msgspec.to_builtins(run.target)
-    errors = {name: value if isfinite(value) else None for name, value in msgspec.to_builtins(run.errors).items()}
-    share = run.judgement.share
     return {
         "run": run.source.name,
         "vehicle": run.source.twin,
         "passed": run.judgement.passed,
-        "share_of_limit": share if isfinite(share) else None,
+        "share_of_limit": run.judgement.share,
         "reasons": run.judgement.reasons,
-        "errors": errors,
-        "target": limits,
+        "errors": msgspec.to_builtins(run.errors),
+        "target": msgspec.to_builtins(run.target),
     }
 
 
 def _check_outputs(arguments: Namespace) -> None:
     """Before the work, not after it."""
     if arguments.output:
-        file = Path(arguments.output)
-        if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-            raise SetupError(f"--output {file}: cannot be written; name a file in a folder that is there")
+        check_output(Path(arguments.output))
     if arguments.plot_dir:
         folder = Path(arguments.plot_dir)
         if find_spec("matplotlib") is None:
@@ -95,13 +104,6 @@ def _check_outputs(arguments: Namespace) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError(f"--plot-dir {folder}: cannot be made: {error.strerror}; name another folder") from error
-
-
-def _write(file: Path, page: str) -> None:
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise SetupError(f"--output {file}: {error.strerror}; name a file in a folder that can be written to") from error
 
 
 def _show(validation: Validation) -> None:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
-from math import degrees, isfinite
+from math import degrees
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from sim_backend.plant.twin_file import Twin, anchored, load_twin
 from sim_backend.plant.twin_write import Found as Number
 from sim_backend.plant.twin_write import write_twin
 from vehicled.app import SetupError
+from vehicled.cli.plot import check_plot_file
 from vehicled.cli.show import Progress, print_table
+from vehicled.cli.twin import check_output, write_output
 from vehicled.messages import ActuatorCommand
 from vehicled.profile import ProfileError, load_profile, loading
 from vehicled.recordings.errors import RecordingError
@@ -53,23 +55,22 @@ def run(arguments: Namespace) -> int:
         raise SetupError(str(error)) from error
     finally:
         progress.close()
-    written = ""
     if arguments.output:
         text = _written(source, found, Path(arguments.output), sorted({Path(log).name for log in arguments.log}))
-        _write(Path(arguments.output), text)
-        written = f"new file: {arguments.output}"
-    if arguments.plot:
+        write_output(Path(arguments.output), text)
+    if arguments.json:
+        data = {**msgspec.to_builtins(found), "summary": found.summary()}
+        print(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+    else:
+        _show(found)
+        if arguments.output:
+            print(f"new file: {arguments.output}")
+    if arguments.plot and found.runs:
         from vehicled.cli.twin_calibrate_plot import plot
 
         plot(model, runs, found, Path(arguments.plot))
-        written += f"{'; ' if written else ''}picture: {arguments.plot}"
-    if arguments.json:
-        data = {**msgspec.to_builtins(found), "summary": found.summary()}
-        print(msgspec.json.format(msgspec.json.encode(_without_nan(data)), indent=2).decode())
-    else:
-        _show(found)
-        if written:
-            print(written)
+        if not arguments.json:
+            print(f"picture: {arguments.plot}")
     return 1 if found.stopped else 0
 
 
@@ -128,31 +129,38 @@ def _model(arguments: Namespace) -> tuple[Model, float, Twin | str]:
 
 def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]]:
     """All drives, and the names of those that are held out."""
-    runs: dict[str, Run] = {}
+    runs: dict[Path, Run] = {}
     held_out: set[str] = set()
     patterns = [word for word in held if not Path(word).expanduser().exists()]
     for log, out in [(log, False) for log in logs] + [(word, True) for word in held if word not in patterns]:
-        for name, drive in _read(log):
-            runs.setdefault(name, drive)
+        for file, drive in _read(log).items():
+            # A drive of a folder that is named once more, to be held out, keeps the name that it has.
+            name = runs.setdefault(file, drive).name
             if out:
                 held_out.add(name)
+    files: dict[str, Path] = {}
+    for file, drive in runs.items():
+        other = files.setdefault(drive.name, file)
+        if other != file:
+            raise SetupError(f"--log: {other} and {file} are both called {drive.name}; rename one, or name the folder above both")
     for pattern in patterns:
-        matched = [name for name in runs if fnmatchcase(name, pattern)]
+        matched = [name for name in files if fnmatchcase(name, pattern)]
         if not matched:
-            raise SetupError(f"--hold-out {pattern}: no run has such a name; there are {', '.join(list(runs)[:8])} ...")
+            raise SetupError(f"--hold-out {pattern}: no run has such a name; there are {', '.join(list(files)[:8])} ...")
         held_out.update(matched)
-    return [runs[name] for name in sorted(runs)], held_out
+    return [runs[files[name]] for name in sorted(files)], held_out
 
 
-def _read(log: str) -> list[tuple[str, Run]]:
+def _read(log: str) -> dict[Path, Run]:
+    """Drives by the file, or the bag's folder, that holds them."""
     path = Path(log).expanduser()
-    found = []
+    found = {}
     try:
         for source in sources(path):
             loaded = source.load(None)
             if loaded:
                 name = f"{path.resolve().name}/{source.name}" if path.is_dir() else f"{path.resolve().parent.name}/{source.name}"
-                found.append((name, drive_of(loaded[0], name)))
+                found[source.path.resolve()] = drive_of(loaded[0], name)
     except RecordingError as error:
         raise SetupError(f"--log {log}: {error}") from error
     return found
@@ -162,18 +170,16 @@ def _check_outputs(arguments: Namespace) -> None:
     """Before the work, not after it."""
     if find_spec("scipy") is None:
         raise SetupError("twin calibrate needs scipy: pip install 'vehicled[calibrate]'")
-    if arguments.plot and find_spec("matplotlib") is None:
-        raise SetupError("--plot needs matplotlib: pip install matplotlib")
-    for option, name in (("--output", arguments.output), ("--plot", arguments.plot)):
-        file = Path(name) if name else None
-        if file is not None and (file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK)):
-            raise SetupError(f"{option} {file}: cannot be written; name a file in a folder that is there")
+    if arguments.plot:
+        check_plot_file(Path(arguments.plot))
+    if arguments.output:
+        check_output(Path(arguments.output))
     if arguments.folds == 1 or arguments.folds < 0:
         raise SetupError(f"--folds {arguments.folds}: 0 for none, else 2 or more")
 
 
 def _written(source: Twin | str, found: Calibration, file: Path, logs: Collection[str]) -> str:
-    text = f"vehicled twin calibrate on {len(found.runs)} drives: {', '.join(logs)}"
+    text = f"vehicled twin calibrate on {len(found.fitted_on)} drives: {', '.join(logs)}"
     name = "".join(c if c.isalnum() else "_" for c in file.stem.lower())
     try:
         if isinstance(source, str):
@@ -188,13 +194,6 @@ def _free_origin(twin: Twin) -> str:
     """A key of the twin's origins that is not taken yet."""
     taken = set(twin.origins)
     return next(key for key in (ORIGIN, *(f"{ORIGIN}{n}" for n in range(2, 1000))) if key not in taken)
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SetupError(f"--output {file}: {error.strerror}; name a file in a folder that can be written to") from error
 
 
 def _show(found: Calibration) -> None:
@@ -227,14 +226,7 @@ def _show(found: Calibration) -> None:
         seen = sorted({"not fitted" if run.held_out else "FITTED" for run in runs})
         rows.append([kind, str(len(runs)), " + ".join(seen), *cells])
     heads = ["drives", "runs", "these runs", "speed RMS (m/s)", "place RMS, by throttle (m)", "place RMS, at measured speed (m)"]
-    print_table("open loop, from commands alone, without the run's own battery", heads, rows)
+    if rows:
+        print_table("open loop, from commands alone, without the run's own battery", heads, rows)
     if found.stopped:
         print("ended by hand: these are the best numbers until then", file=sys.stderr)
-
-
-def _without_nan(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _without_nan(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [_without_nan(value) for value in tree]
-    return None if isinstance(tree, float) and not isfinite(tree) else tree

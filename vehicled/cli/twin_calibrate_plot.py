@@ -7,7 +7,7 @@ import numpy as np
 
 from sim_backend.calibration.quantity import Model
 from sim_backend.calibration.result import Calibration
-from sim_backend.calibration.run import Piece, Run, pieces
+from sim_backend.calibration.run import Piece, Run, as_measured, pieces
 from vehicled.app import SetupError
 
 _RECORDED, _BEFORE, _AFTER = "#0b6e4f", "#b8b8b8", "#d1495b"
@@ -15,7 +15,7 @@ MOST_KINDS = 12
 
 
 def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
-    """Speed and path of the worst run of each kind. Raises :class:`SetupError` where the file cannot be written."""
+    """Speed and path, by throttle, of the worst run of each kind. Raises :class:`SetupError` where the file cannot be written."""
     from matplotlib.figure import Figure
 
     worst: dict[str, tuple[float, str]] = {}
@@ -30,26 +30,30 @@ def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
     grid = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1))
     for (speeds, paths), name in zip(grid, names, strict=True):
         for number, piece in enumerate(by_name[name]):
-            _draw(model, piece, values, speeds, paths, labelled=number == 0)
-        speeds.set(ylabel="speed (m/s)", title=name)
+            _draw(model, piece, values, found.misaligned_rad.get(piece.run.rig, 0.0), speeds, paths, labelled=number == 0)
+        speeds.set(ylabel="speed (m/s)", title=f"{name}, {'fitted' if name in found.fitted_on else 'not fitted'}")
         paths.set_aspect("equal", adjustable="datalim")
         for area in (speeds, paths):
             area.grid(alpha=0.25)
+        paths.set(ylabel="y (m)")
         speeds.legend(frameon=False)
     grid[-1][0].set_xlabel("time (s)")
-    grid[-1][1].set_xlabel("x, y (m)")
+    grid[-1][1].set_xlabel("x (m)")
+    figure.suptitle(f"{found.vehicle} by commands alone; after: the one fit on {len(found.fitted_on)} drives, not that of a fold")
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error:
         raise SetupError(f"--plot {file}: {error}") from error
 
 
-def _draw(model: Model, piece: Piece, values: dict[str, float], speeds: Any, paths: Any, *, labelled: bool) -> None:
+def _draw(
+    model: Model, piece: Piece, values: dict[str, float], misaligned_rad: float, speeds: Any, paths: Any, *, labelled: bool
+) -> None:
     run, rows = piece.run, piece.rows
     t = run.t_s[rows]
     speeds.plot(t, run.speed_mps[rows], color=_RECORDED, lw=2, label="recorded" if labelled else None)
     paths.plot(run.x_m[rows], run.y_m[rows], color=_RECORDED, lw=2)
-    for color, numbers, label in ((_BEFORE, {}, "twin before"), (_AFTER, values, "twin after")):
-        made = model.drive(piece, numbers, model.steps_s()[1], at_speed=False)
-        speeds.plot(t, np.asarray(made.speed_mps), color=color, lw=1.2, ls="--", label=label if labelled else None)
-        paths.plot(made.x_m, made.y_m, color=color, lw=1.2, ls="--")
+    for color, style, numbers, label in ((_BEFORE, "-", {}, "twin before"), (_AFTER, "--", values, "twin after")):
+        made = as_measured(model.drive(piece, numbers, model.steps_s()[1], at_speed=False), piece, misaligned_rad)
+        speeds.plot(t, np.asarray(made.speed_mps), color=color, lw=1.6, ls=style, label=label if labelled else None)
+        paths.plot(made.x_m, made.y_m, color=color, lw=1.6, ls=style)

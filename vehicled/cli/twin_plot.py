@@ -1,6 +1,6 @@
 """Pictures of a validation's runs, one file each."""
 
-from math import degrees, pi
+from math import degrees
 from pathlib import Path
 
 from sim_backend.validation.result import Comparison, Validation
@@ -40,7 +40,7 @@ def _plot(run: Comparison, file: Path) -> None:
         ("yaw rate (rad/s)", reference.yaw_rate_radps, drive.yaw_rate_radps, 1.0),
         ("lateral speed (m/s)", reference.vy_mps, drive.vy_mps, 1.0),
         ("speed (m/s)", reference.vx_mps, drive.vx_mps, 1.0),
-        ("roll (deg)", reference.roll_rad, drive.roll_rad, degrees(pi) / pi),
+        ("roll (deg)", reference.roll_rad, drive.roll_rad, degrees(1.0)),
     )
     for row, (label, theirs, ours, factor) in enumerate(quantities):
         values = figure.add_subplot(grid[row, 1])

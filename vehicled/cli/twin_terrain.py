@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from sim_backend.terrain.errors import TerrainError
-from sim_backend.terrain.raster import MAX_NODES, Array, Raster, filled
+from sim_backend.terrain.raster import Array, Raster, filled
 from sim_backend.terrain.reading import read_raster
 from vehicled.app import SetupError
 from vehicled.cli.show import print_table
@@ -95,7 +95,7 @@ def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
-    every = max(1, round((height.values.size / min(MOST_DRAWN, MAX_NODES)) ** 0.5))
+    every = max(1, round((height.values.size / MOST_DRAWN) ** 0.5))
     values = filled(height.values)
     slopes = np.degrees(np.arctan(_slope(values, height.step_m)))
     panels: list[tuple[str, Raster, Array, str]] = [
