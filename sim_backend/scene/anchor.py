@@ -4,7 +4,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from sim_backend.scene.errors import SceneError
 from vehicled.profile.schema import Profile
+
+MAX_BYTES = 16 * 1024 * 1024
 
 
 def anchored(profile: Profile, path: str) -> Profile:
@@ -17,3 +20,15 @@ def anchored(profile: Profile, path: str) -> Profile:
     terrain = replace(sim.terrain, height=place(sim.terrain.height), friction=place(sim.terrain.friction))
     gnss = replace(sim.gnss, zones_file=place(sim.gnss.zones_file))
     return replace(profile, sim=replace(sim, scene=place(sim.scene), terrain=terrain, gnss=gnss))
+
+
+def bytes_of(path: Path, key: str) -> bytes:
+    """What is in a drawing that the profile names by ``key``. Raises :class:`SceneError`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SceneError(f"{path}: cannot be read ({error.strerror}); {key} counts from the profile") from None
+    if len(data) > MAX_BYTES:
+        raise SceneError(f"{path}: larger than {MAX_BYTES >> 20} MiB; draw fewer corners, or thin it out")
+    return data

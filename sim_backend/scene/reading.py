@@ -1,12 +1,13 @@
 """A scene out of its file: TOML in metres of the map, GeoJSON in longitude and latitude, or the YAML of an occupancy grid."""
 
-from collections.abc import Mapping, Sequence
-from math import cos, hypot, radians, sin
+from collections.abc import Sequence
+from math import cos, hypot, sin
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sim_backend.scene.anchor import bytes_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.occupancy import Occupancy, read_map
@@ -15,14 +16,15 @@ from sim_backend.scene.scene import Scene
 from sim_backend.scene.schema import RULES, Data, MovingThing, OnCourse, SceneFile
 from sim_backend.scene.shapes import Bodies
 from vehicled.paths.course import Course
-from vehicled.paths.drawing import json_of, number, shown
+from vehicled.paths.datum import Datum
+from vehicled.paths.drawing import shown
 from vehicled.paths.errors import CourseError
+from vehicled.paths.geojson import Feature, features_of, map_position, map_positions, map_ring
 from vehicled.profile import toml_text
 from vehicled.profile.collect import Collector
 from vehicled.profile.problems import ProfileError
 
 KIND = "GeoJSON of obstacles"
-MAX_BYTES = 16 * 1024 * 1024
 CORRIDOR_STEP = 3
 """Samples of the course between two corners of a corridor's wall."""
 MOVING_KEYS = ("start_s", "speed_mps", "times_s", "radius_m", "outline")
@@ -38,13 +40,7 @@ def load_scene(name: str, course: Course) -> Scene:
         return Scene(grid=read_map(path))
     if kind not in (".toml", ".geojson", ".json"):
         raise SceneError(f"{path}: a scene is a .toml, a .geojson, or the .yaml of a map_server grid")
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SceneError(f"{path}: cannot be read ({error.strerror}); a scene's path counts from the profile") from None
-    if len(data) > MAX_BYTES:
-        raise SceneError(f"{path}: larger than {MAX_BYTES >> 20} MiB; draw fewer corners, or use an occupancy grid")
+    data = bytes_of(path, "sim.scene")
     return build_scene(_toml(path, data) if kind == ".toml" else _geojson(path, data, course), course, path.parent)
 
 
@@ -135,63 +131,40 @@ def _collect(path: Path, table: Data, place: Any) -> SceneFile:
 
 
 def _geojson(path: Path, data: bytes, course: Course) -> SceneFile:
-    try:
-        root = json_of(data, path.name, KIND)
-    except CourseError as error:
-        raise SceneError(str(error)) from None
-    features = root.get("features") if root.get("type") == "FeatureCollection" else [root]
-    if not isinstance(features, list):
-        raise SceneError(f"{path}: the FeatureCollection has no list of features; expected {KIND}")
     table: dict[str, list[Data]] = {"wall": [], "body": [], "circle": [], "moving": []}
     where: dict[tuple[str, int], str] = {}
-    for index, feature in enumerate(features):
-        at = f"feature {index + 1}"
-        if not isinstance(feature, dict):
-            raise SceneError(f"{path}, {at}: {shown(feature)} is no feature")
-        geometry = feature.get("geometry") if feature.get("type") == "Feature" else feature
-        properties = feature.get("properties") or {}
-        if not isinstance(geometry, dict) or not isinstance(properties, dict):
-            raise SceneError(f"{path}, {at}: it has no geometry; draw it again or delete it")
-        kind, entry = _feature(f"{path}, {at}", geometry, properties, course)
-        where[kind, len(table[kind])] = at
-        table[kind].append(entry)
+    try:
+        for feature in features_of(data, str(path), KIND):
+            kind, entry = _entry(f"{path}, {feature.place}", feature, course.datum)
+            where[kind, len(table[kind])] = feature.place
+            table[kind].append(entry)
+    except CourseError as error:
+        raise SceneError(str(error)) from None
     return _collect(path, dict(table), lambda key: where.get(tuple(key[:2]), ""))
 
 
-def _feature(place: str, geometry: Mapping[str, Any], properties: Mapping[str, Any], course: Course) -> tuple[str, Data]:
-    """Table of the scene and entry in it, in metres of the map."""
+def _entry(place: str, feature: Feature, datum: Datum) -> tuple[str, Data]:
+    """Table of the scene and entry in it, in metres of the map. Raises CourseError."""
+    geometry, properties = feature.geometry, feature.properties
     coordinates = geometry.get("coordinates")
+    if not geometry:
+        raise CourseError(f"{place}: it has no geometry; draw it again or delete it")
     match geometry.get("type"):
         case "LineString" if any(key in properties for key in ("speed_mps", "times_s")):
             own = {key: properties[key] for key in MOVING_KEYS if key in properties}
-            return "moving", {"places": _points(place, coordinates, course), **own}
+            return "moving", {"places": map_positions(place, coordinates, datum), **own}
         case "LineString":
-            return "wall", {"points": _points(place, coordinates, course)}
+            return "wall", {"points": map_positions(place, coordinates, datum)}
         case "Point":
             if "radius_m" not in properties:
-                raise SceneError(f"{place}: a Point is a round body; give it the property radius_m")
-            return "circle", {"at": _point(place, coordinates, course), "radius_m": properties["radius_m"]}
+                raise CourseError(f"{place}: a Point is a round body; give it the property radius_m")
+            return "circle", {"at": map_position(place, coordinates, datum), "radius_m": properties["radius_m"]}
         case "Polygon" if isinstance(coordinates, list) and len(coordinates) == 1:
-            points = _points(place, coordinates[0], course)
-            return "body", {"points": points[:-1] if len(points) > 1 and points[0] == points[-1] else points}
+            return "body", {"points": map_ring(place, coordinates[0], datum)}
         case "Polygon":
-            raise SceneError(
+            raise CourseError(
                 f"{place}: a Polygon here has one ring; draw what stands in its holes as bodies, its edge as a LineString"
             )
-    raise SceneError(
+    raise CourseError(
         f"{place}: {shown(geometry.get('type'))} is not possible; draw walls as LineString, bodies as Polygon, posts as Point"
     )
-
-
-def _points(place: str, positions: object, course: Course) -> list[list[float]]:
-    if not isinstance(positions, list):
-        raise SceneError(f"{place}: coordinates is {shown(positions)}; expected a list of [longitude, latitude]")
-    return [_point(f"{place} position {i + 1}", position, course) for i, position in enumerate(positions)]
-
-
-def _point(place: str, position: object, course: Course) -> list[float]:
-    pair = [number(v) for v in position[:2]] if isinstance(position, list) else []
-    if len(pair) != 2 or pair[0] is None or pair[1] is None or not (abs(pair[0]) <= 180.0 and abs(pair[1]) <= 90.0):
-        raise SceneError(f"{place}: {shown(position)} is not [longitude, latitude] in degrees; correct it")
-    east, north, _ = course.datum.to_enu(radians(pair[1]), radians(pair[0]), course.datum.height_m)
-    return [east, north]

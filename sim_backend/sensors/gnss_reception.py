@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from vehicled.messages import CarrierSolution
+from vehicled.paths.polygon import encloses
 from vehicled.profile.gnss import GnssModel, GnssZone
 
 CORRECTION_PERIOD_NS = 1_000_000_000
@@ -54,21 +55,13 @@ class Zone:
         self._sizes_m = (size_m, size_m, size_m * vertical)
 
     def holds(self, elapsed_ns: int, x_m: float, y_m: float) -> bool:
-        """Whether it acts on an antenna there and then. Even-odd rule for polygons."""
+        """Whether it acts on an antenna there and then; polygons by :func:`~vehicled.paths.polygon.encloses`."""
         if not self._from_ns <= elapsed_ns < self._until_ns:
             return False
         if self._circle is not None:
             east, north, square = self._circle
             return (x_m - east) ** 2 + (y_m - north) ** 2 <= square
-        if not self._corners:
-            return True
-        inside = False
-        x1, y1 = self._corners[-1]
-        for x2, y2 in self._corners:
-            if (y1 > y_m) != (y2 > y_m) and x_m < x1 + (y_m - y1) * (x2 - x1) / (y2 - y1):
-                inside = not inside
-            x1, y1 = x2, y2
-        return inside
+        return not self._corners or encloses(self._corners, x_m, y_m)
 
     def bias_m(self, x_m: float, y_m: float) -> tuple[float, float, float]:
         """Multipath of a place: east, north, up."""

@@ -122,6 +122,7 @@ def test_parameters_change_what_they_name_and_nothing_goes_unnoticed() -> None:
         ("iso_3888_1:speed_mps=x", "must be a number"),
         ("iso_3888_1:speed_mps=nan", "positive number"),
         ("iso_3888_1:run_up_m=-1", "0 or more"),
+        ("iso_3888_1:scale=-1", "scale is -1"),
         ("iso_3888_1:centre_m=99", "0 to 10 m"),
         ("iso_3888_2:ease_m=7", "half of the shortest lane"),
         ("turn:clothoid_m=99", "shorter than the arc"),

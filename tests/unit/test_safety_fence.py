@@ -73,6 +73,10 @@ def test_a_file_gives_the_polygons_in_metres() -> None:
         ('{"type": "Polygon", "coordinates": [[[1, 2], [3, 4]]]}', "2 corners"),
         ('{"type": "Polygon", "coordinates": [[[1, 2], [3, 400], [1, 2.5], [0, 0]]]}', "longitude, latitude"),
         ('{"type": "Polygon", "coordinates": 7}', "list of rings"),
+        ('{"type": "MultiPolygon", "coordinates": 7}', "list of polygons"),
+        ('{"type": "Polygon", "coordinates": [[[1, 2], ["3", 4]]]}', "feature 1 ring 1 position 2"),
+        ('{"type": "Polygon", "coordinates": [], "crs": {"properties": {"name": "EPSG:25832"}}}', "export the file in WGS 84"),
+        ('{"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": null}, 7]}', "feature 2"),
         ('{"type": "Feature", "properties": {"keep_out": "yes"}, "geometry": {"type": "Polygon", "coordinates": []}}', "keep_out"),
     ],
 )

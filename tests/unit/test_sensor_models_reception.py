@@ -197,7 +197,7 @@ def test_polygons_of_a_file_are_zones_on_the_map(tmp_path: Path):
         (b'{"type": "FeatureCollection", "features": 3}', ["no list of features"]),
         (b'{"type": "FeatureCollection", "features": [7]}', ["feature 1"]),
         (b"[", ["zones.geojson"]),
-        (geojson({"effect": "float"}).replace(b"[[[", b"[[[1e3, 1e3], ["), ["longitude"]),
+        (geojson({"effect": "float"}).replace(b"[[[", b"[[[1e3, 1e3], ["), ["feature 1 position 1", "longitude"]),
     ],
 )
 def test_mistakes_in_a_file_are_told_with_their_place(data: bytes, parts: list[str]):

@@ -121,6 +121,13 @@ def test_who_unsubscribes_hears_no_more() -> None:
     assert len(bench.client.data) == 1
 
 
+def test_every_subscription_that_there_is_not_is_told() -> None:
+    bench = Bench()
+    bench.ask(bench.client.subscribe(vehicled__state_estimate=7))
+    bench.ask('{"op": "unsubscribe", "subscriptionIds": [3, 7, 4]}')
+    assert [status["message"] for status in bench.client.status] == ["there is no subscription 3", "there is no subscription 4"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -20,7 +20,7 @@ from vehicled.view.server import MOST_CONNECTIONS, MOST_SOCKETS
 from vehicled.view.wire import Kind
 
 TOKEN = "t0ken-of-the-test"
-LOOK = json.dumps({"t_ns": 0, "status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
+LOOK = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
 
 
 @contextmanager

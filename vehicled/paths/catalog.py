@@ -33,10 +33,10 @@ _FORMULAS: dict[str, Callable[..., Course]] = {
     "figure_eight_fast": partial(formulas.figure_eight, speed_mps=3.0, name="figure_eight_fast"),
     "parallel_parking": formulas.parallel_parking,
     "three_point_turn": formulas.three_point_turn,
-    "iso_3888_1": manoeuvres.iso_3888_1,
-    "iso_3888_2": manoeuvres.iso_3888_2,
-    "iso_3888_1_tenth": partial(manoeuvres.iso_3888_1, scale=0.1, name="iso_3888_1_tenth"),
-    "iso_3888_2_tenth": partial(manoeuvres.iso_3888_2, scale=0.1, name="iso_3888_2_tenth"),
+    "iso_3888_1": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_1, name="iso_3888_1"),
+    "iso_3888_2": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_2, name="iso_3888_2"),
+    "iso_3888_1_tenth": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_1, scale=0.1, name="iso_3888_1_tenth"),
+    "iso_3888_2_tenth": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_2, scale=0.1, name="iso_3888_2_tenth"),
     "chrono_iso": partial(manoeuvres.lane_change, name="chrono_iso"),
     "chrono_nato": partial(manoeuvres.lane_change, ramp_m=28.93, offset_m=3.6105, length_m=25.0, name="chrono_nato"),
     "slalom": manoeuvres.slalom,
@@ -56,7 +56,7 @@ _THESIS: tuple[tuple[str, tuple[int, ...], Callable[..., Course]], ...] = (
     ("st", (5,), manoeuvres.straight_run),
     ("left", (10, 15), partial(manoeuvres.turn, radius_m=12.5, angle_deg=90.0)),
     ("ss", (20, 25, 30), partial(manoeuvres.turn, radius_m=64.0, angle_deg=180.0)),
-    ("dlc", (30, 35, 40), partial(manoeuvres.iso_3888_1, ease_m=5.0)),
+    ("dlc", (30, 35, 40), partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_1, ease_m=5.0)),
 )
 """The nine of the study of a HMMWV at low simulation rates (Michigan Tech 2022) by kind, speed in mph and line. It gives no
 coordinates: the radii are inferred, from the 15 s of a half turn at 30 mph and from a sharp corner.

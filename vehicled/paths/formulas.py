@@ -17,7 +17,8 @@ from vehicled.paths.smoothing import Array
 _STEP_M = 0.05
 
 
-def _positive(name: str, **values: float) -> None:
+def positive(name: str, **values: float) -> None:
+    """Raises CourseError for a length, a speed or a share that is not above 0."""
     for key, value in values.items():
         if not (isfinite(value) and value > 0.0):
             raise CourseError(f"{name}: {key} is {value:g}; it must be a positive number")
@@ -29,7 +30,7 @@ def _steps(length_m: float) -> int:
 
 def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "straight") -> Course:
     """A line due east."""
-    _positive(name, length_m=length_m)
+    positive(name, length_m=length_m)
     return course_from_waypoints(name, [0.0, length_m], [0.0, 0.0], default_speed_mps=speed_mps, closed=False, datum=datum)
 
 
@@ -43,7 +44,7 @@ def circle(
     name: str = "circle",
 ) -> Course:
     """A circle leaving the origin eastwards. One lap is a closed course; several are one open line wound up."""
-    _positive(name, radius_m=radius_m, laps=laps)
+    positive(name, radius_m=radius_m, laps=laps)
     if direction not in ("ccw", "cw"):
         raise CourseError(f'{name}: direction is "{direction}"; it is "ccw" or "cw"')
     n = _steps(2.0 * pi * radius_m) * laps
@@ -63,7 +64,7 @@ def sine(
     name: str = "sine",
 ) -> Course:
     """y = amplitude sin(wave number x) for x in 0..length. Tightest radius 1 / (amplitude wave_number^2)."""
-    _positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, length_m=length_m)
+    positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, length_m=length_m)
     x = np.linspace(0.0, length_m, _steps(length_m) + 1)
     y = amplitude_m * np.sin(wave_number_per_m * x)
     return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
@@ -73,7 +74,7 @@ def square(
     size_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "square"
 ) -> Course:
     """A square with rounded corners, driven counter-clockwise from the middle of its south side."""
-    _positive(name, size_m=size_m, corner_radius_m=corner_radius_m)
+    positive(name, size_m=size_m, corner_radius_m=corner_radius_m)
     if 2.0 * corner_radius_m >= size_m:
         raise CourseError(f"{name}: corner_radius_m is {corner_radius_m:g}; it must be below half of size_m = {size_m:g}")
     half, radius = size_m / 2.0, corner_radius_m
@@ -99,7 +100,7 @@ def double_lane_change(
     offset is taken between the right edges of A and B, as the standard draws it, so the centre of B lies at
     3.5 + (width_B - width_A) / 2. Between lanes the quintic 10 u^3 - 15 u^4 + 6 u^5: no step in heading or curvature.
     """
-    _positive(name, vehicle_width_m=vehicle_width_m)
+    positive(name, vehicle_width_m=vehicle_width_m)
     width_a, width_b, width_c = (factor * vehicle_width_m + 0.25 for factor in (1.1, 1.2, 1.3))
     centre_b, centre_c = 3.5 + (width_b - width_a) / 2.0, (width_c - width_a) / 2.0
     x = np.linspace(0.0, 125.0, 2501)
@@ -111,7 +112,7 @@ def figure_eight(
     half_width_m: float = 10.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "figure_eight"
 ) -> Course:
     """Bernoulli's lemniscate, closed, leaving its crossing eastwards; tightest radius a third of the half width."""
-    _positive(name, half_width_m=half_width_m)
+    positive(name, half_width_m=half_width_m)
     t = np.linspace(0.0, 2.0 * pi, _steps(5.3 * half_width_m), endpoint=False) - pi / 2.0
     denominator = 1.0 + np.sin(t) ** 2
     lobes = half_width_m * np.column_stack((np.cos(t) / denominator, np.sin(t) * np.cos(t) / denominator))
@@ -135,7 +136,7 @@ def parallel_parking(
 
     The wheels are straight at both cusps and turn evenly in between: the curvature is a sine over the S, its largest 1 / radius.
     """
-    _positive(name, offset_m=offset_m, radius_m=radius_m, approach_m=approach_m, forward_m=forward_m, speed_mps=speed_mps)
+    positive(name, offset_m=offset_m, radius_m=radius_m, approach_m=approach_m, forward_m=forward_m, speed_mps=speed_mps)
 
     def swing(length_m: float) -> Array:
         u = np.linspace(0.0, 1.0, _steps(length_m) + 1)
@@ -168,7 +169,7 @@ def three_point_turn(
 
     The wheels are straight at both cusps: the curvature of each turn is a sine squared, its largest 1 / radius.
     """
-    _positive(name, radius_m=radius_m, approach_m=approach_m, speed_mps=speed_mps)
+    positive(name, radius_m=radius_m, approach_m=approach_m, speed_mps=speed_mps)
     third_rad = pi / 3.0
     length_m = 2.0 * radius_m * third_rad
     u = np.linspace(0.0, 1.0, _steps(length_m) + 1)

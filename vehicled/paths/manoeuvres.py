@@ -6,28 +6,24 @@ are as wide as the standard has it for a vehicle of ``width_m``. The line is for
 ``centre_m`` ahead of it: it begins to turn aside that much earlier, so that the middle does it between the lanes.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
+from vehicled.paths.formulas import positive
 from vehicled.paths.markings import Lane, Markings
 from vehicled.paths.smoothing import Array
 
 SPACING_M = 0.5
 CAR_WIDTH_M, CAR_CENTRE_M = 1.8, 1.35
 """Of a vehicle that nothing is known of."""
-ISO_SPEED_MPS = 80.0 / 3.6
-
-
-def checked(name: str, **values: float) -> None:
-    """Raises CourseError for a length, a speed or a share that is not above 0."""
-    for key, value in values.items():
-        if not (isfinite(value) and value > 0.0):
-            raise CourseError(f"{name}: {key} is {value:g}; it must be a positive number")
+Triple = tuple[float, float, float]
 
 
 def run_up(speed_mps: float, given_m: float | None) -> float:
@@ -77,7 +73,39 @@ def _of_offsets(
     return replace(course, markings=markings)
 
 
-def iso_3888_1(
+class LaneChange(NamedTuple):
+    """A double lane change of a standard at full size: three lanes, A, B and C, in m from the beginning of A."""
+
+    speed_mps: float
+    starts_m: tuple[float, float, float]
+    lengths_m: tuple[float, float, float]
+    total_m: float
+    across_m: Callable[[float], tuple[Triple, Triple]]
+    """Widths of the lanes for a vehicle of a width, and their middles, left of that of A."""
+
+
+def _across_1(width_m: float) -> tuple[Triple, Triple]:
+    """Widths 1.1, 1.2 and 1.3 w + 0.25; the offset of 3.5 m lies between the right edges of A and B."""
+    a, b, c = (factor * width_m + 0.25 for factor in (1.1, 1.2, 1.3))
+    return (a, b, c), (0.0, 3.5 + (b - a) / 2.0, (c - a) / 2.0)
+
+
+def _across_2(width_m: float) -> tuple[Triple, Triple]:
+    """Widths 1.1 w + 0.25, w + 1, and 3 m, or 1.3 w + 0.25 where that is more. B is 1 m left of A, edge to edge; C has the right
+    edge of A."""
+    a, b, c = 1.1 * width_m + 0.25, width_m + 1.0, max(3.0, 1.3 * width_m + 0.25)
+    return (a, b, c), (0.0, a / 2.0 + 1.0 + b / 2.0, (c - a) / 2.0)
+
+
+ISO_3888_1 = LaneChange(80.0 / 3.6, (0.0, 45.0, 95.0), (15.0, 25.0, 15.0), 125.0, _across_1)
+"""Severe double lane change: lane A 15 m, 30 m to lane B of 25 m, 25 m to lane C of 15 m, 15 m on. Entry at 80 km/h."""
+ISO_3888_2 = LaneChange(15.0, (0.0, 25.5, 49.0), (12.0, 11.0, 12.0), 61.0, _across_2)
+"""Obstacle avoidance: lane A 12 m, 13.5 m to lane B of 11 m, 12.5 m to lane C of 12 m; 61 m. The standard has the throttle let go
+2 m into lane A; here the speed is held as far as the profile's limits allow, 15 m/s."""
+
+
+def iso_3888(
+    standard: LaneChange,
     speed_mps: float | None = None,
     width_m: float | None = None,
     centre_m: float | None = None,
@@ -88,84 +116,31 @@ def iso_3888_1(
     boxes: bool = False,
     *,
     datum: Datum = LOT_17,
-    name: str = "iso_3888_1",
-) -> Course:
-    """Severe double lane change of ISO 3888-1: lane A 15 m, 30 m to lane B of 25 m, 25 m to lane C of 15 m, 15 m on.
-
-    Widths 1.1, 1.2 and 1.3 w + 0.25; the offset of 3.5 m lies between the right edges of A and B. Entry at 80 km/h, at that by the
-    root of ``scale`` where everything but the vehicle is scaled (the same lateral acceleration). ``ease_m``: how far each change
-    reaches into the lanes on both sides; milder bends for room in the lanes.
-    """
-    speed = ISO_SPEED_MPS * sqrt(scale) if speed_mps is None else speed_mps
-    width_m, centre_m = _fitted(width_m, centre_m, scale)
-    checked(name, speed_mps=speed, width_m=width_m, scale=scale)
-    widths = [factor * width_m + 0.25 * scale for factor in (1.1, 1.2, 1.3)]
-    middles = [0.0, 3.5 * scale + (widths[1] - widths[0]) / 2.0, (widths[2] - widths[0]) / 2.0]
-    starts, lengths = [0.0, 45.0 * scale, 95.0 * scale], [15.0 * scale, 25.0 * scale, 15.0 * scale]
-    return _between_lanes(
-        name, starts, lengths, middles, widths, 125.0 * scale, speed, centre_m, ease_m, (run_up_m, run_out_m), scale, datum, boxes
-    )
-
-
-def iso_3888_2(
-    speed_mps: float | None = None,
-    width_m: float | None = None,
-    centre_m: float | None = None,
-    scale: float = 1.0,
-    ease_m: float = 0.0,
-    run_up_m: float | None = None,
-    run_out_m: float | None = None,
-    *,
-    datum: Datum = LOT_17,
-    name: str = "iso_3888_2",
-) -> Course:
-    """Obstacle avoidance of ISO 3888-2: lane A 12 m, 13.5 m to lane B of 11 m, 12.5 m to lane C of 12 m; 61 m.
-
-    Widths 1.1 w + 0.25, w + 1, and 3 m, or 1.3 w + 0.25 where that is more. B is 1 m left of A, edge to edge; C has the right edge
-    of A. The standard has the throttle let go 2 m into lane A; here the speed is held as far as the profile's limits allow, 15 m/s.
-    """
-    speed = 15.0 * sqrt(scale) if speed_mps is None else speed_mps
-    width_m, centre_m = _fitted(width_m, centre_m, scale)
-    checked(name, speed_mps=speed, width_m=width_m, scale=scale)
-    widths = [1.1 * width_m + 0.25 * scale, width_m + 1.0 * scale, max(3.0 * scale, 1.3 * width_m + 0.25 * scale)]
-    middles = [0.0, widths[0] / 2.0 + 1.0 * scale + widths[1] / 2.0, (widths[2] - widths[0]) / 2.0]
-    starts, lengths = [0.0, 25.5 * scale, 49.0 * scale], [12.0 * scale, 11.0 * scale, 12.0 * scale]
-    return _between_lanes(
-        name, starts, lengths, middles, widths, 61.0 * scale, speed, centre_m, ease_m, (run_up_m, run_out_m), scale, datum
-    )
-
-
-def _fitted(width_m: float | None, centre_m: float | None, scale: float) -> tuple[float, float]:
-    """Width and middle of the vehicle, or of a car of that scale."""
-    return CAR_WIDTH_M * scale if width_m is None else width_m, CAR_CENTRE_M * scale if centre_m is None else centre_m
-
-
-def _between_lanes(
     name: str,
-    starts: list[float],
-    lengths: list[float],
-    middles: list[float],
-    widths: list[float],
-    total_m: float,
-    speed_mps: float,
-    centre_m: float,
-    ease_m: float,
-    runs_m: tuple[float | None, float | None],
-    scale: float,
-    datum: Datum,
-    boxes: bool = False,
 ) -> Course:
+    """A double lane change of ISO 3888, everything but the vehicle scaled by ``scale``.
+
+    The entry speed is that of the standard by the root of ``scale``: the same lateral acceleration. ``ease_m``: how far each change
+    reaches into the lanes on both sides; milder bends for room in the lanes. Without a width and a middle, those of a car.
+    """
+    positive(name, scale=scale)
+    speed = standard.speed_mps * sqrt(scale) if speed_mps is None else speed_mps
+    width_m = CAR_WIDTH_M * scale if width_m is None else width_m
+    centre_m = CAR_CENTRE_M * scale if centre_m is None else centre_m
+    positive(name, speed_mps=speed, width_m=width_m)
     if not (isfinite(centre_m) and 0.0 <= centre_m <= 10.0):
         raise CourseError(f"{name}: centre_m is {centre_m:g}; the middle is 0 to 10 m ahead of the rear axle")
+    full_size = (standard.starts_m, standard.lengths_m, *standard.across_m(width_m / scale))
+    starts, lengths, widths, middles = ([scale * value for value in values] for values in full_size)
     if not (isfinite(ease_m) and 0.0 <= ease_m <= min(lengths) / 2.0):
         raise CourseError(f"{name}: ease_m is {ease_m:g}; from 0 to half of the shortest lane, {min(lengths) / 2.0:g} m")
     ramps = []
     for k in (1, 2):
         begin, end = starts[k - 1] + lengths[k - 1] - ease_m - centre_m, starts[k] + ease_m - centre_m
         ramps.append((begin, end, middles[k] - middles[k - 1]))
-    named = list(zip("ABC", starts, lengths, middles, widths, strict=True))
-    run_m = run_up(speed_mps, runs_m[0]), run_up(speed_mps, runs_m[1])
-    return _of_offsets(name, total_m, ramps, speed_mps, run_m, named, datum, min(SPACING_M, 0.5 * scale), boxes)
+    lanes = list(zip("ABC", starts, lengths, middles, widths, strict=True))
+    runs_m = run_up(speed, run_up_m), run_up(speed, run_out_m)
+    return _of_offsets(name, scale * standard.total_m, ramps, speed, runs_m, lanes, datum, min(SPACING_M, 0.5 * scale), boxes)
 
 
 def lane_change(
@@ -180,7 +155,7 @@ def lane_change(
 ) -> Course:
     """Double lane change as Chrono generates it: ``run_m`` straight, over ``ramp_m`` to ``offset_m`` on the left, ``length_m``
     there, back over ``ramp_m``, ``run_m`` straight; the runs are longer where the speed needs it."""
-    checked(name, ramp_m=ramp_m, length_m=length_m, run_m=run_m, speed_mps=speed_mps)
+    positive(name, ramp_m=ramp_m, length_m=length_m, run_m=run_m, speed_mps=speed_mps)
     if not (isfinite(offset_m) and offset_m != 0.0):
         raise CourseError(f"{name}: offset_m is {offset_m:g}; how far aside the change goes, positive left")
     ramps = [(0.0, ramp_m, offset_m), (ramp_m + length_m, 2.0 * ramp_m + length_m, -offset_m)]
@@ -202,7 +177,7 @@ def slalom(
     """Cones in a row, the first passed on the left, then in turn: a sine that fades in and out, half a vehicle's width and a
     clearance of a sixth of that, 0.15 m at least, beside each cone. Judged by gates beside the cones."""
     width_m = 0.1 * spacing_m if width_m is None else width_m
-    checked(name, spacing_m=spacing_m, cones=cones, width_m=width_m, speed_mps=speed_mps)
+    positive(name, spacing_m=spacing_m, cones=cones, width_m=width_m, speed_mps=speed_mps)
     clearance_m = max(width_m / 6.0, 0.15 * min(1.0, width_m))
     amplitude_m = 0.5 * width_m + 2.0 * clearance_m
     before_m, after_m = run_up(speed_mps, run_up_m), run_up(speed_mps, run_out_m)
@@ -238,7 +213,7 @@ def turn(
 
     ``boxes``: a waypoint box of 1 m every 0.5 m, from the first straight to the last.
     """
-    checked(name, radius_m=radius_m, straight_m=straight_m, speed_mps=speed_mps)
+    positive(name, radius_m=radius_m, straight_m=straight_m, speed_mps=speed_mps)
     angle = abs(angle_deg) * pi / 180.0
     if not (isfinite(angle) and 0.0 <= clothoid_m < radius_m * angle):
         raise CourseError(
@@ -289,7 +264,7 @@ def straight_run(
     name: str = "straight_run",
 ) -> Course:
     """A straight driven at one speed, between a run-up and a run-out."""
-    checked(name, length_m=length_m, speed_mps=speed_mps)
+    positive(name, length_m=length_m, speed_mps=speed_mps)
     runs_m = run_up(speed_mps, run_up_m), run_up(speed_mps, run_out_m)
     return _of_offsets(name, length_m, [], speed_mps, runs_m, [], datum, boxes=boxes)
 
@@ -298,7 +273,7 @@ def polyline(
     points: list[tuple[float, float]], corner_m: float, speed_mps: float, *, closed: bool, datum: Datum, name: str
 ) -> Course:
     """Straight lines between points, their corners rounded with arcs of a radius."""
-    checked(name, corner_radius_m=corner_m, speed_mps=speed_mps)
+    positive(name, corner_radius_m=corner_m, speed_mps=speed_mps)
     corners = np.array(points, dtype=float)
     n = len(corners)
     rounded: list[Array] = []
@@ -330,7 +305,7 @@ def rectangle(
     datum: Datum = LOT_17, name: str = "rectangle",
 ) -> Course:  # fmt: skip
     """A rectangle from the middle of its south side, counter-clockwise; ``north_m`` northwards, as driven at Madison."""
-    checked(name, north_m=north_m, east_m=east_m)
+    positive(name, north_m=north_m, east_m=east_m)
     half = east_m / 2.0
     ring = [(half, 0.0), (half, north_m), (-half, north_m), (-half, 0.0)]
     course = polyline(ring, corner_radius_m, speed_mps, closed=True, datum=datum, name=name)
@@ -346,7 +321,7 @@ def u_turn(
     datum: Datum = LOT_17, name: str = "u_shape",
 ) -> Course:  # fmt: skip
     """A U: north, across to the east, back south."""
-    checked(name, east_m=east_m, north_m=north_m)
+    positive(name, east_m=east_m, north_m=north_m)
     line = [(0.0, 0.0), (0.0, north_m), (east_m, north_m), (east_m, 0.0)]
     return polyline(line, corner_radius_m, speed_mps, closed=False, datum=datum, name=name)
 
@@ -356,7 +331,7 @@ def wave(
     speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "wave",
 ) -> Course:  # fmt: skip
     """y = amplitude sin(wave number x + phase) between two x: the sines driven in a room of 6 x 3 m, the half-sine on grass."""
-    checked(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, speed_mps=speed_mps, length_m=to_m - from_m)
+    positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, speed_mps=speed_mps, length_m=to_m - from_m)
     x = np.linspace(from_m, to_m, max(64, round((to_m - from_m) / 0.05)) + 1)
     y = amplitude_m * np.sin(wave_number_per_m * x + phase_rad)
     return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
@@ -367,7 +342,7 @@ def sine_square(speed_mps: float = 1.0, *, datum: Datum = LOT_17, name: str = "l
 
     Its corners are corners; the lap that was driven, ``lot17``, has another far side.
     """
-    checked(name, speed_mps=speed_mps)
+    positive(name, speed_mps=speed_mps)
     east = np.arange(0.0, 34.41, 0.2)
     north = np.arange(0.2, 70.9, 0.2)
     south = 2.0 * np.sin(0.18 * 34.4)

@@ -5,17 +5,17 @@ Polygons may be concave; one that crosses itself is filled by the even-odd rule.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import hypot, inf, radians
+from math import hypot, inf
 from typing import NamedTuple
 
 from vehicled.paths.datum import Datum
-from vehicled.paths.drawing import json_of, number, shown
+from vehicled.paths.drawing import shown
 from vehicled.paths.errors import CourseError
+from vehicled.paths.geojson import Feature, features_of, map_ring
+from vehicled.paths.polygon import Point, encloses
 
 KIND = "GeoJSON with polygons"
 MAX_CORNERS = 10_000
-
-Point = tuple[float, float]
 
 
 class Polygon(NamedTuple):
@@ -27,14 +27,7 @@ class Polygon(NamedTuple):
 
     def contains(self, x_m: float, y_m: float) -> bool:
         """Whether a point lies inside, by the even-odd rule."""
-        inside = False
-        corners = self.corners
-        x1, y1 = corners[-1]
-        for x2, y2 in corners:
-            if (y1 > y_m) != (y2 > y_m) and x_m < x1 + (y_m - y1) * (x2 - x1) / (y2 - y1):
-                inside = not inside
-            x1, y1 = x2, y2
-        return inside
+        return encloses(self.corners, x_m, y_m)
 
     def distance_m(self, x_m: float, y_m: float) -> float:
         """Way to the nearest point of the edge."""
@@ -72,49 +65,36 @@ def read_geojson(data: bytes, file_name: str, datum: Datum) -> Fence:
 
     Raises :class:`~vehicled.paths.errors.CourseError` naming the place and the cure.
     """
-    root = json_of(data, file_name, KIND)
-    features = root.get("features") if root.get("type") == "FeatureCollection" else [root]
-    if not isinstance(features, list):
-        raise CourseError(f"{file_name}: the FeatureCollection has no list of features; expected {KIND}")
-    polygons: list[Polygon] = []
-    for index, feature in enumerate(features):
-        place = f"{file_name}, feature {index + 1}"
-        if not isinstance(feature, dict):
-            raise CourseError(f"{place}: {shown(feature)} is no feature")
-        whole = feature.get("geometry") if feature.get("type") == "Feature" else feature
-        properties = feature.get("properties") or {}
-        if not isinstance(whole, dict) or whole.get("type") not in ("Polygon", "MultiPolygon"):
-            continue
-        keep_out = properties.get("keep_out", False) if isinstance(properties, dict) else False
-        if not isinstance(keep_out, bool):
-            raise CourseError(f'{place}: property "keep_out" is {shown(keep_out)}; write true or false')
-        name = str(properties.get("name", ""))[:60] if isinstance(properties, dict) else ""
-        rings = whole.get("coordinates")
-        for ring_set in [rings] if whole["type"] == "Polygon" else (rings if isinstance(rings, list) else []):
-            polygons += _rings(place, ring_set, keep_out, name, datum)
+    polygons = [polygon for feature in features_of(data, file_name, KIND) for polygon in _polygons(file_name, feature, datum)]
     if not polygons:
         raise CourseError(f"{file_name}: there is no polygon in it; draw the fence as a Polygon (property keep_out for zones)")
     return Fence(polygons)
 
 
+def _polygons(file_name: str, feature: Feature, datum: Datum) -> list[Polygon]:
+    kind, shapes = feature.geometry.get("type"), feature.geometry.get("coordinates")
+    if kind not in ("Polygon", "MultiPolygon"):
+        return []
+    place, keep_out = f"{file_name}, {feature.place}", feature.properties.get("keep_out", False)
+    if not isinstance(keep_out, bool):
+        raise CourseError(f'{place}: property "keep_out" is {shown(keep_out)}; write true or false')
+    if kind == "Polygon":
+        shapes = [shapes]
+    elif not isinstance(shapes, list):
+        raise CourseError(f"{place}: a MultiPolygon has a list of polygons, found {shown(shapes)}; draw it again")
+    name = str(feature.properties.get("name", ""))[:60]
+    return [polygon for rings in shapes for polygon in _rings(place, rings, keep_out, name, datum)]
+
+
 def _rings(place: str, rings: object, keep_out: bool, name: str, datum: Datum) -> list[Polygon]:
     """The outer ring, and its holes turned round: a hole of a fence must not be entered."""
     if not isinstance(rings, list) or not rings:
-        raise CourseError(f"{place}: a Polygon has a list of rings, found {shown(rings)}")
+        raise CourseError(f"{place}: a Polygon has a list of rings, found {shown(rings)}; draw it again")
     found = []
-    for number_, ring in enumerate(rings):
-        corners = [_corner(f"{place} ring {number_ + 1}", position, datum) for position in (ring if isinstance(ring, list) else [])]
-        if len(corners) > 1 and corners[0] == corners[-1]:
-            corners.pop()
+    for index, positions in enumerate(rings):
+        ring = f"{place} ring {index + 1}"
+        corners = map_ring(ring, positions, datum)
         if not 3 <= len(corners) <= MAX_CORNERS:
-            raise CourseError(f"{place} ring {number_ + 1}: {len(corners)} corners; a ring has 3 to {MAX_CORNERS}")
-        found.append(Polygon(tuple(corners), keep_out is (number_ == 0), name))
+            raise CourseError(f"{ring}: {len(corners)} corners; a ring has 3 to {MAX_CORNERS}")
+        found.append(Polygon(tuple((x, y) for x, y in corners), keep_out is (index == 0), name))
     return found
-
-
-def _corner(place: str, position: object, datum: Datum) -> Point:
-    pair = [number(v) for v in position[:2]] if isinstance(position, list) else []
-    if len(pair) != 2 or pair[0] is None or pair[1] is None or not (abs(pair[0]) <= 180.0 and abs(pair[1]) <= 90.0):
-        raise CourseError(f"{place}: {shown(position)} is not [longitude, latitude] in degrees; correct it")
-    east, north, _ = datum.to_enu(radians(pair[1]), radians(pair[0]), datum.height_m)
-    return east, north

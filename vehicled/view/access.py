@@ -29,11 +29,6 @@ class Access:
         self._token = token.encode()
         self._names = {"localhost", *(name.lower() for name in names)}
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether one must be shown."""
-        return bool(self._token)
-
     def knows(self, token: str | None) -> bool:
         """Whether this is the token, or none is needed. Takes as long for a wrong one as for the right one."""
         return not self._token or compare_digest((token or "").encode("utf-8", "replace"), self._token)

@@ -16,7 +16,6 @@ class _Task:
     def __init__(self, facts: TaskFacts) -> None:
         self.facts = facts
         self.ticks: deque[tuple[int, float]] = deque(maxlen=MOST_TICKS)
-        self.misses = self.skips = 0
         self.cause = ""
         self.worst_ms = 0.0
         """Since it was last asked for."""
@@ -38,9 +37,7 @@ class DeadlineWindow:
         self._now_ns = max(self._now_ns, tick.end_ns)
         task.ticks.append((tick.end_ns, response_ms))
         task.worst_ms = max(task.worst_ms, response_ms)
-        task.skips += tick.skipped
         if tick.missed:
-            task.misses += 1
             task.cause = self._cause(tick)
 
     def _cause(self, tick: TaskTick) -> str:
@@ -58,7 +55,7 @@ class DeadlineWindow:
         return worst
 
     def rows(self) -> list[dict[str, Any]]:
-        """Of each task: quantiles of the response over the window, and what was missed since this began to watch."""
+        """Of each task: quantiles of the response over the window, and why it was last missed since this began to watch."""
         return [self._row(task) for task in self._tasks]
 
     def _row(self, task: _Task) -> dict[str, Any]:
@@ -66,7 +63,7 @@ class DeadlineWindow:
         while ticks and self._now_ns - ticks[0][0] > WINDOW_NS:
             ticks.popleft()
         responses = sorted(response_ms for _, response_ms in ticks)
-        row: dict[str, Any] = {"task": task.facts.name, "misses": task.misses, "skips": task.skips, "cause": task.cause}
+        row: dict[str, Any] = {"task": task.facts.name, "cause": task.cause}
         for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
             row[name] = round(responses[min(int(share * len(responses)), len(responses) - 1)], 3) if responses else None
         return row

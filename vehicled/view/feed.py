@@ -115,7 +115,6 @@ class Feed:
     def _look(self, now_ns: int) -> None:
         cost, process = self.cost, self._process
         look = {
-            "t_ns": now_ns,
             "status": self._console.status(now_ns),
             "rules": standings(self._supervisor),
             "view": {

@@ -21,6 +21,7 @@ from vehicled.view.wire import Opening
 SUBPROTOCOLS = ("foxglove.sdk.v1", "foxglove.websocket.v1")
 """In the order in which we prefer them."""
 MAX_SUBSCRIPTIONS = 200
+"""Of one request; the rest of it is not looked at."""
 MESSAGE_DATA = struct.Struct("<BIQ")
 """Opcode, subscription, receive time in ns."""
 INFO, WARNING, ERROR = range(3)
@@ -110,10 +111,10 @@ class Session:
         if isinstance(request, Subscribe):
             return [answer for wanted in request.subscriptions[:MAX_SUBSCRIPTIONS] for answer in self._subscribe(wanted)]
         answers: list[str | bytes] = []
-        for number in request.ids:
+        for number in request.ids[:MAX_SUBSCRIPTIONS]:
             channel = self._channel_of.pop(number, None)
             if channel is None:
-                answers = [_status(WARNING, f"there is no subscription {number}")]
+                answers.append(_status(WARNING, f"there is no subscription {number}"))
             else:
                 del self.subscription_of[channel]
         return answers

@@ -22,10 +22,6 @@ class LogTail:
     def add(self, message: Message, t_s: float) -> None:
         """A message of one of :data:`KINDS`."""
         level, text = self._SAY[type(message)](message)
-        self.say(level, text, t_s)
-
-    def say(self, level: str, text: str, t_s: float) -> None:
-        """A line of one's own."""
         self._number += 1
         self.lines.append((self._number, round(t_s, 2), level, text[:MOST_TEXT]))
 

@@ -200,16 +200,11 @@ def rows() -> list[dict[str, Any]]:
         {
             "row": row.number,
             "fault": row.fault,
-            "detector": row.detector,
             "outside": row.outside,
             "rules": [
                 {
                     "code": rule.code,
                     "reaction": _grade(rule.reaction),
-                    "persist_ms": rule.persist_ms,
-                    "within_ms": rule.react_ms,
-                    "clears": rule.clear.value,
-                    "modes": sorted(mode.name for mode in rule.modes),
                     "unit": MARGINS[rule.code].unit if rule.code in MARGINS else "",
                     "under": rule.code in MARGINS and MARGINS[rule.code].sense in (Sense.UNDER, Sense.WITHIN),
                 }

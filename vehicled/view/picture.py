@@ -168,32 +168,31 @@ def _now(newest: dict[type[Message], Any]) -> dict[str, Any]:
 
 def _estimate(m: StateEstimate) -> dict[str, Any]:
     return {
-        "x": _r(m.x_m), "y": _r(m.y_m), "yaw": _r(m.yaw_rad), "v": _r(m.speed_mps), "yaw_rate": _r(m.yaw_rate_radps),
+        "x": _r(m.x_m), "y": _r(m.y_m), "yaw": _r(m.yaw_rad), "v": _r(m.speed_mps),
         "status": m.status.name, "ellipse": ellipse(m.covariance[0], m.covariance[1], m.covariance[5]),
         "sigma_yaw": _r(sqrt(max(m.covariance[10], 0.0))) if isfinite(m.covariance[10]) else None,
-        "rejected": m.rejected,
     }  # fmt: skip
 
 
 def _control(m: ControlCommand) -> dict[str, Any]:
     return {
-        "target": _r(m.target_speed_mps), "off": _r(m.cross_track_m), "heading": _r(m.heading_error_rad),
-        "progress": _r(m.progress_m), "level": m.level.name.lower(), "reason": m.reason.name.lower(),
+        "target": _r(m.target_speed_mps), "off": _r(m.cross_track_m), "progress": _r(m.progress_m),
+        "level": m.level.name.lower(), "reason": m.reason.name.lower(),
     }  # fmt: skip
 
 
 def _actuator(m: ActuatorCommand) -> dict[str, Any]:
     ages = (m.estimate_age_ns, m.gnss_age_ns, m.imu_age_ns, m.odometry_age_ns)
     return {
-        "throttle": _r(m.throttle), "brake": _r(m.brake), "steering": _r(m.steering), "wheel": _r(m.wheel_angle_rad),
-        "clipped": m.clipped, "ages": [None if age < 0 else round(age * 1e-6, 1) for age in ages],
+        "throttle": _r(m.throttle), "brake": _r(m.brake), "wheel": _r(m.wheel_angle_rad),
+        "ages": [None if age < 0 else round(age * 1e-6, 1) for age in ages],
     }  # fmt: skip
 
 
 def _gnss(m: GnssFix) -> dict[str, Any]:
     return {
         "carrier": m.carrier.name.lower(), "fix": m.fix_type.name.lower(), "satellites": m.satellites,
-        "correction_s": _r(m.correction_age_s), "hdop": _r(m.hdop),
+        "correction_s": _r(m.correction_age_s),
     }  # fmt: skip
 
 
