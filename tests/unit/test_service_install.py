@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.cli import environment, main
+from vehicled.cli import environment, main, service
 from vehicled.cli.installation import Hands, InstallError
 from vehicled.profile import load
 
@@ -261,3 +261,18 @@ def test_the_account_names_every_file(tmp_path: Path) -> None:
     account = json.loads((tmp_path / "etc/vehicled/.installed.json").read_text())
     assert {path.lstrip("/") for path in account} | {"etc/vehicled/.installed.json"} == set(files(tmp_path))
     assert Namespace(**account["/etc/vehicled/art.toml"]).sha256 == load("art").digest
+
+
+def test_what_another_python_installed_is_in_the_account_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python that is too old makes the environment, and hands over to that."""
+    place, image = tmp_path / "opt", tmp_path / "image"
+    (place / "bin").mkdir(parents=True)
+    (place / "bin/vehicled").write_text(f'#!/bin/sh\nexec {sys.executable} -m vehicled "$@" --prefix {image}\n')
+    (place / "bin/vehicled").chmod(0o755)
+    monkeypatch.setattr(environment, "PLACE", str(place))
+    with monkeypatch.context() as older:
+        older.setattr(service, "_can_read_profiles", lambda: False)
+        assert vehicled("install", "--prefix", str(image)) == 0
+    assert "usr/local/bin/vehicled" in files(image)
+    assert vehicled("uninstall", "--prefix", str(image)) == 0
+    assert files(image) == {}

@@ -24,6 +24,11 @@ CREDENTIALS = f"{SETTINGS}/credentials"
 SHARED = {UNIT: "vehicled@.service", SYSUSERS: "vehicled.sysusers.conf", RULES: "60-vehicled.rules"}
 SYSTEMD = "/run/systemd/system"
 UDEV = "/run/udev"
+COMMAND = "/usr/local/bin/vehicled"
+SHIM = f"""\
+#!/bin/sh
+exec {environment.PLACE}/bin/vehicled "$@"
+"""
 ENVIRONMENT = """\
 # What differs between machines of one profile; read by vehicled@{name}.service when it starts.
 #VEHICLED_OPTIONS=--course circle_r5_ccw
@@ -36,16 +41,19 @@ def install(arguments: Namespace) -> int:
     try:
         hands = Hands(arguments.prefix, dry=arguments.dry_run)
         if not hands.dry:
-            folders = [SETTINGS, *(os.path.dirname(path) for path in SHARED)]
+            folders = [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])]
             hands.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
         try:
             if not arguments.no_environment:
                 environment.settle(hands, shipped.folder("systemd").parent, __version__)
-            if not _can_read_profiles():
-                return _go_on_there(arguments)
-            _install(hands, arguments.profile)
+            here = _can_read_profiles()
+            if here:
+                _install(hands, arguments.profile)
         finally:
+            # Before another process goes on, which keeps the account from there.
             hands.keep_account()
+        if not here:
+            return _go_on_there(arguments)
     except InstallError as error:
         print(f"vehicled: {error}", file=sys.stderr)
         return 2
@@ -63,7 +71,7 @@ def uninstall(arguments: Namespace) -> int:
             names = [arguments.profile]
         if not hands.dry:
             command = f"vehicled service uninstall{f' --profile {arguments.profile}' if arguments.profile else ''}"
-            hands.must_be_writable([SETTINGS, *(os.path.dirname(path) for path in SHARED)], command)
+            hands.must_be_writable([SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])], command)
         try:
             _uninstall(hands, names)
         finally:
@@ -85,6 +93,7 @@ def _install(hands: Hands, name_or_file: str) -> None:
     _check_course(loaded.profile.course)
     for path, source in SHARED.items():
         hands.write(path, (shipped.folder("systemd") / source).read_bytes())
+    hands.write(COMMAND, SHIM.encode(), mode=0o755)
     target = f"{SETTINGS}/{name}.toml"
     source_file = Path(loaded.path)
     same = source_file.resolve() == hands.place(target).resolve()
