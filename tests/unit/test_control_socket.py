@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_machine import START, Rig
+from vehicled.cli import control, main
 from vehicled.cli.control import _show
 from vehicled.control_socket import server
 from vehicled.control_socket.client import Client, ControlError
@@ -48,7 +49,7 @@ class Console:
         self.beats.append(origin)
 
     def status(self, now_ns: int) -> dict[str, Any]:
-        return {"mode": self.mode.name, "why": "waiting to be armed"}
+        return {"mode": self.mode.name, "why": "waiting to be armed", "waiting_for": []}
 
 
 @asynccontextmanager
@@ -83,7 +84,7 @@ async def test_requests_reach_the_run_and_are_answered(tmp_path: Path) -> None:
             b'{"do": "request", "action": "arm", "origin": "me"}',
             b'{"do": "request", "action": "emergency_stop"}',
         )
-    assert first == {"ok": True, "status": {"mode": "STANDBY", "why": "waiting to be armed"}}
+    assert first == {"ok": True, "status": Console().status(0)}
     assert second["ok"]
     assert third["ok"]
     assert console.requests[0] == (OperatorAction.ARM, "me")
@@ -251,6 +252,22 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
         assert await anyio.to_thread.run_sync(talk) == ("STANDBY", "STANDBY")
     with pytest.raises(PlaceError, match="no daemon answers"):
         Client(path)
+
+
+@pytest.mark.parametrize(("words", "status"), [(["disarm"], 0), (["mode", "teleop"], 2), (["mode", "standby"], 2)])
+async def test_what_a_fault_does_not_allow_is_told_at_once(
+    tmp_path: Path, words: list[str], status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "ARMING_PATIENCE_S", inf)
+    monkeypatch.setattr(Console, "mode", Mode.FAULT)
+    async with served(tmp_path / "v.sock"):
+        with anyio.fail_after(5):
+            assert (
+                await anyio.to_thread.run_sync(main, [*words, "--profile", str(tmp_path / "v.sock")], abandon_on_cancel=True)
+                == status
+            )
+    said = capsys.readouterr()
+    assert "FAULT: waiting to be armed" in said.out + said.err
 
 
 async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_is_not(tmp_path: Path) -> None:

@@ -72,24 +72,24 @@ def reading(sequence: int, origin: str = "pad", *, unplugged: bool = False, thro
 
 
 def test_an_unplugged_stick_is_gone_until_it_reads_again() -> None:
-    hand = HandMonitor()
+    hand = HandMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.hear(reading(1, unplugged=True), 0)
     assert hand.unplugged
-    assert not hand.ready(0, 0.2)
+    assert not hand.ready(0)
     hand.hear(reading(2), 0)
-    assert hand.ready(0, 0.2)
+    assert hand.ready(0)
 
 
 def test_what_an_unplugged_stick_says_is_not_listened_to() -> None:
-    hand = HandMonitor()
+    hand = HandMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.hear(reading(2, unplugged=True, throttle=1.0), 0)
     assert hand.command == reading(1)
 
 
 def test_another_stick_takes_nothing_away_from_who_drives() -> None:
-    hand = HandMonitor()
+    hand = HandMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.driver = "pad"
     hand.hear(reading(7, "page", throttle=1.0), 0)
@@ -97,8 +97,23 @@ def test_another_stick_takes_nothing_away_from_who_drives() -> None:
     assert hand.command == reading(1)
     assert not hand.unplugged
     hand.reset()
+    hand.hear(replace(reading(2), deadman=False), 0)
     hand.hear(reading(8, "page"), 0)
     assert hand.command == reading(8, "page")
+
+
+def test_of_two_sticks_the_one_held_first_is_listened_to_until_it_is_let_go() -> None:
+    hand = HandMonitor(0.2)
+    hand.hear(reading(1), 0)
+    hand.hear(reading(7, "page", throttle=1.0), 0)
+    assert hand.ready(0)
+    assert hand.command == reading(1)
+    hand.hear(replace(reading(2), deadman=False), 0)
+    hand.hear(reading(8, "page"), 0)
+    assert hand.command == reading(8, "page")
+    hand.hear(replace(reading(3), t_rx_ns=201_000_000), 201_000_000)
+    assert hand.command is not None
+    assert hand.command.origin == "pad", "the other has been silent for 0.2 s"
 
 
 def test_the_unplugging_brakes_in_the_same_tick() -> None:
@@ -123,6 +138,7 @@ def test_whoever_took_the_vehicle_drives_it_until_it_is_armed_anew() -> None:
     bench.step()
     bench.ask(OperatorAction.ARM)
     assert bench.supervisor.mode is Mode.ARMED
+    bench.hear(2, deadman=False)
     bench.hear(2, origin="page")
     bench.ask(OperatorAction.TELEOP)
     assert bench.supervisor.why == "driven by hand: page"

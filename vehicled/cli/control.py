@@ -47,6 +47,10 @@ def disarm(arguments: Namespace) -> int:
     """Disarm; a vehicle under way is braked first."""
     with Client(find(arguments.profile)) as client:
         try:
+            state = client.ask(do="status")["status"]
+            if state["mode"] == "FAULT":
+                print(f"FAULT: {state['why']}; it is not armed")
+                return 0
             client.ask(do="request", action="disarm")
             return _wait(client, "STANDBY", arguments)
         except HungUpError:
@@ -96,7 +100,7 @@ def _wait(client: Client, wanted: str, arguments: Namespace) -> int:
             told = state["why"]
             print(f"{state['mode']}: {told}", file=sys.stderr)
         refused = state["why"].startswith(("arming refused", "driving refused", "arming called off")) or (
-            wanted == "AUTO" and state["mode"] in ("STANDBY", "FAULT")
+            wanted != "ARMED" and state["mode"] in ("STANDBY", "FAULT")
         )
         if refused or time.monotonic() > end_s:
             raise ControlError(f"{state['mode']}: {state['why']}{_reasons(state)}")

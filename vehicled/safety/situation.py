@@ -66,7 +66,7 @@ class Watch:
         self.motion = MotionMonitor(vehicle)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
-        self.hand = HandMonitor()
+        self.hand = HandMonitor(limits.teleop_silence_s)
         self.ground = PresenceMonitor()
         self.obstacle = ObstacleMonitor(limits, vehicle, course)
         self.host = HostMonitor()

@@ -246,7 +246,7 @@ class Supervisor:
     def _take_by_hand(self, s: Situation) -> None:
         """A hand takes the vehicle over: out of a drive at any time, from a standstill when nothing is missing."""
         hand = s.watch.hand
-        ready = hand.command is not None and hand.ready(s.now_ns, s.limits.teleop_silence_s)
+        ready = hand.command is not None and hand.ready(s.now_ns)
         lacking = [] if ready else ["driving by hand waits: hold the deadman and centre the stick"]
         if self.mode is Mode.ARMED:
             self._wait_for(lacking + missing(s, by_hand=True))

@@ -10,9 +10,13 @@ NEUTRAL = 0.05
 
 
 class HandMonitor:
-    """The newest reading of whoever drives by hand. A reading counts once; it is never repeated."""
+    """The newest reading of whoever drives by hand. A reading counts once; it is never repeated.
 
-    def __init__(self) -> None:
+    Of several sticks, the one whose deadman was held first is listened to, until it is let go, falls silent or is unplugged.
+    """
+
+    def __init__(self, silence_s: float) -> None:
+        self._silence_ns = int(silence_s * 1e9)
         self.command: TeleopCommand | None = None
         self.neutral = False
         """The newest reading is neutral."""
@@ -28,7 +32,7 @@ class HandMonitor:
 
     def hear(self, command: TeleopCommand, now_ns: int) -> None:
         """A reading arrived. One that is not finite is as good as none."""
-        if self.driver is not None and command.origin != self.driver:
+        if command.origin != self.driver and (self.driver is not None or self._attends_another(command.origin, now_ns)):
             return
         if command.unplugged:
             # Another one's stick that nobody drives with is no news.
@@ -44,13 +48,18 @@ class HandMonitor:
         self.unplugged = False
         self.neutral = abs(command.throttle) <= NEUTRAL and abs(command.steering) <= NEUTRAL
 
+    def _attends_another(self, origin: str, now_ns: int) -> bool:
+        """Another stick than this one is held, now."""
+        other = self.command is not None and self.command.origin != origin
+        return other and self.held and not self.unplugged and self.age_ns(now_ns) <= self._silence_ns
+
     def age_ns(self, now_ns: int) -> int:
         """Time since the last reading."""
         return now_ns - self._heard_ns if self.command is not None else NEVER_NS
 
-    def ready(self, now_ns: int, silence_s: float) -> bool:
+    def ready(self, now_ns: int) -> bool:
         """A drive by hand may begin: the stick is there, held and neutral."""
-        return self.neutral and self.held and not self.unplugged and self.age_ns(now_ns) <= silence_s * 1e9
+        return self.neutral and self.held and not self.unplugged and self.age_ns(now_ns) <= self._silence_ns
 
     @property
     def held(self) -> bool:
