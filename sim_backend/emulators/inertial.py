@@ -11,6 +11,7 @@ from math import asin, atan2, cos, isfinite, pi, sin, sqrt
 from typing import NamedTuple
 
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.outbox import drained
 from sim_backend.sensors.noise import stream
 from vehicled.messages import Heading, ImuSample, Message
 from vehicled.profile.schema import Device
@@ -169,10 +170,7 @@ class InertialUnit(ABC):
 
     def take_tx(self) -> Sequence[bytes]:
         """Frames."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
+        return drained(self._tx)
 
     def take_commands(self) -> Sequence[DriveCommand]:
         """Drives nothing."""

@@ -1,19 +1,15 @@
 """The serial line between a device and the daemon: time per byte, cuts at random, line rates that do not fit.
 
-A :class:`LineDevice` is the device itself: it lives in its own present and neither knows how long its bytes travel nor what becomes
-of them. :class:`SerialLine` makes an emulator of it. Everything that happens is put in the order of its time first, so that the
-bytes do not depend on the instants at which the simulator was called.
+A :class:`LineDevice` is the device itself: it neither knows how long its bytes travel nor what becomes of them. :class:`SerialLine`
+makes an emulator of it.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand
-from sim_backend.emulators.outbox import Outbox
+from sim_backend.emulators.wire import Wire, WireDevice
 from sim_backend.sensors.noise import BLOCK, stream
-from vehicled.messages import Message
 
 BITS_PER_BYTE = 10
 """Start bit, eight data bits, stop bit."""
@@ -30,44 +26,24 @@ _BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
 _OPENED_BAUD = 115_200
 """Of a serial port whose address does not name a rate."""
 
-_RX, _LINE, _MESSAGE = 0, 1, 2
+_RX, _LINE = 0, 1
 """What comes first of things that happen at the same instant."""
 
 
-class LineDevice(Protocol):
-    """A device at the far end of a serial line. Called in the order of time; never raises on bytes."""
+class LineDevice(WireDevice, Protocol):
+    """A device at the far end of a serial line."""
 
     @property
     def baud(self) -> int:
         """Line rate at which it sends and listens now; 0 on USB, which has none."""
         ...
 
-    def on_message(self, message: Message, now_ns: int) -> None:
-        """The sensor in it has a value, ready to leave."""
-        ...
-
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Bytes of the daemon, cut anywhere, the last of which has just arrived."""
         ...
 
-    def next_due_ns(self) -> int:
-        """When ``on_time`` wants to run; ``NEVER_NS`` without duties of its own."""
-        ...
-
-    def on_time(self, now_ns: int) -> None:
-        """A duty is due."""
-        ...
-
-    def restart(self, now_ns: int) -> None:
-        """Power was away and is back: everything that is not in its flash is lost."""
-        ...
-
     def take_tx(self) -> Sequence[bytes]:
         """Whole frames that it has begun to send since the last call, in order."""
-        ...
-
-    def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands understood since the last call."""
         ...
 
 
@@ -79,7 +55,7 @@ def baud_of(port: str) -> int:
     return int(found[1]) if found else _OPENED_BAUD
 
 
-class SerialLine(Outbox):
+class SerialLine(Wire[LineDevice]):
     """An emulator made of a device and the line to it: first in, first out, one byte after the other, in both directions.
 
     Bytes reach the daemon in pieces of random length, each at the time of its last byte. While the two ends differ in their line
@@ -90,15 +66,12 @@ class SerialLine(Outbox):
         self, device: LineDevice, port: str, seed: int, start_ns: int, *, host_baud: int = 0, buffer_bytes: int = BUFFER_BYTES
     ) -> None:
         """``host_baud`` is the rate that the daemon opens the port with; 0 is not known, and then it fits until it is set."""
-        super().__init__()
-        self._device = device
+        super().__init__(device, start_ns)
         self._buffer_bytes = buffer_bytes
         self._opened_baud = host_baud
         self._host_sends = self._host_listens = host_baud
         self._forced_baud = 0
-        self._events: list[tuple[int, int, int, Any]] = []
-        self._queued = 0
-        self._now_ns = self._up_free_ns = self._down_free_ns = start_ns
+        self._up_free_ns = self._down_free_ns = start_ns
         self._cuts = stream(seed, f"{port}/cuts")
         self._noise = stream(seed, f"{port}/noise")
         self._lengths: list[int] = []
@@ -108,18 +81,9 @@ class SerialLine(Outbox):
         """Bytes that were sent at a rate at which nobody listened, in both directions."""
 
     @property
-    def device(self) -> LineDevice:
-        """What is at the far end."""
-        return self._device
-
-    @property
     def baud(self) -> int:
         """Line rate of the device; 0 on USB."""
         return self._forced_baud or self._device.baud
-
-    def on_message(self, message: Message, ready_ns: int) -> None:
-        """See :class:`sim_backend.emulators.interface.Emulator`; so the other verbs."""
-        self._push(ready_ns, _MESSAGE, message)
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
         """The bytes pass the line to the device."""
@@ -133,47 +97,7 @@ class SerialLine(Outbox):
         self._host_sends = baud or self._opened_baud
         self._push(t_ns, _LINE, self._host_sends)
 
-    def next_due_ns(self) -> int:
-        """The next thing to happen, here or in the device."""
-        due_ns = self._device.next_due_ns()
-        return min(due_ns, self._events[0][0]) if self._events else due_ns
-
-    def on_time(self, now_ns: int) -> None:
-        """Everything up to ``now_ns``, in order."""
-        device, events = self._device, self._events
-        while True:
-            device_ns = device.next_due_ns()
-            event_ns = events[0][0] if events else NEVER_NS
-            if min(device_ns, event_ns) > now_ns:
-                return
-            if event_ns <= device_ns:
-                t_ns, kind, _, what = heappop(events)
-                # What the daemon stamped before the present has arrived by now.
-                t_ns = self._now_ns = max(t_ns, self._now_ns)
-                if kind == _MESSAGE:
-                    device.on_message(what, t_ns)
-                elif kind == _RX:
-                    data, sent_at = what
-                    device.on_bytes(data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud), t_ns)
-                else:
-                    self._host_listens = what
-            else:
-                t_ns = self._now_ns = max(device_ns, self._now_ns)
-                device.on_time(t_ns)
-            self._send(device.take_tx(), t_ns)
-            self._commands += device.take_commands()
-
     # ---------------------------------------------------------------- what goes wrong on purpose
-
-    def restart(self, now_ns: int) -> None:
-        """The device loses its power for a moment, and all that it had still to send or was just being sent."""
-        self.on_time(now_ns)
-        self._events = [event for event in self._events if event[1] != _RX]
-        self._events.sort()
-        self._up_free_ns = self._down_free_ns = now_ns
-        self._device.restart(now_ns)
-        self._send(self._device.take_tx(), now_ns)
-        self._commands += self._device.take_commands()
 
     @property
     def kinds(self) -> Mapping[str, float]:
@@ -186,8 +110,7 @@ class SerialLine(Outbox):
         self.on_time(now_ns)
         device: Any = self._device
         device.inject(kind, value, active, now_ns)
-        self._send(device.take_tx(), now_ns)
-        self._commands += device.take_commands()
+        self._collect(now_ns)
 
     def force_baud(self, baud: int) -> None:
         """The device keeps to this line rate whatever it was told; 0 sets it free."""
@@ -195,9 +118,18 @@ class SerialLine(Outbox):
 
     # ---------------------------------------------------------------- bytes
 
-    def _push(self, t_ns: int, kind: int, what: Any) -> None:
-        self._queued += 1
-        heappush(self._events, (t_ns, kind, self._queued, what))
+    def _happen(self, kind: int, what: Any, now_ns: int) -> None:
+        if kind == _RX:
+            data, sent_at = what
+            heard = data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
+            self._device.on_bytes(heard, now_ns)
+        else:
+            self._host_listens = what
+
+    def _clear(self, now_ns: int) -> None:
+        """What the device had still to send or was just sending is gone as well."""
+        self._events = sorted(event for event in self._events if event[1] != _RX)
+        self._up_free_ns = self._down_free_ns = now_ns
 
     def _send(self, frames: Sequence[bytes], now_ns: int) -> None:
         if not frames:

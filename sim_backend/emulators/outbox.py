@@ -1,8 +1,20 @@
-"""The end of an emulator at which the world takes what came out of it."""
+"""What an emulator, or a device in it, has to hand over: kept until somebody comes for it."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from sim_backend.emulators.interface import DriveCommand, Transmission
+
+T = TypeVar("T")
+
+
+def drained(waiting: list[T]) -> Sequence[T]:
+    """What has been waiting, in order; nothing waits any more."""
+    if not waiting:
+        return ()
+    taken = waiting.copy()
+    waiting.clear()
+    return taken
 
 
 class Outbox:
@@ -14,14 +26,8 @@ class Outbox:
 
     def take_tx(self) -> Sequence[Transmission]:
         """Bytes since the last call, each with its arrival."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
+        return drained(self._tx)
 
     def take_commands(self) -> Sequence[DriveCommand]:
         """Commands understood since the last call."""
-        if not self._commands:
-            return ()
-        commands, self._commands = self._commands, []
-        return commands
+        return drained(self._commands)

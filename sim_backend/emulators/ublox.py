@@ -29,6 +29,7 @@ from drivers.ublox.codec import (
 )
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.outbox import drained
 from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, Instant
 from sim_backend.emulators.ublox_settings import Settings
 from vehicled.messages import GnssFix, Heading, Message
@@ -123,10 +124,7 @@ class UbloxReceiver:
 
     def take_tx(self) -> Sequence[bytes]:
         """Frames and lines."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
+        return drained(self._tx)
 
     def take_commands(self) -> Sequence[DriveCommand]:
         """A receiver drives nothing."""

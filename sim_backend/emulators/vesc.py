@@ -8,6 +8,7 @@ is :mod:`sim_backend.emulators.vesc_motor`, what it reports :mod:`sim_backend.em
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TypedDict, Unpack
 
 from drivers.vesc.codec import (
     EVERYONE,
@@ -46,6 +47,7 @@ from drivers.vesc.codec import (
 from sim_backend.emulators.can_bus import CanBus
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.outbox import drained
 from sim_backend.emulators.vesc_motor import Calibration, PowerStage
 from sim_backend.emulators.vesc_telemetry import Telemetry, layout_of, status_groups
 from sim_backend.sensors.noise import stream
@@ -101,20 +103,25 @@ def configuration(device: Device, firmware: tuple[int, int] = FIRMWARE) -> AppCo
     )
 
 
+class Made(TypedDict, total=False):
+    """What makes a controller another one than the profile expects."""
+
+    firmware: tuple[int, int]
+    conf: AppConf
+
+
 class VescUnit(ABC):
     """The controller, whatever the wire. Called in the order of time."""
 
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
     """What it can be told to suffer, with the value unless another is named: the code of a fault; motor commands that get lost."""
 
-    def __init__(
-        self, port: str, device: Device, seed: int, start_ns: int, firmware: tuple[int, int], conf: AppConf | None
-    ) -> None:
-        self.conf = configuration(device, firmware) if conf is None else conf
-        """As it would be read back."""
-        self.firmware = firmware
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
+        self.firmware = made.get("firmware", FIRMWARE)
         """(major, minor)."""
-        self._layout = layout_of(firmware)
+        self.conf = made["conf"] if "conf" in made else configuration(device, self.firmware)
+        """As it would be read back."""
+        self._layout = layout_of(self.firmware)
         self._uuid = stream(seed, f"{port}/uuid").bytes(12)
         params: Calibration = device.driver.selected
         self._telemetry = Telemetry(params, self.conf.controller_id)
@@ -221,10 +228,8 @@ class VescUnit(ABC):
 class VescCanUnit(VescUnit):
     """See :class:`sim_backend.emulators.can_bus.CanNode`."""
 
-    def __init__(
-        self, port: str, device: Device, seed: int, start_ns: int, firmware: tuple[int, int], conf: AppConf | None
-    ) -> None:
-        super().__init__(port, device, seed, start_ns, firmware, conf)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
+        super().__init__(port, device, seed, start_ns, **made)
         self._groups = status_groups(self.conf)
         # A bridge, or UAVCAN: it neither hears nor sends frames of its own protocol.
         self._mute = self.conf.can_mode != 0
@@ -268,10 +273,7 @@ class VescCanUnit(VescUnit):
 
     def take_tx(self) -> Sequence[CanFrame]:
         """Answers and STATUS frames."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
+        return drained(self._tx)
 
     def _on_packet(self, payload: bytes, sender: int, mode: int, now_ns: int) -> None:
         if mode == SendMode.PASS_ON:
@@ -296,10 +298,8 @@ class VescCanUnit(VescUnit):
 class VescUartUnit(VescUnit):
     """See :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(
-        self, port: str, device: Device, seed: int, start_ns: int, firmware: tuple[int, int], conf: AppConf | None
-    ) -> None:
-        super().__init__(port, device, seed, start_ns, firmware, conf)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
+        super().__init__(port, device, seed, start_ns, **made)
         # USB has no rate; a UART has been set to the one that the port is opened with.
         self._baud = baud_of(device.port) or BAUD
         self._decoder = UartDecoder()
@@ -334,51 +334,22 @@ class VescUartUnit(VescUnit):
 
     def take_tx(self) -> Sequence[bytes]:
         """Answers."""
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        return tx
+        return drained(self._tx)
 
 
 class VescCanEmulator(CanBus):
     """A VESC on a CAN port."""
 
-    def __init__(
-        self,
-        port: str,
-        device: Device,
-        seed: int,
-        start_ns: int,
-        *,
-        firmware: tuple[int, int] = FIRMWARE,
-        conf: AppConf | None = None,
-    ) -> None:
-        self.unit = VescCanUnit(port, device, seed, start_ns, firmware, conf)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
+        self.unit = VescCanUnit(port, device, seed, start_ns, **made)
         """The controller itself."""
         super().__init__(self.unit, start_ns)
-
-    def set_fault(self, code: int, t_ns: int) -> None:
-        """The cause of a fault is there from ``t_ns`` on; 0 takes it away."""
-        self.inject(FAULT, code, code != 0, t_ns)
 
 
 class VescUartEmulator(SerialLine):
     """A VESC on a serial port. Before firmware 3.8 it speaks as pyvesc 1.0.5 expects it."""
 
-    def __init__(
-        self,
-        port: str,
-        device: Device,
-        seed: int,
-        start_ns: int,
-        *,
-        firmware: tuple[int, int] = FIRMWARE,
-        conf: AppConf | None = None,
-    ) -> None:
-        self.unit = VescUartUnit(port, device, seed, start_ns, firmware, conf)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
+        self.unit = VescUartUnit(port, device, seed, start_ns, **made)
         """The controller itself."""
         super().__init__(self.unit, port, seed, start_ns, host_baud=baud_of(device.port))
-
-    def set_fault(self, code: int, t_ns: int) -> None:
-        """The cause of a fault is there from ``t_ns`` on; 0 takes it away."""
-        self.inject(FAULT, code, code != 0, t_ns)

@@ -82,22 +82,30 @@ class Imu:
             force_y += motion.lateral_acceleration_mps2 + turning * self._forward_m - square * self._left_m
             force_z += STANDARD_GRAVITY_MPS2
         rate_z += yaw_rate_radps
-        amplitude = self._vibration_mps2 * abs(motion.speed_mps)
-        if amplitude != 0.0:
-            phase = self._vibration_radps_ns * t_ns
-            half = 0.5 * amplitude
-            force_x += half * sin(phase + self._phase_x)
-            force_y += half * sin(phase + self._phase_y)
-            force_z += amplitude * sin(phase + self._phase_z)
-        force, rate = (force_x, force_y, force_z), (rate_x, rate_y, rate_z)
+        force, rate = self._shaken((force_x, force_y, force_z), t_ns, motion.speed_mps), (rate_x, rate_y, rate_z)
         saturated = False
         most_mps2, most_radps = self._range_mps2, self._range_radps
         if max(force) > most_mps2 or min(force) < -most_mps2 or max(rate) > most_radps or min(rate) < -most_radps:
             saturated = True
+            force_x, force_y, force_z = force
             force = (_cut(force_x, most_mps2), _cut(force_y, most_mps2), _cut(force_z, most_mps2))
             rate = (_cut(rate_x, most_radps), _cut(rate_y, most_radps), _cut(rate_z, most_radps))
         # The unit reports no temperature: the twin has no model of it.
         return t_ns + self._latency_ns, ImuSample(t_ns, 0, force, rate, saturated=saturated)
+
+    def _shaken(self, force: Vector, t_ns: int, speed_mps: float) -> Vector:
+        """The force with the vibration of that moment."""
+        amplitude = self._vibration_mps2 * abs(speed_mps)
+        if amplitude == 0.0:
+            return force
+        x, y, z = force
+        phase = self._vibration_radps_ns * t_ns
+        half = 0.5 * amplitude
+        return (
+            x + half * sin(phase + self._phase_x),
+            y + half * sin(phase + self._phase_y),
+            z + amplitude * sin(phase + self._phase_z),
+        )
 
     def _draw(self) -> None:
         """Errors of the next ``BLOCK`` samples: bias walked on from where it was, plus white noise."""

@@ -1,6 +1,6 @@
 """An inertial unit with all that data sheets tell of it. The plain one of :mod:`sim_backend.sensors.imu` is the short cut."""
 
-from math import expm1, log, pi, sin, sqrt
+from math import expm1, log, pi, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -73,20 +73,11 @@ class DetailedImu(imu.Imu):
         if not self._errors:
             self._draw()
         errors = self._errors.pop()
-        force_x, force_y, force_z = imu.specific_force(motion, self._arm_m)
-        amplitude = self._vibration_mps2 * abs(motion.speed_mps)
-        if amplitude != 0.0:
-            phase = self._vibration_radps_ns * t_ns
-            half = 0.5 * amplitude
-            force_x += half * sin(phase + self._phase_x)
-            force_y += half * sin(phase + self._phase_y)
-            force_z += amplitude * sin(phase + self._phase_z)
-        p, q, r = motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps
+        true_force = self._shaken(imu.specific_force(motion, self._arm_m), t_ns, motion.speed_mps)
+        true_rate = motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps
         if self._turns:
-            force_x, force_y, force_z = times(self._force_axes, (force_x, force_y, force_z))
-            p, q, r = times(self._rate_axes, (p, q, r))
-        ex, ey, ez, ep, eq, er = errors
-        out = [force_x + ex, force_y + ey, force_z + ez, p + ep, q + eq, r + er]
+            true_force, true_rate = times(self._force_axes, true_force), times(self._rate_axes, true_rate)
+        out = [true + error for true, error in zip((*true_force, *true_rate), errors)]
         if self._filters:
             # The filter was running before the run began.
             before = self._out or out

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from drivers.vesc.codec import Can
-from sim_backend.emulators.vesc import VescCanEmulator, VescUartEmulator
+from sim_backend.emulators.vesc import FAULT, VescCanEmulator, VescUartEmulator
 from tests.vesc_bench import MS, START_NS, Bench, device, moving
 from vehicled.messages import Mode
 from vehicled.wire.can import RECORD_BYTES
@@ -126,7 +126,7 @@ def test_pyvesc_reads_it_in_the_layout_of_old_firmware(pyvesc) -> None:
     wire = _Wire(VescUartEmulator("drive", device("vesc_uart", max_duty=0.9), 1, START_NS, firmware=(3, 0)))
     wire.emulator.on_message(moving(START_NS), START_NS)
     wire.wait(1)
-    wire.emulator.set_fault(3, wire.now_ns)
+    wire.emulator.inject(FAULT, 3, True, wire.now_ns)
     wire.write(pyvesc.encode_request(pyvesc.GetValues))
     wire.wait(3)
     # Still on its way: it takes 61 bytes of 87 us.

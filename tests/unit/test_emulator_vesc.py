@@ -28,7 +28,7 @@ from drivers.vesc.codec import (
 from drivers.vesc.device import CAN_COMMANDS
 from drivers.vesc.faults import NAMES
 from sim_backend.emulators.interface import DriveCommand
-from sim_backend.emulators.vesc import VescUartEmulator, configuration
+from sim_backend.emulators.vesc import FAULT, VescUartEmulator, configuration
 from sim_backend.emulators.vesc_motor import FAULT_STOP_NS, HOLD_NS
 from tests.vesc_bench import MS, START_NS, Bench, at_rest, device, moving
 from vehicled.messages import ActuatorCommand, Fault, Mode, MotorStatus, Reaction, WheelSpeed
@@ -188,13 +188,13 @@ def test_faults_come_under_their_names_and_stop_the_motor(wire: str, code: int) 
     bench = Bench(device(wire))
     bench.arm()
     bench.run(200, throttle=0.5)
-    bench.emulator.set_fault(code, bench.now_ns)
+    bench.emulator.inject(FAULT, code, True, bench.now_ns)
     bench.run(300, throttle=0.5)
     assert bench.faults[0] == (f"vesc_{NAMES[code]}", True)
     assert next(each.reaction for each in bench.messages if isinstance(each, Fault)) is Reaction.DISABLE
     assert (bench.last.throttle, bench.last.brake) == (0.0, 0.0)
     assert [each for each in bench.messages if isinstance(each, MotorStatus)][-1].fault_code == code
-    bench.emulator.set_fault(0, bench.now_ns)
+    bench.emulator.inject(FAULT, code, False, bench.now_ns)
     gone_ns = bench.now_ns
     bench.run(800, throttle=0.5)
     (over,) = [

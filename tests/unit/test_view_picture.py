@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.view_facts import STARTED_NS, estimate, opening, packed, tick
 from vehicled.messages import (
+    ActuatorCommand,
     Cause,
     Event,
     Fault,
@@ -36,6 +37,13 @@ def test_a_page_gets_the_newest_values_and_what_is_new() -> None:
     assert told["trail"] == [[1.0, 0.0]]
     assert told["silent_s"] == 0.02
     assert json.loads(picture.tick(0.1))["trail"] == []
+
+
+def test_ages_are_those_of_gnss_imu_and_wheels_in_ms() -> None:
+    picture = Picture(opening())
+    command = ActuatorCommand(0, 0, 0.1, 0.0, 0.0, 0.0, estimate_age_ns=SECOND, gnss_age_ns=120_040_000, imu_age_ns=4_000_000)
+    picture.records(packed([(command, STARTED_NS)]))
+    assert json.loads(picture.tick(0.0))["now"]["actuator"]["ages"] == [120.0, 4.0, None]
 
 
 def test_a_page_that_comes_later_gets_the_history() -> None:

@@ -22,7 +22,7 @@ def opening(**changes: Any) -> Opening:
         "corridor_m": 0.8, "max_wheel_rad": 0.4, "wheelbase_m": 0.5,
         "tasks": [TaskFacts("control", 100.0, 6.0), TaskFacts("actuation", 100.0, 8.0)],
         "course": CourseFacts("line", 10.0, False, [0.0, 10.0], [0.0, 0.0]), "matrix": rows(),
-        "fence": [RingFacts([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], True, "x")],
+        "fence": [RingFacts([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], True)],
     }  # fmt: skip
     return Opening(**(facts | changes))
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from vehicled import __version__
 from vehicled.app import SetupError
+from vehicled.cli.output import write_output
 from vehicled.cli.show import print_table
 from vehicled.profile import Loaded, load
 from vehicled.registry import names, resolve
@@ -63,7 +64,7 @@ def doctor(arguments: Namespace) -> int:
         _show_ports(found.serial, found.can, report.heard, probed=arguments.probe)
         print("\n".join(_text(report)))
     if arguments.report:
-        _write(Path(arguments.report), "\n".join([*_ports_text(report), *_text(report), ""]))
+        write_output(Path(arguments.report), "\n".join([*_ports_text(report), *_text(report), ""]))
     if arguments.save:
         _save(report)
     understood = all(answer.driver for answer in answers.values())
@@ -158,19 +159,10 @@ def _save(report: Report) -> None:
     if report.claim is None:
         raise SetupError(f"nothing to store: {'; '.join(report.measured.troubles if report.measured else [])}")
     file = folder() / CALIBRATION
-    _write(file, json.dumps(msgspec.to_builtins(report.claim), indent=1) + "\n")
+    write_output(file, json.dumps(msgspec.to_builtins(report.claim), indent=1) + "\n")
     print(
         f"stored in {file}: arming is refused to profiles that ask for more, until it is measured anew or removed", file=sys.stderr
     )
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    except OSError as error:
-        cure = "sudo vehicled doctor ..." if isinstance(error, PermissionError) else "choose another place"
-        raise SetupError(f"{file} cannot be written ({error.strerror}): {cure}") from None
 
 
 def _ports_text(report: Report) -> list[str]:

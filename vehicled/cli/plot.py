@@ -1,9 +1,6 @@
 """Drawing of a drive: the map, and the errors along it."""
 
-import os
 from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
 
 from vehicled.app import SetupError
 from vehicled.cli.result import Result
@@ -11,19 +8,6 @@ from vehicled.judge import TracePoint
 from vehicled.paths.course import Course
 
 _COURSE, _TRUTH, _ESTIMATE, _TARGET = "#9aa5b1", "#0b6e4f", "#d1495b", "#9aa5b1"
-
-
-PLOT_SUFFIXES = (".png", ".svg", ".pdf")
-
-
-def check_plot_file(file: Path) -> None:
-    """Before the drive, not after it. Raises :class:`SetupError`."""
-    if file.suffix.lower() not in PLOT_SUFFIXES:
-        raise SetupError(f"--plot {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
-    if not file.parent.is_dir() or file.is_dir() or not os.access(file.parent, os.W_OK):
-        raise SetupError(f"--plot {file}: the folder {file.parent} cannot be written to")
-    if find_spec("matplotlib") is None:
-        raise SetupError("--plot needs matplotlib: pip install matplotlib")
 
 
 def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file: str) -> None:

@@ -1,13 +1,12 @@
 """``vehicled record-path``: the path that was driven in a log, as a course."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from vehicled.cli.output import check_output, write_output
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.messages import EstimatorStatus, GroundTruth, StateEstimate
@@ -15,23 +14,18 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
 from vehicled.paths.recorded import recorded
+from vehicled.paths.stored import datum_of
 
 COLUMNS = ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps")
-
-
-class _Place(msgspec.Struct):
-    latitude_rad: float
-    longitude_rad: float
-    height_m: float
-
-
-class _Course(msgspec.Struct):
-    datum: _Place
 
 
 def record_path(arguments: Namespace) -> int:
     """Write the course."""
     source = Path(arguments.file)
+    out = Path(arguments.output) if arguments.output else Path(f"{source.stem}.csv")
+    if out.suffix.lower() != ".csv":
+        raise CourseError(f"{out}: a recorded course is a CSV file; give it a name that ends in .csv")
+    check_output("--output", out)
     datum, poses = _poses(source, truth=arguments.truth)
     poses = _between(poses, arguments.from_s, arguments.to_s, source)
     t_s = poses["t_s"]
@@ -44,13 +38,10 @@ def record_path(arguments: Namespace) -> int:
         )
     except CourseError as error:
         raise CourseError(f"{source}: {error}") from None
-    out = Path(arguments.output) if arguments.output else Path(f"{source.stem}.csv")
-    if out.suffix.lower() != ".csv":
-        raise CourseError(f"{out}: a recorded course is a CSV file; give it a name that ends in .csv")
     text = path.to_csv(out.stem[:60], datum)
     # What cannot be driven is not written.
     course = course_from_bytes(text.encode(), out.name)
-    _write(out, text)
+    write_output(out, text)
     turns = f", {path.legs - 1} change(s) of direction" if path.legs > 1 else ""
     slowest, fastest = float(np.abs(course.speed_mps).min()), float(np.abs(course.speed_mps).max())
     print(f"{out}: {course.length_m:.1f} m, {len(path.x_m)} waypoints, {slowest:.2f} to {fastest:.2f} m/s{turns}")
@@ -64,9 +55,9 @@ def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
     with LogReader(source) as log:
         start_ns = log.header.start_monotonic_ns
         try:
-            place = msgspec.json.decode(log.attachment("course.json"), type=_Course).datum
-        except msgspec.MsgspecError as error:
-            raise LogError(f"{source}: course.json says no datum: {error}") from None
+            datum = datum_of(log.attachment("course.json"))
+        except CourseError as error:
+            raise LogError(f"{source}: {error}") from None
     for part in run_parts(source):
         with LogReader(part) as log:
             for _, found in log.arrays(kind):
@@ -81,7 +72,7 @@ def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
     times, rows = np.unique(t_ns, return_index=True)
     poses = {name: np.concatenate(columns[name])[rows].astype(np.float64) for name in COLUMNS[1:]}
     poses["t_s"] = (times - start_ns) * 1e-9
-    return Datum(place.latitude_rad, place.longitude_rad, place.height_m), poses
+    return datum, poses
 
 
 def _between(poses: dict[str, Any], from_s: float | None, to_s: float | None, source: Path) -> dict[str, Any]:
@@ -90,14 +81,3 @@ def _between(poses: dict[str, Any], from_s: float | None, to_s: float | None, so
     if not kept.any():
         raise CourseError(f"{source}: nothing lies between --from and --to; the run lasts from {t_s[0]:.1f} to {t_s[-1]:.1f} s")
     return {name: column[kept] for name, column in poses.items()}
-
-
-def _write(out: Path, text: str) -> None:
-    """All of it, or nothing."""
-    new = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        new.write_text(text)
-        new.replace(out)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise CourseError(f"{out}: cannot be written: {error.strerror}") from None

@@ -5,7 +5,7 @@ from math import nan
 from pathlib import Path
 
 from vehicled.app import SetupError
-from vehicled.cli.plot import check_plot_file
+from vehicled.cli.output import check_plot_file
 from vehicled.cli.show import Progress, print_table
 from vehicled.log.replay.drive import DIFFERENT, WHAT_IF, Replay, ReplayResult
 from vehicled.log.replay.journal import Journal

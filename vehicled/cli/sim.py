@@ -8,8 +8,8 @@ from pathlib import Path
 from vehicled.app import SetupError
 from vehicled.cli.manoeuvre import TAPS as MANOEUVRE_TAPS
 from vehicled.cli.manoeuvre import ManoeuvreJudge
+from vehicled.cli.output import check_plot_file
 from vehicled.cli.plan import Plan
-from vehicled.cli.plot import check_plot_file
 from vehicled.cli.result import Result, exit_status, figures_of, health_of
 from vehicled.cli.session import Drive, Tap, drive
 from vehicled.cli.show import Progress

@@ -1,6 +1,5 @@
 """``vehicled twin``: how true the simulator's vehicle models are."""
 
-import os
 import sys
 from argparse import Namespace
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ import msgspec
 
 from sim_backend.validation.result import Check, Comparison, Validation
 from vehicled.app import SetupError
+from vehicled.cli.output import check_output, write_output
 from vehicled.cli.show import Progress, print_table
 from vehicled.cli.twin_page import errors_cells, render
 
@@ -52,20 +52,6 @@ def validate(arguments: Namespace) -> int:
     return 0 if validation.passed else 1
 
 
-def check_output(file: Path) -> None:
-    """Before the work, not after it. Raises :class:`SetupError`."""
-    if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise SetupError(f"--output {file}: cannot be written; name a file in a folder that is there")
-
-
-def write_output(file: Path, text: str) -> None:
-    """Raises :class:`SetupError`."""
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SetupError(f"--output {file}: {error.strerror}; name a file in a folder that can be written to") from error
-
-
 def as_data(validation: Validation) -> dict[str, Any]:
     """The validation for JSON, which makes null of figures that do not exist."""
     return {
@@ -95,7 +81,7 @@ def _run_data(run: Comparison) -> dict[str, Any]:
 def _check_outputs(arguments: Namespace) -> None:
     """Before the work, not after it."""
     if arguments.output:
-        check_output(Path(arguments.output))
+        check_output("--output", Path(arguments.output))
     if arguments.plot_dir:
         folder = Path(arguments.plot_dir)
         if find_spec("matplotlib") is None:

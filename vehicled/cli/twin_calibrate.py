@@ -24,9 +24,8 @@ from sim_backend.plant.twin_file import Twin, anchored, load_twin
 from sim_backend.plant.twin_write import Found as Number
 from sim_backend.plant.twin_write import write_twin
 from vehicled.app import SetupError
-from vehicled.cli.plot import check_plot_file
+from vehicled.cli.output import check_output, check_plot_file, write_output
 from vehicled.cli.show import Progress, print_table
-from vehicled.cli.twin import check_output, write_output
 from vehicled.messages import ActuatorCommand
 from vehicled.profile import ProfileError, load_profile, loading
 from vehicled.recordings.errors import RecordingError
@@ -173,7 +172,7 @@ def _check_outputs(arguments: Namespace) -> None:
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     if arguments.output:
-        check_output(Path(arguments.output))
+        check_output("--output", Path(arguments.output))
     if arguments.folds == 1 or arguments.folds < 0:
         raise SetupError(f"--folds {arguments.folds}: 0 for none, else 2 or more")
 

@@ -12,6 +12,7 @@ from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.raster import Array, Raster, filled
 from sim_backend.terrain.reading import read_raster
 from vehicled.app import SetupError
+from vehicled.cli.output import check_plot_file
 from vehicled.cli.show import print_table
 
 MOST_DRAWN = 2_000_000
@@ -23,8 +24,6 @@ def run(arguments: Namespace) -> int:
     if not (isfinite(arguments.resolution) and arguments.resolution > 0.0):
         raise SetupError(f"--resolution {arguments.resolution:g}: a cell has more than 0 m")
     if arguments.plot:
-        from vehicled.cli.plot import check_plot_file
-
         check_plot_file(Path(arguments.plot))
     try:
         height = read_raster(arguments.file, arguments.resolution)

@@ -63,7 +63,7 @@ def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, cont
             tasks=[TaskFacts(name, rates[name].rate_hz, rates[name].deadline_ns * 1e-6) for name in PIPELINE],
             course=_course(course, step),
             fence=[
-                RingFacts([(float(x), float(y)) for x, y in ring.corners], ring.keep_out, ring.name)
+                RingFacts([(float(x), float(y)) for x, y in ring.corners], ring.keep_out)
                 for ring in (plan.fence.polygons if plan.fence is not None else ())
             ],
         )

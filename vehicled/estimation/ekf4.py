@@ -22,10 +22,10 @@ from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
 from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, Gyro
 from vehicled.estimation.history import CommandHistory
+from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     ActuatorCommand,
-    EstimatorStatus,
     GnssFix,
     Heading,
     ImuSample,
@@ -37,16 +37,12 @@ from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 MAX_SUBSTEP_NS = 20_000_000
-MAX_GAP_NS = 1_000_000_000
-"""A step longer than this restarts the filter: a second without fusion is no prediction any more."""
 MAX_PENDING = 256
 REST_SPEED_MPS = 0.1
 MAX_SURPLUS_SHARE = 0.5
 """Share of the acceleration of full drive by which the drive may be believed to differ from its model."""
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
-RESTART_FACTOR = 10.0
-"""The filter starts anew when a sigma is this many times the limit of DIVERGED: linearisation has lost its meaning by then."""
 
 
 class Command(Struct, frozen=True, gc=False):
@@ -102,8 +98,7 @@ class Ekf4:
     @property
     def late(self) -> int:
         """Measurements repeated, older than the history, from the future, or too many in one step; samples out of order."""
-        timeline = self._timeline
-        return self._late + self._gyro.late + timeline.late + timeline.duplicate + timeline.future
+        return self._late + self._gyro.late + self._timeline.refused
 
     @property
     def rejected(self) -> int:
@@ -271,18 +266,10 @@ class Ekf4:
 
     def _estimate(self, now_ns: int) -> StateEstimate:
         if not self._timeline.running:
-            nothing = (NAN,) * 16
-            return StateEstimate(
-                now_ns, self._newest_input_ns, NAN, NAN, NAN, NAN, NAN, nothing, EstimatorStatus.UNINITIALISED, NAN, self.rejected
-            )
+            return unknown(now_ns, self._newest_input_ns, self.rejected)
         belief = self._timeline.state
         state = belief.state
-        if self._spread(belief) > 1.0:
-            status = EstimatorStatus.DIVERGED
-        elif belief.good_fixes < self._params.align_fixes:
-            status = EstimatorStatus.ALIGNING
-        else:
-            status = EstimatorStatus.RUNNING
+        status = status_of(self._spread(belief), belief.good_fixes, self._params.align_fixes)
         newest_ns = max(self._newest_input_ns, min(belief.newest_ns, self._timeline.t_ns))
         return StateEstimate(
             now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps,

@@ -12,7 +12,6 @@ from math import isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
-from msgspec import Struct
 
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
@@ -23,11 +22,10 @@ from vehicled.estimation.ins_mechanisation import NOTHING, Drive, Predictor, mec
 from vehicled.estimation.ins_messages import HEADING, MAX_RANGE_M, MOTOR, WHEEL, Measured, measured, wanted
 from vehicled.estimation.ins_params import InsParams
 from vehicled.estimation.ins_state import N, State, Triple, apply, apply_inverse, cross, yaw_of
+from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
-    NAN,
     ActuatorCommand,
-    EstimatorStatus,
     GnssFix,
     Heading,
     ImuSample,
@@ -40,20 +38,10 @@ from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 MAX_SUBSTEP_NS = 20_000_000
-MAX_GAP_NS = 1_000_000_000
-"""A step longer than this restarts the filter: a second without any step is no prediction any more."""
 MAX_QUEUE = 512
 UNSMOOTHED_NS = 20_000_000
 """History without ``smooth_lagged_data``: enough for measurements of the present step."""
-RESTART_FACTOR = 10.0
-"""The filter starts anew when a sigma is this many times the limit of DIVERGED: linearisation has lost its meaning by then."""
-
-
-class Command(Struct, frozen=True, gc=False):
-    """The part of an ActuatorCommand that matters here."""
-
-    throttle: float = 0.0
-    wheel_angle_rad: float = 0.0
+NEUTRAL = ActuatorCommand(0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Ins:
@@ -77,7 +65,7 @@ class Ins:
         self._timeline: Timeline[State, Measured] = Timeline(self._predict, self._update, keep_ns=self._history_ns, capacity=2048)
         keep_ns = self._history_ns + 2 * MAX_GAP_NS
         self._drives: CommandHistory[Drive] = CommandHistory(NOTHING, keep_ns)
-        self._commands: CommandHistory[Command] = CommandHistory(Command(), keep_ns + MAX_DELAY_NS)
+        self._commands: CommandHistory[ActuatorCommand] = CommandHistory(NEUTRAL, keep_ns + MAX_DELAY_NS)
         self._inertial = Queue(params.sensor_timeout_s)
         self._still = Stillness(params.rest)
         self._aligner = Aligner(params)
@@ -102,8 +90,7 @@ class Ins:
     @property
     def late(self) -> int:
         """Measurements out of order, repeated, older than the history or from the future."""
-        timeline = self._timeline
-        return self._refused + self._inertial.late + timeline.late + timeline.duplicate + timeline.future
+        return self._refused + self._inertial.late + self._timeline.refused
 
     @property
     def state(self) -> State | None:
@@ -130,7 +117,7 @@ class Ins:
     def command(self, command: ActuatorCommand) -> None:
         """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isfinite(command.throttle) and isfinite(command.wheel_angle_rad):
-            self._commands.append(command.t_ns, Command(command.throttle, command.wheel_angle_rad))
+            self._commands.append(command.t_ns, command)
         else:
             self._ignored += 1
 
@@ -286,22 +273,14 @@ class Ins:
             x, y, yaw, speed, yaw_rate = self._pose(state, (now_ns - timeline.t_ns) * 1e-9)
             far = max(abs(x), abs(y)) > 2.0 * MAX_RANGE_M
             if isfinite(x + y + yaw + speed + yaw_rate) and spread <= RESTART_FACTOR and not far:
-                if spread > 1.0:
-                    status = EstimatorStatus.DIVERGED
-                elif state.good_fixes < p.align_fixes:
-                    status = EstimatorStatus.ALIGNING
-                else:
-                    status = EstimatorStatus.RUNNING
+                status = status_of(spread, state.good_fixes, p.align_fixes)
                 newest_ns = max(self._newest_ns, state.newest_ns)
                 return StateEstimate(
                     now_ns, newest_ns, x, y, yaw, speed, yaw_rate, covariance, status, state.nis, state.rejected,
                     state.strikes[POSITION],
                 )  # fmt: skip
             self._restart()
-        nothing = (NAN,) * 16
-        return StateEstimate(
-            now_ns, self._newest_ns, NAN, NAN, NAN, NAN, NAN, nothing, EstimatorStatus.UNINITIALISED, NAN, self._rejected
-        )
+        return unknown(now_ns, self._newest_ns, self._rejected)
 
     def _pose(self, s: State, ahead_s: float) -> tuple[float, float, float, float, float]:
         """Position, yaw, speed and yaw rate of the rear axle, carried ``ahead_s`` on with the last force and rate."""

@@ -23,10 +23,10 @@ from vehicled.estimation.planar_inputs import Command, GyroHistory
 from vehicled.estimation.planar_params import PlanarParams
 from vehicled.estimation.planar_state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
 from vehicled.estimation.planar_update import Context, Position, Scalar
+from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     ActuatorCommand,
-    EstimatorStatus,
     FixType,
     GnssFix,
     Heading,
@@ -41,13 +41,9 @@ from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 NAN = float("nan")
-MAX_GAP_NS = 1_000_000_000
-"""A step longer than this restarts the filter: a second without fusion is no prediction any more."""
 AHEAD_NS = 10_000_000
 """A stamp this far ahead of now is an error of the device clock's mapping and is taken as now."""
 MAX_RANGE_M = 100_000.0
-RESTART_FACTOR = 10.0
-"""The filter starts anew when a sigma is this many times the limit of DIVERGED: linearisation has lost its meaning by then."""
 MAX_QUEUE = 256
 
 Measured = Position | Heading | Scalar
@@ -94,8 +90,7 @@ class Planar:
     @property
     def late(self) -> int:
         """Measurements repeated, older than the history, from the future, or more than can be kept."""
-        t = self._timeline
-        return t.late + t.duplicate + t.future + self._gyro.late + self._dropped
+        return self._dropped + self._gyro.late + self._timeline.refused
 
     @property
     def state(self) -> PlanarState | None:
@@ -262,17 +257,9 @@ class Planar:
 
     def _estimate(self, now_ns: int) -> StateEstimate:
         if not self._timeline.running:
-            nothing = (NAN,) * 16
-            return StateEstimate(
-                now_ns, self._newest_input_ns, NAN, NAN, NAN, NAN, NAN, nothing, EstimatorStatus.UNINITIALISED, NAN, self._rejected
-            )
+            return unknown(now_ns, self._newest_input_ns, self._rejected)
         state = self._timeline.state
-        if self._spread(state) > 1.0:
-            status = EstimatorStatus.DIVERGED
-        elif state.good_fixes < self._params.align_fixes:
-            status = EstimatorStatus.ALIGNING
-        else:
-            status = EstimatorStatus.RUNNING
+        status = status_of(self._spread(state), state.good_fixes, self._params.align_fixes)
         x = state.x.tolist()
         covariance = tuple(state.P[OBSERVED].ravel().tolist())
         return StateEstimate(

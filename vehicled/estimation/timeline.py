@@ -57,6 +57,11 @@ class Timeline(Generic[S, Z]):
         """Measurements further ahead than ``ahead_ns``."""
 
     @property
+    def refused(self) -> int:
+        """Measurements that were not fused, whatever the reason."""
+        return self.late + self.duplicate + self.future
+
+    @property
     def running(self) -> bool:
         """Whether there is a state."""
         return bool(self._keys)

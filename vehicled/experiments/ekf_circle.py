@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from vehicled.app import SetupError
 from vehicled.estimation.interface import Estimator
 from vehicled.experiments.common import Console, check_plot
-from vehicled.experiments.gps_noise import FORMS, GpsNoise
-from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
+from vehicled.experiments.gps_noise import FORMS, GpsNoise, fix_at
+from vehicled.messages import ActuatorCommand, Heading, HeadingKind
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.registry import names, resolve
@@ -131,7 +131,8 @@ def drive(vehicle: Vehicle, estimators: Sequence[str], noise: str, duration_s: f
         now_ns = k * STEP_NS
         if k % FIX_EVERY == 0:
             east, north = (np.array((x, y)) + walk.at(now_ns * 1e-9)).tolist()
-            fix, heading = _fix(now_ns, east, north), yaw + HEADING_SIGMA_RAD * float(rng.standard_normal()) * (k > 0)
+            fix = fix_at(now_ns, east, north, POSITION_SIGMA_M)
+            heading = yaw + HEADING_SIGMA_RAD * float(rng.standard_normal()) * (k > 0)
             for estimator in running.values():
                 estimator.observe(Heading(now_ns, now_ns, heading, HEADING_SIGMA_RAD, HeadingKind.MAGNETIC))
                 estimator.observe(fix)
@@ -201,16 +202,6 @@ def _make(name: str, vehicle: Vehicle) -> Estimator:
         }
     estimator: Estimator = kind(msgspec.convert(parameters, kind.Params), vehicle, LOT_17, (0.0, 0.0, 0.0))
     return estimator
-
-
-def _fix(t_ns: int, east_m: float, north_m: float) -> GnssFix:
-    latitude, longitude, height = LOT_17.to_geodetic(east_m, north_m, 0.0)
-    variance = POSITION_SIGMA_M**2
-    covariance = (variance, 0.0, 0.0, 0.0, variance, 0.0, 0.0, 0.0, 4.0 * variance)
-    return GnssFix(
-        t_ns, t_ns, latitude, longitude, height, position_covariance_m2=covariance, fix_type=FixType.FIX_3D,
-        carrier=CarrierSolution.NONE,
-    )  # fmt: skip
 
 
 def _show(console: Console, rows: Sequence[Row], chosen: Sequence[str], arguments: Namespace) -> None:

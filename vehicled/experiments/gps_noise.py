@@ -10,6 +10,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from vehicled.messages import CarrierSolution, FixType, GnssFix
+from vehicled.paths.datum import LOT_17
+
 Array = NDArray[np.float64]
 
 
@@ -62,3 +65,14 @@ class GpsNoise:
         self._v = np.clip(self._v + a, -f.max_speed, f.max_speed)
         self._p = self._p + self._v * f.step_s
         self._steps += 1
+
+
+def fix_at(t_ns: int, east_m: float, north_m: float, sigma_m: float) -> GnssFix:
+    """A fix on the map of ``LOT_17`` whose receiver says ``sigma_m`` of itself per axis, and twice that upward."""
+    latitude, longitude, height = LOT_17.to_geodetic(east_m, north_m, 0.0)
+    variance = sigma_m**2
+    covariance = (variance, 0.0, 0.0, 0.0, variance, 0.0, 0.0, 0.0, 4.0 * variance)
+    return GnssFix(
+        t_ns, t_ns, latitude, longitude, height, position_covariance_m2=covariance, fix_type=FixType.FIX_3D,
+        carrier=CarrierSolution.NONE,
+    )  # fmt: skip

@@ -24,13 +24,10 @@ from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
 from vehicled.experiments.common import Console, check_plot
 from vehicled.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, TUNING
-from vehicled.experiments.gps_noise import FORMS, GpsNoise
+from vehicled.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.messages import (
     ActuatorCommand,
-    CarrierSolution,
     EstimatorStatus,
-    FixType,
-    GnssFix,
     Heading,
     HeadingKind,
     Mode,
@@ -170,7 +167,7 @@ def drive(profile: Profile, system: System, trajectory: int, test: int, noise: s
             heading = plant.yaw_rad + HEADING_SIGMA_RAD * float(rng.standard_normal()) * (k > 0)
             if estimator is not None:
                 estimator.observe(Heading(now_ns, now_ns, heading, HEADING_SIGMA_RAD, HeadingKind.MAGNETIC))
-                estimator.observe(_fix(now_ns, east, north))
+                estimator.observe(fix_at(now_ns, east, north, POSITION_SIGMA_M))
         estimate = plant.estimate(now_ns) if estimator is None else estimator.step(now_ns)
         moving = now_ns >= STANDS_S * 1e9
         wanted = controller.step(estimate, now_ns) if moving else None
@@ -247,16 +244,6 @@ def _controller(system: System, profile: Profile, course: Course) -> Controller:
     params = msgspec.convert(system.controller_params, kind.Params)
     controller: Controller = kind(params, profile.vehicle, profile.limits, course, STEP_NS * 1e-9)
     return controller
-
-
-def _fix(t_ns: int, east_m: float, north_m: float) -> GnssFix:
-    latitude, longitude, height = LOT_17.to_geodetic(east_m, north_m, 0.0)
-    variance = POSITION_SIGMA_M**2
-    covariance = (variance, 0.0, 0.0, 0.0, variance, 0.0, 0.0, 0.0, 4.0 * variance)
-    return GnssFix(
-        t_ns, t_ns, latitude, longitude, height, position_covariance_m2=covariance, fix_type=FixType.FIX_3D,
-        carrier=CarrierSolution.NONE,
-    )  # fmt: skip
 
 
 def _show(console: Console, rows: Sequence[Row], noise: str) -> None:

@@ -17,6 +17,13 @@ class _Place(Struct):
     longitude_rad: float
     height_m: float
 
+    def as_datum(self) -> Datum:
+        return Datum(self.latitude_rad, self.longitude_rad, self.height_m)
+
+
+class _Located(Struct):
+    datum: _Place
+
 
 class _Stored(Struct, kw_only=True):
     name: str
@@ -53,8 +60,19 @@ def from_json(data: bytes) -> Course:
         raise CourseError(f"{stored.name}: the columns of the stored course are not of one length")
     for column in columns.values():
         column.flags.writeable = False
-    place = stored.datum
-    datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
     return Course(
-        name=stored.name, closed=stored.closed, length_m=stored.length_m, datum=datum, markings=stored.markings, **columns
+        name=stored.name,
+        closed=stored.closed,
+        length_m=stored.length_m,
+        datum=stored.datum.as_datum(),
+        markings=stored.markings,
+        **columns,
     )
+
+
+def datum_of(data: bytes) -> Datum:
+    """Where the course lies: an imported log tells no more of it. Raises :class:`CourseError`."""
+    try:
+        return msgspec.json.decode(data, type=_Located).datum.as_datum()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CourseError(f"course.json says no datum: {error}") from None

@@ -6,7 +6,6 @@ The truth is that of the simulator, where there was one, else the RTK track. Wha
 import os
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from vehicled.log.errors import LogError
@@ -23,7 +22,8 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
-from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
+from vehicled.paths.stored import datum_of
 from vehicled.profile import parse
 from vehicled.recordings import track_truth
 from vehicled.recordings.errors import RecordingError
@@ -36,16 +36,6 @@ MAX_SPAN_NS = 10_000 * 10**9
 """Of foreign logs: almost three hours. Beyond it stamps are wrong."""
 
 
-class _Place(msgspec.Struct):
-    latitude_rad: float
-    longitude_rad: float
-    height_m: float
-
-
-class _Course(msgspec.Struct):
-    datum: _Place
-
-
 def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     """A log of ours, with all its parts. Raises :class:`RecordingError` and :class:`~vehicled.log.errors.LogError`."""
     inputs: list[Message] = []
@@ -55,9 +45,9 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         imported = bool(log.header.imported)
         loaded = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml")
         try:
-            place = msgspec.json.decode(log.attachment("course.json"), type=_Course).datum
-        except msgspec.MsgspecError as error:
-            raise RecordingError(f"{path}: course.json says no datum: {error}") from error
+            datum = datum_of(log.attachment("course.json"))
+        except CourseError as error:
+            raise RecordingError(f"{path}: {error}") from error
     for part in run_parts(path):
         with LogReader(part) as log:
             for record in log.messages(*INPUTS, StateEstimate, GroundTruth):
@@ -75,7 +65,6 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     profile = loaded.profile
     arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
     lever_arm = (arm[0], arm[1], arm[2])
-    datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
     kept = _thinned(estimates)
     steps = np.array([m.t_ns for m in kept], dtype=np.int64)
     if not kept:

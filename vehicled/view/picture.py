@@ -182,7 +182,7 @@ def _control(m: ControlCommand) -> dict[str, Any]:
 
 
 def _actuator(m: ActuatorCommand) -> dict[str, Any]:
-    ages = (m.estimate_age_ns, m.gnss_age_ns, m.imu_age_ns, m.odometry_age_ns)
+    ages = (m.gnss_age_ns, m.imu_age_ns, m.odometry_age_ns)
     return {
         "throttle": _r(m.throttle), "brake": _r(m.brake), "wheel": _r(m.wheel_angle_rad),
         "ages": [None if age < 0 else round(age * 1e-6, 1) for age in ages],

@@ -47,7 +47,6 @@ class RingFacts(Struct, frozen=True):
 
     corners: list[tuple[float, float]]
     keep_out: bool
-    name: str
 
 
 class Opening(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim_backend.plant.double_track import equations, powertrain, tyre
+from sim_backend.plant.double_track import equations, powertrain, tables, tyre
 from sim_backend.plant.double_track.c_source import c_source
 from sim_backend.plant.double_track.constants import AccelerationConstants, Constants, EngineConstants, MotorConstants, Table
 from sim_backend.plant.double_track.specialise import bodies, specialised
@@ -73,9 +73,8 @@ def compiled_functions(drive: str) -> tuple[Step, Step]:
 
     namespace: dict[str, Any] = {}
     jit = numba.njit(fastmath=False, error_model="numpy")
-    namespace["lookup"] = jit(_searched)
-    namespace["pick"] = jit(_indexed)
-    for module, name in _listed(drive):
+    namespace["bisect_right"] = jit(_searched)
+    for module, name in [(tables, "lookup"), (tables, "pick"), *_listed(drive)]:
         function = getattr(module, name)
         rebound = FunctionType(function.__code__, _shared(module, namespace), name, function.__defaults__)
         namespace["drive" if name == drive else name] = jit(rebound)
@@ -132,18 +131,9 @@ def scalar_loop(step: Step) -> Step:
     return FunctionType(_loop.__code__, {**globals(), "step": step}, "loop")
 
 
-def _searched(points: Any, values: Any, at: Any) -> Any:
-    index = np.searchsorted(points, at, side="right")
-    if index == 0:
-        return values[0], 0.0
-    if index == len(points):
-        return values[index - 1], 0.0
-    slope = (values[index] - values[index - 1]) / (points[index] - points[index - 1])
-    return values[index - 1] + slope * (at - points[index - 1]), slope
-
-
-def _indexed(values: Any, index: Any) -> Any:
-    return values[int(index)]
+def _searched(points: Any, at: Any) -> Any:
+    # In place of bisect_right, which numba does not know.
+    return np.searchsorted(points, at, side="right")
 
 
 def _batch_lookup(points: Table, values: Table, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""Curves and lists by index: the only two functions that floats and arrays do not share. Here for floats."""
+"""Curves and lists by index: the only two functions that floats and arrays do not share. Here for floats, compiled or not."""
 
 from bisect import bisect_right
 

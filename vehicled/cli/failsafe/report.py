@@ -14,8 +14,8 @@ USUAL = "art_vesc"
 """Profile that is not named."""
 
 
-class Measured(Struct, frozen=True, kw_only=True):
-    """What came of one trial, whichever clock it ran by."""
+class Injected(Struct, frozen=True, kw_only=True):
+    """What was injected, and into what kind of drive."""
 
     row: int
     code: str
@@ -25,6 +25,11 @@ class Measured(Struct, frozen=True, kw_only=True):
     clock: str
     link: str
     profile: str
+
+
+class Measured(Injected, frozen=True, kw_only=True):
+    """What came of one trial, whichever clock it ran by."""
+
     seed: int
     problem: str
     react_ms: float
@@ -38,16 +43,9 @@ class Measured(Struct, frozen=True, kw_only=True):
         return self.row, self.code, self.how, self.clock, self.link, self.profile
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class Line(Injected, frozen=True, kw_only=True):
     """All trials of one injection on one link. Times in ms, ways in m; None where there is nothing to measure."""
 
-    row: int
-    code: str
-    how: str
-    simulated: bool
-    clock: str
-    link: str
-    profile: str
     n: int
     passed: int
     react_min_ms: float | None
@@ -74,13 +72,7 @@ def _line(group: Sequence[Measured]) -> Line:
     reacted = [trial.react_ms for trial in group if isfinite(trial.react_ms)]
     stopped = [trial.stop_m for trial in group if isfinite(trial.stop_m)]
     return Line(
-        row=first.row,
-        code=first.code,
-        how=first.how,
-        simulated=first.simulated,
-        clock=first.clock,
-        link=first.link,
-        profile=first.profile,
+        **{name: getattr(first, name) for name in Injected.__struct_fields__},
         n=len(group),
         passed=sum(not trial.problem for trial in group),
         react_min_ms=min(reacted, default=None),

@@ -122,7 +122,7 @@ export class Panels {
       estimate && estimate.status === "RUNNING" ? "good" : "warn");
     g.gnss.set(gnss ? (gnss.carrier === "none" ? gnss.fix.replace("_", " ") : `RTK ${gnss.carrier}`) : "nothing yet",
       gnss ? `${gnss.satellites} satellites${gnss.correction_s == null ? "" : `, corrections ${gnss.correction_s.toFixed(1)} s`}` : "", gnss?.carrier === "fixed" ? "good" : "warn");
-    const [, gnssAge, imuAge, wheelAge] = actuator?.ages ?? [];
+    const [gnssAge, imuAge, wheelAge] = actuator?.ages ?? [];
     const age = (value) => (value == null ? "–" : value.toFixed(0));
     g.ages.set(`${age(gnssAge)} / ${age(imuAge)} / ${age(wheelAge)} ms`, "GNSS / IMU / wheels");
     g.battery.set(number(motor?.volts, 1, "V"), motor ? `${number(motor.amperes, 1, "A")}, ${number(motor.celsius, 0, "°C")}${motor.fault ? `, fault ${motor.fault}` : ""}` : "no telemetry", motor?.fault ? "bad" : "");

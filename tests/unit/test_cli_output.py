@@ -1,0 +1,56 @@
+"""Files that commands write: refused before the work, and never half there."""
+
+import os
+import resource
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from vehicled.app import SetupError
+from vehicled.cli import main
+from vehicled.cli.output import write_output
+
+
+def test_a_disk_that_is_full_costs_the_new_file_and_not_the_old_one(tmp_path: Path) -> None:
+    file = tmp_path / "course.csv"
+    write_output(file, "old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(SetupError, match=r"course\.csv cannot be written \(File too large\): choose another place"):
+            write_output(file, "new" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["course.csv"]
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    place, link, pipe = tmp_path / "new" / "place.txt", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(place)
+    place.parent.mkdir()
+    write_output(link, "text")
+    assert place.read_text() == "text"
+    assert link.is_symlink()
+    os.mkfifo(pipe)
+    heard: list[str] = []
+    reader = Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    write_output(pipe, "text")
+    reader.join()
+    assert heard == ["text"]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["record-path", "none.mcap", "-o", "/nowhere/course.csv"],
+        ["twin", "validate", "none", "-o", "/nowhere/page.html"],
+        ["sim", "--plot", "/nowhere/lap.png"],
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert f"{words[-1]}: cannot be written; name a file in a folder that is there" in capsys.readouterr().err
