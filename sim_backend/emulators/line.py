@@ -128,7 +128,7 @@ class SerialLine(Wire[LineDevice]):
 
     def _clear(self, now_ns: int) -> None:
         """What the device had still to send or was just sending is gone as well."""
-        self._events = sorted(event for event in self._events if event[1] != _RX)
+        self._events[:] = sorted(event for event in self._events if event[1] != _RX)
         self._up_free_ns = self._down_free_ns = now_ns
 
     def _send(self, frames: Sequence[bytes], now_ns: int) -> None:
