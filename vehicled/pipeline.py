@@ -82,12 +82,13 @@ class Pipeline:
         telemetry: bool = False,
     ) -> None:
         self.watch = Watch(limits, vehicle, sources, course, fence, antenna_x_m, telemetry=telemetry)
-        self._vehicle = vehicle
+        self._vehicle = self._known = vehicle
         self._limits = limits
         self._estimator = estimator
         self._controller = controller
         self._on_late: Callable[[], None] | None = getattr(controller, "late", None)
         self._on_cap: Callable[[float], None] | None = getattr(controller, "limit_speed", None)
+        self._on_sent: Callable[[float, float], None] | None = getattr(controller, "sent", None)
         self.gate = gate
         self._clipped_before: dict[str, int] = dict(gate.clipped_by_kind)
         self._sink = sink
@@ -155,7 +156,7 @@ class Pipeline:
             return
         if self._on_cap is not None:
             # Without, the gate alone would hold the cap: full drive below it, none above.
-            self._on_cap(self.supervisor.speed_cap_mps)
+            self._on_cap(min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps))
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)
         self._sink.record(command, now_ns)
@@ -224,7 +225,7 @@ class Pipeline:
         """Whose command counts in this mode."""
         mode, hand = self.supervisor.mode, self.watch.hand.command
         if mode is Mode.TELEOP and hand is not None:
-            return hand_command(hand, self._vehicle, now_ns)
+            return hand_command(hand, self._known, now_ns)
         # A stop after a drive by hand holds the wheel: there is no path to stop on.
         driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._drove is Mode.AUTO)
         return self.control.value if driven else None
@@ -241,6 +242,8 @@ class Pipeline:
         """A command goes to the actuators: those who predict by it are told."""
         self._sent = command
         self._estimator.command(command)
+        if self._on_sent is not None:
+            self._on_sent(command.throttle, command.brake)
         if self._identifier is not None:
             self._identifier.command(command)
 
@@ -264,9 +267,11 @@ class Pipeline:
 
     def _adapt(self, vehicle: Vehicle) -> None:
         """Everyone who reckons with the vehicle's parameters goes on with the same ones."""
+        self._known = vehicle
         self._estimator.adapt(vehicle)
         self._controller.adapt(vehicle)
         self.gate.adapt(vehicle)
+        self.watch.stopping.adapt(vehicle)
 
     def _on_mode(self, before: Mode, now_ns: int) -> None:
         supervisor = self.supervisor

@@ -1,19 +1,23 @@
 """Stanley, linear, regulated and published pure pursuit on whole courses, with an exact state."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.closed_loop.exact_state import DRIVE, STEERING, VEHICLE, drive
 from vehicled.control.interface import Controller
 from vehicled.control.linear import Linear, LinearParams
+from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.pure_pursuit_published import PurePursuitPublished, PurePursuitPublishedParams
 from vehicled.control.regulated_pure_pursuit import RegulatedPurePursuitParams, regulated_mps
 from vehicled.control.stanley import Stanley, StanleyParams
 from vehicled.paths import formulas
 from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
 from vehicled.registry import resolve
 from vehicled.vehicle import Limits, Vehicle
 
@@ -146,3 +150,17 @@ def test_a_gain_of_the_speed_control_that_the_delay_does_not_allow_is_cut() -> N
     steady = result.speed_mps[400:800]
     assert steady.std() < 0.02
     assert steady.mean() == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize(("law", "params"), [(PurePursuit, PurePursuitParams), (Stanley, StanleyParams)])
+def test_the_turn_into_a_corner_follows_what_is_learnt_of_the_steering(law: Any, params: Any) -> None:
+    short = replace(VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.225, max_wheel_rad=0.225, offset_rad=0.0))
+    long = replace(VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.455, max_wheel_rad=0.455, offset_rad=0.0))
+
+    def learnt(believed: Vehicle, limits: Limits, course: Course, period_s: float) -> Any:
+        controller = law(params(), long, limits, course, period_s)
+        controller.adapt(believed)
+        return controller
+
+    result = drive(load_course("rectangle_20x45:corner_radius_m=1.5"), learnt, truth=short, believed=short)
+    assert np.abs(result.cross_track_m).max() < 0.45

@@ -52,3 +52,14 @@ def test_below_its_cap_it_drives_evenly(controller: str) -> None:
     assert max(witness.speeds_mps) < cap_mps
     assert min(command.throttle for command in witness.commands) > 0.0
     assert max(command.throttle for command in witness.commands) < 0.7
+
+
+def test_a_course_as_fast_as_the_vehicle_may_drive_is_driven_evenly() -> None:
+    profile = load("art_vesc", ["limits.max_speed_mps=2.0"]).profile
+    witness = Witness()
+    pair = Pair(profile, load_course("circle_r25_ccw:speed_mps=2.0"), [], witness, 0, link="wires")
+    while pair.now_ns < START_NS + 15 * SECOND_NS:
+        pair.grant()
+        pair.reply()
+    assert min(command.throttle for command in witness.commands) > 0.0
+    assert max(witness.speeds_mps) - min(witness.speeds_mps) < 0.05

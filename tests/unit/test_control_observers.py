@@ -5,13 +5,16 @@ from math import atan, cos, pi, sin
 import msgspec
 import pytest
 
-from tests.closed_loop.exact_state import VEHICLE
+from tests.closed_loop.exact_state import LIMITS, VEHICLE
 from vehicled.control.drift import Drift
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.flat_helm import Slip, slip_step
 from vehicled.control.preview import predict_speed
+from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.speed import Demand
 from vehicled.estimation.history import CommandHistory
+from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.paths.catalog import load_course
 
 TICK_NS = 10_000_000
 DRIVE = VEHICLE.drive
@@ -39,6 +42,35 @@ def test_nothing_is_learnt_at_rest_or_under_the_brake() -> None:
         for k in range(100):
             observer.observe(DRIVE, demands, k * TICK_NS, speed)
         assert observer.surplus_mps2 == 0.0
+
+
+def test_what_was_learnt_of_a_drive_ends_where_it_turns_round() -> None:
+    """An estimate rests at exactly 0 between the two directions."""
+    observer, demands = DriveObserver(), CommandHistory(Demand(0.0, 0.0), 10**9)
+    for k, speed in enumerate([0.5] * 300 + [0.0] * 50):
+        observer.observe(DRIVE, demands, k * TICK_NS, speed)
+    assert observer.surplus_mps2 > 0.2
+    for k in (350, 351):
+        observer.observe(DRIVE, demands, k * TICK_NS, -0.2)
+    assert abs(observer.surplus_mps2) < 0.05
+
+
+def test_what_the_gate_cuts_is_no_fault_of_the_drive() -> None:
+    controller = PurePursuit(PurePursuitParams(), VEHICLE, LIMITS, load_course("straight_30m"), 0.01)
+    for k in range(400):
+        now_ns = k * TICK_NS
+        at = StateEstimate(now_ns, now_ns, 0.005 * k, 0.0, 0.0, 0.5, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+        assert controller.step(at, now_ns).throttle > 1.1 * DRIVE.steady_throttle(0.5)
+        controller.sent(DRIVE.steady_throttle(0.5), 0.0)
+    assert abs(controller._helm._observer.surplus_mps2) < 0.05
+
+
+def test_an_estimate_that_is_corrected_is_no_drift() -> None:
+    drift, y = Drift(), 0.0
+    for k in range(400):
+        y += 0.003 if 100 <= k < 300 else 0.0
+        drift.observe(k * TICK_NS, 0.01 * k, y, 0.0, 1.0)
+    assert abs(drift.angle_rad) < 0.03
 
 
 @pytest.mark.parametrize("speed_mps", [12.0, -1.0])

@@ -1,12 +1,14 @@
 """Speed profile and PID."""
 
 import math
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from vehicled.control.speed import (
     PidState,
@@ -50,6 +52,27 @@ def test_profile_is_the_least_of_course_vehicle_and_lateral_acceleration() -> No
     fast = course_from_waypoints("fast", [0.0, 40.0], [0.0, 0.0], speed=[50.0, 50.0])
     limits = Limits(max_speed_mps=50.0, max_lateral_acceleration_mps2=3.0, corridor_m=1.0)
     assert SpeedProfile(SpeedParams(deceleration_mps2=9.0), VEHICLE, limits, fast).at(0.0).speed_mps <= DRIVE.top_speed_mps
+
+
+def test_what_is_learnt_of_the_brake_counts_at_the_next_stop() -> None:
+    """A vehicle that rolls better than believed has to begin earlier."""
+    rolls = replace(VEHICLE, drive=replace(DRIVE, friction_nm=0.3 * DRIVE.friction_nm))
+    believed = _profile("straight_30m")
+    limits = Limits(max_speed_mps=10.0, max_lateral_acceleration_mps2=3.0, corridor_m=1.0)
+    known = SpeedProfile(PARAMS, rolls, limits, load_course("straight_30m"))
+    assert known.at(29.0).speed_mps < 0.9 * believed.at(29.0).speed_mps
+    adapted = believed.adapted(rolls)
+    assert [adapted.at(s) for s in (0.0, 28.0, 29.0, 29.9)] == [known.at(s) for s in (0.0, 28.0, 29.0, 29.9)]
+    assert adapted.adapted(replace(rolls, drive=replace(rolls.drive, friction_nm=0.303 * DRIVE.friction_nm))) is adapted
+
+
+@pytest.mark.parametrize("name", ["lot17", "three_point_turn"])
+def test_the_speeds_of_a_leg_are_those_of_its_samples(name: str) -> None:
+    course, profile = load_course(name), _profile(name, a_lat=0.5)
+    ends = [0, *course.cusps, len(course.s_m) - 1]
+    for leg, (first, last) in enumerate(pairwise(ends)):
+        there = [abs(profile.at(float(s), leg).speed_mps) for s in course.s_m[first : last + 1]]
+        assert list(profile.speeds_mps(leg))[: len(there)] == there
 
 
 def test_a_corner_in_the_line_counts_as_the_tightest_arc_the_vehicle_can_turn() -> None:

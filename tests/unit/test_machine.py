@@ -91,6 +91,9 @@ class Estimator:
     def command(self, command: ActuatorCommand) -> None:
         self.commands.append(command)
 
+    def adapt(self, vehicle: Vehicle) -> None:
+        self.vehicle = vehicle
+
     def step(self, now_ns: int) -> StateEstimate:
         newest = max((m.t_ns for m in self.seen), default=0)  # type: ignore[attr-defined]
         return StateEstimate(now_ns, newest, 0.0, 0.0, 0.0, self.speed_mps, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
@@ -104,6 +107,9 @@ class Controller:
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
         self.resets += 1
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        self.vehicle = vehicle
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
         return ControlCommand(now_ns, estimate.newest_input_ns, 0.06, 0.4, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)

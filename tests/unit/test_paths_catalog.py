@@ -111,3 +111,17 @@ def test_the_licence_of_the_published_lap_goes_with_it() -> None:
     text = (shipped.folder("profiles/courses") / "LICENSE-lot17.md").read_text()
     assert "uwsbel/autonomy-research-testbed" in text
     assert "Copyright (c)" in text
+
+
+TOO_LONG = ("straight_run:length_m=1e12", "turn:radius_m=1e9", "slalom:cones=100000000", "circle_r5_ccw:laps=1000000000")
+
+
+@pytest.mark.parametrize("name", [*TOO_LONG, "iso_3888_1:speed_mps=1e9"])
+def test_a_course_that_is_too_long_is_told_before_it_takes_memory(name: str) -> None:
+    with pytest.raises(CourseError, match="km in steps of"):
+        catalog.load_course(name)
+
+
+def test_a_parameter_that_a_course_has_not_is_told_with_those_it_has() -> None:
+    with pytest.raises(CourseError, match=r'"radius_m=7" is no parameter of this course; known: .*laps'):
+        catalog.load_course("circle_r5_ccw:radius_m=7")

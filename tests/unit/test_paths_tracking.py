@@ -259,3 +259,12 @@ def test_laps_are_driven_as_one_course() -> None:
         load_course("straight_30m").repeated(2)
     with pytest.raises(CourseError, match="laps"):
         lap.repeated(0)
+
+
+def test_a_pose_predicted_far_ahead_at_speed_is_found_where_it_is() -> None:
+    tracker = PathTracker(load_course("circle_r25_ccw:speed_mps=17.5"))
+    for s in np.arange(0.0, 20.0, 0.2).tolist():
+        tracker.update(*tracker.point_at(s)[:3], 17.5)
+    ahead = tracker.locate(*tracker.point_at(27.0)[:3])
+    assert ahead.s_m == pytest.approx(27.0, abs=0.05)
+    assert ahead.cross_track_m == pytest.approx(0.0, abs=0.01)

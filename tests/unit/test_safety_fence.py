@@ -141,3 +141,11 @@ def test_an_estimate_that_is_no_number_predicts_nothing(bad: float) -> None:
     look(monitor, bad, 0.0, 0.0, 1.0)
     look(monitor, 0.0, 0.0, 0.0, bad)
     assert monitor.leaves in ("", "outside the fence")
+
+
+def test_what_is_learnt_of_the_brake_lengthens_the_stop() -> None:
+    monitor = StoppingMonitor(LIMITS, VEHICLE, None, None)
+    believed_m = monitor.way_m(1.0)
+    drive = VEHICLE.drive
+    monitor.adapt(replace(VEHICLE, drive=replace(drive, friction_nm=0.3 * drive.friction_nm)))
+    assert monitor.way_m(1.0) > 1.2 * believed_m

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from tests.unit.test_machine import VEHICLE, Rig
 from vehicled.messages import (
     EstimatorStatus,
     Mode,
@@ -170,3 +171,15 @@ def test_it_is_known_that_somebody_disarmed() -> None:
     assert bench.supervisor.disarmed_by == "test"
     bench.ask(OperatorAction.ARM)
     assert bench.supervisor.disarmed_by == ""
+
+
+def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
+    """Half of a stick's way would do nothing where the wheels turn half as far as the profile says."""
+    pipeline = Rig().pipeline()
+    short = replace(VEHICLE, steering=replace(VEHICLE.steering, max_wheel_rad=0.5 * VEHICLE.steering.max_wheel_rad))
+    pipeline._adapt(short)
+    pipeline.supervisor.mode = Mode.TELEOP
+    pipeline.watch.hand.hear(replace(reading(1), steering=1.0), 0)
+    wanted = pipeline._wanted(0)
+    assert wanted is not None
+    assert wanted.wheel_angle_rad == pytest.approx(short.steering.max_wheel_rad)

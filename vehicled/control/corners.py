@@ -9,7 +9,6 @@ import numpy as np
 from vehicled.control.preview import Preview
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import CoursePoint
-from vehicled.vehicle import Vehicle
 
 REACHES = (0.8, 1.3, 2.0)
 """Points behind a corner that are tried, in turning radii along the course: the last is just in reach at a right angle, the others
@@ -34,20 +33,25 @@ def arc_to(preview: Preview, x_m: float, y_m: float) -> tuple[float, float]:
 
 
 class Corners:
-    """The corners of a course that a vehicle cannot turn."""
+    """The corners of a course that are tighter than a turning radius, which may be learnt while driving."""
 
-    def __init__(self, course: Course, vehicle: Vehicle) -> None:
-        tight = course.s_m[np.abs(course.curvature_per_m) * vehicle.min_turn_radius_m > 1.0].tolist()
-        self._at_m: list[float] = tight + [s + course.length_m for s in tight] if course.closed else tight
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._radius_m = 0.0
+        self._at_m: list[float] = []
 
-    def next_m(self, s_m: float) -> float:
+    def next_m(self, s_m: float, radius_m: float) -> float:
         """Arc length of the next one from a place on, or of one just passed; infinite without any."""
+        if radius_m != self._radius_m:
+            course, self._radius_m = self._course, radius_m
+            tight = course.s_m[np.abs(course.curvature_per_m) * radius_m > 1.0].tolist()
+            self._at_m = tight + [s + course.length_m for s in tight] if course.closed else tight
         corner = bisect_right(self._at_m, s_m - PAST_CORNER_M)
         return self._at_m[corner] if corner < len(self._at_m) else float("inf")
 
     def near(self, s_m: float, radius_m: float) -> bool:
         """Whether one is so near to a place that a vehicle with this turning radius may have to begin its turn."""
-        return self.next_m(s_m) <= s_m + REACHES[-1] * radius_m
+        return self.next_m(s_m, radius_m) <= s_m + REACHES[-1] * radius_m
 
 
 def turn_in(

@@ -20,13 +20,15 @@ class Drift:
     MEMORY_S = 4.0
     PRIOR_S = 1.0
     MOST_RAD = 0.1
+    SUDDEN_S = 0.3
+    """Who moves aside by more than twice the bound over this time is an estimate that is corrected, or noise at a crawl."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """It moves where it points."""
-        self._left_m = self._way_m = self._prior_m = 0.0
+        self._left_m = self._way_m = self._prior_m = self._lately_left_m = self._lately_way_m = 0.0
         self._last: tuple[int, float, float, float] | None = None
 
     def observe(self, t_ns: int, x_m: float, y_m: float, motion_yaw_rad: float, speed_mps: float) -> None:
@@ -44,8 +46,14 @@ class Drift:
         yaw = last[3] + 0.5 * remainder(motion_yaw_rad - last[3], tau)
         keep = max(0.0, 1.0 - dt_s / self.MEMORY_S)
         sign = 1.0 if speed_mps >= 0.0 else -1.0
-        self._left_m = keep * self._left_m + sign * (cos(yaw) * dy - sin(yaw) * dx)
-        self._way_m = keep * self._way_m + abs(speed_mps) * dt_s
+        left_m, way_m = sign * (cos(yaw) * dy - sin(yaw) * dx), abs(speed_mps) * dt_s
+        lately = max(0.0, 1.0 - dt_s / self.SUDDEN_S)
+        self._lately_left_m = lately * self._lately_left_m + left_m
+        self._lately_way_m = lately * self._lately_way_m + way_m
+        if abs(self._lately_left_m) > 2.0 * self.MOST_RAD * self._lately_way_m:
+            return
+        self._left_m = keep * self._left_m + left_m
+        self._way_m = keep * self._way_m + way_m
         self._prior_m = self.PRIOR_S * max(abs(speed_mps), 0.1)
 
     @property

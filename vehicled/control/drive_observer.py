@@ -6,6 +6,8 @@ that holds the prediction holds a speed that is wrong by as much, whatever its i
 in the prediction nothing remains at a steady speed: there it takes the value at which the model stands still, too.
 """
 
+from math import copysign
+
 from vehicled.control.speed import REST_MPS, Demand, drive_authority_mps2
 from vehicled.estimation.history import CommandHistory
 from vehicled.vehicle import Drive
@@ -32,6 +34,8 @@ class DriveObserver:
         """Acceleration on top of the model's while the vehicle moves; signed as the speed is."""
         self._t_ns: int | None = None
         self._speed_mps = 0.0
+        self._sense = 0.0
+        """Sign of the speed when it last moved."""
 
     def observe(self, drive: Drive, demands: CommandHistory[Demand], t_ns: int, speed_mps: float) -> None:
         """Take the speed at a time. Finite; a time that is not later than the last is ignored.
@@ -42,9 +46,11 @@ class DriveObserver:
         if before_ns is not None and t_ns <= before_ns:
             return
         self._t_ns, self._speed_mps = t_ns, speed_mps
-        if speed_mps * before_mps < 0.0:
-            # Friction has turned round, and with it all that is learnt of it.
-            self.surplus_mps2 = 0.0
+        if abs(speed_mps) >= REST_MPS:
+            if speed_mps * self._sense < 0.0:
+                # Friction has turned round, and with it all that is learnt of it; in between an estimate rests at 0 exactly.
+                self.surplus_mps2 = 0.0
+            self._sense = copysign(1.0, speed_mps)
         if before_ns is None or min(abs(speed_mps), abs(before_mps)) < REST_MPS or speed_mps * before_mps < 0.0:
             return
         demand = demands.at((t_ns + before_ns) // 2 - int(drive.delay_s * 1e9))

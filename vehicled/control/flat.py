@@ -55,7 +55,7 @@ class Flat(PathLaw):
     def __init__(self, params: FlatParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
         super().__init__(FlatHelm(params.speed, vehicle, limits, course, period_s))
-        self._corners = Corners(course, vehicle)
+        self._corners = Corners(course)
 
     def _steer(self, scene: Scene) -> Wish:
         helm, ahead = self._helm, scene.ahead

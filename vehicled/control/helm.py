@@ -74,7 +74,8 @@ class Helm:
         self._period_s = period_s
         self._predict = predict
         self.tracker = PathTracker(course)
-        self._profile = SpeedProfile(speed, vehicle, limits, course)
+        self.profile = SpeedProfile(speed, vehicle, limits, course)
+        """Of the vehicle as it is believed now."""
         # What is identified later may be any delay that a vehicle can have.
         keep_ns = MAX_DELAY_NS + 2 * MAX_ESTIMATE_AGE_NS
         self._wheels: CommandHistory[float] = CommandHistory(0.0, keep_ns)
@@ -89,6 +90,7 @@ class Helm:
     def adapt(self, vehicle: Vehicle) -> None:
         """Drive with other parameters from now on."""
         self.vehicle = vehicle
+        self.profile = self.profile.adapted(vehicle)
         steering = vehicle.steering
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
         turn_s = steering.delay_s + 2.0 * steering.max_wheel_rad / steering.rate_radps
@@ -115,6 +117,7 @@ class Helm:
         self._wheel_rad = wheel_rad
         self._wheel_ns: int | None = None
         self._last_ns: int | None = None
+        self._stepped_ns: int | None = None
 
     @property
     def finished(self) -> bool:
@@ -123,6 +126,7 @@ class Helm:
 
     def step(self, estimate: StateEstimate, now_ns: int, law: Law) -> ControlCommand:
         """Wheel angle, throttle and brake for the state."""
+        self._stepped_ns = now_ns
         if not is_drivable(estimate):
             return self._brake(estimate, now_ns)
         dt_s = self._elapsed_s(now_ns)
@@ -146,6 +150,11 @@ class Helm:
             now_ns, estimate.newest_input_ns, wheel, demand.throttle, demand.brake, target.speed_mps,
             here.s_m, here.cross_track_m, here.heading_error_rad, here.curvature_per_m,
         )  # fmt: skip
+
+    def sent(self, throttle: float, brake: float) -> None:
+        """What became of the last demand on its way to the actuators: that the gate cut it is no fault of the drive."""
+        if self._stepped_ns is not None:
+            self._demands.append(self._stepped_ns, Demand(throttle, brake))
 
     def _brake(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
         """Answer to a state that cannot be driven on. What is commanded meanwhile counts in the next prediction."""
@@ -216,7 +225,7 @@ class Helm:
 
     def target(self, s_m: float) -> Target:
         """Target of the speed profile at a place of the present leg, below the cap."""
-        return self._below_cap(self._profile.at(s_m, self.tracker.leg))
+        return self._below_cap(self.profile.at(s_m, self.tracker.leg))
 
     def _in_its_direction(self, throttle: float) -> Demand:
         forward = self.tracker.direction > 0
@@ -233,7 +242,7 @@ class Helm:
         surplus = self._observer.surplus_mps2
         later = predict_speed(drive, self._demands, speed, now_ns - age_ns, horizon_ns, surplus)
         travelled_m = 0.5 * (speed + later) * horizon_ns * 1e-9
-        target = self._profile.at(s_m + direction * travelled_m, self.tracker.leg)
+        target = self.profile.at(s_m + direction * travelled_m, self.tracker.leg)
         if abs(target.speed_mps) > cap_mps:
             target = Target(direction * cap_mps, 0.0)
         if abs(target.speed_mps) < self._speed_params.creep_mps:
@@ -244,12 +253,12 @@ class Helm:
 
     def _slow_down(self, speed_mps: float, dt_s: float) -> None:
         """Approach the cap as a slower part of the course is approached: it can come in mid-turn."""
-        slower_mps = min(self._allowed_mps, abs(speed_mps)) - self._profile.deceleration_mps2 * dt_s
+        slower_mps = min(self._allowed_mps, abs(speed_mps)) - self.profile.deceleration_mps2 * dt_s
         self._allowed_mps = max(slower_mps, self.cap_mps)
 
     def _below_cap(self, target: Target) -> Target:
         if abs(target.speed_mps) <= self._allowed_mps:
             return target
         direction = self.tracker.direction
-        slowing_mps2 = self._profile.deceleration_mps2 if self._allowed_mps > self.cap_mps else 0.0
+        slowing_mps2 = self.profile.deceleration_mps2 if self._allowed_mps > self.cap_mps else 0.0
         return Target(direction * self._allowed_mps, -direction * slowing_mps2)

@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from vehicled.control.helm import Scene, Wish
 from vehicled.control.ladder import Attempt, Ladder, LadderParams, pursuit_wheel_rad
 from vehicled.control.mpc_helm import MpcHelm
-from vehicled.control.mpc_path import legs
+from vehicled.control.mpc_path import drive_at, legs
 from vehicled.control.mpc_plan import Envelope, Start, SteeringPlanner
 from vehicled.control.preview import Preview
 from vehicled.control.qp import HorizonQp, Weights
 from vehicled.control.qp_solver import DaqpSolver, OsqpSolver, Solver
-from vehicled.control.speed import SpeedParams, SpeedProfile
+from vehicled.control.speed import SpeedParams
 from vehicled.control.stop import is_drivable
 from vehicled.messages import ControlCommand, ControlReason, StateEstimate
 from vehicled.paths.course import Course
@@ -74,7 +74,8 @@ class Mpc:
         self._params, self._limits = params, limits
         self._helm = MpcHelm(params.speed, params.turn_memory_s, params.throttle_rate_per_s, vehicle, limits, course, period_s)
         horizon_s = params.stages * params.stage_s
-        self._legs = legs(course, SpeedProfile(params.speed, vehicle, limits, course), limits.max_speed_mps * horizon_s)
+        self._course, self._profile = course, self._helm.profile
+        self._legs = legs(course, self._profile, limits.max_speed_mps * horizon_s)
         program = HorizonQp(params.stages, Weights(params.weight_left, params.weight_yaw, params.weight_slack, params.weight_last))
         solver: Solver
         if params.backend == "osqp":
@@ -89,6 +90,9 @@ class Mpc:
     def adapt(self, vehicle: Vehicle) -> None:
         """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
         self._helm.adapt(vehicle)
+        if self._helm.profile is not self._profile:
+            self._profile = self._helm.profile
+            drive_at(self._legs, self._course, self._profile)
         self._set_envelope()
 
     def _set_envelope(self) -> None:
@@ -124,6 +128,10 @@ class Mpc:
     def limit_speed(self, cap_mps: float) -> None:
         """See :class:`~vehicled.control.interface.Controller`."""
         self._helm.limit_speed(cap_mps)
+
+    def sent(self, throttle: float, brake: float) -> None:
+        """See :class:`~vehicled.control.interface.Controller`."""
+        self._helm.sent(throttle, brake)
 
     def late(self) -> None:
         """The last step missed its deadline: the next one steers by the plan there is instead of computing another."""

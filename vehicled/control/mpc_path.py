@@ -6,6 +6,7 @@ overshoots its end still has a line to be judged by, and never one of the next l
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from math import remainder, tau
 
@@ -55,10 +56,10 @@ class Leg:
                 place[-1] + direction * after * np.exp(1j * yaw_rad[-1]),
             )
         )
-        ends = (len(before), len(after))
-        self.yaw_rad: Array = np.pad(yaw_rad, ends, mode="edge")
+        self._ends = (len(before), len(after))
+        self.yaw_rad: Array = np.pad(yaw_rad, self._ends, mode="edge")
         self.yaw_list: list[float] = self.yaw_rad.tolist()
-        self.speed_mps: Array = np.pad(speed_mps, ends, mode="edge")
+        self.drive_at(speed_mps)
         self.s_m: Array = np.concatenate((s_m[0] + before, s_m, s_m[-1] + after))
         curvature = direction * np.gradient(self.yaw_rad, self.s_m)
         self.curvature_per_m: Array = np.clip(curvature, -MAX_CURVATURE_PER_M, MAX_CURVATURE_PER_M)
@@ -68,6 +69,10 @@ class Leg:
         self._minus_twice = np.vstack((-2.0 * self.place.real, -2.0 * self.place.imag))
         self._square: Array = np.abs(self.place) ** 2
         self._s_list: list[float] = self.s_m.tolist()
+
+    def drive_at(self, speed_mps: Array) -> None:
+        """Other speeds (n,) >= 0 of the same samples."""
+        self.speed_mps: Array = np.pad(speed_mps, self._ends, mode="edge")
 
     def row(self, s_m: float) -> int:
         """Sample at or before an arc length."""
@@ -97,10 +102,10 @@ def legs(course: Course, profile: SpeedProfile, reach_m: float) -> list[Leg]:
     s, x, y, yaw = course.s_m, course.x_m, course.y_m, course.yaw_rad
     if course.closed:
         n = len(s)
-        index = np.arange(n + int(LAP_RUN_OUT_M / (course.length_m / n)) + 1)
+        index = _index(course)
         lap = index // n
         turn = yaw[-1] - yaw[0] + remainder(yaw[0] - yaw[-1], tau)
-        speed = np.array([profile.at(at).speed_mps for at in s.tolist()])[index % n]
+        speed = _speeds(course, profile, 0)
         s, x, y, yaw = s[index % n] + lap * course.length_m, x[index % n], y[index % n], yaw[index % n] + lap * turn
         return [Leg(s, x, y, yaw, speed, 1, reach_m)]
     found = []
@@ -108,6 +113,22 @@ def legs(course: Course, profile: SpeedProfile, reach_m: float) -> list[Leg]:
         # A cusp belongs to both of its legs; the vehicle does not turn there.
         part = slice(first, last + 1)
         direction = -1 if course.speed_mps[first] < 0.0 else 1
-        speed = np.abs([profile.at(at, number).speed_mps for at in s[part].tolist()])
-        found.append(Leg(s[part], x[part], y[part], yaw[part], speed, direction, reach_m))
+        found.append(Leg(s[part], x[part], y[part], yaw[part], _speeds(course, profile, number), direction, reach_m))
     return found
+
+
+def drive_at(found: Sequence[Leg], course: Course, profile: SpeedProfile) -> None:
+    """Give the legs of a course the speeds of another profile."""
+    for number, leg in enumerate(found):
+        leg.drive_at(_speeds(course, profile, number))
+
+
+def _speeds(course: Course, profile: SpeedProfile, leg: int) -> Array:
+    speeds = profile.speeds_mps(leg)
+    return speeds[_index(course) % len(course.s_m)] if course.closed else speeds
+
+
+def _index(course: Course) -> Rows:
+    """Samples of a lap and its run-out, counted on behind the lap."""
+    n = len(course.s_m)
+    return np.arange(n + int(LAP_RUN_OUT_M / (course.length_m / n)) + 1)

@@ -34,6 +34,10 @@ class PathLaw(ABC):
         """See :class:`~vehicled.control.interface.Controller`."""
         self._helm.limit_speed(cap_mps)
 
+    def sent(self, throttle: float, brake: float) -> None:
+        """See :class:`~vehicled.control.interface.Controller`."""
+        self._helm.sent(throttle, brake)
+
     @abstractmethod
     def _steer(self, scene: Scene) -> Wish:
         """The law: where the wheels should point, and what it has to say about speed."""

@@ -53,7 +53,7 @@ class PurePursuit(PathLaw):
         self._params = params
         super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
         self._tracker = self._helm.tracker
-        self._corners = Corners(course, vehicle)
+        self._corners = Corners(course)
 
     def _steer(self, scene: Scene) -> Wish:
         return Wish(atan(self._helm.vehicle.turning_base_m(scene.ahead.speed_mps) * self._pursue(scene.ahead)))
@@ -81,7 +81,8 @@ class PurePursuit(PathLaw):
                 break
             s_m, place, curvature = s_m + step_m, further, arc
 
-        corner_m, radius_m = self._corners.next_m(start_m), self._helm.vehicle.min_turn_radius_m
+        radius_m = self._helm.vehicle.min_turn_radius_m
+        corner_m = self._corners.next_m(start_m, radius_m)
         if self._corners.near(start_m, radius_m):
             return sign * turn_in(tracker.point_at, ahead, start_m, curvature, radius_m, p.turn_in_share)
         if not p.feed_forward or corner_m <= s_m:

@@ -16,11 +16,14 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from vehicled.paths.course import Course
+from vehicled.paths.smoothing import Array
 from vehicled.vehicle import Drive, Limits, NonNegative, Positive, Vehicle
 
 REST_MPS = 0.05
 """Slower than this the drive may be turned round."""
 
+NOTABLE = 0.02
+"""Relative change of what is believed of a vehicle from which on the speeds of a course are reckoned anew."""
 COAST_SHARE = 0.8
 """Share of the deceleration at hand that a plan may count on, because friction and slope are known roughly."""
 
@@ -69,6 +72,12 @@ def planned_deceleration_mps2(params: SpeedParams, drive: Drive) -> float:
     return max(min(params.deceleration_mps2, COAST_SHARE * at_hand), 0.01)
 
 
+def _facts(params: SpeedParams, vehicle: Vehicle) -> tuple[float, ...]:
+    """What a profile depends on of a vehicle; all >= 0."""
+    drive = vehicle.drive
+    return planned_deceleration_mps2(params, drive), vehicle.min_turn_radius_m, drive.top_speed_mps, drive.top_reverse_speed_mps
+
+
 class Target(NamedTuple):
     """Speed wanted at one place, negative backward, and how it changes there."""
 
@@ -85,33 +94,44 @@ class SpeedProfile:
     """
 
     def __init__(self, params: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course) -> None:
-        tightest = 1.0 / vehicle.min_turn_radius_m
-        curvature = np.clip(np.abs(course.curvature_per_m), 1e-9, tightest)
+        self._given = params, limits, course
+        self._facts = _facts(params, vehicle)
+        curvature = np.clip(np.abs(course.curvature_per_m), 1e-9, 1.0 / vehicle.min_turn_radius_m)
         by_turn = np.sqrt(limits.max_lateral_acceleration_mps2 / curvature)
         backward = course.speed_mps < 0.0
         drive_top_mps = np.where(backward, vehicle.drive.top_reverse_speed_mps, vehicle.drive.top_speed_mps)
         bound = np.minimum(np.minimum(np.abs(course.speed_mps), by_turn), np.minimum(limits.max_speed_mps, drive_top_mps))
-        s_m = [float(s) for s in course.s_m]
-        allowed = [float(v) for v in bound]
+        s_m = course.s_m
         if course.length_m > s_m[-1]:
-            s_m.append(float(course.length_m))
-            allowed.append(allowed[0])
+            s_m, bound = np.append(s_m, course.length_m), np.append(bound, bound[0])
         self.deceleration_mps2 = planned_deceleration_mps2(params, vehicle.drive)
         """Planned before slower parts and the end, > 0."""
-        allowed[-1] = 0.0
-        cusps = course.cusps
-        stops = set(cusps)
-        arrival = [0.0] * (len(allowed) - 1)
-        for k in range(len(allowed) - 2, -1, -1):
-            arrival[k] = 0.0 if k + 1 in stops else allowed[k + 1]
-            reachable2 = arrival[k] * arrival[k] + 2.0 * self.deceleration_mps2 * (s_m[k + 1] - s_m[k])
-            allowed[k] = min(allowed[k], sqrt(reachable2))
-        self._s_m = s_m
+        self._legs = list(pairwise([0, *course.cusps, len(s_m) - 1]))
         # Squares, because under a constant deceleration these are linear in the way between two samples and speeds are not.
-        self._square = [v * v for v in allowed]
-        self._square_after = [v * v for v in arrival]
+        square, after = bound * bound, np.zeros(len(s_m))
+        for first, last in self._legs:
+            way = 2.0 * self.deceleration_mps2 * (s_m[first : last + 1] - s_m[first])
+            reachable = square[first : last + 1] + way
+            reachable[-1] = way[-1]
+            slowed = np.maximum(np.minimum.accumulate(reachable[::-1])[::-1] - way, 0.0)
+            square[first:last], after[first:last] = slowed[:-1], slowed[1:]
+        self._s_m: list[float] = s_m.tolist()
+        self._square: list[float] = square.tolist()
+        self._square_after: list[float] = after.tolist()
         self._signs = [-1.0 if back else 1.0 for back in backward.tolist()]
-        self._legs = list(pairwise([0, *cusps, len(s_m) - 1]))
+
+    def adapted(self, vehicle: Vehicle) -> "SpeedProfile":
+        """This one, or another for a vehicle that brakes, turns or drives otherwise by more than ``NOTABLE``."""
+        facts = _facts(self._given[0], vehicle)
+        if all(abs(now - then) <= NOTABLE * then for now, then in zip(facts, self._facts, strict=True)):
+            return self
+        params, limits, course = self._given
+        return SpeedProfile(params, vehicle, limits, course)
+
+    def speeds_mps(self, leg: int) -> Array:
+        """Sizes (n,) at the samples of a leg, the end included, where it is 0."""
+        first, last = self._legs[leg]
+        return np.sqrt([*self._square[first:last], self._square_after[last - 1]])
 
     def at(self, s_m: float, leg: int | None = None) -> Target:
         """Speed at an arc length, and the deceleration (never an acceleration) that follows the profile there.

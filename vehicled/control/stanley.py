@@ -64,7 +64,7 @@ class Stanley(PathLaw):
     def __init__(self, params: StanleyParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
         super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
-        self._corners = Corners(course, vehicle)
+        self._corners = Corners(course)
 
     def _steer(self, scene: Scene) -> Wish:
         ahead, helm = scene.ahead, self._helm

@@ -80,7 +80,7 @@ def names() -> list[str]:
 def load_course(name_or_file: str, *, width_m: float | None = None, centre_m: float | None = None) -> Course:
     """The course of that name, else the one in that file. Raises CourseError naming what is wrong and what would be right.
 
-    One that is drawn by formula takes parameters: ``circle_r5_ccw:radius_m=7,speed_mps=2``. ``width_m`` and ``centre_m``, the way
+    One that is drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``. ``width_m`` and ``centre_m``, the way
     from the rear axle to the middle, are the vehicle's: those that fit their lanes to it use them.
     """
     head, colon, given = name_or_file.partition(":")
@@ -115,9 +115,9 @@ def _drawn(name: str, given: str, fit: Mapping[str, float]) -> Course:
         key, equals, text = item.partition("=")
         if key not in known or not equals:
             close = get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = f'; did you mean "{close[0]}"?' if close else ""
+            hint = f' did you mean "{close[0]}"?' if close else ""
             raise CourseError(
-                f'{name}: "{item[:40]}" is no parameter of this course{hint} known: {", ".join(known)}; write key=value'
+                f'{name}: "{item[:40]}" is no parameter of this course;{hint} known: {", ".join(known)}; write key=value'
             )
         values[key] = _value(name, key, text, known[key])
     return _FORMULAS[name](**values)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from vehicled.paths.course import Course, course_from_waypoints
+from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.smoothing import Array
@@ -24,8 +24,11 @@ def positive(name: str, **values: float) -> None:
             raise CourseError(f"{name}: {key} is {value:g}; it must be a positive number")
 
 
-def _steps(length_m: float) -> int:
-    return max(64, round(length_m / _STEP_M))
+def steps(name: str, length_m: float, spacing_m: float = _STEP_M, least: int = 64) -> int:
+    """Steps of about ``spacing_m``. Raises CourseError for more than a course may have, before they take memory."""
+    if not length_m <= spacing_m * MAX_WAYPOINTS:
+        raise CourseError(f"{name}: {length_m / 1000.0:.4g} km in steps of {spacing_m:g} m; make it shorter, or slower")
+    return max(least, round(length_m / spacing_m))
 
 
 def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "straight") -> Course:
@@ -47,7 +50,7 @@ def circle(
     positive(name, radius_m=radius_m, laps=laps)
     if direction not in ("ccw", "cw"):
         raise CourseError(f'{name}: direction is "{direction}"; it is "ccw" or "cw"')
-    n = _steps(2.0 * pi * radius_m) * laps
+    n = steps(name, 2.0 * pi * radius_m * laps)
     angle = np.linspace(0.0, 2.0 * pi * laps, n, endpoint=laps > 1)
     side = 1.0 if direction == "ccw" else -1.0
     x, y = radius_m * np.sin(angle), side * radius_m * (1.0 - np.cos(angle))
@@ -65,7 +68,7 @@ def sine(
 ) -> Course:
     """y = amplitude sin(wave number x) for x in 0..length. Tightest radius 1 / (amplitude wave_number^2)."""
     positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, length_m=length_m)
-    x = np.linspace(0.0, length_m, _steps(length_m) + 1)
+    x = np.linspace(0.0, length_m, steps(name, length_m) + 1)
     y = amplitude_m * np.sin(wave_number_per_m * x)
     return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
 
@@ -78,8 +81,8 @@ def square(
     if 2.0 * corner_radius_m >= size_m:
         raise CourseError(f"{name}: corner_radius_m is {corner_radius_m:g}; it must be below half of size_m = {size_m:g}")
     half, radius = size_m / 2.0, corner_radius_m
-    side = np.linspace(-(half - radius), half - radius, _steps(size_m - 2.0 * radius), endpoint=False)
-    angle = np.linspace(-pi / 2.0, 0.0, _steps(radius * pi / 2.0), endpoint=False)
+    side = np.linspace(-(half - radius), half - radius, steps(name, size_m - 2.0 * radius), endpoint=False)
+    angle = np.linspace(-pi / 2.0, 0.0, steps(name, radius * pi / 2.0), endpoint=False)
     east = np.concatenate((side, half - radius + radius * np.cos(angle)))
     north = np.concatenate((np.full(len(side), -half), -half + radius + radius * np.sin(angle)))
     quarter = np.column_stack((east, north))
@@ -113,7 +116,7 @@ def figure_eight(
 ) -> Course:
     """Bernoulli's lemniscate, closed, leaving its crossing eastwards; tightest radius a third of the half width."""
     positive(name, half_width_m=half_width_m)
-    t = np.linspace(0.0, 2.0 * pi, _steps(5.3 * half_width_m), endpoint=False) - pi / 2.0
+    t = np.linspace(0.0, 2.0 * pi, steps(name, 5.3 * half_width_m), endpoint=False) - pi / 2.0
     denominator = 1.0 + np.sin(t) ** 2
     lobes = half_width_m * np.column_stack((np.cos(t) / denominator, np.sin(t) * np.cos(t) / denominator))
     # At the crossing the branch leaves at -45 degrees.
@@ -139,7 +142,7 @@ def parallel_parking(
     positive(name, offset_m=offset_m, radius_m=radius_m, approach_m=approach_m, forward_m=forward_m, speed_mps=speed_mps)
 
     def swing(length_m: float) -> Array:
-        u = np.linspace(0.0, 1.0, _steps(length_m) + 1)
+        u = np.linspace(0.0, 1.0, steps(name, length_m) + 1)
         return _walked(length_m, length_m / (2.0 * pi * radius_m) * (1.0 - np.cos(2.0 * pi * u)))
 
     # The S gets longer until it reaches far enough; a swing beyond a quarter turn would be no parking.
@@ -172,7 +175,7 @@ def three_point_turn(
     positive(name, radius_m=radius_m, approach_m=approach_m, speed_mps=speed_mps)
     third_rad = pi / 3.0
     length_m = 2.0 * radius_m * third_rad
-    u = np.linspace(0.0, 1.0, _steps(length_m) + 1)
+    u = np.linspace(0.0, 1.0, steps(name, length_m) + 1)
     turn = _walked(length_m, third_rad * (u - np.sin(2.0 * pi * u) / (2.0 * pi)))
     first = np.vstack(([0.0, 0.0], turn + np.array([approach_m, 0.0])))
     # Backward the heading goes on to grow, so the line is the same turn begun in the opposite direction.

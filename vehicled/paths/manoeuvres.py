@@ -16,7 +16,7 @@ import numpy as np
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.formulas import positive
+from vehicled.paths.formulas import positive, steps
 from vehicled.paths.markings import Lane, Markings
 from vehicled.paths.smoothing import Array
 
@@ -57,7 +57,7 @@ def _of_offsets(
     middle, width); x counts from the end of the run-up."""
     before_m, after_m = run_m
     length_m = before_m + total_m + after_m
-    x = np.linspace(0.0, length_m, max(8, round(length_m / spacing_m)) + 1)
+    x = np.linspace(0.0, length_m, steps(name, length_m, spacing_m, 8) + 1)
     y = np.zeros_like(x)
     for begin, end, change in ramps:
         y += change * smooth_step((x - before_m - begin) / (end - begin))
@@ -182,7 +182,8 @@ def slalom(
     amplitude_m = 0.5 * width_m + 2.0 * clearance_m
     before_m, after_m = run_up(speed_mps, run_up_m), run_up(speed_mps, run_out_m)
     total_m = (cones + 1) * spacing_m
-    x = np.linspace(0.0, before_m + total_m + after_m, round((before_m + total_m + after_m) / min(SPACING_M, spacing_m / 32)) + 1)
+    length_m = before_m + total_m + after_m
+    x = np.linspace(0.0, length_m, steps(name, length_m, min(SPACING_M, spacing_m / 32)) + 1)
     at = (x - before_m) / spacing_m
     fade = smooth_step(at / 0.9) * smooth_step((cones + 1 - at) / 0.9)
     y = amplitude_m * np.sin(pi * (at - 0.5)) * fade
@@ -224,7 +225,7 @@ def turn(
     parts = [before_m + straight_m, clothoid_m, radius_m * angle - clothoid_m, clothoid_m, straight_m + after_m]
     sign = 1.0 if angle_deg >= 0.0 else -1.0
     bends = [(0.0, 0.0), (0.0, sign / radius_m), (sign / radius_m, sign / radius_m), (sign / radius_m, 0.0), (0.0, 0.0)]
-    points = clothoids(parts, bends)
+    points = clothoids(parts, bends, name=name)
     course = course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=False, datum=datum)
     to_m = sum(parts) - after_m
     at = np.linspace(0.0, sum(parts), len(points))
@@ -233,14 +234,16 @@ def turn(
     return replace(course, markings=Markings(boxes_m=marked, from_m=before_m, to_m=to_m))
 
 
-def clothoids(lengths_m: list[float], bends: list[tuple[float, float]], spacing_m: float = SPACING_M) -> Array:
+def clothoids(
+    lengths_m: list[float], bends: list[tuple[float, float]], spacing_m: float = SPACING_M, name: str = "clothoids"
+) -> Array:
     """Points (n, 2) evenly along a line from the origin, eastwards, of parts whose curvature changes linearly.
 
     Heading is exact; positions by the midpoint rule in steps of a fiftieth of the spacing.
     """
     ends = np.cumsum(lengths_m)
     total = float(ends[-1])
-    n = max(8, round(total / spacing_m))
+    n = steps(name, total, spacing_m, 8)
     s = np.linspace(0.0, total, 50 * n + 1)
     middle = 0.5 * (s[1:] + s[:-1])
     heading = np.zeros_like(middle)
@@ -288,12 +291,12 @@ def polyline(
         if cut > 0.5 * min(np.hypot(*(here - before)), np.hypot(*(after - here))):
             raise CourseError(f"{name}: corner_radius_m is {corner_m:g}; too large for the sides")
         side = np.array([-into[1], into[0]]) * (1.0 if angle > 0 else -1.0)
-        t = np.linspace(0.0, abs(angle), max(8, round(corner_m * abs(angle) / 0.1)))[:, None]
+        t = np.linspace(0.0, abs(angle), steps(name, corner_m * abs(angle), 0.1, 8))[:, None]
         rounded.append(here - cut * into + corner_m * (np.sin(t) * into + (1.0 - np.cos(t)) * side))
     dense = [rounded[0]]
     for part in [*rounded[1:], *([rounded[0][:1]] if closed else [])]:
         start = dense[-1][-1]
-        count = max(2, round(float(np.hypot(*(part[0] - start))) / 0.2))
+        count = steps(name, float(np.hypot(*(part[0] - start))), 0.2, 2)
         dense.append(start + np.linspace(0.0, 1.0, count, endpoint=False)[1:, None] * (part[0] - start))
         dense.append(part)
     line = np.vstack(dense[:-1] if closed else dense)
@@ -332,7 +335,7 @@ def wave(
 ) -> Course:  # fmt: skip
     """y = amplitude sin(wave number x + phase) between two x: the sines driven in a room of 6 x 3 m, the half-sine on grass."""
     positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, speed_mps=speed_mps, length_m=to_m - from_m)
-    x = np.linspace(from_m, to_m, max(64, round((to_m - from_m) / 0.05)) + 1)
+    x = np.linspace(from_m, to_m, steps(name, to_m - from_m) + 1)
     y = amplitude_m * np.sin(wave_number_per_m * x + phase_rad)
     return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
 

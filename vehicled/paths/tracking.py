@@ -21,6 +21,8 @@ from vehicled.paths.course import Course
 AHEAD_M = 0.5
 BEHIND_M = 0.3
 MAX_WINDOW_M = 4.0
+# At speed the window is as wide as the way of this time: a pose is predicted over the delays of steering and tyres.
+MAX_WINDOW_S = 2.0
 # A lap is followed this far beyond its end, for the vehicle that is still braking.
 RUN_OUT_M = 30.0
 END_TOLERANCE_M = 0.1
@@ -143,6 +145,7 @@ class PathTracker:
         self._at_m = self._progress_m = 0.0 if s_m is None else s_m
         self._first = (0.0, self._start_region_m) if s_m is None else (s_m - BEHIND_M, s_m + AHEAD_M)
         self._cross_track_m = 0.0
+        self._window_m = MAX_WINDOW_M
         self._seen: tuple[float, float] | None = None
         # At a cusp the leg before it: whoever stands there goes over to the next one with the first pose.
         self._leg = min(bisect_left(self._ends_m, self._at_m), len(self._legs) - 1)
@@ -193,6 +196,7 @@ class PathTracker:
         ``speed_mps`` tells whether it stands; without it, reaching a cusp is enough. A pose that is not finite leaves the progress
         and gives NaN errors; never raises.
         """
+        self._window_m = max(MAX_WINDOW_M, MAX_WINDOW_S * abs(speed_mps)) if isfinite(speed_mps) else MAX_WINDOW_M
         point = self.locate(x_m, y_m, yaw_rad)
         if not (isfinite(x_m) and isfinite(y_m)):
             return point
@@ -221,8 +225,8 @@ class PathTracker:
             low, high = self._first
         else:
             moved = hypot(x_m - self._seen[0], y_m - self._seen[1])
-            low = self._at_m - min(BEHIND_M + moved, MAX_WINDOW_M)
-            high = self._at_m + min(AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved), MAX_WINDOW_M)
+            low = self._at_m - min(BEHIND_M + moved, self._window_m)
+            high = self._at_m + min(AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved), self._window_m)
         i, t = self._nearest(x_m, y_m, low, high)
         return self._reference(i, t, x_m, y_m, yaw_rad)
 

@@ -28,11 +28,8 @@ class StoppingMonitor:
     def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None) -> None:
         self._limits = limits
         self._fence = fence
-        drive = vehicle.drive
-        at_hand = STOP_SHARE * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
-        self._deceleration_mps2 = max(at_hand, 0.05)
-        self._delay_s = drive.delay_s
-        self.reaction_s = MIN_REACTION_S + drive.delay_s
+        self.adapt(vehicle)
+        self.reaction_s = MIN_REACTION_S + self._delay_s
         """From an event to the first braking, at p99.9."""
         self.distance_m = 0.0
         """Way that a stop would take now."""
@@ -46,6 +43,13 @@ class StoppingMonitor:
         self._spacing_m = 1.0
         if course is not None:
             self._learn(course)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Reckon with what is believed of the vehicle now."""
+        drive = vehicle.drive
+        at_hand = STOP_SHARE * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
+        self._deceleration_mps2 = max(at_hand, 0.05)
+        self._delay_s = drive.delay_s
 
     def _learn(self, course: Course) -> None:
         """Largest curvature within the next metres, by sample."""
