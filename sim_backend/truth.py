@@ -1,6 +1,7 @@
 """The truth of a profile, ready to be driven in: its files are found and read once, so that a mistake is told at the start."""
 
 from sim_backend.emulators.registry import UnknownEmulatorError
+from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.registry import UnknownPlantError, plant_class
 from sim_backend.plant.twin_file import anchored as anchored_twin
 from sim_backend.plant.twin_file import load_twin
@@ -12,7 +13,7 @@ from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.reading import load_terrain
 from vehicled.paths import CourseError
 from vehicled.paths.course import Course
-from vehicled.profile import Loaded, Profile, ProfileError
+from vehicled.profile import Loaded, Problem, Profile, ProfileError
 
 TRUTH_ERRORS = (ProfileError, CourseError, SceneError, TerrainError, UnknownPlantError, UnknownEmulatorError)
 """What is wrong with a profile's truth, in words."""
@@ -27,5 +28,9 @@ def truth_of(loaded: Loaded, course: Course) -> Profile:
     load_terrain(sim.terrain)
     plant_class(sim.plant)
     if sim.twin is not None:
-        load_twin(sim.twin.vehicle, sim.twin.changes)
+        twin = load_twin(sim.twin.vehicle, sim.twin.changes)
+        # Rounded as the grid of the world is.
+        problems = check(twin.parameters, round(sim.step_ms * 1e6) * 1e-9)
+        if problems:
+            raise ProfileError([Problem("sim.step_ms", f"{key} of the twin {reason}") for key, reason in problems], loaded.path)
     return profile

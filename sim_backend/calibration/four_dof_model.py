@@ -39,7 +39,13 @@ class FourDofModel:
 
         def of(name: str, group: Group, unit: str, upper: float, sigma: float, *needs: Needs) -> Quantity:
             start = float(_get(self._sim, _KEYS[name]))
-            lower = -upper if name == "offset" else 0.0 if "delay" in name or name == "friction" else 0.02 * start
+            if name == "offset":
+                lower = -upper
+            elif "delay" in name or name == "friction":
+                lower = 0.0
+            else:
+                # What the profile has is possible, however large.
+                lower, upper = 0.02 * start, max(upper, 2.0 * start)
             return Quantity(
                 name=name, group=group, unit=unit, start=start, lower=lower, upper=upper, sigma=sigma, needs=needs,
                 by_speed=group == "powertrain",

@@ -234,7 +234,8 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     add("offset", "rad", s.offset_rad, (-0.3, 0.3), 0.02, "straight")
     add("steering_delay", "s", s.delay_s, (0.0, 1.5), 0.15, "steering_changes")
     if s.rate_radps > 0.0:
-        add("steering_rate", "rad/s", s.rate_radps, (0.05, 20.0), 0.5 * s.rate_radps, "steering_steps")
+        # What the twin has is possible, however large.
+        add("steering_rate", "rad/s", s.rate_radps, (0.05, max(20.0, 2.0 * s.rate_radps)), 0.5 * s.rate_radps, "steering_steps")
     return found
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.double_track.parameters import TwinParameters
+from sim_backend.scene.anchor import expanded
 from vehicled.profile import Problem, ProfileError, loading, toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.problems import KeyPath, by_line, choices, dotted, found, nearest, printable
@@ -89,7 +90,7 @@ def anchored(profile: Profile, path: str) -> Profile:
     twin = profile.sim.twin
     if twin is None or not path or not _is_file(twin.vehicle):
         return profile
-    file = Path(path).parent / Path(twin.vehicle).expanduser()
+    file = Path(path).parent / expanded(twin.vehicle)
     return replace(profile, sim=replace(profile.sim, twin=replace(twin, vehicle=str(file))))
 
 

@@ -31,8 +31,8 @@ def write_twin(
     """The file of ``twin`` with ``numbers`` by dotted key in it, each with that status and the origin ``origin``: ``text``.
 
     With ``name`` the vehicle goes by that name. The result was read again: it is a valid twin file that holds these numbers.
-    Raises ProfileError for a key that the file does not have, a number out of its range, or an origin that says something else
-    already.
+    Raises ProfileError for a key that the file does not have, or has in another shape than a record on a line; for a number out of
+    its range; for an origin that says something else already.
     """
     problems = [Problem(key, "no such parameter") for key in numbers if key not in twin.provenance]
     problems += [Problem(key, "its sigma is not a number") for key, found in numbers.items() if not isfinite(found.sigma)]
@@ -40,34 +40,57 @@ def write_twin(
         problems.append(Problem("origins", f'"{origin}" is no key: letters, digits, - and _ only'))
     elif twin.origins.get(origin, text) != text:
         problems.append(Problem(f"origins.{origin}", "is there already and says something else; choose another key"))
+    lines = _Lines(twin.source)
+    records = {key: lines.value_of(key, "{", "{ value = ..., ... }") for key in numbers if key in twin.provenance}
+    name_at = lines.value_of("identity.name", "[\"']", '"..."') if name else (0, 0)
+    origins_at = 0 if origin in twin.origins else lines.header_of("origins")
+    problems += lines.problems
     if problems:
         raise ProfileError(problems, twin.path)
-    lines = twin.source.split("\n")
-    places = Places(twin.source, ())
     for key, found in numbers.items():
-        line = places.line(tuple(key.split(".")))
-        assert line is not None, "a number of a valid file stands somewhere in it"
         record = (
             f'{{ value = {_toml(found.value)}, status = "{status}", origin = "{origin}", spread_abs = {_number(found.sigma)} }}'
         )
-        _replace(lines, line - 1, record)
+        _replace(lines.text, *records[key], record)
     if name:
-        line = places.line(("identity", "name"))
-        assert line is not None, "every twin has a name"
-        lines[line - 1] = f"name = {_text(name)}"
+        line, begin = name_at
+        lines.text[line] = lines.text[line][:begin] + _text(name)
     if origin not in twin.origins:
-        header = places.line(("origins",))
-        assert header is not None, "it has an origin for each of its numbers"
-        lines.insert(header, f"{origin} = {_text(text)}")
-    written = "\n".join(lines)
+        lines.text.insert(origins_at + 1, f"{origin} = {_text(text)}")
+    written = "\n".join(lines.text)
     again = twin_file.parse(written, twin.path)
     assert all(again.provenance[key].origin == origin for key in numbers)
     return written
 
 
-def _replace(lines: list[str], first: int, record: str) -> None:
+class _Lines:
+    """Lines of a valid twin file, and where its keys stand on them; what stands in another shape is among the problems."""
+
+    def __init__(self, source: str) -> None:
+        self.text = source.split("\n")
+        self.problems: list[Problem] = []
+        self._places = Places(source, ())
+
+    def value_of(self, key: str, opening: str, shown: str) -> tuple[int, int]:
+        """Index of the line of ``name = value``, and where on it the value begins."""
+        name = key.rpartition(".")[2]
+        return self._at(key, rf"""[^#=]*\b{re.escape(name)}["']?\s*=\s*(?={opening})""", f"{name} = {shown} on a line")
+
+    def header_of(self, table: str) -> int:
+        """Index of the line ``[table]``."""
+        return self._at(table, rf"""\s*\[\s*["']?{re.escape(table)}["']?\s*\]""", f"a table below [{table}]")[0]
+
+    def _at(self, key: str, shape: str, shown: str) -> tuple[int, int]:
+        line = self._places.line(tuple(key.split(".")))
+        assert line is not None, "what a valid file must have stands somewhere in it"
+        match = re.match(shape, self.text[line - 1])
+        if match is None:
+            self.problems.append(Problem(key, f"is not written as {shown}; write it so", f"line {line}"))
+        return line - 1, match.end() if match else 0
+
+
+def _replace(lines: list[str], first: int, opening: int, record: str) -> None:
     """Put a record in the place of the one that begins on a line; a comment after it stays. Line numbers stay as they are."""
-    opening = lines[first].index("{")
     head, rest = lines[first][:opening], "\n".join([lines[first][opening:], *lines[first + 1 :]])
     depth = 0
     for token in _TOKEN.finditer(rest):

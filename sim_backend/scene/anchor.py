@@ -1,5 +1,6 @@
 """Files of the world that a profile names."""
 
+import os
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -10,11 +11,16 @@ from vehicled.profile.schema import Profile
 MAX_BYTES = 16 * 1024 * 1024
 
 
+def expanded(name: str) -> Path:
+    """The path with ``~`` as a shell takes it: before the name of nobody it stays, and then there is no such file."""
+    return Path(os.path.expanduser(name))
+
+
 def anchored(profile: Profile, path: str) -> Profile:
     """The profile read from the file ``path``, with the relative paths of scene, terrain and zones counted from there."""
 
     def place(name: str) -> str:
-        return str(Path(path).parent / Path(name).expanduser()) if name and path else name
+        return str(Path(path).parent / expanded(name)) if name and path else name
 
     sim = profile.sim
     terrain = replace(sim.terrain, height=place(sim.terrain.height), friction=place(sim.terrain.friction))

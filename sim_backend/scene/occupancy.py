@@ -5,6 +5,7 @@ with ``negate``) above ``occupied_thresh``. What is neither occupied nor free is
 """
 
 import re
+import warnings
 from collections.abc import Mapping
 from math import cos, isfinite, sin
 from pathlib import Path
@@ -14,9 +15,11 @@ import numpy.typing as npt
 
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.rays import Array
+from vehicled.profile.problems import printable
 
 MAX_CELLS = 64_000_000
 MAX_TEXT = 64 * 1024
+SMALLER = "cut the map or make its cells larger"
 KEYS = ("image", "resolution", "origin", "negate", "occupied_thresh", "free_thresh", "mode")
 
 
@@ -135,8 +138,9 @@ def _image(path: Path) -> npt.NDArray[np.float64]:
     """Grey values 0 to 255, north row first."""
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise SceneError(f"{path}: cannot be read ({error.strerror}); image counts from the YAML file") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SceneError(f"{printable(str(path), 300)}: cannot be read ({why}); image counts from the YAML file") from None
     if data[:2] in (b"P5", b"P2"):
         return _pgm(path, data)
     try:
@@ -144,7 +148,11 @@ def _image(path: Path) -> npt.NDArray[np.float64]:
     except ImportError:
         raise SceneError(f'{path}: is no PGM, and other images need the extra "terrain": pip install "vehicled[terrain]"') from None
     try:
-        with Image.open(path) as image:
+        with warnings.catch_warnings():
+            # It warns of 90 million pixels and refuses twice as many, both above the limit here.
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = Image.open(path)
+        with image:
             _bounded(path, *image.size)
             # Pixels with alpha are unknown where they are clear, as white is free.
             with image.convert("RGBA") as coloured:
@@ -152,6 +160,8 @@ def _image(path: Path) -> npt.NDArray[np.float64]:
                 flat.alpha_composite(coloured)
             grey: npt.NDArray[np.float64] = np.asarray(flat.convert("RGB"), dtype=np.float64).mean(axis=2)
             return grey
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise SceneError(f"{path}: more than {MAX_CELLS} cells: {SMALLER}") from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
         raise SceneError(f"{path}: is no image that can be read ({error}); save the map as PGM or PNG") from None
 
@@ -180,4 +190,4 @@ def _pgm(path: Path, data: bytes) -> npt.NDArray[np.float64]:
 
 def _bounded(path: Path, columns: int, rows: int) -> None:
     if not 0 < columns * rows <= MAX_CELLS:
-        raise SceneError(f"{path}: {columns} x {rows} cells; 1 to {MAX_CELLS} are possible: cut the map or make its cells larger")
+        raise SceneError(f"{path}: {columns} x {rows} cells; 1 to {MAX_CELLS} are possible: {SMALLER}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_backend.scene.anchor import bytes_of
+from sim_backend.scene.anchor import bytes_of, expanded
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.occupancy import Occupancy, read_map
@@ -34,7 +34,7 @@ def load_scene(name: str, course: Course) -> Scene:
     """The scene of a file, on the map of ``course``; an empty one without a name. Raises :class:`SceneError`."""
     if not name:
         return Scene()
-    path = Path(name).expanduser()
+    path = expanded(name)
     kind = path.suffix.lower()
     if kind in (".yaml", ".yml"):
         return Scene(grid=read_map(path))

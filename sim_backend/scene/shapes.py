@@ -6,7 +6,7 @@ from math import floor, tau
 import numpy as np
 import numpy.typing as npt
 
-from sim_backend.scene.rays import Array, Hits, Index, Rays, pairs, widened_rad
+from sim_backend.scene.rays import SLACK_RAD, Array, Hits, Index, Rays, pairs, widened_rad
 
 TILE_M = 8.0
 PAIRS_AT_ONCE = 1_000_000
@@ -38,6 +38,8 @@ class Segments:
         # The shorter way round: a segment is seen under less than half a turn, unless the eye is on it.
         delta = np.mod(second - first + 0.5 * tau, tau) - 0.5 * tau
         wider = widened_rad(distance_m[near], rays)
+        # Of an eye that is on it but for rounding, nobody can tell the side.
+        wider[np.abs(delta) > 0.5 * tau - SLACK_RAD] = 0.5 * tau
         low, width = first + np.minimum(delta, 0.0) - wider, np.abs(delta) + 2.0 * wider
         at_once = max(1, PAIRS_AT_ONCE // len(rays))
         for at in range(0, len(near), at_once):

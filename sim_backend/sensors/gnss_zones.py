@@ -1,12 +1,11 @@
 """Zones of bad reception out of a GeoJSON file: every Polygon is one, its properties are the keys of ``[[sim.gnss.zones]]``."""
 
-from pathlib import Path
 from typing import Any
 
 from msgspec import field
 from msgspec.structs import replace
 
-from sim_backend.scene.anchor import bytes_of
+from sim_backend.scene.anchor import bytes_of, expanded
 from sim_backend.scene.errors import SceneError
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
@@ -29,7 +28,7 @@ def with_zones(model: GnssModel, datum: Datum) -> GnssModel:
     """The model with the zones of its file behind its own. Raises :class:`sim_backend.scene.errors.SceneError`."""
     if not model.zones_file:
         return model
-    path = Path(model.zones_file).expanduser()
+    path = expanded(model.zones_file)
     zones = read_zones(bytes_of(path, "sim.gnss.zones_file"), str(path), datum)
     return replace(model, zones=[*model.zones, *zones], zones_file="")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_backend.terrain.errors import TerrainError
-from sim_backend.terrain.raster import Array, Raster, check_size, filled
+from sim_backend.terrain.raster import MAX_SIZE, Array, Raster, check_size, filled
 
 BLOCK = 250_000
 CORRECTIONS = 4
@@ -68,8 +68,8 @@ def _checked(path: Path, blocks: Blocks) -> Iterator[Array]:
         if not np.isfinite(block).all():
             row = at + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0]) + 1
             raise TerrainError(f"{path}, point {row}: a coordinate is no number; remove the point")
-        if len(block) and float(np.abs(block).max()) > 1e9:
-            raise TerrainError(f"{path}: coordinates beyond 1e9 m; is the file damaged?")
+        if len(block) and float(np.abs(block).max()) > MAX_SIZE:
+            raise TerrainError(f"{path}: coordinates beyond {MAX_SIZE:g} m; is the file damaged?")
         at += len(block)
         yield block
 
@@ -106,10 +106,10 @@ def _ply(path: Path) -> Iterator[Array]:
     try:
         vertex: Any = PlyData.read(path)["vertex"]
         columns = [vertex[name] for name in "xyz"]
+        for at in range(0, len(columns[0]), BLOCK):
+            yield np.column_stack([column[at : at + BLOCK] for column in columns]).astype(np.float64)
     except Exception as error:  # noqa: BLE001 - as above
         raise TerrainError(f"{path}: is no PLY file with vertices x, y, z ({said(error)}); export it again") from None
-    for at in range(0, len(columns[0]), BLOCK):
-        yield np.column_stack([column[at : at + BLOCK] for column in columns]).astype(np.float64)
 
 
 def _xyz(path: Path) -> Iterator[Array]:

@@ -11,6 +11,8 @@ Array = npt.NDArray[np.float64]
 MAX_NODES = 16_000_000
 """128 MB of values; more memory than that is asked for nowhere, whatever a file says of itself."""
 SMOOTHINGS = 8
+MAX_SIZE = 1e9
+"""No coordinate, height or friction is larger; one that is was never measured."""
 
 
 class Raster(Struct, frozen=True, kw_only=True):

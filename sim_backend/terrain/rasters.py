@@ -10,18 +10,21 @@ Where a file does not say where it lies, ``<file>.toml`` beside it does::
 """
 
 import csv
-import tomllib
 import warnings
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from sim_backend.terrain.clouds import needs, said
 from sim_backend.terrain.errors import TerrainError
-from sim_backend.terrain.raster import Array, Raster, check_size
+from sim_backend.terrain.raster import MAX_NODES, Array, Raster, check_size
+from vehicled.profile import ProfileError, loading, toml_text
+from vehicled.profile.collect import Collector
+from vehicled.profile.table import Table
 
 SIDECAR = ".toml"
 SMALLER = "cut it, or use a coarser one"
@@ -31,35 +34,38 @@ NO_DATA_TAG = "GDAL_NODATA"
 SQUARE = 1e-6
 
 
-def _sidecar(path: Path) -> dict[str, float]:
+class Sidecar(Table, frozen=True, kw_only=True):
+    """What the file beside a raster says."""
+
+    step_m: Annotated[float, Meta(gt=0.0)]
+    x_m: float
+    y_m: float
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+def _sidecar(path: Path) -> Sidecar:
     beside = path.with_name(path.name + SIDECAR)
+    if not beside.exists():
+        raise TerrainError(f"{path}: does not say where it lies; write {beside.name} beside it, with step_m, x_m and y_m")
     try:
-        table = tomllib.loads(beside.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise TerrainError(f"{path}: does not say where it lies; write {beside.name} beside it, with step_m, x_m and y_m") from None
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TerrainError(f"{beside}: cannot be read ({said(error)})") from None
-    known = ("step_m", "x_m", "y_m", "scale", "offset")
-    values = {"scale": 1.0, "offset": 0.0}
-    for key, value in table.items():
-        if key not in known:
-            raise TerrainError(f"{beside}: {key} is no key of it; there is {', '.join(known)}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-            raise TerrainError(f"{beside}: {key} is {value!r}, which is no number")
-        values[key] = float(value)
-    lacking = [key for key in known[:3] if key not in values]
-    if lacking:
-        raise TerrainError(f"{beside}: {', '.join(lacking)} missing")
-    if not values["step_m"] > 0.0:
-        raise TerrainError(f"{beside}: step_m is {values['step_m']:g}; it must be above 0")
-    return values
+        text = loading.read(beside)
+        table = toml_text.parse(text, str(beside))
+    except ProfileError as error:
+        raise TerrainError(str(error)) from None
+    collector = Collector(lambda key: toml_text.Places(text, ()).of(key), {})
+    found: Sidecar = collector.build(Sidecar, table)
+    if collector.problems:
+        raise TerrainError(str(ProfileError(collector.problems, str(beside))))
+    return found
 
 
 def _placed(path: Path, pixels: Array) -> Raster:
     """By the file beside it; ``pixels`` north row first."""
     where = _sidecar(path)
-    values = where["offset"] + where["scale"] * pixels[::-1]
-    return Raster(values=np.ascontiguousarray(values), x_m=where["x_m"], y_m=where["y_m"], step_m=where["step_m"])
+    with np.errstate(over="ignore", invalid="ignore"):  # what becomes too large is refused like what is
+        values = where.offset + where.scale * pixels[::-1]
+    return Raster(values=np.ascontiguousarray(values), x_m=where.x_m, y_m=where.y_m, step_m=where.step_m)
 
 
 def _png(path: Path) -> Raster:
@@ -78,6 +84,8 @@ def _png(path: Path) -> Raster:
                 pixels = np.asarray(image, dtype=np.float64)
     except TerrainError:
         raise
+    except Image.DecompressionBombError:
+        raise TerrainError(f"{path}: more than {MAX_NODES} nodes: {SMALLER}") from None
     except Exception as error:  # noqa: BLE001 - whatever a foreign parser raises on a damaged file, the file is to blame
         raise TerrainError(f"{path}: is no image that can be read ({said(error)}); save it as grey PNG") from None
     return _placed(path, pixels)
@@ -117,20 +125,29 @@ def _tiff(path: Path) -> Raster:
             if len(page.shape) != 2:
                 raise TerrainError(f"{path}: has {page.shape} values; a raster of heights has one band")
             check_size(str(path), page.shape[0], page.shape[1], SMALLER)
-            pixels = page.asarray().astype(np.float64)
+            stored = page.asarray()
             tags: dict[str, Any] = dict(page.geotiff_tags or {}) if page.is_geotiff else {}
             no_data = page.tags.get(NO_DATA_TAG)
     except TerrainError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
         raise TerrainError(f"{path}: is no TIFF that can be read ({said(error)}); export it again") from None
+    pixels = stored.astype(np.float64)
     if no_data is not None:
         try:
-            pixels[pixels == float(str(no_data.value).strip("\0 "))] = np.nan
+            pixels[pixels == _as_stored(float(str(no_data.value).strip("\0 ")), stored.dtype)] = np.nan
         except ValueError:
             raise TerrainError(f"{path}: its {NO_DATA_TAG} is {str(no_data.value)[:40]!r}, which is no number") from None
     pixels[~np.isfinite(pixels)] = np.nan
     return _located(path, pixels, tags) if tags else _placed(path, pixels)
+
+
+def _as_stored(value: float, kind: "np.dtype[Any]") -> float:
+    """A number that was written as text, rounded, as pixels of that kind hold it."""
+    if kind.kind != "f":
+        return value
+    limits = np.finfo(kind)
+    return float(kind.type(np.clip(value, float(limits.min), float(limits.max))))
 
 
 def _located(path: Path, pixels: Array, tags: dict[str, Any]) -> Raster:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
+import numpy as np
 from msgspec.structs import replace
 
+from sim_backend.scene.anchor import expanded
 from sim_backend.terrain import clouds, rasters
 from sim_backend.terrain.errors import TerrainError
-from sim_backend.terrain.raster import Raster
+from sim_backend.terrain.raster import MAX_SIZE, Raster
 from sim_backend.terrain.surface import Terrain
 from vehicled.profile.schema import Terrain as TerrainTable
 
@@ -35,7 +36,7 @@ def _load(height: str, friction: str, friction_scale: float, resolution_m: float
 
 def read_raster(name: str, resolution_m: float) -> Raster:
     """Point cloud or raster, by the ending of the name, in its own coordinates; holes are still in it. Raises TerrainError."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     kind = path.suffix.lower()
     if not path.is_file():
         raise TerrainError(f"{path}: there is no such file; a terrain's path counts from the profile")
@@ -48,6 +49,10 @@ def read_raster(name: str, resolution_m: float) -> Raster:
         raise TerrainError(f"{path}: {kind or 'no ending'} is not known; there is {known}")
     if raster.holes == raster.values.size:
         raise TerrainError(f"{path}: no value in it is known")
+    if np.nanmax(np.abs(raster.values)) > MAX_SIZE:
+        raise TerrainError(f"{path}: has values beyond {MAX_SIZE:g}; a hole is an empty cell, or the file's own no-data value")
+    if not all(abs(place) <= MAX_SIZE for place in raster.extent_m):
+        raise TerrainError(f"{path}: lies beyond {MAX_SIZE:g} m; correct where it says that it lies")
     return raster
 
 

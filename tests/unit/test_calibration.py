@@ -160,6 +160,17 @@ def test_what_is_not_shown_is_named_and_left_alone() -> None:
     }
 
 
+def test_a_limit_that_is_none_is_left_alone() -> None:
+    endless = ["sim.steering.rate_radps=1e6"]
+    model = FourDofModel(load_profile("art", endless))
+    found = calibrate(model, [driven(model, programme()[3], {}, 2)], groups=STEERING, friction=0.8)
+    assert "steering_rate" in {one.name for one in found.unseen}
+    twin = TwinModel(load_twin("art_lfdm", {"steering.rate_radps": 1e6}).parameters)
+    for one in [*model.quantities([], 1.0), *twin.quantities([], 1.0)]:
+        assert one.lower <= one.start <= one.upper
+        assert one.upper - one.lower > 0.1 * one.sigma, "derivatives stay within"
+
+
 def test_drives_that_show_nothing_are_refused_with_the_cure() -> None:
     model = FourDofModel(load_profile("art"))
     stands = msgspec.structs.replace(blank("stands/1", lambda t: 0.0, lambda t: 0.0, 5.0), speed_mps=np.zeros(50))

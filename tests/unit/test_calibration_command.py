@@ -1,16 +1,21 @@
 """The command ``vehicled twin calibrate`` on recorded drives: what it takes, what it writes, what it refuses."""
 
+import re
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
 
+from sim_backend.calibration.calibrate import CalibrationError
 from sim_backend.calibration.profile_write import written_profile
 from sim_backend.calibration.quantity import Figure
-from vehicled.cli import main
+from sim_backend.plant.twin_file import load_twin, parse
+from vehicled.app import SetupError
+from vehicled.cli import main, twin_calibrate
 from vehicled.cli.twin_calibrate import _runs
-from vehicled.profile import ProfileError, load_profile
+from vehicled.profile import ProfileError, load_profile, loading
 
 pytest.importorskip("scipy")
 
@@ -44,6 +49,66 @@ def test_a_number_whose_table_has_no_header_is_refused_by_its_key() -> None:
     with pytest.raises(ProfileError, match=r"no header \[sim.steering\]"):
         written_profile("[sim]\nsteering.gain_rad = 0.3\n", [figure], "")
     assert "[sim.steering]\ngain_rad = 0.4 " in written_profile("[sim.steering]\nslack_rad = 0.0\n", [figure], "")
+
+
+DOTTED = """
+yaw_inertia_kgm2.value = 1.0
+yaw_inertia_kgm2.status = "assumed"
+yaw_inertia_kgm2.origin = "us"
+yaw_inertia_kgm2.spread = 0.3
+"""
+
+
+def test_a_file_that_has_no_place_for_the_numbers_is_told_before_the_drives_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin, profile = tmp_path / "twin.toml", tmp_path / "profile.toml"
+    twin.write_text(re.sub(r"\nyaw_inertia_kgm2 = .*\n", DOTTED, load_twin("art_lfdm").source))
+    source = loading.load("art").source.replace("[sim.steering]", "[ sim.steering ]")
+    profile.write_text(re.sub(r"\noffset_rad = .*", "", source))
+    out = str(tmp_path / "out.toml")
+    assert load_twin(str(twin)).parameters.body.yaw_inertia_kgm2 == 1.0
+    assert load_profile(str(profile)).name == "art"
+    for words, why in (
+        (["--vehicle", str(twin), "--fit", "inertia"], "yaw_inertia_kgm2 = { value = ..., ... } on a line; write it so"),
+        (["--profile", str(profile), "--fit", "steering"], "no header [sim.steering]"),
+        (["--vehicle", str(twin), "--fit", "steering"], "there is no such file"),
+    ):
+        assert main(["twin", "calibrate", *words, "--log", str(tmp_path / "none.csv"), "-o", out]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_numbers_are_shown_though_their_file_cannot_be_written(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, text: str) -> None:
+        raise SetupError(f"{file} cannot be written (No space left on device)")
+
+    monkeypatch.setattr(twin_calibrate, "write_output", full)
+    log = shared_data / "art_steering_ramp_2023" / "steer_m10"
+    words = ["--profile", "art", "--log", str(log), "--fit", "powertrain", "-o", str(tmp_path / "a.toml")]
+    assert main(["twin", "calibrate", *words]) == 2
+    shown = capsys.readouterr()
+    assert "torque" in shown.out
+    assert "No space left" in shown.err
+
+
+def test_a_twin_is_called_by_its_file_as_far_as_a_name_may_go(tmp_path: Path) -> None:
+    text = twin_calibrate._written(load_twin("nigel"), [], tmp_path / f"Grün-{'x' * 80}.toml", "drives")
+    assert parse(text, "").parameters.identity.name == f"gr_n_{'x' * 59}"
+
+
+def test_a_drive_of_another_vehicle_is_named_before_the_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_fit(*_: object, **__: object) -> NoReturn:
+        raise CalibrationError("no fit")
+
+    monkeypatch.setattr(twin_calibrate, "calibrate", no_fit)
+    log = Path(__file__).parents[1] / "golden" / "replay" / "messages.mcap"
+    for fitted, said in (("nigel", f"note: {log} was driven by profile art, not nigel\n"), ("art", "")):
+        assert main(["twin", "calibrate", "--profile", fitted, "--log", str(log)]) == 2
+        assert capsys.readouterr().err == f"{said}vehicled: no fit\n"
 
 
 def test_one_file_is_one_drive_and_two_of_one_name_are_refused(

@@ -1,7 +1,7 @@
 """The double-track vehicle against theory: geometry, gains, loads, rest, limits, its backends, and what it refuses."""
 
 from itertools import pairwise
-from math import atan, cos, hypot, isfinite, pi, radians, sin, tan
+from math import atan, cos, hypot, isfinite, pi, sin, tan
 from typing import Any
 
 import msgspec
@@ -16,12 +16,8 @@ from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.ground import Plane
 from sim_backend.plant.double_track.model import COLUMNS, DoubleTrack
 from sim_backend.plant.double_track.parameters import TwinParameters
-from sim_backend.plant.double_track.plant import DoubleTrackPlant
 from sim_backend.plant.double_track.state import Outputs, State
-from sim_backend.plant.interface import Pose
 from sim_backend.plant.twin_file import load_twin, names
-from vehicled.profile import load_profile
-from vehicled.profile.schema import TwinVehicle
 
 HMMWV, ART, BMW, HUSKY = "hmmwv_lfdm", "art_lfdm", "bmw_320i", "husky_a200"
 
@@ -75,6 +71,14 @@ def test_a_vehicle_at_rest_is_not_turned_by_its_wheels(name: str) -> None:
     yaw_rad = vehicle.state.yaw_rad
     drive(vehicle, 0.5, steer_rad=0.2)
     assert vehicle.state.yaw_rad == yaw_rad
+
+
+@pytest.mark.parametrize("step_s", [5e-5, 1e-3])
+def test_what_is_held_at_rest_is_moved_by_the_same_throttle_at_any_step(step_s: float) -> None:
+    vehicle = DoubleTrack(twin("f1tenth"), step_s)
+    drive(vehicle, 0.5)
+    drive(vehicle, 0.5, throttle=0.005)
+    assert vehicle.state.x_m == pytest.approx(0.01, rel=0.5)
 
 
 def test_a_vehicle_without_a_brake_rolls_down_the_slope_again() -> None:
@@ -211,6 +215,34 @@ def test_full_braking_is_limited_by_the_tyres_and_locks_the_wheels() -> None:
     assert -vehicle.outputs.forward_mps2 == pytest.approx(sliding * GRAVITY_MPS2, rel=0.05)
 
 
+@pytest.mark.parametrize("towards", [1.0, -1.0])
+def test_an_engine_does_not_drive_against_its_gear(towards: float) -> None:
+    told, coasting = DoubleTrack(twin("sedan")), DoubleTrack(twin("sedan"))
+    for vehicle in (told, coasting):
+        while towards * vehicle.state.forward_mps < 1.5:
+            vehicle.step(0.0, 0.2 * towards, 0.0)
+    drive(told, 2.0, throttle=-towards)
+    drive(coasting, 2.0)
+    assert told.state == coasting.state
+    assert 0.5 < towards * told.state.forward_mps < 1.4, "the engine brakes"
+    drive(told, 5.0, throttle=-towards)
+    assert towards * told.state.forward_mps < -1.0, "the gear of the other direction is in"
+
+
+def test_slips_of_peak_and_sliding_may_cross_beyond_the_loads_they_are_given_for() -> None:
+    changes: dict[str, Any] = {}
+    for end in ("front", "rear"):
+        changes |= {f"{end}__tyre__nominal_load_n": 1000.0, f"{end}__tyre__largest_load_n": 3000.0}
+        for side in ("longitudinal", "lateral"):
+            changes |= {f"{end}__tyre__{side}__peak_slip": [0.25, 0.375], f"{end}__tyre__{side}__sliding_slip": [0.5, 0.5]}
+    vehicle = DoubleTrack(twin(BMW, **changes))
+    vehicle.reset(speed_mps=20.0)
+    drive(vehicle, 0.2, 0.5)
+    drive(vehicle, 1.8, 0.5, brake=1.0)
+    assert all(isfinite(value) for value in (*vehicle.state, *vehicle.outputs))
+    assert vehicle.state.forward_mps < 10.0
+
+
 def test_less_friction_lengthens_the_stop() -> None:
     stopped = []
     for friction in (1.0, 0.4):
@@ -283,6 +315,24 @@ def test_a_run_stops_where_the_vehicle_diverges() -> None:
     assert np.isnan(rows["vx"][last + 1 :]).all()
 
 
+@pytest.mark.xdist_group("compiled")
+@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=pytest.mark.skipif(not backends.compiled(), reason="no numba"))])
+def test_a_run_that_diverges_leaves_the_vehicle_where_steps_do(fast: bool) -> None:
+    ran, stepped = (DoubleTrack(twin(ART, bounds__speed_limit_mps=1.0)) for _ in range(2))
+    made = 0
+    while stepped.step(0.0, 1.0, 0.0):
+        made += 1
+    commands = np.tile([0.0, 1.0, 0.0], (made + 500, 1))
+    rows = ran.run(commands, fast=fast)
+    assert np.isfinite(rows["vx"]).sum() == made
+    assert ran.state == pytest.approx(stepped.state, rel=1e-12, abs=1e-12)
+    assert ran.state.forward_mps < 1.0
+    before = ran.state
+    assert np.isnan(ran.run(commands, fast=fast)["vx"]).all()
+    assert ran.diverged
+    assert ran.state == before
+
+
 def test_the_columns_are_the_fields() -> None:
     assert len(COLUMNS) == len(State._fields) + len(Outputs._fields)
 
@@ -325,18 +375,3 @@ def test_commands_that_are_no_numbers_are_refused() -> None:
     assert all(isfinite(value) for value in vehicle.state)
     with pytest.raises(ValueError, match=r"\(n, 3\)"):
         vehicle.run(np.zeros((3, 2)))
-
-
-def test_the_twin_of_a_run_reports_the_rear_axle_on_its_slope() -> None:
-    sim = load_profile("art").sim
-    twin_sim = replace(sim, plant="double_track", twin=TwinVehicle(vehicle=ART), steering=None, drive=None, wheelbase_m=None)
-    plant = DoubleTrackPlant(twin_sim, Pose(3.0, -1.0, radians(90.0)), 1e-3)
-    for _ in range(3000):
-        plant.step(0.8, 0.0, 0.15)
-    motion = plant.motion()
-    assert motion.speed_mps > 0.5
-    assert motion.lateral_speed_mps == pytest.approx(0.0, abs=0.03)
-    assert motion.yaw_rate_radps == pytest.approx(motion.speed_mps * tan(0.15) / 0.46524, rel=0.1)
-    assert motion.lateral_acceleration_mps2 == pytest.approx(motion.speed_mps * motion.yaw_rate_radps, rel=0.1)
-    assert motion.roll_rad > 0.0
-    assert motion.wheel_speeds_radps[1] > motion.wheel_speeds_radps[0] > 0.0

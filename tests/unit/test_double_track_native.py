@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite, nan, tan
@@ -26,6 +28,7 @@ from sim_backend.world import World
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
+ROOT = Path(__file__).resolve().parents[2]
 HMMWV, ART, BMW, HUSKY, REFCAR = "hmmwv_chrono", "art_measured", "bmw_320i", "husky_a200", "slipx_refcar"
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -96,6 +99,20 @@ def test_slopes_and_slippery_ground_give_the_same_bits() -> None:
     plain, compiled = pair(ART, Plane(0.08, -0.05, 0.6))
     assert compiled.state.forward_mps2 != 0.0
     drive(plain, compiled, 800, 3)
+
+
+def test_slips_of_peak_and_sliding_that_cross_give_the_same_bits() -> None:
+    changes: dict[str, Any] = {}
+    for tyre in ("front.tyre", "rear.tyre"):
+        changes |= {f"{tyre}.nominal_load_n": 1000.0, f"{tyre}.largest_load_n": 3000.0}
+        for side in ("longitudinal", "lateral"):
+            changes |= {f"{tyre}.{side}.peak_slip": [0.25, 0.375], f"{tyre}.{side}.sliding_slip": [0.5, 0.5]}
+    parameters = load_twin(BMW, changes).parameters
+    plain, compiled = DoubleTrack(parameters), double_track(parameters)
+    assert isinstance(compiled, NativeDoubleTrack)
+    for vehicle in (plain, compiled):
+        vehicle.reset(speed_mps=20.0)
+    drive(plain, compiled, 800, 6)
 
 
 def test_other_numbers_of_a_kind_share_a_text_and_keep_their_bits(folder: Path) -> None:
@@ -232,6 +249,19 @@ def test_what_does_not_agree_is_not_used_and_not_made_again(
     (made,) = empty.iterdir()
     assert made.stat().st_size == 0
     assert native.native_step(c, refused, refused, rest(c)) is None
+
+
+def test_a_process_outlives_machine_code_that_does_not_agree(empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(tmp_path, monkeypatch, 'exec cc "$@" -Dtan=sin')
+    text = f"""
+from sim_backend.plant.double_track.native_model import double_track
+from sim_backend.plant.twin_file import load_twin
+vehicle = double_track(load_twin({ART!r}).parameters)
+print(type(vehicle).__name__, vehicle.step(0.1, 0.5, 0.0))
+"""
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "DoubleTrack True\n"), done.stderr
+    assert [made.stat().st_size for made in empty.iterdir()] == [0]
 
 
 @pytest.mark.parametrize("script", ["exit 1", "exit 0", 'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"', "kill -9 $$"])

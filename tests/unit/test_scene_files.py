@@ -1,6 +1,8 @@
 """Scenes out of files: TOML, GeoJSON, occupancy grids; and what is said of bad ones."""
 
 import json
+import struct
+import zlib
 from math import cos, degrees, hypot, inf, sin
 
 import numpy as np
@@ -10,8 +12,10 @@ from sim_backend.scene.anchor import anchored
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.rays import Rays
 from sim_backend.scene.reading import load_scene
+from sim_backend.sensors.gnss_zones import with_zones
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
+from vehicled.profile.gnss import GnssModel
 
 COURSE = load_course("lot17")
 CIRCLE = load_course("circle_r5_ccw")
@@ -150,6 +154,12 @@ def test_the_same_map_as_text_as_png_and_named_by_a_scene(tmp_path):
         assert ranges[0] == ranges[1] == ranges[2]
 
 
+def test_an_eye_on_a_wall_meets_it_whichever_side_rounding_puts_it(tmp_path):
+    for side in (5e-251, 1e-17, -1e-17, -5e-251):
+        scene = load_scene(written(tmp_path, f"[[wall]]\npoints = [[{side}, 0], [{side}, 2]]\n"), COURSE)
+        assert look(scene, 0, 1.5, 0.0 if side > 0.0 else np.pi) == pytest.approx(0.0, abs=1e-12)
+
+
 def test_walls_of_a_grid_are_joined(tmp_path):
     from sim_backend.scene.occupancy import Occupancy
 
@@ -179,6 +189,7 @@ def test_walls_of_a_grid_are_joined(tmp_path):
         ("a.yaml", "image: x.pgm\nresolution: 0\norigin: [0, 0, 0]\n", "resolution is 0 m"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0]\n", "write origin: [x, y, yaw]"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "x.pgm: cannot be read"),
+        ("a.yaml", "image: x\0.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "image counts from the YAML file"),
         ("a.yaml", "image: x.pgm\nfloor: 2\n", "line 2"),
         ("a.yaml", "resolution: 0.1\n", "image, origin missing"),
         ("a.stl", "solid", "a scene is a .toml"),
@@ -191,10 +202,27 @@ def test_bad_files_name_the_place_and_the_cure(tmp_path, name, text, said):
     assert name.split(".")[0] in str(caught.value)
 
 
+def png_header(columns, rows):
+    """A grey PNG whose pixels are missing."""
+    chunks = (b"IHDR" + struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0), b"IDAT")
+    framed = [struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
+
+
 @pytest.mark.parametrize(
     "image",
-    [b"", b"P5\n4 3\n255\n\0\0", b"P5 999999 999999 255 ", b"P5 0 3 255 ", b"P5 2 2 0 ....", b"P2\n2 2\n255\n1 2 x 4", b"GIF89a"],
-    ids=["empty", "short", "huge", "none", "no values", "letters", "another kind"],
+    [
+        b"",
+        b"P5\n4 3\n255\n\0\0",
+        b"P5 999999 999999 255 ",
+        b"P5 0 3 255 ",
+        b"P5 2 2 0 ....",
+        b"P2\n2 2\n255\n1 2 x 4",
+        b"GIF89a",
+        png_header(10_000, 10_000),
+        png_header(20_000, 20_000),
+    ],
+    ids=["empty", "short", "huge", "none", "no values", "letters", "another kind", "large PNG", "huge PNG"],
 )
 def test_damaged_images_are_refused(tmp_path, image):
     (tmp_path / "map.pgm").write_bytes(image)
@@ -202,17 +230,29 @@ def test_damaged_images_are_refused(tmp_path, image):
         load_scene(written(tmp_path, MAP, "map.yaml"), COURSE)
 
 
-def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(SceneError, match="counts from the profile"):
-        load_scene("nowhere.toml", COURSE)
+def test_zones_in_the_home_of_nobody_are_not_there():
+    with pytest.raises(SceneError, match=r"~nobody-of-this-name/a\.geojson: .* counts from the profile"):
+        with_zones(GnssModel(zones_file="~nobody-of-this-name/a.geojson"), COURSE.datum)
 
 
-def test_paths_count_from_the_profile(tmp_path):
+@pytest.mark.parametrize("name", ["nowhere.toml", "~nobody-of-this-name/hall.toml"])
+def test_a_file_that_is_not_there_is_named(name):
+    with pytest.raises(SceneError, match=rf"{name}: .* counts from the profile"):
+        load_scene(name, COURSE)
+
+
+def test_paths_count_from_the_profile(tmp_path, monkeypatch):
     profile = load_profile("art", ["sim.scene=scenes/a.toml"])
     near = anchored(profile, str(tmp_path / "mine.toml"))
     assert near.sim.scene == str(tmp_path / "scenes" / "a.toml")
     assert near.sim.terrain.height == ""
     assert anchored(profile, "").sim.scene == "scenes/a.toml"
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    for name, place in (
+        ("~/a.toml", f"{tmp_path}/me/a.toml"),
+        ("~nobody-of-this-name/a.toml", f"{tmp_path}/~nobody-of-this-name/a.toml"),
+    ):
+        assert anchored(load_profile("art", [f"sim.scene={name}"]), str(tmp_path / "mine.toml")).sim.scene == place
 
 
 def test_many_segments_are_found_by_tiles_as_without():

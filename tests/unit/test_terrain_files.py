@@ -7,6 +7,7 @@ import pytest
 
 from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.reading import load_terrain, read_raster
+from tests.unit.test_scene_files import png_header
 from vehicled.cli import main
 from vehicled.profile import ProfileError, load_profile
 from vehicled.profile.schema import Terrain as TerrainTable
@@ -83,7 +84,7 @@ HEIGHTS = np.array([[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]])
 SIDECAR = "step_m = 0.5\nx_m = 10.0\ny_m = 20.0\nscale = 0.01\noffset = -1.0\n"
 
 
-def geotiff(path, *, model=1, point=False, scale=(0.5, 0.5, 0.0), no_data=None, shape=None, values=HEIGHTS):
+def geotiff(path, *, model=1, point=False, scale=(0.5, 0.5, 0.0), no_data=None, shape=None, values=HEIGHTS, kind=np.float32):
     tifffile = pytest.importorskip("tifffile")
     keys = (1, 1, 0, 2, 1024, 0, 1, model, 1025, 0, 1, 2 if point else 1)
     tags = [
@@ -93,10 +94,8 @@ def geotiff(path, *, model=1, point=False, scale=(0.5, 0.5, 0.0), no_data=None, 
     ]
     if no_data is not None:
         tags.append((42113, "s", 0, no_data, True))
-    kind = "minisblack" if shape is None else "rgb"
-    tifffile.imwrite(
-        path, values.astype(np.float32) if shape is None else np.zeros(shape, np.float32), extratags=tags, photometric=kind
-    )
+    pixels, colours = (values.astype(kind), "minisblack") if shape is None else (np.zeros(shape, kind), "rgb")
+    tifffile.imwrite(path, pixels, extratags=tags, photometric=colours)
 
 
 def test_a_geotiff_lies_where_its_tags_say(tmp_path):
@@ -108,6 +107,23 @@ def test_a_geotiff_lies_where_its_tags_say(tmp_path):
     at_points = read_raster(str(tmp_path / "b.tif"), 1.0)
     assert (at_points.x_m, at_points.y_m) == (100.0, 49.5)
     assert at_points.holes == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "text"),
+    [
+        (np.float32, -9999.9, "-9999.9"),
+        (np.float32, np.finfo(np.float32).min, "-3.40282346638529e+38"),
+        (np.float32, 1.70141e38, "1.70141e+38"),
+        (np.float64, np.finfo(np.float64).min, "-1.79769313486232e+308"),
+        (np.float64, -9999.9, "-9999.9"),
+        (np.int16, -32768, "-32768"),
+    ],
+)
+def test_no_data_of_any_kind_of_pixel_is_a_hole(tmp_path, kind, stored, text):
+    geotiff(tmp_path / "a.tif", values=np.where(HEIGHTS == 4.0, stored, HEIGHTS), kind=kind, no_data=text)
+    found = read_raster(str(tmp_path / "a.tif"), 1.0)
+    assert np.array_equal(found.values, np.where(HEIGHTS == 4.0, np.nan, HEIGHTS)[::-1], equal_nan=True)
 
 
 def test_png_and_csv_lie_where_the_file_beside_them_says(tmp_path):
@@ -134,6 +150,18 @@ def test_friction_comes_the_same_way(tmp_path):
         load_terrain(TerrainTable(friction=str(tmp_path / "mu.csv")))
 
 
+LIST_PLY = """ply
+format ascii 1.0
+element vertex 2
+property list uchar float x
+property float y
+property float z
+end_header
+2 1 2 0 0
+1 1 0 0
+"""
+
+
 def bad(tmp_path, name, data, said, sidecar=None):
     (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
     if sidecar is not None:
@@ -156,6 +184,7 @@ def bad(tmp_path, name, data, said, sidecar=None):
         ("a.las", b"LASF" + bytes(300), "no LAS file", None),
         ("a.laz", b"", "", None),
         ("a.ply", "ply\nformat ascii 1.0\nend_header\n", "vertices x, y, z", None),
+        ("a.ply", LIST_PLY, "vertices x, y, z", None),
         ("a.tif", b"II*\0", "no TIFF", None),
         ("a.png", b"\x89PNG\r\n", "no image", None),
         ("a.csv", "1,2\n3\n", "line 2: 1 cells, the first line has 2", SIDECAR),
@@ -163,10 +192,17 @@ def bad(tmp_path, name, data, said, sidecar=None):
         ("a.csv", "", "no number in it", SIDECAR),
         ("a.csv", ",\n,\n", "no value in it is known", SIDECAR),
         ("a.csv", "1,2\n", "write a.csv.toml beside it", None),
-        ("a.csv", "1,2\n", "y_m missing", "step_m = 1\nx_m = 0\n"),
-        ("a.csv", "1,2\n", "it must be above 0", "step_m = -1\nx_m = 0\ny_m = 0\n"),
-        ("a.csv", "1,2\n", "which is no number", "step_m = true\nx_m = 0\ny_m = 0\n"),
-        ("a.csv", "1,2\n", "is no key of it", "step = 1\n"),
+        ("a.csv", "1,inf\n", "values beyond 1e+09", SIDECAR),
+        ("a.csv", "1,1e308\n", "a hole is an empty cell", SIDECAR),
+        ("a.csv", "1,1e308\n", "values beyond 1e+09", SIDECAR.replace("0.01", "1e9")),
+        ("a.csv", "1,2\n", "lies beyond 1e+09 m", SIDECAR.replace("20.0", "1e10")),
+        ("a.csv", "1,2\n", "y_m: missing", "step_m = 1\nx_m = 0\n"),
+        ("a.csv", "1,2\n", "step_m (line 1): must be a number > 0", "step_m = -1\nx_m = 0\ny_m = 0\n"),
+        ("a.csv", "1,2\n", "step_m (line 1): must be a number", "step_m = true\nx_m = 0\ny_m = 0\n"),
+        ("a.csv", "1,2\n", 'did you mean "step_m"?', "step = 1\nx_m = 0\ny_m = 0\n"),
+        ("a.csv", "1,2\n", "x_m (line 1): must be a number", f"x_m = 1{'0' * 400}\nstep_m = 1\ny_m = 0\n"),
+        ("a.csv", "1,2\n", "a.csv.toml: 1 problem", f"x_m = 1{'0' * 5000}\nstep_m = 1\ny_m = 0\n"),
+        ("a.csv", "1,2\n", "nested too deeply", f"a = {'[' * 5000}"),
         ("a.obj", "v 0 0 0\n", ".obj is not known", None),
     ],
 )
@@ -204,9 +240,18 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, points):
             read_raster(str(tmp_path / name), 1.0)
 
 
-def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(TerrainError, match="counts from the profile"):
-        read_raster("nowhere.tif", 1.0)
+@pytest.mark.parametrize("name", ["nowhere.tif", "~nobody-of-this-name/hill.tif"])
+def test_a_file_that_is_not_there_is_named(name):
+    with pytest.raises(TerrainError, match=rf"{name}: .* counts from the profile"):
+        read_raster(name, 1.0)
+
+
+@pytest.mark.parametrize("side", [6_000, 20_000])
+def test_an_image_that_is_too_large_is_refused_by_its_header(tmp_path, side):
+    pytest.importorskip("PIL")
+    (tmp_path / "a.png").write_bytes(png_header(side, side))
+    with pytest.raises(TerrainError, match=r"a\.png: .* nodes.*: cut it"):
+        read_raster(str(tmp_path / "a.png"), 1.0)
 
 
 def test_a_plant_that_knows_no_ground_refuses_one():

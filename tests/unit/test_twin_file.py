@@ -14,7 +14,7 @@ from sim_backend.plant import twin_file
 from sim_backend.plant.double_track.parameters import Engine, Motor
 from sim_backend.plant.twin_file import STATUSES, load_twin, parse
 from sim_backend.plant.twin_write import Found, write_twin
-from vehicled.profile import Problem, ProfileError
+from vehicled.profile import Problem, ProfileError, load_profile
 
 TWINS = Path(__file__).parents[2] / "profiles" / "twins"
 HMMWV = (TWINS / "hmmwv_lfdm.toml").read_text()
@@ -129,6 +129,14 @@ def test_an_unknown_name_comes_with_the_nearest() -> None:
         load_twin("hmmwv_lfmd")
 
 
+def test_a_file_in_the_home_of_nobody_is_not_there(tmp_path: Path) -> None:
+    profile = load_profile("art_twin", ["sim.twin.vehicle=~nobody-of-this-name/a.toml"])
+    twin = twin_file.anchored(profile, str(tmp_path / "mine.toml")).sim.twin
+    assert twin is not None
+    with pytest.raises(ProfileError, match=r"~nobody-of-this-name/a\.toml: 1 problem\n  no such file"):
+        load_twin(twin.vehicle)
+
+
 def test_writing_back_keeps_everything_else() -> None:
     twin = load_twin("hmmwv_lfdm")
     numbers = {"body.mass_kg": Found(2612.5, 20.0), "rear.tyre.lateral.slope_n": Found([50000.0, 93000.0], 900.0)}
@@ -163,6 +171,33 @@ def test_writing_back_keeps_everything_else() -> None:
 def test_what_cannot_be_written_is_refused(numbers: dict[str, Found], origin: str, part: str) -> None:
     with pytest.raises(ProfileError, match=part):
         write_twin(load_twin("hmmwv_lfdm"), numbers, origin, "laps")
+
+
+ORIGINS = HMMWV[HMMWV.index("[origins]") : HMMWV.index("[identity]")]
+MASS_KEYS = ("value = 2654.382", 'status = "derived"', 'origin = "lfdm"', "spread = 0.05")
+SHAPES = {
+    "dotted": (MASS_LINE, "\n".join(f"mass_kg.{key}" for key in MASS_KEYS), "body.mass_kg"),
+    "table of its own": (f"{MASS_LINE}\n", "", "body.mass_kg", "[body.mass_kg]  # {", *MASS_KEYS),
+    "origins dotted": (ORIGINS, re.sub("^(?=[a-z])", "origins.", ORIGINS.removeprefix("[origins]"), flags=re.MULTILINE), "origins"),
+    "name in one line with the rest": (
+        HMMWV[HMMWV.index("[identity]") : HMMWV.index("[body]")], 'identity = { name = "a", description = "b" }\n', "identity.name",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_what_stands_in_another_shape_is_refused_with_its_line(shape: tuple[str, ...]) -> None:
+    old, new, key, *rest = shape
+    if key == "identity.name":
+        text = new + HMMWV.replace(old, "")
+    else:
+        text = "\n".join([HMMWV.replace(old, new, 1), *rest])
+    twin = parse(text, "mine.toml")
+    with pytest.raises(ProfileError, match=r"is not written as .*; write it so") as caught:
+        write_twin(twin, {"body.mass_kg": Found(2612.5, 20.0)}, "laps", "three laps", name="my_hmmwv")
+    (problem,) = caught.value.problems
+    assert problem.path == key
+    assert key.rpartition(".")[2] in text.split("\n")[int(problem.place.removeprefix("line ")) - 1]
 
 
 LINES = HMMWV.splitlines()

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from sim_backend.calibration.calibrate import CalibrationError, calibrate
 from sim_backend.calibration.four_dof_model import FourDofModel
 from sim_backend.calibration.profile_write import written_profile
-from sim_backend.calibration.quantity import GROUPS, Group, Model
+from sim_backend.calibration.quantity import GROUPS, Figure, Group, Model
 from sim_backend.calibration.result import Calibration, RunResult
 from sim_backend.calibration.run import Run
 from sim_backend.calibration.twin_model import TwinModel, friction_of
@@ -26,8 +27,9 @@ from sim_backend.plant.twin_write import write_twin
 from vehicled.app import SetupError
 from vehicled.cli.output import check_output, check_plot_file, write_output
 from vehicled.cli.show import Progress, print_table
+from vehicled.log.reader import LogReader
 from vehicled.messages import ActuatorCommand
-from vehicled.profile import ProfileError, load_profile, loading
+from vehicled.profile import ProfileError, load_profile, loading, parse
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.loading import sources
 from vehicled.recordings.recording import Recording
@@ -41,7 +43,10 @@ def run(arguments: Namespace) -> int:
     _check_outputs(arguments)
     groups = _groups(arguments.fit)
     model, friction, source = _model(arguments)
+    if arguments.output:
+        _check_source(model, groups, source, Path(arguments.output))
     runs, held_out = _runs(arguments.log, arguments.hold_out or [])
+    _note_other_vehicles(arguments, source)
     progress = Progress()
 
     def tell(text: str) -> None:
@@ -54,15 +59,17 @@ def run(arguments: Namespace) -> int:
         raise SetupError(str(error)) from error
     finally:
         progress.close()
-    if arguments.output:
-        text = _written(source, found, Path(arguments.output), sorted({Path(log).name for log in arguments.log}))
-        write_output(Path(arguments.output), text)
+    # First, so that a fit is not lost with a file that cannot be written.
     if arguments.json:
         data = {**msgspec.to_builtins(found), "summary": found.summary()}
         print(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
     else:
         _show(found)
-        if arguments.output:
+    if arguments.output:
+        logs = ", ".join(sorted({Path(log).name for log in arguments.log}))
+        text = f"vehicled twin calibrate on {len(found.fitted_on)} drives: {logs}"
+        write_output(Path(arguments.output), _written(source, found.figures, Path(arguments.output), text))
+        if not arguments.json:
             print(f"new file: {arguments.output}")
     if arguments.plot and found.runs:
         from vehicled.cli.twin_calibrate_plot import plot
@@ -165,6 +172,23 @@ def _read(log: str) -> dict[Path, Run]:
     return found
 
 
+def _note_other_vehicles(arguments: Namespace, source: Twin | str) -> None:
+    """Name the logs of ours that neither the profile nor the twin that is fitted drove; the drives have been read."""
+    fitted = [load_profile(arguments.profile).name] if arguments.profile else []
+    if isinstance(source, Twin):
+        fitted.append(source.parameters.identity.name)
+    held_out = [word for word in arguments.hold_out or [] if Path(word).expanduser().exists()]
+    for log in dict.fromkeys([*arguments.log, *held_out]):
+        for one in sources(log):
+            if "log" not in one.kinds:
+                continue
+            with LogReader(one.path) as reader:
+                profile = parse(reader.attachment("profile.toml").decode(errors="replace"), str(one.path)).profile
+                drove = [profile.name, *([Path(profile.sim.twin.vehicle).stem] if profile.sim.twin is not None else [])]
+                if not reader.header.imported and not set(drove) & set(fitted):
+                    print(f"note: {one.path} was driven by profile {profile.name}, not {fitted[0]}", file=sys.stderr)
+
+
 def _check_outputs(arguments: Namespace) -> None:
     """Before the work, not after it."""
     if find_spec("scipy") is None:
@@ -177,16 +201,23 @@ def _check_outputs(arguments: Namespace) -> None:
         raise SetupError(f"--folds {arguments.folds}: 0 for none, else 2 or more")
 
 
-def _written(source: Twin | str, found: Calibration, file: Path, logs: Collection[str]) -> str:
-    text = f"vehicled twin calibrate on {len(found.fitted_on)} drives: {', '.join(logs)}"
-    name = "".join(c if c.isalnum() else "_" for c in file.stem.lower())
+def _check_source(model: Model, groups: Collection[Group], source: Twin | str, file: Path) -> None:
+    """Before the work, too: whether what can be fitted has a place in the file. Its own numbers are written into it for that."""
+    moved = {one.name: one.start + one.sigma for one in model.quantities((), 1.0) if one.group in groups}
+    figures = model.figures(moved, dict.fromkeys(moved, 0.0))
+    _written(source, [replace(figure, value=figure.before) for figure in figures], file, "")
+
+
+def _written(source: Twin | str, figures: Sequence[Figure], file: Path, text: str) -> str:
+    # What a twin may be called.
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in file.stem.lower())[:64]
     try:
         if isinstance(source, str):
-            return written_profile(source, found.figures, text)
-        numbers = {figure.key: Number(figure.value, figure.sigma) for figure in found.figures}
+            return written_profile(source, figures, text)
+        numbers = {figure.key: Number(figure.value, figure.sigma) for figure in figures}
         return write_twin(source, numbers, _free_origin(source), text, name=name)
     except ProfileError as error:
-        raise SetupError(f"--output: the numbers found make no valid file: {error}") from error
+        raise SetupError(f"--output: new numbers cannot be written: {error}") from error
 
 
 def _free_origin(twin: Twin) -> str:

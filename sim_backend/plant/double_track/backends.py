@@ -107,22 +107,22 @@ def _shared(module: Any, namespace: dict[str, Any]) -> dict[str, Any]:
 
 
 def _loop(c: Any, s: Any, g: Any, commands: Any, every: Any, speed_limit_mps: Any, out: Any) -> Any:
-    """Steps along commands (n, 3): state and outputs before each ``every``-th step into ``out``. Returns the last state and the
-    number of steps made; fewer than n where it diverged."""
+    """Steps along commands (n, 3): state before each ``every``-th step and its outputs into ``out``. Returns the last state and the
+    number of steps made; fewer than n where the next one diverges."""
     outputs = None
     states = len(s)
     for index in range(len(commands)):
         before = s
         s, outputs = step(c, s, g, commands[index, 0], commands[index, 1], commands[index, 2])  # type: ignore[name-defined]  # noqa: F821
+        speed = abs(s.forward_mps) + abs(s.lateral_mps) + abs(s.yaw_rate_radps) + abs(s.roll_rate_radps)
+        if not speed < speed_limit_mps:
+            return before, index
         if index % every == 0:
             row = index // every
             for column in range(states):
                 out[row, column] = before[column]
             for column in range(len(outputs)):
                 out[row, states + column] = outputs[column]
-        speed = abs(s.forward_mps) + abs(s.lateral_mps) + abs(s.yaw_rate_radps) + abs(s.roll_rate_radps)
-        if not speed < speed_limit_mps:
-            return s, index
     return s, len(commands)
 
 

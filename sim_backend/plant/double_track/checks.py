@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.parameters import Axle, Engine, Motor, Steering, TwinParameters
 
 Problem = tuple[str, str]
@@ -81,7 +82,7 @@ def _body(p: TwinParameters) -> Iterator[Problem]:
     if stiffness > 0.0:
         share = (front_kg - p.front.unsprung_mass_kg) / sprung_kg
         axis_m = share * p.front.roll_centre_height_m + (1.0 - share) * p.rear.roll_centre_height_m
-        needed = sprung_kg * 9.81 * (body.cg_height_m - axis_m)
+        needed = sprung_kg * GRAVITY_MPS2 * (body.cg_height_m - axis_m)
         if stiffness <= 1.05 * needed:
             yield (
                 "front.roll_stiffness_nmprad",

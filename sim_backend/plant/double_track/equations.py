@@ -26,7 +26,8 @@ from sim_backend.plant.double_track.tyre import Contact, contact, deflected
 STILL_MPS = 2e-3
 """Slower than this, with all wheels standing, counts as standing still."""
 STILL_RADPS = 2e-3
-STILL_WHEEL_MPS = 1e-4
+STILL_WHEEL_MPS2 = 0.1
+"""A wheel stands that has gained less than this over a step: what is held begins every step at 0, so it is the pull that counts."""
 HOLD_AFTER_S = 0.2
 ROLLED_MPS = 0.01
 """What the models that count the slip angle by the rolling speed add to it. Here it fades with the speed itself: they turn for ever
@@ -280,8 +281,8 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     cos_turn = cos(turn)
     sin_turn = sin(turn)
     # Rest: after standing for a while the vehicle is held until its wheels want to turn.
-    stand_f = fabs(spin_fl) + fabs(spin_fr) < STILL_WHEEL_MPS / f.rolling_radius_m
-    stand_r = fabs(spin_rl) + fabs(spin_rr) < STILL_WHEEL_MPS / r.rolling_radius_m
+    stand_f = fabs(spin_fl) + fabs(spin_fr) < STILL_WHEEL_MPS2 * dt / f.rolling_radius_m
+    stand_r = fabs(spin_rl) + fabs(spin_rr) < STILL_WHEEL_MPS2 * dt / r.rolling_radius_m
     slow = fabs(ahead_mps) < STILL_MPS and fabs(left_mps) < STILL_MPS and fabs(yaw_rate_after) < STILL_RADPS
     calm = fabs(rate_after) < STILL_RADPS and fabs(pitch_rate) < STILL_RADPS
     still_s = (s.still_s + dt if s.still_s < 1.0 else s.still_s) if stand_f and stand_r and slow and calm else 0.0

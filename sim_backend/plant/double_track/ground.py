@@ -38,19 +38,25 @@ def flat_surface(friction: float = 1.0) -> Surface:
 
 
 def surface(ground: Ground, c: Constants, s: State) -> Surface:
-    """Ground under a vehicle: slope below its centre of mass, friction below each wheel."""
+    """Ground under a vehicle: the plane by the heights under its wheels, and the friction there.
+
+    Not the slopes at its place: they are continuous and no more, so that the second derivative of an attitude by them has spikes
+    that grow as the step shrinks. That of the heights is bounded.
+    """
     cosine, sine = cos(s.yaw_rad), sin(s.yaw_rad)
-    _, slope_x, slope_y, _ = ground.at(s.x_m, s.y_m)
-    along = slope_x * cosine + slope_y * sine
-    across = slope_y * cosine - slope_x * sine
-    steep = 1.0 / sqrt(1.0 + along * along)
-    normal = 1.0 / sqrt(1.0 + along * along + across * across)
-    frictions = []
+    heights, frictions = [], []
     for axle in (c.front, c.rear):
         for side in (axle.half_track_m, -axle.half_track_m):
             x_m = s.x_m + axle.arm_m * cosine - side * sine
             y_m = s.y_m + axle.arm_m * sine + side * cosine
-            frictions.append(max(ground.at(x_m, y_m)[3], LEAST_FRICTION))
+            z_m, _, _, friction = ground.at(x_m, y_m)
+            heights.append(z_m)
+            frictions.append(max(friction, LEAST_FRICTION))
+    fl_m, fr_m, rl_m, rr_m = heights
+    along = 0.5 * ((fl_m + fr_m) - (rl_m + rr_m)) / c.wheelbase_m
+    across = 0.5 * ((fl_m - fr_m) / c.front.track_m + (rl_m - rr_m) / c.rear.track_m)
+    steep = 1.0 / sqrt(1.0 + along * along)
+    normal = 1.0 / sqrt(1.0 + along * along + across * across)
     return Surface(
         -GRAVITY_MPS2 * along * steep,
         -GRAVITY_MPS2 * across * steep * normal,

@@ -13,7 +13,7 @@ from sim_backend.plant.double_track.checks import ParameterError, check
 from sim_backend.plant.double_track.constants import Constants, EngineConstants, constants
 from sim_backend.plant.double_track.ground import FLAT, Ground, flat_surface, surface
 from sim_backend.plant.double_track.parameters import TwinParameters
-from sim_backend.plant.double_track.state import Outputs, State
+from sim_backend.plant.double_track.state import Outputs, State, Surface
 
 COLUMNS = (
     *("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "pitch", "pitch_rate", "tip", "tip_rate"),
@@ -64,7 +64,7 @@ def refusal(steer_rad: float, throttle: float, brake: float) -> str:
 
 
 class DoubleTrack:
-    """One vehicle. ``state`` and ``outputs`` are those of the newest grid point."""
+    """One vehicle. ``state``, ``outputs`` and ``under``, the ground below it, are those of the newest grid point."""
 
     def __init__(self, parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> None:
         """At rest at the origin. Raises :class:`sim_backend.plant.double_track.checks.ParameterError` with every problem."""
@@ -83,7 +83,7 @@ class DoubleTrack:
     def reset(self, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0) -> None:
         """Put the centre of mass somewhere, rolling straight on without slip. ``gear`` 0 takes the one that fits."""
         self.state = rest(self.constants, x_m, y_m, yaw_rad, speed_mps, gear)
-        under = self._surface()
+        self.under = under = self._surface()
         if under.forward_mps2 or under.lateral_mps2:
             self.state = self.state._replace(forward_mps2=-under.forward_mps2, lateral_mps2=-under.lateral_mps2)
         half = 0.5 * self.constants.mass_kg * under.down_mps2
@@ -99,12 +99,11 @@ class DoubleTrack:
             raise ValueError(refusal(steer_rad, throttle, brake))
         if self.diverged:
             return False
-        state, outputs = self._step(
-            self.constants, self.state, self._flat or surface(self._ground, self.constants, self.state), steer_rad, throttle, brake
-        )
+        state, outputs = self._step(self.constants, self.state, self.under, steer_rad, throttle, brake)
         speed = abs(state.forward_mps) + abs(state.lateral_mps) + abs(state.yaw_rate_radps) + abs(state.roll_rate_radps)
         if speed < self._limit_mps:
             self.state, self.outputs = state, outputs
+            self.under = self._surface()
             return not abs(state.roll_rad + state.tip_rad) >= self._roll_limit_rad
         self.diverged = True
         return False
@@ -130,8 +129,8 @@ class DoubleTrack:
         :data:`COLUMNS`, "delta".
 
         Row k is the state before step k x every, with what that step computed from it. ``fast`` False or True asks for the plain or
-        the compiled loop; without it the compiled one is taken where it can be had and the ground is even. Where the vehicle
-        diverges, the rows beyond are NaN. Raises ValueError for commands that are not finite.
+        the compiled loop; without it the compiled one is taken where it can be had and the ground is even. From the step on that
+        diverges, rows are NaN. Raises ValueError for commands that are not finite.
         """
         commands = np.ascontiguousarray(commands, dtype=np.float64)
         if commands.ndim != 2 or commands.shape[1] != 3 or not np.isfinite(commands).all():
@@ -144,16 +143,15 @@ class DoubleTrack:
             c: Any = backends.compiled_constants(self.constants)
         else:
             loop, c = backends.scalar_loop(self._step), self.constants
-        if even:
-            limit = self.parameters.bounds.speed_limit_mps
-            self.state, made = loop(c, self.state, self._flat, commands, every, limit, out)
-            self.diverged = made < len(commands)
-        else:
+        if not even:
             for index, (steer_rad, throttle, brake) in enumerate(commands.tolist()):
                 before = self.state
                 self.step(steer_rad, throttle, brake)
                 if index % every == 0 and not self.diverged:
                     out[index // every] = (*before, *self.outputs)
+        elif not self.diverged:
+            self.state, made = loop(c, self.state, self._flat, commands, every, self._limit_mps, out)
+            self.diverged = made < len(commands)
         step_s = self.constants.step_s
         columns = {name: out[:, index] for index, name in enumerate(COLUMNS)}
         return {"t": step_s * every * np.arange(rows), **columns, "delta": commands[::every, 0]}
@@ -163,5 +161,5 @@ class DoubleTrack:
         """Made for these very constants, which takes a tenth of a second: not for a vehicle that only the compiled loop drives."""
         return backends.scalar_step(self.constants)
 
-    def _surface(self) -> Any:
+    def _surface(self) -> Surface:
         return self._flat or surface(self._ground, self.constants, self.state)

@@ -124,7 +124,9 @@ def _make(made: Path, compiler: str, text: str, c: Constants, plain: Callable[[]
             # It cannot be loaded from there, or takes too long: not to be tried at every start.
             agrees = False
         if not agrees:
-            library.write_bytes(b"")
+            # Another file: this one may be mapped, and a process dies of the pages that are taken from under it.
+            library.unlink(missing_ok=True)
+            library.touch()
         library.replace(made)
     kept = sorted(made.parent.glob("*.so"), key=lambda path: path.stat().st_mtime_ns)
     for oldest in kept[:-KEPT]:

@@ -30,7 +30,7 @@ class NativeDoubleTrack(DoubleTrack):
         self._block = doubles((0.0,) * SURFACE_AT)
         super().__init__(parameters, step_s, ground)
         bounds = parameters.bounds
-        whole = block(self.constants, self.state, self._surface(), bounds.speed_limit_mps, bounds.roll_limit_rad)
+        whole = block(self.constants, self.state, self.under, bounds.speed_limit_mps, bounds.roll_limit_rad)
         self._block = doubles(whole)
         self._place = addressof(self._block)
         self._advance = advance
@@ -62,13 +62,13 @@ class NativeDoubleTrack(DoubleTrack):
     def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
         """See :class:`.model.DoubleTrack`."""
         if self._flat is None:
-            self._block[SURFACE_AT:LIMITS_AT] = [*self._surface()]
+            self._block[SURFACE_AT:LIMITS_AT] = [*self.under]
         end = DIVERGED
         if not self.diverged:
             end = self._advance(self._place, steer_rad, throttle, brake)
-        if end == FINE:
-            return True
         if end == REFUSED:
             raise ValueError(refusal(steer_rad, throttle, brake))
         self.diverged = end == DIVERGED
-        return False
+        if self._flat is None and not self.diverged:
+            self.under = self._surface()
+        return end == FINE

@@ -1,6 +1,6 @@
 """The double-track vehicle as the plant of a run: rear-axle motion, terrain, and an end when it lies on its side."""
 
-from math import atan, cos, degrees, hypot, sin, sqrt
+from math import atan2, cos, degrees, hypot, sin
 
 from sim_backend.plant.double_track.ground import FLAT, Ground
 from sim_backend.plant.double_track.native_model import double_track
@@ -87,11 +87,6 @@ class DoubleTrackPlant:
         )
 
     def _tilt(self) -> tuple[float, float]:
-        """Roll (right side down) and pitch (nose down) of the road under the centre of mass."""
-        if self._even:
-            return 0.0, 0.0
-        s = self._vehicle.state
-        _, slope_x, slope_y, _ = self._ground.at(s.x_m, s.y_m)
-        cosine, sine = cos(s.yaw_rad), sin(s.yaw_rad)
-        along, across = slope_x * cosine + slope_y * sine, slope_y * cosine - slope_x * sine
-        return atan(across / sqrt(1.0 + along * along)), -atan(along)
+        """Roll (right side down) and pitch (nose down) of the road under the wheels: where gravity points."""
+        under = self._vehicle.under
+        return atan2(-under.lateral_mps2, under.down_mps2), atan2(under.forward_mps2, hypot(under.lateral_mps2, under.down_mps2))

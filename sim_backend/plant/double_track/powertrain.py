@@ -98,7 +98,9 @@ def engine(
     crank_radps = engine_radps if e.converter else input_radps
     map_nm, _ = lookup(e.map_speed, e.map_torque, crank_radps)
     loss_nm, _ = lookup(e.loss_speed, e.loss_torque, crank_radps)
-    engine_nm = fabs(throttle) * map_nm + loss_nm
+    # Told to drive the other way while it rolls, it has no gear for that yet: the throttle stays closed, and the engine brakes.
+    asked = throttle if gear > 0.0 else -throttle
+    engine_nm = (asked if asked > 0.0 else 0.0) * map_nm + loss_nm
     # Torque converter: what the engine's side takes, and what comes out at the gearbox.
     turning = input_radps > 1e-9 and crank_radps > 1e-9
     plain = input_radps / crank_radps if turning else 0.0

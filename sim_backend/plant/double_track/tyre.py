@@ -139,7 +139,10 @@ def beyond_peak(
     slide = friction * sqrt(slide_x * slide_x * xx + slide_y * slide_y * yy)
     slide_slip = friction * sqrt(slide_slip_x * slide_slip_x * xx + slide_slip_y * slide_slip_y * yy)
     bend = peak * peak / (peak_slip * peak_slip * peak_slip * slope)
-    width = slide_slip - peak_slip
+    # Both slips are lines over the load, which may cross beyond the loads that they are given for: there nothing is in between.
+    apart = slide_slip - peak_slip
+    least = 1e-9 * peak_slip
+    width = apart if apart > least else least
     fall = peak - slide
     first = fall / (bend * width)
     past = slip - peak_slip
