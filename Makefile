@@ -34,7 +34,7 @@ help: ## This list
 	@echo "Options: SEED=$(SEED)  PLOT=$(PLOT)  ARGS='more options of vehicled sim'  PYTHON=/path/to/python3"
 
 .PHONY: sim
-sim: $(VENV)/runtime.stamp ## Drive the 213 m car-park lap in simulation, in seconds
+sim: $(VENV)/runtime.stamp ## Drive the 212 m car-park lap in simulation, in seconds
 	@$(BIN)/vehicled sim --profile art --course lot17 --clock lockstep --seed $(SEED) --plot $(PLOT) $(ARGS)
 
 .PHONY: sim-live
@@ -85,7 +85,7 @@ golden: $(VENV)/dev.stamp ## Record the golden runs of the replay anew
 lock: $(VENV)/dev.stamp ## Resolve both lock files anew: all platforms, with hashes, without index addresses
 	@echo "resolving"
 	@$(PIP) install "$(UV)"
-	@$(COMPILE) --extra plot --group build -o requirements.lock
+	@$(COMPILE) --extra plot --extra view --group build -o requirements.lock
 	@$(COMPILE) --all-extras --group dev -c requirements.lock -o requirements-dev.lock
 	@$(COMPILE) --all-extras --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
 	@echo "wrote requirements.lock, requirements-dev.lock and requirements-bench.lock; now run make test"

@@ -20,6 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.closed_loop.browser import Tab, browser, executable
 from tests.closed_loop.conftest import ROOT
+from tests.closed_loop.view_panels import MOOD, SPEEDS, STAND_INS
 from vehicled.log.reader import LogReader
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, OperatorCommand, TeleopCommand
 
@@ -114,7 +115,7 @@ class Seen(Struct):
 
     complaints: list[str]
     sizes: dict[str, dict[str, Any]]
-    texts: dict[str, str]
+    texts: dict[str, Any]
 
 
 class Sitting(Struct, frozen=True):
@@ -265,6 +266,9 @@ def _look(tab: Tab, url: str) -> Seen:
             found["wider"] = tab.value("document.documentElement.scrollWidth > innerWidth")
             found["ground"] = tab.value("getComputedStyle(document.body).backgroundColor")
             sizes[f"{name} {'dark' if dark else 'light'}"] = found
+    for reaction, v, cap in SPEEDS:
+        texts[f"{reaction} {v} {cap}"] = tab.value(MOOD.format(reaction=reaction, v=v, cap=cap))
+    texts["stand-ins"] = tab.value(STAND_INS)
     return Seen(tab.complaints, sizes, texts)
 
 
@@ -359,6 +363,20 @@ def test_the_page_says_what_happens(seen: Seen) -> None:
     for text in ("ingestion", "fusion", "control", "actuation"):
         assert text in seen.texts["deadlines"]
     assert "art_vesc, simulated vehicle" in seen.texts["parts"]
+
+
+@pytest.mark.parametrize(("reaction", "v", "cap"), SPEEDS)
+def test_only_a_cap_that_acts_is_a_warning(seen: Seen, reaction: str, v: float, cap: str) -> None:
+    assert seen.texts[f"{reaction} {v} {cap}"] == SPEEDS[reaction, v, cap]
+
+
+def test_what_stands_in_for_what_lacks_is_folded_below_what_could_stop_it(seen: Seen) -> None:
+    assert seen.texts["stand-ins"] == [
+        "Nothing: no rule holds",
+        False,
+        "What stands in for what the actuator lacks (2)",
+        2,
+    ]
 
 
 def test_a_view_needs_the_wall_clock() -> None:

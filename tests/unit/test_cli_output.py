@@ -43,6 +43,23 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+def test_a_course_that_is_there_is_not_recorded_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    course = tmp_path / "course.csv"
+    course.write_text("mine")
+    assert main(["record-path", "none.mcap", "-o", str(course)]) == 2
+    assert f"{course}: there is such a file already, it is not overwritten" in capsys.readouterr().err
+    assert course.read_text() == "mine"
+
+
+def test_a_recording_of_nothing_waits_aloud_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "record", "serial:/dev/nosuch", "-o", str(tmp_path / "x.ubx"), "--duration", "0.3"]) == 1
+    said = capsys.readouterr().err
+    assert "/dev/nosuch does not exist" in said
+    assert "waiting for it, Ctrl-C ends" in said
+    assert "nothing was received, nothing is kept" in said
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -14,10 +14,12 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.unit.test_machine import START, Rig
+from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
 from vehicled.cli.control import _show
+from vehicled.cli.session import _refusal_alone
 from vehicled.control_socket import server
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.console import Console as RunConsole
@@ -25,7 +27,7 @@ from vehicled.control_socket.console import RunFacts
 from vehicled.control_socket.place import PlaceError, find, folder, socket_path
 from vehicled.control_socket.protocol import MAX_LINE, Act, RequestError, parse
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
-from vehicled.messages import Mode, OperatorAction, TeleopCommand
+from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
 
 
 class Console:
@@ -284,6 +286,14 @@ async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_
         group.cancel_scope.cancel()
 
 
+async def test_who_loses_the_race_for_a_socket_hears_it_without_a_group(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path):
+        with pytest.raises(PlaceError, match="serves"), _refusal_alone():
+            async with anyio.create_task_group() as group:
+                group.start_soon(ControlServer(path).serve, Console())  # type: ignore[arg-type]
+
+
 def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -340,6 +350,40 @@ def test_the_status_tells_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert f"jerk {kinds['jerk']}" in shown
     assert "commands cut" in shown
+
+
+@pytest.mark.parametrize(
+    ("cap_mps", "reaction", "shown"),
+    [
+        (inf, Reaction.NONE, "none"),
+        (LIMITS.max_speed_mps + 0.6, Reaction.NONE, "none"),
+        (2.16, Reaction.WARN, "warn, at most 2.16 m/s to stop within the corridor"),
+        (0.5, Reaction.CAP_SPEED, "cap_speed, at most 0.50 m/s"),
+    ],
+)
+def test_the_status_tells_a_cap_that_is_below_the_limit_of_the_profile(
+    cap_mps: float, reaction: Reaction, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig = Rig()
+    rig.drive()
+    facts = RunFacts(
+        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+    )
+    supervisor = rig.machine.supervisor
+    supervisor.speed_cap_mps, supervisor.reaction = cap_mps, reaction
+    _show(RunConsole(rig.machine, facts).status(START + 10**8), as_json=False)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["reaction"]]
+    assert line.split(maxsplit=1)[1].strip() == shown
+
+
+def test_the_status_leaves_out_ports_that_are_never_opened() -> None:
+    rig = Rig()
+    facts = RunFacts(
+        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="wires", version="1", started_ns=START
+    )
+    ports = [port["name"] for port in RunConsole(rig.machine, facts).status(START)["ports"]]
+    closed = replace(facts, closed_ports=frozenset(ports[:1]))
+    assert [port["name"] for port in RunConsole(rig.machine, closed).status(START)["ports"]] == ports[1:]
 
 
 @pytest.mark.parametrize(

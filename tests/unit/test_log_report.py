@@ -113,6 +113,7 @@ def full(tmp_path_factory):
         if k == 1000:
             record(m.Fault(t, "rtk_lost", "", m.Reaction.CAP_SPEED, True, "RTK is float, it was fixed"), t)
             record(m.Event(t, "warning", "loop_blocked", json.dumps({"where": "a<b.py:7"})), t)
+            record(m.Event(t, "info", "substitutes", json.dumps({"stands_in": ["row 1, no brake: it coasts"] * 8})), t)
         if k == 3900:
             record(m.Fault(t, "imu_silent", "", m.Reaction.CONTROLLED_STOP, True, "no IMU sample for 50 ms"), t)
             record(
@@ -207,6 +208,12 @@ def test_the_verdict_comes_first_with_the_chain_of_causes(page, found):
     order = [text.index(part) for part in ("Not finished", "RTK is float", "AUTO -> STOPPING", "Along the drive")]
     assert order == sorted(order)
     assert "Budgets kept: 2 missed and 0 skipped of 16000 releases (garbage collection 2)." in text
+
+
+def test_long_events_are_cut_behind_a_word(page):
+    (words,) = re.findall(r'event substitutes</b> <span class="said">1 × ([^<]*)</span>', page)
+    assert re.fullmatch(r"stands in (row 1, no brake: it coasts, )+row 1, no …", words)
+    assert len(words) <= 140
 
 
 def test_values_in_the_page_are_those_of_the_log(full, found, page):

@@ -224,6 +224,17 @@ class TestEnvironment:
         with pytest.raises(InstallError, match=r"is Python 3\.10, vehicled needs 3\.11, and uv.*pip install uv"):
             environment.settle(Hands("/", dry=True), tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
 
+    def test_a_rehearsal_tells_the_files_before_what_is_missing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setattr(sys, "_base_executable", f"{HOME}/me/.pyenv/bin/python3", raising=False)
+        assert vehicled("install", "--dry-run") == 2
+        said = capsys.readouterr()
+        assert service.UNIT in said.out
+        assert "run     systemctl daemon-reload" in said.out
+        assert "is in a home, which the service may not see, and uv" in said.err
+
     @pytest.mark.parametrize(("base", "uses"), [("/usr/bin/python3.12", "-m venv"), (f"{HOME}/me/.pyenv/bin/python3", "uv venv")])
     def test_a_python_in_a_home_is_of_no_use_to_a_service(self, base: str, uses: str, tmp_path: Path) -> None:
         self.uv(tmp_path)

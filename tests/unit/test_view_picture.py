@@ -70,6 +70,9 @@ def test_the_log_says_in_words_what_happened() -> None:
         PortEvent(t, "imu", PortState.LOST, "unplugged"),
         OperatorCommand(t, t, OperatorAction.EMERGENCY_STOP, "web page 1"),
         Event(t, "info", "odd", "no json"),
+        Event(t, "info", "substitutes", json.dumps({"stands_in": ["row 1, no brake: it coasts", "row 14, no telemetry: later"]})),
+        Event(t, "warning", "gone", json.dumps({"ports": ["imu", "gnss"]})),
+        Event(t, "info", "long", json.dumps({"story": "words " * 100})),
     ]
     picture.records(packed((message, t + k) for k, message in enumerate(messages)))
     told = json.loads(picture.tick(0.0))["log"]
@@ -80,6 +83,9 @@ def test_the_log_says_in_words_what_happened() -> None:
         ("warning", "port imu lost: unplugged"),
         ("info", "emergency stop asked for by web page 1"),
         ("info", "odd: no json"),
+        ("info", "2 substitutes, see the status"),
+        ("warning", "gone: ports imu, gnss"),
+        ("info", f"long: story {'words ' * 37}…"),
     ]
 
 

@@ -16,6 +16,8 @@ ARMING_PATIENCE_S = 12.0
 POLL_S = 0.1
 WAITS = {"ARMED": "driving waits for", "AUTO": "the hand waits for", "STOPPING": "the stop does not end"}
 """What waits, by mode; else arming."""
+NO_CAP = ("NONE", "WARN")
+"""Reactions below a capped speed: the cap is then that of the stopping way alone."""
 MODES = {"auto": "drive", "teleop": "teleop", "standby": "disarm"}
 
 
@@ -137,7 +139,10 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _cap(state: dict[str, Any]) -> str:
-    return "" if state["speed_cap_mps"] is None else f", at most {state['speed_cap_mps']:.2f} m/s"
+    if state["speed_cap_mps"] is None:
+        return ""
+    purpose = " to stop within the corridor" if state["reaction"] in NO_CAP else ""
+    return f", at most {state['speed_cap_mps']:.2f} m/s{purpose}"
 
 
 def _lane(lane: dict[str, Any] | None) -> str:

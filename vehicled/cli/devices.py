@@ -31,8 +31,9 @@ def record(arguments: Namespace) -> int:
     except AddressError as error:
         raise SetupError(str(error)) from error
     target = Path(arguments.output)
+    arrivals = Path(f"{target}.times")
     try:
-        with target.open("xb") as data, Path(f"{target}.times").open("w") as times:
+        with target.open("xb") as data, arrivals.open("w") as times:
             recorder = Recorder(data, times)
 
             async def run() -> None:
@@ -48,10 +49,13 @@ def record(arguments: Namespace) -> int:
         raise SetupError(f"{target} exists: choose another name, a recording is not overwritten") from None
     except OSError as error:
         raise SetupError(f"{target} cannot be written: {error.strerror}") from error
-    print(f"{target}: {recorder.total} bytes in {recorder.pieces} pieces; arrival times in {target}.times")
     if not recorder.total:
-        print(f"nothing was received: {recorder.trouble or 'the port is open but silent'}", file=sys.stderr)
-    return 0 if recorder.total else 1
+        target.unlink()
+        arrivals.unlink()
+        print(f"nothing was received, nothing is kept: {recorder.trouble or 'the port is open but silent'}", file=sys.stderr)
+        return 1
+    print(f"{target}: {recorder.total} bytes in {recorder.pieces} pieces; arrival times in {arrivals}")
+    return 0
 
 
 class Recorder:
@@ -70,7 +74,8 @@ class Recorder:
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         """Say so."""
         self.trouble = "" if state is PortState.OPENED else detail
-        print(f"{state.name.lower()}: {detail}", file=sys.stderr)
+        waits = "; waiting for it, Ctrl-C ends" if self.trouble else ""
+        print(f"{state.name.lower()}: {detail}{waits}", file=sys.stderr)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Write it."""

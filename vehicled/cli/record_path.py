@@ -26,6 +26,8 @@ def record_path(arguments: Namespace) -> int:
     if out.suffix.lower() != ".csv":
         raise CourseError(f"{out}: a recorded course is a CSV file; give it a name that ends in .csv")
     check_output("--output", out)
+    if out.exists():
+        raise CourseError(f"{out}: there is such a file already, it is not overwritten")
     datum, poses = _poses(source, truth=arguments.truth)
     poses = _between(poses, arguments.from_s, arguments.to_s, source)
     t_s = poses["t_s"]

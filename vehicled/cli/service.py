@@ -43,21 +43,23 @@ def install(arguments: Namespace) -> int:
         if not hands.dry:
             folders = [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])]
             hands.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
+        missing: InstallError | None = None
         try:
             if not arguments.no_environment:
-                environment.settle(hands, shipped.folder("systemd").parent, __version__)
+                missing = _settle(hands)
             here = _can_read_profiles()
             if here:
                 _install(hands, arguments.profile)
         finally:
             # Before another process goes on, which keeps the account from there.
             hands.keep_account()
-        if not here:
-            return _go_on_there(arguments)
+        status = 0 if here else _go_on_there(arguments)
+        if missing is not None:
+            raise missing
     except InstallError as error:
         print(f"vehicled: {error}", file=sys.stderr)
         return 2
-    return 0
+    return status
 
 
 def uninstall(arguments: Namespace) -> int:
@@ -81,6 +83,17 @@ def uninstall(arguments: Namespace) -> int:
         print(f"vehicled: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _settle(hands: Hands) -> InstallError | None:
+    """Make the environment. What is missing for it ends an installation; a rehearsal tells it behind all the rest."""
+    try:
+        environment.settle(hands, shipped.folder("systemd").parent, __version__)
+    except InstallError as error:
+        if not hands.dry:
+            raise
+        return error
+    return None
 
 
 def _install(hands: Hands, name_or_file: str) -> None:

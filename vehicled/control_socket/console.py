@@ -23,6 +23,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     started_ns: int
     log: str = ""
     """Path of the log; empty when none is written."""
+    closed_ports: frozenset[str] = frozenset()
+    """Ports that this run never opens: on a vehicle the truth's, and those of devices without an address."""
 
 
 class Console:
@@ -64,7 +66,6 @@ class Console:
         machine, facts = self._machine, self.facts
         supervisor = machine.supervisor
         estimate, control = machine.estimate, machine.control
-        caps = supervisor.speed_cap_mps
         return {
             "profile": facts.profile,
             "course": facts.course,
@@ -84,7 +85,7 @@ class Console:
                 {"ago_s": (now_ns - link.t_ns) * 1e-9, "code": link.code, "reaction": link.reaction.name, "reason": link.reason}
                 for link in supervisor.chain
             ],
-            "speed_cap_mps": _known(caps),
+            "speed_cap_mps": self._speed_cap_mps(),
             "estimate": None
             if estimate is None
             else {
@@ -103,10 +104,17 @@ class Console:
             "ports": [
                 {"name": name, "state": state.name if isinstance(state, PortState) else "OPENING", "detail": detail}
                 for name, (state, detail) in machine.port_states.items()
+                if name not in facts.closed_ports
             ],
             "deadlines": [self._deadline(index) for index in range(len(PIPELINE))],
             "clipped": {"commands": machine.gate.clipped_total, "by_kind": dict(machine.gate.clipped_by_kind)},
         }
+
+    def _speed_cap_mps(self) -> float | None:
+        """The speed cap where it is below the profile's limit."""
+        supervisor = self._machine.supervisor
+        s = supervisor.situation
+        return None if s is None or supervisor.speed_cap_mps >= s.limits.max_speed_mps else supervisor.speed_cap_mps
 
     def _lane(self) -> dict[str, Any] | None:
         """The way ahead, None without a sensor of obstacles that sees; ``free_m`` None where it is clear."""

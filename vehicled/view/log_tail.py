@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from vehicled.log.words import shorten
 from vehicled.messages import Event, Fault, Message, OperatorCommand, PortEvent, PortState, Reaction
 
 MOST_LINES = 200
@@ -23,7 +24,7 @@ class LogTail:
         """A message of one of :data:`KINDS`."""
         level, text = self._SAY[type(message)](message)
         self._number += 1
-        self.lines.append((self._number, round(t_s, 2), level, text[:MOST_TEXT]))
+        self.lines.append((self._number, round(t_s, 2), level, shorten(text, MOST_TEXT)))
 
     def since(self, number: int) -> list[tuple[int, float, str, str]]:
         """Lines after the one of that number, as far as they are kept."""
@@ -31,7 +32,7 @@ class LogTail:
 
     _SAY: ClassVar[dict[type[Message], Callable[[Any], tuple[str, str]]]] = {
         Fault: lambda m: _fault(m),
-        Event: lambda m: (m.level if m.level in ("warning", "error") else "info", f"{m.name.replace('_', ' ')}{_fields(m.fields)}"),
+        Event: lambda m: _event(m),
         PortEvent: lambda m: _port(m),
         OperatorCommand: lambda m: ("info", f"{m.action.name.lower().replace('_', ' ')} asked for by {m.origin or 'the operator'}"),
     }
@@ -55,13 +56,25 @@ def _port(event: PortEvent) -> tuple[str, str]:
     return ("info" if event.state is PortState.OPENED else "warning"), f"port {event.port} {event.state.name.lower()}{detail}"
 
 
-def _fields(text: str) -> str:
+def _event(event: Event) -> tuple[str, str]:
+    level = event.level if event.level in ("warning", "error") else "info"
     try:
-        fields = msgspec.json.decode(text.encode(), type=dict[str, Any])
+        fields = msgspec.json.decode(event.fields.encode(), type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return f": {text}" if text else ""
-    return ": " + ", ".join(f"{name} {_short(value)}" for name, value in fields.items()) if fields else ""
+        return level, _told(event, event.fields)
+    stands_in = fields.get("stands_in")
+    if event.name == "substitutes" and isinstance(stands_in, list):
+        # They are sentences, and stand in the status all the time.
+        return level, f"{len(stands_in)} substitutes, see the status"
+    return level, _told(event, ", ".join(f"{name} {_short(value)}" for name, value in fields.items()))
+
+
+def _told(event: Event, words: str) -> str:
+    name = event.name.replace("_", " ")
+    return f"{name}: {words}" if words else name
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_short, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)

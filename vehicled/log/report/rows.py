@@ -10,6 +10,7 @@ from vehicled.log.report.chart import key, strip, time_axis
 from vehicled.log.report.panel import Made, Missing, Panel
 from vehicled.log.report.scan import Findings
 from vehicled.log.report.thin import COLUMNS
+from vehicled.log.words import shorten
 from vehicled.messages import (
     CarrierSolution,
     ControlLevel,
@@ -104,7 +105,7 @@ def marks_panel(f: Findings) -> Made:
     strips = []
     for label, bands in ordered[:16]:
         words = "; ".join(dict.fromkeys(band[3] for band in bands[:40]))
-        strips.append(strip(label, f'<span class="said">{len(bands)} × {escape(words[:140])}</span>', bands))
+        strips.append(strip(label, f'<span class="said">{len(bands)} × {escape(shorten(words, 140))}</span>', bands))
     note = "A bar ends where the log says that it is over; a short mark has no end in the log."
     if len(ordered) > 16:
         note += f" {len(ordered) - 16} further kinds are only in the list of faults and events."

@@ -104,9 +104,11 @@ export class Panels {
 
   now(now) {
     const g = this.gauges, facts = this.facts, { estimate, control, actuator, gnss, motor, host } = now;
-    const capped = this.status?.speed_cap_mps, cap = capped != null && capped < facts.max_speed_mps ? `, capped at ${capped.toFixed(2)}` : "";
-    g.speed.set(number(estimate?.v, 2, "m/s"), `wanted ${number(control?.target, 2)} of at most ${facts.max_speed_mps.toFixed(1)} m/s${cap}`, cap ? "warn" : "");
-    g.speed.fill(Math.abs(estimate?.v ?? 0) / facts.max_speed_mps);
+    const speed = Math.abs(estimate?.v ?? 0), most = Math.min(facts.max_speed_mps, this.status?.speed_cap_mps ?? Infinity);
+    // A cap that nothing runs into, as the way of a stop always sets one, is no warning.
+    const capped = this.status?.reaction === "CAP_SPEED";
+    g.speed.set(number(estimate?.v, 2, "m/s"), `wanted ${number(control?.target, 2)} of at most ${most.toFixed(2)} m/s${capped ? ", capped" : ""}`, capped || speed > most ? "warn" : "");
+    g.speed.fill(speed / facts.max_speed_mps);
     const off = control?.off;
     g.off.set(number(off, 3, "m"), off == null ? "" : off >= 0 ? "left" : "right", Math.abs(off ?? 0) > 0.8 * facts.corridor_m ? "bad" : "");
     g.off.fill(-(off ?? 0) / facts.corridor_m);
@@ -202,8 +204,10 @@ export class Panels {
     }
     for (const text of status.waiting_for) add("waits", "", WAITS[status.mode] ?? "arming waits", text);
     if (!items.length) add("none", "", ["AUTO", "TELEOP"].includes(status.mode) ? "Nothing: no rule holds" : "Nothing is in the way of arming", "");
-    for (const text of status.substitutes) add("", "", "stands in", text);
     put($("stoppers"), items);
+    $("substitutes-all").hidden = !status.substitutes.length;
+    say($("substitutes-count"), String(status.substitutes.length));
+    put($("substitutes"), status.substitutes.map((text) => element("li", text)));
     const chain = ["AUTO", "TELEOP", "ARMED"].includes(status.mode) ? [] : status.chain;
     $("chain-head").hidden = !chain.length;
     put($("chain"), chain.map((link) => {
