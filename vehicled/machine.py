@@ -273,6 +273,11 @@ class Machine:
         """A drive has ended and the vehicle stands, or will not be waited for any longer."""
         return self._pipeline.at_rest(now_ns)
 
+    @property
+    def rolls_out(self) -> bool:
+        """It drives, or has driven and is not known to stand yet."""
+        return self._pipeline.rolls_out
+
     # ---------------------------------------------------------------- plumbing
 
     def _guarded(self, name: str, run: Callable[[int], None]) -> Callable[[int], None]:

@@ -6,6 +6,7 @@ whole of the shared state. Which bytes the messages were, and which bytes the co
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import isfinite, isnan
 
 from msgspec.structs import replace
@@ -235,7 +236,9 @@ class Pipeline:
     def safe_command(self, now_ns: int) -> ActuatorCommand:
         """Brake now, whatever the tasks were about."""
         command = self.gate.apply(None, float("nan"), self.supervisor.mode, Reaction.BRAKE, now_ns, 0)
-        self.sent(command)
+        # Who predicts by commands may be the one that raised: the brake goes out all the same.
+        with suppress(Exception):
+            self.sent(command)
         return command
 
     def sent(self, command: ActuatorCommand) -> None:
@@ -262,6 +265,12 @@ class Pipeline:
     def at_rest(self, now_ns: int) -> bool:
         """A drive has ended and the vehicle stands, or will not be waited for any longer."""
         return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
+
+    @property
+    def rolls_out(self) -> bool:
+        """It drives, or has driven and is not known to stand yet."""
+        mode, stopping = self.supervisor.mode, self._mode_seen in MOVING or self._stopping_since_ns != NEVER_NS
+        return mode in MOVING or (mode is Mode.FAULT and stopping and not self.supervisor.stopped)
 
     # ---------------------------------------------------------------- inside
 

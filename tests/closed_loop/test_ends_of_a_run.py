@@ -55,6 +55,15 @@ def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: S
     assert gone(pid)
 
 
+def test_a_terminal_that_is_closed_stops_the_vehicle(start: Start) -> None:
+    daemon = start(*PATIENT, watched=True)
+    daemon.wait_until_driving()
+    os.kill(daemon.process.pid, signal.SIGHUP)
+    status, result, _ = daemon.end()
+    assert status == 130
+    assert "SIGHUP; the vehicle stands" in result["why"]
+
+
 @pytest.mark.parametrize("clock", ["wall", "lockstep"])
 def test_ctrl_c_stops_the_vehicle_and_leaves_nothing_behind(start: Start, clock: str) -> None:
     daemon = start(*PATIENT, "--clock", clock, watched=True)

@@ -135,3 +135,20 @@ def test_a_profile_that_was_changed_since_its_installation_does_not_arm(tmp_path
         assert f"{profile} has changed since it was checked" in manager.recv(4096).decode()
         os.kill(daemon.pid, signal.SIGTERM)
         assert daemon.wait(20) == 130
+
+
+def test_a_second_daemon_of_a_profile_is_refused_in_words(tmp_path: Path) -> None:
+    with service(tmp_path, "art", "--set", 'devices.operator.port=""') as (_, manager):
+        manager.recv(4096)
+        second = subprocess.run(
+            [*VEHICLED, "run", "--profile", "art", "--log", str(tmp_path / "second"), "--set", 'devices.operator.port=""'],
+            cwd=ROOT,
+            env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert second.returncode == 2, "systemd does not start it again"
+    assert second.stderr.startswith("vehicled: a daemon serves")
+    assert not (tmp_path / "second").exists()

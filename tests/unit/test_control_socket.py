@@ -174,6 +174,7 @@ async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> N
         b'{"do": "hand", "steering": 1.5, "throttle": 0, "deadman": true, "sequence": 1}',
         b'{"do": "hand", "steering": NaN, "throttle": 0, "deadman": true, "sequence": 1}',
         b'{"do": "watch", "rate_hz": 1e9}',
+        b'{"do": "watch", "rate_hz": 1e-9}',
         b"\xff\xfe\x00",
     ],
 )
@@ -201,15 +202,24 @@ async def test_a_line_without_end_is_hung_up_on(tmp_path: Path) -> None:
     assert not console.requests
 
 
-async def test_more_clients_than_there_is_room_for_are_told_so(tmp_path: Path) -> None:
+async def test_who_finds_no_room_may_stop_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.sock"
-    async with served(path), anyio.create_task_group() as group:
+    monkeypatch.setattr(server, "STOP_PATIENCE_S", 0.2)
+    async with served(path) as (console, _), anyio.create_task_group() as group:
         streams = [await anyio.connect_unix(path) for _ in range(MAX_CLIENTS)]
         for stream in streams:
             await stream.send(b'{"do": "status"}\n')
             await stream.receive()
-        async with await anyio.connect_unix(path) as late:
-            assert b"clients are connected already" in await late.receive()
+        arm, stop, status = await ask(
+            path, b'{"do": "request", "action": "arm"}', b'{"do": "request", "action": "stop"}', b'{"do": "status"}'
+        )
+        assert "clients are connected already" in arm["why"]
+        assert stop["ok"]
+        assert status["ok"]
+        assert [action for action, _ in console.requests] == [OperatorAction.STOP]
+        async with await anyio.connect_unix(path) as silent:
+            with anyio.fail_after(2.0), pytest.raises(anyio.EndOfStream):
+                await silent.receive()
         for stream in streams:
             await stream.aclose()
         await anyio.sleep(0.05)
@@ -225,6 +235,20 @@ async def test_a_flood_is_slowed_down_and_not_the_loop(tmp_path: Path, monkeypat
         answers = await ask(path, *[b'{"do": "request", "action": "arm"}'] * 25)
         assert all(reply["ok"] for reply in answers)
     assert len(console.requests) == 25
+
+
+async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BURST", 5.0)
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, serving):
+        async with await anyio.connect_unix(path) as stream:
+            await stream.send(b"".join(hand(k, 0.5) for k in range(100)))
+            with anyio.fail_after(2.0):
+                assert b"readings a second" in await stream.receive()
+        await anyio.sleep(0.05)
+        assert serving.clients == 0
+    assert len(console.readings) < 10
+    assert console.readings[-1].unplugged
 
 
 async def test_a_watcher_that_never_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,13 +280,13 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
         Client(path)
 
 
-@pytest.mark.parametrize(("words", "status"), [(["disarm"], 0), (["mode", "teleop"], 2), (["mode", "standby"], 2)])
+@pytest.mark.parametrize(("words", "status"), [(["disarm"], 0), (["mode", "teleop"], 2), (["mode", "standby"], 0)])
 async def test_what_a_fault_does_not_allow_is_told_at_once(
     tmp_path: Path, words: list[str], status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "ARMING_PATIENCE_S", inf)
     monkeypatch.setattr(Console, "mode", Mode.FAULT)
-    async with served(tmp_path / "v.sock"):
+    async with served(tmp_path / "v.sock") as (console, _):
         with anyio.fail_after(5):
             assert (
                 await anyio.to_thread.run_sync(main, [*words, "--profile", str(tmp_path / "v.sock")], abandon_on_cancel=True)
@@ -270,6 +294,21 @@ async def test_what_a_fault_does_not_allow_is_told_at_once(
             )
     said = capsys.readouterr()
     assert "FAULT: waiting to be armed" in said.out + said.err
+    assert len(console.requests) == 1, "what waits is called off in a fault, too"
+
+
+@pytest.mark.parametrize("words", [["arm"], ["mode", "auto"]])
+async def test_who_interrupts_a_request_calls_it_off(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    monkeypatch.setattr(Console, "mode", Mode.INIT)
+    monkeypatch.setattr(Console, "request", lambda self, action, origin, now_ns: self.requests.append((action, origin)) or "")
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, _):
+        assert await anyio.to_thread.run_sync(main, [*words, "--profile", str(path)]) == 130
+    assert [action for action, _ in console.requests][1:] == [OperatorAction.STOP]
 
 
 async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_is_not(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from vehicled.app import COMMAND_LIFETIME_NS
+from vehicled.cli.session import NoLog
 from vehicled.executive import DeclaredStopwatch
 from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow
 from vehicled.messages import (
@@ -35,6 +36,7 @@ from vehicled.messages import (
 )
 from vehicled.pipeline import STOP_PATIENCE_NS, Pipeline
 from vehicled.ports import Send
+from vehicled.runtime.run import Run
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
@@ -366,3 +368,38 @@ def test_a_stop_by_the_operator_is_recorded_and_not_waited_for_without_end() -> 
     # The vehicle does not stand still: its actuator is stuck.
     assert not rig.machine.at_rest(now + 50 * MS)
     assert rig.machine.at_rest(now + 50 * MS + STOP_PATIENCE_NS)
+
+
+def test_the_brake_goes_out_whoever_raises_about_it() -> None:
+    rig = Rig()
+    rig.drive()
+
+    def broken(command: ActuatorCommand) -> None:
+        raise ValueError("no")
+
+    rig.estimator.command = broken  # type: ignore[method-assign]
+    rig.frames.clear()
+    rig.run(START + 100 * MS, START + 115 * MS)
+    assert [(c.throttle, c.brake) for c in commands(rig.frames)] == [(0.0, 1.0)] * 2
+    assert [(c.throttle, c.brake) for c in commands(sent(rig.machine.brake_now(START + 120 * MS)))] == [(0.0, 1.0)]
+
+
+@pytest.mark.parametrize("action", [OperatorAction.STOP, OperatorAction.EMERGENCY_STOP])
+def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(action: OperatorAction) -> None:
+    rig = Rig()
+    rig.drive()
+    now = START + 100 * MS
+    run = Run(rig.machine, NoLog(), until_ns=10**18, stays=True)
+    rig.machine.on_message(OperatorCommand(now, now, action, "test"), now)
+    run.interrupt("SIGTERM")
+    assert run.turn(now) is None
+    rig.run(now, now + 50 * MS)
+    assert run.turn(now + 50 * MS) is None
+    late = run.turn(now + 50 * MS + STOP_PATIENCE_NS)
+    assert late is not None
+    assert late.why.endswith("the vehicle may roll")
+    rig.estimator.speed_mps = 0.0
+    rig.run(now + 50 * MS, now + 200 * MS)
+    ending = run.turn(now + 200 * MS)
+    assert ending is not None
+    assert ending.why.endswith("the vehicle stands")

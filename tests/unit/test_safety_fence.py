@@ -100,8 +100,11 @@ def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() 
     assert inside.leaves == ""
     way = inside.distance_m
     assert way > 0.2
-    assert look(monitor, 10.0 - 0.9 * way, 5.0, 0.0, 1.0).leaves == "outside the fence"
-    assert look(monitor, 10.0 - 1.1 * way, 5.0, 0.0, 1.0).leaves == ""
+    front = 0.5 * (VEHICLE.length_m + VEHICLE.wheelbase_m)
+    assert look(monitor, 10.0 - 0.9 * way - front, 5.0, 0.0, 1.0).leaves == "outside the fence", "with its bumper"
+    assert look(monitor, 10.0 - 1.1 * way - front, 5.0, 0.0, 1.0).leaves == ""
+    assert look(monitor, 5.0, 9.9 - 0.5 * VEHICLE.width_m, 0.0, 1.0).leaves == ""
+    assert look(monitor, 5.0, 9.9, 0.05, 1.0).leaves == "outside the fence", "with its side"
     assert look(monitor, 10.0 - 0.9 * way, 5.0, pi, 1.0).leaves == "", "it drives away from it"
     assert look(monitor, 10.0 - 0.9 * way, 5.0, pi, -1.0).leaves == "outside the fence", "backward"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
+from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
 from vehicled.messages import (
     Fault,
     GnssFix,
@@ -251,6 +251,22 @@ def test_the_refusal_of_the_last_request_is_not_that_of_the_next() -> None:
     bench.step(LONG, actuator_lost="unplugged")
     bench.ask(DRIVE)
     assert not bench.supervisor.why.startswith("driving refused")
+
+
+def test_a_hand_that_drove_off_the_course_is_stopped_for_its_reason_alone() -> None:
+    bench = armed()
+    bench.ask(TELEOP)
+    stick(bench, 1)
+    bench.step()
+    bench.estimate = MOVING
+    bench.speaks.discard(ImuSample)
+    for k in range(12):
+        stick(bench, 2 + k)
+        bench.step(control=replace(CONTROL, cross_track_m=5.0))
+    assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
+    bench.step(12, control=replace(CONTROL, cross_track_m=5.0))
+    assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
+    assert "off the course" not in bench.supervisor.why
 
 
 @pytest.mark.parametrize("action", [STOP, DISARM])

@@ -329,6 +329,7 @@ def test_what_a_device_tells_counts_like_a_rule() -> None:
     bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
     bench.step(3)
     assert bench.state == (Mode.FAULT, Reaction.DISABLE), "the cause lasts"
+    assert bench.supervisor.refusal(OperatorAction.ARM) == "the cause lasts: drive: 95 degrees"
     bench.watch.hear(replace(told, active=False), 0)
     bench.ask(OperatorAction.ARM)
     bench.step(2)

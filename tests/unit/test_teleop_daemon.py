@@ -145,6 +145,46 @@ def test_whoever_took_the_vehicle_drives_it_until_it_is_armed_anew() -> None:
     assert bench.supervisor.why == "driven by hand: page"
 
 
+@pytest.mark.parametrize("last", ["pad", "page"])
+def test_of_two_sticks_that_are_held_the_one_that_asked_drives(last: str) -> None:
+    bench = armed()
+    bench.hear(1, origin="page", deadman=False)
+    bench.hear(1)
+    for sequence in range(2, 6):
+        for origin in ("page", "pad") if last == "pad" else ("pad", "page"):
+            bench.hear(sequence, origin=origin)
+        bench.step()
+    bench.supervisor.on_operator(OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.TELEOP, "page"), bench.now_ns)
+    bench.step()
+    assert bench.supervisor.mode is Mode.ARMED
+    assert "the deadman of pad is held: let it go, or ask there" in bench.supervisor.why
+    bench.hear(6, deadman=False)
+    bench.hear(6, origin="page")
+    bench.step()
+    assert bench.supervisor.why == "driven by hand: page"
+    bench.supervisor.on_operator(OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.STOP, "pad"), bench.now_ns)
+    assert bench.supervisor.mode is Mode.STOPPING, "any stick stops it"
+
+
+def test_who_asks_without_a_stick_gives_it_to_the_one_that_was_held_first() -> None:
+    bench = armed()
+    bench.hear(1)
+    bench.hear(1, origin="page")
+    bench.ask(OperatorAction.TELEOP)
+    assert bench.supervisor.why == "driven by hand: pad"
+
+
+@pytest.mark.parametrize("unplugged", [True, False])
+def test_a_letting_go_is_not_taken_back_within_a_tick(unplugged: bool) -> None:
+    bench = armed()
+    bench.hear(1)
+    bench.ask(OperatorAction.TELEOP)
+    bench.hear(2, deadman=False, unplugged=unplugged)
+    bench.hear(3)
+    bench.step()
+    assert bench.supervisor.reaction is Reaction.BRAKE
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_off_the_course_only_a_hand_is_armed(by_hand: bool) -> None:
     bench = Bench(cross_track_m=50.0)

@@ -42,19 +42,15 @@ def arm(arguments: Namespace) -> int:
     """Arm, and wait until it is done or refused."""
     with Client(find(arguments.profile)) as client:
         client.ask(do="request", action="arm")
-        return _wait(client, "ARMED", arguments)
+        return _wait(client, "ARMED")
 
 
 def disarm(arguments: Namespace) -> int:
     """Disarm; a vehicle under way is braked first."""
     with Client(find(arguments.profile)) as client:
         try:
-            state = client.ask(do="status")["status"]
-            if state["mode"] == "FAULT":
-                print(f"FAULT: {state['why']}; it is not armed")
-                return 0
             client.ask(do="request", action="disarm")
-            return _wait(client, "STANDBY", arguments)
+            return _wait(client, "STANDBY")
         except HungUpError:
             # A simulation that is driven by hand ends with it.
             print("the run is over")
@@ -74,7 +70,7 @@ def mode(arguments: Namespace) -> int:
     """Change the mode: drive the course, drive by hand, or disarm."""
     with Client(find(arguments.profile)) as client:
         client.ask(do="request", action=MODES[arguments.mode])
-        return _wait(client, arguments.mode.upper(), arguments)
+        return _wait(client, arguments.mode.upper())
 
 
 def why(arguments: Namespace) -> int:
@@ -89,8 +85,19 @@ def why(arguments: Namespace) -> int:
     return 0
 
 
-def _wait(client: Client, wanted: str, arguments: Namespace) -> int:
-    """Follow the mode until it is the wanted one. Exit status 1 and the reasons when it is not to be."""
+def _wait(client: Client, wanted: str) -> int:
+    """Follow the mode until it is the wanted one. Raises :class:`ControlError` with the reasons when it is not to be.
+
+    Who interrupts it calls the request off: it must not come true when nobody looks any more.
+    """
+    try:
+        return _follow(client, wanted)
+    except KeyboardInterrupt:
+        client.ask(do="request", action="stop")
+        raise
+
+
+def _follow(client: Client, wanted: str) -> int:
     end_s = time.monotonic() + ARMING_PATIENCE_S
     told = ""
     while True:
@@ -98,10 +105,13 @@ def _wait(client: Client, wanted: str, arguments: Namespace) -> int:
         if state["mode"] == wanted:
             print(f"{state['mode']}: {state['why']}")
             return 0
+        if wanted == "STANDBY" and state["mode"] == "FAULT":
+            print(f"FAULT: {state['why']}; it is not armed")
+            return 0
         if state["why"] != told and not state["why"].startswith(("arming refused", "driving refused")):
             told = state["why"]
             print(f"{state['mode']}: {told}", file=sys.stderr)
-        refused = state["why"].startswith(("arming refused", "driving refused", "arming called off")) or (
+        refused = state["why"].startswith(("arming refused", "driving refused", "arming called off", "driving called off")) or (
             wanted != "ARMED" and state["mode"] in ("STANDBY", "FAULT")
         )
         if refused or time.monotonic() > end_s:

@@ -1,5 +1,6 @@
 """The half of a run that lives on the wall clock: witness, transport, services, event loop. Lockstep does without all of it."""
 
+import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from vehicled.runtime.link_port import LinkTransport
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.ports import Port
 from vehicled.runtime.run import Ending, Run
+from vehicled.runtime.sd_notify import watchdog_interval_ns
 from vehicled.runtime.wall import WallPump
 from vehicled.runtime.wires import WireTransport
 
@@ -70,7 +72,9 @@ def run_wall(
     spare: Callable[[int, int], None] | None,
 ) -> Ending:
     """Drive the machine until the run ends, on the event loop of the plan. Raises :class:`SetupError` when it is not installed."""
-    pump = WallPump(machine, transport, run, witness, router, services, spare)
+    # By SIGHUP the service manager ends a daemon that hangs; elsewhere it says that the terminal was closed.
+    ends = (signal.SIGINT, signal.SIGTERM, *(() if watchdog_interval_ns() else (signal.SIGHUP,)))
+    pump = WallPump(machine, transport, run, witness, router, services, spare, ends)
     if plan.backend == "trio":
         try:
             import trio  # noqa: F401  (anyio would fail later and in other words)

@@ -94,7 +94,10 @@ class Client:
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """A request and its answer. Raises :class:`ControlError` when it is refused."""
-        self.send(**request)
+        try:
+            self.send(**request)
+        except HungUpError:
+            pass  # What it said before it hung up is the reason.
         return self.receive()
 
     def receive(self) -> dict[str, Any]:

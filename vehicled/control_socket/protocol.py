@@ -40,7 +40,8 @@ class Act(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="
 class Follow(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="watch", kw_only=True):
     """The state again and again, until the client hangs up."""
 
-    rate_hz: Annotated[float, Meta(gt=0.0, le=20.0)] = 2.0
+    rate_hz: Annotated[float, Meta(ge=0.1, le=20.0)] = 2.0
+    """So slow at the least that a client who has gone is noticed."""
 
 
 class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand", kw_only=True):

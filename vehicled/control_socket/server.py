@@ -8,6 +8,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 
 import anyio
@@ -19,6 +20,11 @@ from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, 
 from vehicled.messages import TeleopCommand
 
 MAX_CLIENTS = 8
+MAX_STOPPERS = 4
+"""Clients beyond those: each may look, and stop the vehicle, for ``STOP_PATIENCE_S``. A stop is never refused."""
+STOP_PATIENCE_S = 1.0
+STOPS = ("stop", "disarm", "emergency_stop")
+FULL = f"{MAX_CLIENTS} clients are connected already: end one; only a stop is heard"
 REQUESTS_PER_S = 100.0
 BURST = 50.0
 WRITE_TIMEOUT_S = 1.0
@@ -34,6 +40,8 @@ class _Stream:
         """Newest reading of the stick that this client reads; None when it reads none."""
         self.told = False
         """It has been told that somebody else has the stick of this name."""
+        self.only_stops = False
+        """There was no room for it any more."""
 
     async def receive(self) -> bytes:
         """What has arrived. Raises EOFError when the client hung up, OSError when it broke."""
@@ -82,12 +90,14 @@ class ControlServer:
             client.setblocking(False)
             stream = _Stream(client)
             try:
-                if self.clients >= MAX_CLIENTS:
-                    await stream.send(refusal(f"{MAX_CLIENTS} clients are connected already"))
+                if self.clients >= MAX_CLIENTS + MAX_STOPPERS:
+                    await stream.send(refusal(FULL))
                     return
+                stream.only_stops = self.clients >= MAX_CLIENTS
                 self.clients += 1
                 try:
-                    await self._converse(stream, console, _who(client))
+                    with anyio.move_on_after(STOP_PATIENCE_S if stream.only_stops else inf):
+                        await self._converse(stream, console, _who(client))
                 finally:
                     self.clients -= 1
                     self._release(stream)
@@ -123,6 +133,10 @@ class ControlServer:
             for line in lines:
                 now_s = time.monotonic()
                 tokens, before_s = min(BURST, tokens + (now_s - before_s) * REQUESTS_PER_S), now_s
+                if tokens < 1.0 and stream.hand is not None:
+                    # Its readings would pile up in the kernel, and be driven by when they are old.
+                    await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings a second: send fewer"))
+                    return
                 if tokens < 1.0:
                     # Waiting slows this client alone; what it sends ahead stays in the kernel.
                     await anyio.sleep((1.0 - tokens) / REQUESTS_PER_S)
@@ -137,6 +151,9 @@ class ControlServer:
         except RequestError as error:
             self.refused += 1
             await stream.send(refusal(str(error)))
+            return
+        if stream.only_stops and not (isinstance(request, Ask) or (isinstance(request, Act) and request.action in STOPS)):
+            await stream.send(refusal(FULL))
             return
         now_ns = time.monotonic_ns()
         match request:

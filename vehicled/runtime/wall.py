@@ -41,12 +41,14 @@ class WallPump:
         sink: Sink,
         services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         spare: Callable[[int, int], None] | None = None,
+        ends: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM),
     ) -> None:
         """``services`` run beside the pump and are cancelled with it; one that raises ends the run, braked.
 
         ``spare`` is called after each turn of the machine, with the time and when the next is due, and must be back by then.
+        ``ends`` are the signals that ask for a stop.
         """
-        self._spare = spare
+        self._spare, self._ends = spare, ends
         self._services = services
         self._machine = machine
         self._transport = transport
@@ -129,7 +131,7 @@ class WallPump:
 
     async def _watch_signals(self, scope: anyio.CancelScope) -> None:
         count = 0
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with anyio.open_signal_receiver(*self._ends) as signals:
             async for number in signals:
                 count += 1
                 name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name

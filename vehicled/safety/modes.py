@@ -62,8 +62,11 @@ def after(mode: Mode, trigger: Trigger) -> Mode | None:
     return _AFTER.get((mode, trigger))
 
 
-def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool) -> str:
-    """Why a request leads nowhere, in words; empty when it is followed, or waits for its checks. ``arms``: arming was asked for."""
+def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: str = "") -> str:
+    """Why a request leads nowhere, in words; empty when it is followed, or waits for its checks. ``arms``: arming was asked for;
+    ``lasts``: what a device tells that no reset mends."""
+    if mode is Mode.FAULT and lasts and action in (OperatorAction.ARM, OperatorAction.RESET):
+        return f"the cause lasts: {lasts}"
     if action not in (OperatorAction.ARM, OperatorAction.DRIVE, OperatorAction.TELEOP):
         return ""
     if mode is Mode.STOPPING:

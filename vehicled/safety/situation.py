@@ -19,6 +19,7 @@ from vehicled.messages import (
     Mode,
     MotorStatus,
     ObstacleRange,
+    Reaction,
     StateEstimate,
     TeleopCommand,
     WheelSpeed,
@@ -96,6 +97,11 @@ class Watch:
                 self.told.pop(key, None)
         for monitor in self._hears.get(type(message), ()):
             monitor.hear(message, now_ns)
+
+    @property
+    def disables(self) -> str:
+        """What a device tells that disables the drive, in words; empty when none does."""
+        return next((f"{fault.origin}: {fault.reason}" for fault in self.told.values() if fault.reaction is Reaction.DISABLE), "")
 
     def look(self, s: "Situation") -> None:
         """Let the detectors that need the whole situation follow it; before the rules."""

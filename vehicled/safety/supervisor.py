@@ -53,7 +53,7 @@ class Supervisor:
         self._trips: dict[str, _Trip] = {}
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
-        self._wanted_ns = 0
+        self._wanted_ns, self._wanted_by = 0, ""
         self._rest = Rest()
         self._ignored: tuple[OperatorAction, Mode] | None = None
         self._seen = Mode.INIT
@@ -102,7 +102,7 @@ class Supervisor:
                     # At once: who looks before the next tick must not take the refusal of the last request for that of this one.
                     self.why = "arming waits for its checks"
             case OperatorAction.DRIVE | OperatorAction.TELEOP:
-                self._wanted, self._wanted_ns = command.action, now_ns
+                self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
                 if self.mode is Mode.ARMED:
                     self.why = "driving waits for its checks"
             case OperatorAction.STOP:
@@ -128,7 +128,8 @@ class Supervisor:
 
     def refusal(self, action: OperatorAction) -> str:
         """Why a request leads nowhere in this mode, in words; empty when it is followed, or waits for its checks."""
-        return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None)
+        lasts = self.situation.watch.disables if self.situation is not None else ""
+        return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts)
 
     def _cancel_requests(self) -> None:
         self._arm_requested_ns = None
@@ -246,8 +247,7 @@ class Supervisor:
     def _take_by_hand(self, s: Situation) -> None:
         """A hand takes the vehicle over: out of a drive at any time, from a standstill when nothing is missing."""
         hand = s.watch.hand
-        ready = hand.command is not None and hand.ready(s.now_ns)
-        lacking = [] if ready else ["driving by hand waits: hold the deadman and centre the stick"]
+        lacking = [f"driving by hand waits: {text}" for text in (hand.missing(self._wanted_by, s.now_ns),) if text]
         if self.mode is Mode.ARMED:
             self._wait_for(lacking + missing(s, by_hand=True))
         else:

@@ -103,11 +103,12 @@ class Session:
                 return
             self._hear(hand, watch)
             reading = self._source.read(now_ns)
-            # The wish first: the reading that follows it may fulfil it.
             wishes = self._keyboard.take_wishes() + (self._pad[0].take_wishes() if self._pad is not None else [])
-            for action in self._seat.wish(wishes):
-                self._offer(hand, {"do": "request", "action": action, "origin": self._seat.origin})
+            actions = self._seat.wish(wishes)
+            # The reading first: who asks to drive is then known to have a stick, and nobody else's fulfils the wish.
             self._offer(hand, self._seat.request(reading))
+            for action in actions:
+                self._offer(hand, {"do": "request", "action": action, "origin": self._seat.origin})
             if now_ns >= show_ns:
                 show_ns = now_ns + SHOW_NS
                 self._show(reading, now_ns)

@@ -7,6 +7,8 @@ from vehicled.ports import NEVER_NS
 
 NEUTRAL = 0.05
 """Deflection that still counts as neutral."""
+MOST_STICKS = 16
+"""Names of sticks that are kept in mind."""
 
 
 class HandMonitor:
@@ -17,6 +19,8 @@ class HandMonitor:
 
     def __init__(self, silence_s: float) -> None:
         self._silence_ns = int(silence_s * 1e9)
+        self._seen_ns: dict[str, int] = {}
+        """When each stick was last heard, whether it was listened to or not."""
         self.command: TeleopCommand | None = None
         self.neutral = False
         """The newest reading is neutral."""
@@ -27,12 +31,13 @@ class HandMonitor:
         self._heard_ns = -NEVER_NS
 
     def reset(self) -> None:
-        """The vehicle is armed anew: whoever asks may take it."""
-        self.driver = None
+        """The vehicle is armed anew: whoever asks may take it, and what was read before counts no more."""
+        self.driver = self.command = None
 
     def hear(self, command: TeleopCommand, now_ns: int) -> None:
         """A reading arrived. One that is not finite is as good as none."""
-        if command.origin != self.driver and (self.driver is not None or self._attends_another(command.origin, now_ns)):
+        self._see(command.origin, now_ns)
+        if not self._listens_to(command.origin, now_ns):
             return
         if command.unplugged:
             # Another one's stick that nobody drives with is no news.
@@ -48,10 +53,23 @@ class HandMonitor:
         self.unplugged = False
         self.neutral = abs(command.throttle) <= NEUTRAL and abs(command.steering) <= NEUTRAL
 
-    def _attends_another(self, origin: str, now_ns: int) -> bool:
-        """Another stick than this one is held, now."""
-        other = self.command is not None and self.command.origin != origin
-        return other and self.held and not self.unplugged and self.age_ns(now_ns) <= self._silence_ns
+    def _see(self, origin: str, now_ns: int) -> None:
+        self._seen_ns[origin] = now_ns
+        if len(self._seen_ns) > MOST_STICKS:
+            self._seen_ns = {who: t_ns for who, t_ns in self._seen_ns.items() if now_ns - t_ns <= self._silence_ns}
+
+    def _listens_to(self, origin: str, now_ns: int) -> bool:
+        if self.driver is not None:
+            # Its letting go must not be taken back before anybody has looked: another may read under its name by then.
+            return origin == self.driver and self.held and not self.unplugged
+        return self.command is None or origin == self.command.origin or not self._there(now_ns)
+
+    def missing(self, origin: str, now_ns: int) -> str:
+        """What a drive by hand that ``origin`` asked for waits for, in words; empty when it may begin."""
+        if self.command is None or not self.ready(now_ns):
+            return "hold the deadman and centre the stick"
+        other, asks_by_stick = self.command.origin, now_ns - self._seen_ns.get(origin, -NEVER_NS) <= self._silence_ns
+        return f"the deadman of {other} is held: let it go, or ask there" if asks_by_stick and other != origin else ""
 
     def age_ns(self, now_ns: int) -> int:
         """Time since the last reading."""
@@ -59,7 +77,10 @@ class HandMonitor:
 
     def ready(self, now_ns: int) -> bool:
         """A drive by hand may begin: the stick is there, held and neutral."""
-        return self.neutral and self.held and not self.unplugged and self.age_ns(now_ns) <= self._silence_ns
+        return self.neutral and self._there(now_ns)
+
+    def _there(self, now_ns: int) -> bool:
+        return self.held and not self.unplugged and self.age_ns(now_ns) <= self._silence_ns
 
     @property
     def held(self) -> bool:

@@ -5,6 +5,7 @@ the arc of its wheels, in steps; a point is met where the rectangle first holds 
 rear need no rule of their own.
 """
 
+from math import hypot
 from typing import NamedTuple
 
 import numpy as np
@@ -87,12 +88,14 @@ class Body:
     def __init__(self, vehicle: Vehicle, side_m: float) -> None:
         self.front_m = 0.5 * (vehicle.length_m + vehicle.wheelbase_m)
         self.rear_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m)
-        self._half_m = 0.5 * vehicle.width_m
+        self.half_m = 0.5 * vehicle.width_m
+        self.reach_m = hypot(max(self.front_m, self.rear_m), self.half_m)
+        """From the rear axle to the furthest corner."""
         self._side_m = side_m
 
     def holds(self, forward_m: Array, left_m: Array) -> npt.NDArray[np.bool_]:
         """Which points, in body axes, lie inside the bare rectangle."""
-        return (forward_m <= self.front_m) & (forward_m >= -self.rear_m) & (np.abs(left_m) <= self._half_m)
+        return (forward_m <= self.front_m) & (forward_m >= -self.rear_m) & (np.abs(left_m) <= self.half_m)
 
     def free_m(self, lane: Stations, x_m: Array, y_m: Array) -> float:
         """Way along the lane until the first of the points (n,) is met; infinite when none is.
@@ -100,7 +103,7 @@ class Body:
         What stands beside the vehicle already, within the room that is wanted there, is not ahead and does not count.
         """
         lead, tail = (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
-        reach = float(lane.way_m[-1]) + lead + 2.0 * self._half_m + self._side_m + abs(lane.aside_m)
+        reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self._side_m + abs(lane.aside_m)
         near = np.hypot(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach
         if not near.any():
             return float("inf")
@@ -108,7 +111,7 @@ class Body:
         c, s = np.cos(lane.yaw_rad)[:, None], np.sin(lane.yaw_rad)[:, None]
         ahead, left = lane.direction * (c * dx + s * dy), c * dy - s * dx
         aside = lane.aside_m * np.exp(-lane.way_m / CONVERGE_M)[:, None]
-        half = self._half_m + self._side_m
+        half = self.half_m + self._side_m
         inside = (
             (ahead <= lead) & (ahead >= -tail) & (left <= half + np.maximum(aside, 0.0)) & (left >= np.minimum(aside, 0.0) - half)
         )

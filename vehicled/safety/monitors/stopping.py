@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vehicled.paths.course import Course
 from vehicled.safety.fence import Fence
+from vehicled.safety.monitors.lane import Body
 from vehicled.vehicle import Limits, Vehicle
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class StoppingMonitor:
     def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None) -> None:
         self._limits = limits
         self._fence = fence
+        self._body = Body(vehicle, 0.0)
         self.adapt(vehicle)
         self.reaction_s = MIN_REACTION_S + self._delay_s
         """From an event to the first braking, at p99.9."""
@@ -95,17 +97,31 @@ class StoppingMonitor:
         assert self._fence is not None
         self.outside = self._fence.violated(x_m, y_m)
         self.leaves = ""
+        if not self.outside and self._fence.clear_m(x_m, y_m) > self.distance_m + self._body.reach_m:
+            return
         forward = 1.0 if speed_mps >= 0.0 else -1.0
+        ahead_m = self._body.front_m if speed_mps >= 0.0 else -self._body.rear_m
         bend = yaw_rate_radps / speed_mps if abs(speed_mps) > 0.1 and isfinite(yaw_rate_radps) else 0.0
         step_m = forward * self.distance_m / STEPS
-        depth_m = self._fence.depth_m(x_m, y_m)
+        _, depth_m = self._beyond(x_m, y_m, yaw_rad, ahead_m)
         for _ in range(STEPS):
             yaw_rad += 0.5 * bend * step_m
             x_m += step_m * cos(yaw_rad)
             y_m += step_m * sin(yaw_rad)
             yaw_rad += 0.5 * bend * step_m
-            wrong = self._fence.violated(x_m, y_m)
+            wrong, deeper_m = self._beyond(x_m, y_m, yaw_rad, ahead_m)
             # Whoever is outside already may drive back in.
-            if wrong and self._fence.depth_m(x_m, y_m) > depth_m:
+            if wrong and deeper_m > depth_m:
                 self.leaves = wrong
                 return
+
+    def _beyond(self, x_m: float, y_m: float, yaw_rad: float, ahead_m: float) -> tuple[str, float]:
+        """What the end of the vehicle that leads, its middle and its corners, is on the wrong side of, and how far."""
+        assert self._fence is not None
+        c, s = cos(yaw_rad), sin(yaw_rad)
+        wrong, depth_m = "", 0.0
+        for left_m in (0.0, self._body.half_m, -self._body.half_m):
+            corner = x_m + ahead_m * c - left_m * s, y_m + ahead_m * s + left_m * c
+            if found := self._fence.violated(*corner):
+                wrong, depth_m = found, max(depth_m, self._fence.depth_m(*corner))
+        return wrong, depth_m

@@ -117,7 +117,8 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="corridor_left",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: abs(s.cross_track_m) > s.limits.corridor_m,
+                # A hand drives where it likes, and is stopped there.
+                holds=lambda s: s.watch.hand.driver is None and abs(s.cross_track_m) > s.limits.corridor_m,
                 reason=lambda s: f"{s.cross_track_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
                 detect_ms=0.0,
                 persist_ms=50.0,
