@@ -174,6 +174,10 @@ class Machine:
         """Profile or calibration must not be driven with, in words; empty when they may."""
         self._pipeline.setup_fault = why
 
+    def moved_by(self, drove: Callable[[ActuatorCommand], ActuatorCommand]) -> None:
+        """From now on others move the vehicle: ``drove`` gives what they sent in the place of a command made here."""
+        self._pipeline.drove = drove
+
     def on_time(self, now_ns: int) -> None:
         """Run what is due: duties of devices, then tasks."""
         if self._device_due_ns <= now_ns:

@@ -103,6 +103,8 @@ class Pipeline:
         self.estimate: Latest[StateEstimate] = Latest()
         self.control: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
+        self.drove: Callable[[ActuatorCommand], ActuatorCommand] | None = None
+        """What really went to the actuators in the place of a command made here; None where that is the command itself."""
         self._mode_seen = supervisor.mode
         self._drove = Mode.AUTO
         self._stopping_since_ns = NEVER_NS
@@ -243,6 +245,8 @@ class Pipeline:
 
     def sent(self, command: ActuatorCommand) -> None:
         """A command goes to the actuators: those who predict by it are told."""
+        if self.drove is not None:
+            command = self.drove(command)
         self._sent = command
         self._estimator.command(command)
         if self._on_sent is not None:

@@ -26,7 +26,7 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["sim", "--set", "nonsense"], "table.key=value"),
         (["sim", "--link", "wires", "--set", "devices.imu.driver=msglink"], "--link messages"),
         (["sim", "--fail", "gnss:sulking@3"], "sulking"),
-        (["sim", "--seed", "-1"], "whole number"),
+        (["sim", "--seed", "-1"], "a seed is a whole number from 0 on, not '-1'"),
         (["sim", "--plot", "lap.jpeg"], ".png"),
         (["sim", "--plot", "/nowhere/lap.png"], "/nowhere"),
         (["sim", "--set", "sim.step_ms=1e-9"], "step_ms"),
@@ -37,7 +37,8 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["sim", "--log", "/proc/nowhere"], "/proc/nowhere"),
         (["sim", "--connect", "carrier-pigeon"], "tcp:HOST:PORT"),
         (["sim", "--connect", "unix:/nowhere/sock"], "vehicled simulator --listen"),
-        (["sim", "--duration", "-3"], "--duration"),
+        (["sim", "--duration", "-3"], "--duration: it is a number of seconds above 0"),
+        (["record-path", "x.mcap", "--spacing", "wide"], "--spacing: a spacing is from 0.02 to 10 m, not 'wide'"),
         (["log", "info", "/nowhere.mcap"], "/nowhere.mcap"),
         (["log", "timing", "pyproject.toml"], "pyproject.toml"),
         (["log", "recover", "README.md"], "README.md"),
@@ -70,6 +71,23 @@ def test_the_process_ends_with_the_message_alone(arguments: list[str]) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["--log", "/proc/nowhere"], "/proc/nowhere"),
+        (["--clock", "wall", "--no-log", "--view", "nowhere.invalid:8765"], "nowhere.invalid:8765 cannot be listened on"),
+        (["--set", "sim.plant=foo"], 'sim.plant "foo" is not known'),
+        (["--set", "sim.scene=nosuch.toml"], "nosuch.toml"),
+    ],
+)
+def test_of_daemon_and_simulator_one_says_why_they_do_not_begin(more: list[str], named: str) -> None:
+    done = process("sim", "--quiet", *more)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("vehicled: ")
+    assert named in line
+
+
 def test_check_names_every_mistake_of_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = (ROOT / "profiles" / "art.toml").read_text()
     bad = tmp_path / "bad.toml"
@@ -80,6 +98,60 @@ def test_check_names_every_mistake_of_every_file(tmp_path: Path, capsys: pytest.
     assert "course is valid" in said
     assert "wheelbse_m" in said
     assert "rate_hz" in said
+
+
+FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver-if00"'
+"""The port of the first receiver."""
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "named"),
+    [
+        (FIX, 'port = "/dev/ttyACM0"', "devices.gnss.port (line 99): '/dev/ttyACM0' is no address of a port"),
+        (FIX, 'port = "serail:/dev/x"', "devices.gnss.port (line 99): 'serail:/dev/x' is no address of a port"),
+        (FIX, 'port = "serial:/dev/x?baud=abc"', "devices.gnss.port (line 99): 'serial:/dev/x?baud=abc': baud"),
+        (FIX, 'port = "serial:/dev/x?baudrate=9600"', "did you mean 'baud'?"),
+        ('course = "lot17"', 'course = "nosuch"', 'course (line 20): no course "nosuch"'),
+        ('course = "lot17"', 'course = "three_point_turn"', "course (line 20): course 'three_point_turn' is driven backward"),
+        ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "nosuch.geojson cannot be read"),
+        ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 21): art.toml"),
+        ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line 241): "foo" is not known; there is double_track, four_dof'),
+        ("[log]", '[view]\naddress = "[::"\n[log]', "view.address (line"),
+    ],
+)
+def test_check_refuses_what_a_drive_would_refuse(
+    was: str, becomes: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "profiles" / "art.toml").read_text()
+    assert text.count(was) == 1
+    (tmp_path / "art.toml").write_text(text)
+    bad = tmp_path / "bad.toml"
+    bad.write_text(text.replace(was, becomes))
+    assert main(["check", str(tmp_path / "art.toml"), str(bad)]) == 1
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 'art.toml'}: profile 'art' is valid" in said
+    assert f"{bad}: 1 problem\n" in said
+    assert named in said
+
+
+def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.toml"
+    text = (ROOT / "profiles" / "art.toml").read_text()
+    text = text.replace(FIX, 'port = "gnss"').replace('"lot17"', '"nosuch"').replace('"four_dof"', '"foo"')
+    bad.write_text(text.replace("[log]", '[view]\naddress = "no-such-host.invalid"\n[log]'))
+    assert main(["check", str(bad), str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "3 problems" in said
+    assert said.index('"nosuch"') < said.index("devices.gnss.port") < said.index('"foo"')
+    assert said.count("nosuch") == 1
+    assert "note: view.address: 'no-such-host.invalid' is no name that this computer knows" in said
+    assert f"{tmp_path}: is a folder" in said
+
+
+def test_check_takes_a_profile_without_ports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = tmp_path / "bare.toml"
+    bare.write_text((ROOT / "profiles" / "art.toml").read_text().replace(FIX, ""))
+    assert main(["check", str(bare)]) == 0
 
 
 @pytest.mark.parametrize(

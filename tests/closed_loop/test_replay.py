@@ -1,6 +1,7 @@
 """A run is recorded, then the machine runs again from its log alone: the same frames, or the place where they differ."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,6 +61,11 @@ def messages_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wires_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("wires"), "--link", "wires", "--duration", "2")
+
+
+@pytest.fixture(scope="module")
+def driven_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("driven"), "--duration", "12")
 
 
 def check_identical(result: ReplayResult) -> None:
@@ -314,8 +320,40 @@ def test_a_what_if_that_changes_nothing_differs_in_nothing(messages_log: Path) -
     assert result.digest == result.digest_in_log
 
 
-def test_lines_are_shown_from_the_given_time_on(replay: Callable[..., tuple[int, str, str]], messages_log: Path) -> None:
-    _, out, _ = replay(messages_log, "--from", "2.0")
+@pytest.mark.parametrize("change", ["estimator.name=ins", "controller.name=stanley", "limits.max_speed_mps=0.7"])
+def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(driven_log: Path, change: str) -> None:
+    result = replayed(driven_log, change)
+    assert result.partings == []
+    numbers = result.numbers
+    assert numbers is not None
+    assert numbers.frames_differ > 500
+    assert numbers.other_mode <= 2
+    assert numbers.wheel_angle_rad.rms < 0.1
+    assert "estimator" in change or numbers.position_m.unequal == numbers.speed_mps.unequal == 0
+
+
+def test_where_a_what_if_stops_or_never_starts_is_told(replay: Callable[..., tuple[int, str, str]], driven_log: Path) -> None:
+    status, out, _ = replay(driven_log, "--set", "limits.max_speed_mps=0.3", "--set", "limits.overspeed_mps=0.1")
+    assert status == 0
+    assert re.search(r"from \d\.\d{3} s on the machine here does not drive \(overspeed: 0\.\d\d m/s", out), out
+    (never,) = replayed(driven_log, "limits.still_force_mps2=1e-9").partings
+    assert never.log_drives
+    assert "arming" in never.reason
+    assert "feels" in never.reason
+
+
+def test_where_a_what_if_drives_on_is_told(tmp_path: Path) -> None:
+    log = record(tmp_path, "--duration", "4", "--fail", "gnss:off@1.5", "--set", "limits.corridor_m=0.3")
+    (parting,) = replayed(log, "limits.corridor_m=3.0").partings
+    assert not parting.log_drives
+    assert parting.code == "position_uncertain"
+
+
+@pytest.mark.parametrize("what_if", [(), ("--set", "limits.corridor_m=1.9")], ids=["as it was", "what if"])
+def test_lines_are_shown_from_the_given_time_on(
+    replay: Callable[..., tuple[int, str, str]], messages_log: Path, what_if: tuple[str, ...]
+) -> None:
+    _, out, _ = replay(messages_log, "--from", "2.0", *what_if)
     lines = [line for line in out.splitlines() if line[:10].strip().replace(".", "").isdigit() and " s  " in line[:14]]
     assert len(lines) > 5
     assert min(float(line[:9]) for line in lines) >= 2.0

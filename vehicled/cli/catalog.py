@@ -1,47 +1,126 @@
 """``vehicled check | profiles | courses``."""
 
 import json
+import socket
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
+from sim_backend.plant.registry import UnknownPlantError, plant_class
 from sim_backend.truth import TRUTH_ERRORS, truth_of
+from vehicled.app import SetupError
+from vehicled.cli.plan import check_direction, course_of, fence_of
 from vehicled.cli.show import print_table
+from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names
+from vehicled.profile import Loaded, Note, Problem, ProfileError, describe, json_schema, load
 from vehicled.profile import check as remarks
-from vehicled.profile import describe, json_schema, load
 from vehicled.profile import names as profile_names
+from vehicled.profile.problems import by_line
+from vehicled.profile.schema import Profile
+from vehicled.profile.toml_text import Places
+from vehicled.runtime.ports import AddressError, make_port
+from vehicled.view.address import parse_address
 
 
 def check(arguments: Namespace) -> int:
     """Check each file; every mistake of every file is named."""
-    sound = True
-    for what in arguments.what:
-        try:
-            sound &= _check_one(what)
-        except TRUTH_ERRORS as error:
-            sound = False
-            print(error)
-    return 0 if sound else 1
+    sound = [_is_sound(what) for what in arguments.what]
+    return 0 if all(sound) else 1
 
 
-def _check_one(what: str) -> bool:
-    is_course = what in course_names() or (Path(what).suffix not in ("", ".toml"))
-    if is_course and what not in profile_names():
+def _is_sound(what: str) -> bool:
+    if what in profile_names() or (what not in course_names() and Path(what).suffix in ("", ".toml")):
+        return _is_sound_profile(what)
+    try:
         course = load_course(what)
-        speeds = f"{course.speed_mps.min():.2f} to {course.speed_mps.max():.2f} m/s"
-        kind = "closed" if course.closed else "open"
-        print(f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, {speeds}")
-        return True
-    loaded = load(what)
-    profile = loaded.profile
-    notes = remarks(profile)
-    truth_of(loaded, load_course(profile.course))
-    serious = any(note.serious for note in notes)
-    print(f"{what}: profile {profile.name!r} " + ("cannot be driven" if serious else "is valid"))
+    except CourseError as error:
+        print(f"{what}: {str(error).removeprefix(f'{what}: ').removeprefix(f'{Path(what).name}: ')}")
+        return False
+    speeds = f"{course.speed_mps.min():.2f} to {course.speed_mps.max():.2f} m/s"
+    kind = "closed" if course.closed else "open"
+    print(f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, {speeds}")
+    return True
+
+
+def _is_sound_profile(what: str) -> bool:
+    if Path(what).is_dir() and what not in profile_names():
+        print(f"{what}: is a folder; name the profile or the course file in it")
+        return False
+    try:
+        loaded = load(what)
+    except ProfileError as error:
+        print(error)
+        return False
+    problems = sorted(_problems(loaded), key=by_line)
+    said = {problem.path for problem in problems}
+    notes = [note for note in [*remarks(loaded.profile), *_view_notes(loaded.profile)] if note.path not in said]
+    if problems:
+        print(ProfileError(problems, loaded.path))
+    else:
+        serious = any(note.serious for note in notes)
+        print(f"{what}: profile {loaded.profile.name!r} " + ("cannot be driven" if serious else "is valid"))
     for note in notes:
         print(f"  note: {note}")
-    return not serious
+    return not problems and not any(note.serious for note in notes)
+
+
+def _problems(loaded: Loaded) -> Iterator[Problem]:
+    """What ``run`` or ``sim`` would refuse of a profile that is right in itself: what it names is not there, or cannot be read."""
+    profile, places = loaded.profile, Places(loaded.source, ())
+
+    def problem(path: str, error: Exception) -> Problem:
+        # Some name the key themselves.
+        said = str(error).removeprefix(f"{path}: ").removeprefix("sim.plant ")
+        return Problem(path, said, places.of(tuple(path.split("."))))
+
+    for name, device in profile.devices.items():
+        try:
+            if device.port:
+                make_port(name, device.port)
+        except AddressError as error:
+            yield problem(f"devices.{name}.port", error)
+    try:
+        parse_address(profile.view.address)
+    except ValueError as error:
+        yield problem("view.address", error)
+    plant_known = True
+    try:
+        plant_class(profile.sim.plant)
+    except UnknownPlantError as error:
+        plant_known = False
+        yield problem("sim.plant", error)
+    try:
+        course = course_of(profile, None)
+        check_direction(profile, course)
+    except (CourseError, SetupError) as error:
+        yield problem("course", error)
+        return
+    try:
+        fence_of(loaded, course)
+    except (CourseError, SetupError) as error:
+        yield problem("fence", error)
+    try:
+        if plant_known:
+            truth_of(loaded, course)
+    except ProfileError as error:
+        yield from error.problems
+    except TRUTH_ERRORS as error:
+        yield Problem("", str(error))
+
+
+def _view_notes(profile: Profile) -> Iterator[Note]:
+    try:
+        host, port = parse_address(profile.view.address)
+    except ValueError:
+        return
+    try:
+        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        # No mistake: the vehicle may know the name.
+        cure = f"--view cannot listen on it here; 0.0.0.0:{port} is every address of the computer that runs it"
+        yield Note("view.address", f"{host!r} is no name that this computer knows: {cure}")
 
 
 def profiles(arguments: Namespace) -> int:

@@ -45,13 +45,8 @@ class Plan(Struct, frozen=True, kw_only=True):
         if controller.name == "programme" and not controller.selected.t_s:
             raise SetupError("controller programme: there is no programme; name one by --programme FILE or NAME")
         course = course_of(loaded.profile, arguments.course).repeated(arguments.laps)
-        if course.reverses and controller.name != "programme" and not loaded.profile.vehicle.drive.top_reverse_speed_mps:
-            raise SetupError(
-                f"course {course.name!r} is driven backward in parts, but the vehicle of profile {loaded.profile.name!r} cannot: "
-                "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
-                "can reverse"
-            )
-        fence, fence_text = _fence(loaded, course)
+        check_direction(loaded.profile, course)
+        fence, fence_text = fence_of(loaded, course)
         return cls(
             loaded=loaded,
             course=course,
@@ -73,7 +68,17 @@ def course_of(profile: Profile, name_or_file: str | None) -> Course:
     return load_course(name_or_file or profile.course, width_m=vehicle.width_m, centre_m=0.5 * vehicle.wheelbase_m)
 
 
-def _fence(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:
+def check_direction(profile: Profile, course: Course) -> None:
+    """Raises :class:`SetupError` for a course that is driven backward in parts, and a vehicle that cannot."""
+    if course.reverses and profile.controller.name != "programme" and not profile.vehicle.drive.top_reverse_speed_mps:
+        raise SetupError(
+            f"course {course.name!r} is driven backward in parts, but the vehicle of profile {profile.name!r} cannot: "
+            "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
+            "can reverse"
+        )
+
+
+def fence_of(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:
     """The profile's fence, on the course's map, and its file.
 
     Raises :class:`SetupError` for a file that cannot be read, CourseError for a bad one.

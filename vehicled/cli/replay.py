@@ -14,6 +14,7 @@ from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, PortEvent
 
 ALTERED_LINES = 5
+PARTING_LINES = 5
 LINE_NS = 100_000_000
 """So often a command is shown behind ``--from``."""
 
@@ -28,7 +29,7 @@ def replay(arguments: Namespace) -> int:
         raise SetupError("--until-diff looks for the first difference of a replay; a what-if differs on purpose")
     progress = Progress()
     with Journal(arguments.file) as journal:
-        shows = arguments.from_s is not None and not arguments.json and not overrides
+        shows = arguments.from_s is not None and not arguments.json
         lines = Lines(journal.start_ns, arguments.from_s) if shows else None
         run = Replay(
             journal,
@@ -65,6 +66,9 @@ def to_text(result: ReplayResult) -> str:
     if result.verdict == WHAT_IF:
         lines.append(f"WHAT IF {', '.join(result.changed)}")
         lines.append("open loop: the vehicle moved as it was recorded, whatever is commanded now")
+        lines += [each.to_text() for each in result.partings[:PARTING_LINES]]
+        if len(result.partings) > PARTING_LINES:
+            lines.append(f"... and {len(result.partings) - PARTING_LINES} more times; --json names them")
     elif result.verdict == DIFFERENT:
         if result.first is None and result.altered:
             lines.append("DIFFERENT: bytes of the log were altered; the machine makes the same of them")

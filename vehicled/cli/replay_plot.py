@@ -40,6 +40,9 @@ def plot_replay(course: Course, meter: Meter, result: ReplayResult, file: str) -
     drive.set(xlabel="time of the run (s)")
     for axes in (first, wheel):
         axes.tick_params(labelbottom=False)
+    for parting in result.partings:
+        for axes in figure.axes[1:]:
+            axes.axvspan(parting.t_s, result.replayed_s if parting.until_s is None else parting.until_s, color=_COURSE, alpha=0.4)
     figure.suptitle(_title(result))
     try:
         figure.savefig(file)

@@ -12,6 +12,7 @@ from vehicled.log.errors import LogError
 from vehicled.log.replay.compare import Comparison, Difference, JournalGapError
 from vehicled.log.replay.journal import Entry, Journal, JournalEndsError, JournalStopwatch
 from vehicled.log.replay.numbers import FrameDifference, Meter, Numbers
+from vehicled.log.replay.open_loop import OpenLoop, Parting
 from vehicled.log.replay.setup import Parts, what_differs
 from vehicled.machine import PIPELINE, Machine
 from vehicled.messages import MachineCall, Message, PortEvent, TaskTick, Verb, WireChunk
@@ -59,6 +60,8 @@ class ReplayResult(Struct, kw_only=True):
     first_frame: FrameDifference | None = None
     numbers: Numbers | None = None
     """Differences from the first difference on, or of the what-if."""
+    partings: list[Parting] = []
+    """Of a what-if: when only one of the two machines drove."""
 
     @property
     def speed(self) -> float:
@@ -109,6 +112,10 @@ class Replay:
             start_ns, PIPELINE, evidence=lockstep, exact=not overrides, torn=lambda: not journal.whole,
             log=self.meter.log, now=self.meter.now,
         )  # fmt: skip
+        self._open_loop: OpenLoop | None = None
+        if overrides:
+            self._open_loop = OpenLoop(journal)
+            self.machine.moved_by(self._open_loop.drove)
         self._ticks = 0
         self._altered: list[str] = []
         self._sequence = 0
@@ -117,6 +124,8 @@ class Replay:
     def record(self, message: Message, log_time_ns: int) -> None:
         """The machine makes a record: the sink that it was built with."""
         self._comparison.made(message, log_time_ns)
+        if self._open_loop is not None:
+            self._open_loop.made(message, self.machine)
         if self._show is not None:
             self._show(self.machine, message, log_time_ns)
 
@@ -249,4 +258,5 @@ class Replay:
             first=comparison.first,
             first_frame=self.meter.first_frame,
             numbers=self.meter.numbers if self._overrides or different else None,
+            partings=self._open_loop.partings() if self._open_loop is not None else [],
         )

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -70,6 +70,8 @@ class Journal:
         self.start_ns = self.header.start_monotonic_ns
         self._records: Iterator[Stored] = heapq.merge(*(part.stored() for part in self.parts), key=lambda record: record.sequence)
         self._ahead: deque[Entry] = deque()
+        self.on_read: Callable[[Entry], None] | None = None
+        """Called with every record as it is read, which may be ahead of what was popped."""
 
     def __enter__(self) -> Self:
         return self
@@ -127,8 +129,7 @@ class Journal:
         """The next record; None at the end."""
         if self._ahead:
             return self._ahead.popleft()
-        stored = next(self._records, None)
-        return None if stored is None else Entry(stored)
+        return self._read()
 
     def put_back(self, entry: Entry) -> None:
         """What was popped last is the next again."""
@@ -141,16 +142,24 @@ class Journal:
                 return entry
             if entry.is_call:
                 return None
-        while (stored := next(self._records, None)) is not None:
-            entry = Entry(stored)
-            self._ahead.append(entry)
-            if entry.kind is TaskTick:
-                return entry
-            if entry.is_call:
+        while (new := self._read()) is not None:
+            self._ahead.append(new)
+            if new.kind is TaskTick:
+                return new
+            if new.is_call:
                 return None
         return None
 
     # ------------------------------------------------------------------ inside
+
+    def _read(self) -> Entry | None:
+        stored = next(self._records, None)
+        if stored is None:
+            return None
+        entry = Entry(stored)
+        if self.on_read is not None:
+            self.on_read(entry)
+        return entry
 
     def _check_calls(self, path: str) -> None:
         layout = self.parts[0].layout
