@@ -1,7 +1,7 @@
 """Fences: polygons, their files, and the stop that would leave them."""
 
 import json
-from math import cos, degrees, hypot, pi, radians, sin
+from math import cos, degrees, hypot, inf, pi, radians, sin
 
 import pytest
 from hypothesis import given
@@ -18,6 +18,7 @@ from vehicled.safety.fence import Fence, Polygon, read_geojson
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.safety.situation import Situation, Watch
 
+COORDINATE = st.floats(-1e3, 1e3, width=32)
 SQUARE = Polygon(((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)))
 L_SHAPE = Polygon(((0.0, 0.0), (4.0, 0.0), (4.0, 2.0), (2.0, 2.0), (2.0, 4.0), (0.0, 4.0)))
 
@@ -152,3 +153,12 @@ def test_what_is_learnt_of_the_brake_lengthens_the_stop() -> None:
     drive = VEHICLE.drive
     monitor.adapt(replace(VEHICLE, drive=replace(drive, friction_nm=0.3 * drive.friction_nm)))
     assert monitor.way_m(1.0) > 1.2 * believed_m
+
+
+@given(st.lists(st.tuples(COORDINATE, COORDINATE), min_size=3, max_size=9), COORDINATE, COORDINATE)
+def test_the_way_to_the_nearest_edge_is_that_of_the_polygons(corners: list[tuple[float, float]], x_m: float, y_m: float) -> None:
+    polygon = Polygon(tuple(corners))
+    assert Fence([polygon, SQUARE]).clear_m(x_m, y_m) == pytest.approx(
+        min(polygon.distance_m(x_m, y_m), SQUARE.distance_m(x_m, y_m)), abs=1e-6
+    )
+    assert Fence([]).clear_m(x_m, y_m) == inf

@@ -47,18 +47,22 @@ class Fence:
 
     def __init__(self, polygons: Sequence[Polygon]) -> None:
         self.polygons = tuple(polygons)
-        corners = [np.array(polygon.corners) for polygon in self.polygons]
-        self._from = np.concatenate(corners).T
-        self._along = np.concatenate([np.roll(ring, -1, axis=0) - ring for ring in corners]).T
+        none = np.empty((0, 2))
+        rings = [np.array(polygon.corners) for polygon in self.polygons]
+        self._from = np.concatenate([none, *rings]).T
+        self._along = np.concatenate([none, *(np.roll(ring, -1, axis=0) - ring for ring in rings)]).T
         # Two corners at one place are an edge without length: any share of it is that place.
         self._square = np.maximum((self._along**2).sum(axis=0), 1e-30)
 
     def clear_m(self, x_m: float, y_m: float) -> float:
-        """Way to the nearest edge: within it all points are on the same sides as this one. Quick for thousands of corners."""
+        """Way to the nearest edge, infinite without any: within it all points are on the same sides as this one.
+
+        Quick for thousands of corners.
+        """
         to = np.array(((x_m,), (y_m,))) - self._from
         share = np.clip((to * self._along).sum(axis=0) / self._square, 0.0, 1.0)
         off = to - share * self._along
-        return float(np.sqrt((off**2).sum(axis=0).min()))
+        return float(np.sqrt((off**2).sum(axis=0).min(initial=inf)))
 
     def violated(self, x_m: float, y_m: float) -> str:
         """The polygon that a point is on the wrong side of, in words; empty when there is none."""

@@ -46,7 +46,7 @@ class SuddenFence(Fence):
         cx, cy = across
         near = [(x_m - FAR_M * cy, y_m + FAR_M * cx), (x_m + FAR_M * cy, y_m - FAR_M * cx)]
         far = [(x + FAR_M * cx, y + FAR_M * cy) for x, y in reversed(near)]
-        self.polygons = (Polygon((*near, *far), keep_out=True, name="put up by the trial"),)
+        super().__init__((Polygon((*near, *far), keep_out=True, name="put up by the trial"),))
 
 
 class Stage:
