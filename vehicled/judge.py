@@ -1,7 +1,8 @@
 """How well a simulated run went, judged by the truth that no task sees."""
 
 from collections import deque
-from math import hypot, inf, isfinite, pi, remainder, sqrt
+from math import hypot, isfinite, nan, pi, remainder, sqrt
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -50,7 +51,7 @@ class Errors:
 
 
 class TracePoint(Struct, frozen=True, gc=False):
-    """One instant of a run, for plots. SI."""
+    """One instant of a run, for plots. SI; what it has no part in is NaN: course and target are nothing to a hand."""
 
     t_s: float
     x_m: float
@@ -62,18 +63,32 @@ class TracePoint(Struct, frozen=True, gc=False):
     estimate_y_m: float
 
 
+class _Instant(NamedTuple):
+    """Truth that no estimate has reached yet, and what belongs to it."""
+
+    truth: GroundTruth
+    by_itself: bool
+    target_speed_mps: float
+    cross_track_m: float
+
+
 class Judge:
-    """Follows the truth along the course while the vehicle drives by itself (mode AUTO)."""
+    """Follows the truth along the course while the vehicle drives by itself (mode AUTO).
+
+    The truth of an instant comes before the fusion of it has run, so it waits for the estimate that reaches it. What still waits at
+    the end has no estimate to be compared with and is left out; while none comes, the newest truth alone is kept.
+    """
 
     def __init__(self, course: Course, *, keep_trace: bool = False) -> None:
-        """``keep_trace`` keeps every judged instant for plotting; memory then grows with the run."""
+        """``keep_trace`` keeps every instant under way, by hand too, for plotting; memory then grows with the run."""
         self._tracker = PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
         self._course = course
         self.here: PathPoint | None = None
         """Where on the course the true vehicle was last."""
         self._estimates: deque[StateEstimate] = deque(maxlen=_RING)
-        self._target_speed_mps = float("nan")
-        self._driving = False
+        self._waiting: deque[_Instant] = deque(maxlen=_RING)
+        self._target_speed_mps = nan
+        self._mode = Mode.INIT
         self._first_ns = 0
         self._last_ns = 0
         self.trace: list[TracePoint] | None = [] if keep_trace else None
@@ -105,13 +120,18 @@ class Judge:
         # By frequency.
         if isinstance(message, StateEstimate):
             self._estimates.append(message)
+            self._judge_estimates()
         elif isinstance(message, GroundTruth):
-            if self._driving:
+            if self._mode is Mode.AUTO:
                 self._compare(message)
+                self._judge_estimates()
+            elif self._mode is Mode.TELEOP and self.trace is not None:
+                self._waiting.append(_Instant(message, by_itself=False, target_speed_mps=nan, cross_track_m=nan))
+                self._judge_estimates()
         elif isinstance(message, ControlCommand):
             self._target_speed_mps = message.target_speed_mps
         elif isinstance(message, ActuatorCommand):
-            self._driving = message.mode is Mode.AUTO
+            self._mode = message.mode
 
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns
@@ -121,28 +141,30 @@ class Judge:
         self.heading_rad.add(point.heading_error_rad)
         if isfinite(self._target_speed_mps):
             self.speed_mps.add(truth.speed_mps - self._target_speed_mps)
-        x, y, yaw, speed = self._estimate_at(truth.t_ns)
-        self.estimate_position_m.add(hypot(x - truth.x_m, y - truth.y_m))
-        self.estimate_yaw_rad.add(remainder(yaw - truth.yaw_rad, 2 * pi))
-        self.estimate_speed_mps.add(speed - truth.speed_mps)
-        if self.trace is not None:
-            t_s = truth.t_ns * 1e-9
-            self.trace.append(
-                TracePoint(t_s, truth.x_m, truth.y_m, truth.speed_mps, self._target_speed_mps, point.cross_track_m, x, y)
-            )
+        self._waiting.append(_Instant(truth, True, self._target_speed_mps, point.cross_track_m))
+
+    def _judge_estimates(self) -> None:
+        """Compare the estimate with all truth that it has reached by now."""
+        while self._waiting and self._estimates and self._waiting[0].truth.t_ns <= self._estimates[-1].t_ns:
+            truth, by_itself, target_speed_mps, cross_track_m = self._waiting.popleft()
+            x, y, yaw, speed = self._estimate_at(truth.t_ns)
+            if by_itself:
+                self.estimate_position_m.add(hypot(x - truth.x_m, y - truth.y_m))
+                self.estimate_yaw_rad.add(remainder(yaw - truth.yaw_rad, 2 * pi))
+                self.estimate_speed_mps.add(speed - truth.speed_mps)
+            if self.trace is not None:
+                t_s = truth.t_ns * 1e-9
+                self.trace.append(TracePoint(t_s, truth.x_m, truth.y_m, truth.speed_mps, target_speed_mps, cross_track_m, x, y))
 
     def _estimate_at(self, t_ns: int) -> tuple[float, float, float, float]:
-        """Estimate that was valid at a time, between the two nearest; yaw from the nearer one."""
-        before, after = None, None
-        for estimate in reversed(self._estimates):
-            if estimate.t_ns <= t_ns:
-                before = estimate
+        """Estimate of a time that the newest has reached, between the two nearest; yaw from the nearer one."""
+        after = self._estimates[-1]
+        for before in reversed(self._estimates):
+            if before.t_ns <= t_ns:
                 break
-            after = estimate
-        if before is None or after is None:
-            near = before or after
-            return (near.x_m, near.y_m, near.yaw_rad, near.speed_mps) if near else (inf, inf, inf, inf)
-        share = (t_ns - before.t_ns) / (after.t_ns - before.t_ns)
+            after = before
+        span_ns = after.t_ns - before.t_ns
+        share = (t_ns - before.t_ns) / span_ns if span_ns > 0 else 0.0
         return (
             before.x_m + share * (after.x_m - before.x_m),
             before.y_m + share * (after.y_m - before.y_m),

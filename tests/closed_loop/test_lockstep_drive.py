@@ -1,12 +1,16 @@
 """Whole drives in lockstep: daemon and simulator as two processes, as ``make sim`` runs them."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
 
 from sim_backend.connection import START_NS
+from tests.closed_loop.conftest import ROOT
 from vehicled.cli.failsafe.bench import Pair
 from vehicled.messages import GroundTruth, Message
 from vehicled.paths.catalog import load_course
@@ -25,6 +29,22 @@ def test_the_lap_finishes_within_its_tolerance(drive: Drive) -> None:
     assert result["cross_track_m"]["mean"] < 0.10
     assert result["estimate_position_m"]["mean"] < 0.05
     assert all(task["misses"] == task["skips"] == 0 for task in result["tasks"])
+
+
+def test_what_was_learnt_and_a_drive_that_did_not_begin_are_told_and_drawn(tmp_path: Path) -> None:
+    picture = tmp_path / "drive.svg"
+    options = ["--identifier", "single_track", "--no-log", "--quiet", "--plot", str(picture)]
+    for more, row, title in (
+        (["--duration", "6"], "  identified           gain 0.", "mean cross-track error 0."),
+        (["--duration", "0.5"], "nothing to judge", "art on lot17, seed 1: "),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "vehicled", "sim", *options, *more], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert row in done.stdout, done.stderr
+        text = picture.read_text()
+        assert title in text
+        assert "nan m" not in text
 
 
 class Witness:

@@ -36,6 +36,7 @@ def test_a_programme_is_driven_recorded_and_tracked(
     assert status == 0, said
     assert result["finished"]
     assert result["programme"] == "weave"
+    assert result["why"] == "the programme is finished"
     assert result["motion"]["driven_m"] > 4.0
     assert result["motion"]["top_speed_mps"] == pytest.approx(1.0, abs=0.35)
     assert result["motion"]["peak_yaw_rate_radps"] > 0.2

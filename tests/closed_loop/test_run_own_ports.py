@@ -169,6 +169,26 @@ def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     assert received(chunks, "operator")
 
 
+def said(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*VEHICLED, *words], cwd=ROOT, capture_output=True, text=True, timeout=30)
+
+
+def test_a_second_daemon_of_a_profile_is_refused_before_its_log_and_ports(
+    vehicle: Callable[[str, str], Vehicle], tmp_path: Path
+) -> None:
+    art = vehicle("art", COURSE)
+    art.run()
+    art.wait_for("port imu error")
+    second = said("run", "--profile", "art", "--log", str(tmp_path / "second"))
+    assert second.returncode == 2
+    (line,) = second.stderr.splitlines()
+    assert "a daemon serves" in line
+    assert "stop it, or run under another profile name" in line
+    assert not (tmp_path / "second").exists()
+    ports = json.loads(said("status", "--json").stdout)["ports"]
+    assert {port["name"] for port in ports} == {"gnss", "heading", "imu", "drive", "operator"}
+
+
 def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str], Vehicle]) -> None:
     art = vehicle("art_vesc", COURSE)
     daemon = art.run("--laps", "3", "--set", "devices.drive.driver.vesc_can.silence_s=0.3")

@@ -5,8 +5,10 @@ import os
 import signal
 import sys
 import threading
-from argparse import REMAINDER, ArgumentParser, _SubParsersAction
+from argparse import REMAINDER, ArgumentParser, ArgumentTypeError, _SubParsersAction
 from collections.abc import Sequence
+
+from vehicled.cli.argument_types import between
 
 # One BLAS thread, decided before numpy is loaded by anyone: its helper threads would only disturb the loop, and results must
 # not depend on how many cores there are.
@@ -274,49 +276,31 @@ def _profile_arguments(parser: ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < 1e6:
-        raise ValueError(text)
-    return value
+    return between(text, 1e-9, 1e6, "it is a number of seconds above 0, at most 1e6")
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 10_000:
-        raise ValueError(text)
-    return value
+    if not (text.isdecimal() and text.isascii() and len(text) <= 5 and 1 <= int(text) <= 10_000):
+        raise ArgumentTypeError(f"it is a whole number from 1 to 10000, not {text!r}")
+    return int(text)
 
 
 def _watch_rate(text: str) -> float:
-    value = float(text)
-    if not 0.1 <= value <= 20.0:
-        raise ValueError(text)
-    return value
+    return between(text, 0.1, 20.0, "a rate is from 0.1 to 20 Hz")
 
 
 def _duration(text: str) -> float:
-    return 0.0 if text.strip() in ("0", "0.0") else _seconds(text)
+    return 0.0 if text.strip() in ("0", "0.0") else between(text, 1e-9, 1e6, "it is a number of seconds up to 1e6, 0 for never")
 
 
 def _rate(text: str) -> float:
-    value = float(text)
-    if not 1.0 <= value <= 1000.0:
-        raise ValueError(text)
-    return value
+    return between(text, 1.0, 1000.0, "a rate is from 1 to 1000 Hz")
 
 
 def _seed(text: str) -> int:
     if not (text.isdecimal() and text.isascii() and len(text) <= 20):
-        raise ValueError(text)
+        raise ArgumentTypeError(f"a seed is a whole number from 0 on, not {text!r}")
     return int(text)
-
-
-_seed.__name__ = "seed, a whole number from 0 on"
-_count.__name__ = "number from 1 to 10000"
-_watch_rate.__name__ = "rate from 0.1 to 20 Hz"
-_duration.__name__ = "number of seconds, 0 for never"
-_rate.__name__ = "rate from 1 to 1000 Hz"
-_seconds.__name__ = "number of seconds above 0"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

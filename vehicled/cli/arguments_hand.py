@@ -2,6 +2,8 @@
 
 from argparse import ArgumentParser, _SubParsersAction
 
+from vehicled.cli.argument_types import between
+
 
 def hand_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
     """Add them."""
@@ -42,35 +44,21 @@ def hand_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
     record.set_defaults(run="vehicled.cli.record_path:record_path")
 
 
-def _between(text: str, least: float, most: float) -> float:
-    value = float(text)
-    if not least <= value <= most:
-        raise ValueError(text)
-    return value
-
-
 def _share(text: str) -> float:
-    return _between(text, 0.01, 1.0)
+    return between(text, 0.01, 1.0, "a share is from 0.01 to 1")
 
 
 def _hand_rate(text: str) -> float:
-    return _between(text, 10.0, 60.0)
+    return between(text, 10.0, 60.0, "a rate is from 10 to 60 Hz")
 
 
 def _spacing(text: str) -> float:
-    return _between(text, 0.02, 10.0)
+    return between(text, 0.02, 10.0, "a spacing is from 0.02 to 10 m")
 
 
 def _time(text: str) -> float:
-    return _between(text, 0.0, 1e6)
+    return between(text, 0.0, 1e6, "a time is a number of seconds from 0 on")
 
 
 def _speed(text: str) -> float | None:
-    return None if text == "recorded" else _between(text, 0.05, 100.0)
-
-
-_share.__name__ = "share above 0, at most 1"
-_hand_rate.__name__ = "rate from 10 to 60 Hz"
-_spacing.__name__ = "spacing from 0.02 to 10 m"
-_time.__name__ = "number of seconds from 0 on"
-_speed.__name__ = "speed above 0 in m/s, or the word recorded,"
+    return None if text == "recorded" else between(text, 0.05, 100.0, "a speed is from 0.05 to 100 m/s, or the word recorded")

@@ -1,6 +1,7 @@
 """Drawing of a drive: the map, and the errors along it."""
 
 from collections.abc import Sequence
+from math import isnan
 
 from vehicled.app import SetupError
 from vehicled.cli.result import Result
@@ -47,12 +48,19 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
     estimate.set(ylabel="estimate off\nby (m)", xlabel="time under way (s)")
     for axes in (error, speed, estimate):
         axes.grid(alpha=0.25)
-    verdict = "finished" if result.finished else f"not finished: {result.why}"
-    figure.suptitle(
-        f"{result.profile} on {result.course}, {result.controller}, seed {result.seed}: {verdict}\n"
-        f"mean cross-track error {result.cross_track_m.mean:.3f} m, max {result.cross_track_m.max:.3f} m, {result.driving_s:.0f} s"
-    )
+    figure.suptitle(_title(result))
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error_:
         raise SetupError(f"the plot cannot be written to {file}: {error_}") from error_
+
+
+def _title(result: Result) -> str:
+    """What was driven and how well; no errors where no course was driven: by hand, by a programme, not at all."""
+    if result.programme or isnan(result.cross_track_m.mean):
+        driven = f"by programme {result.programme}" if result.programme else f"on {result.course}"
+        return f"{result.profile} {driven}, seed {result.seed}: {result.why}"
+    verdict = "finished" if result.finished else f"not finished: {result.why}"
+    errors = f"mean cross-track error {result.cross_track_m.mean:.3f} m, max {result.cross_track_m.max:.3f} m"
+    title = f"{result.profile} on {result.course}, {result.controller}, seed {result.seed}: {verdict}"
+    return f"{title}\n{errors}, {result.driving_s:.0f} s"

@@ -5,11 +5,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from vehicled.cli.manoeuvre import Motion, Section
 from vehicled.cli.show import print_table
 from vehicled.executive import Executive
 from vehicled.judge import Errors, Judge
+from vehicled.messages import Identification, Message
 from vehicled.runtime.run import Ending, Outcome
 
 
@@ -37,6 +39,23 @@ class TaskHealth(Struct, frozen=True):
     response_p50_ns: int
     response_p99_ns: int
     causes: dict[str, int]
+
+
+class Learnt:
+    """The newest that an identifier told."""
+
+    def __init__(self) -> None:
+        self._newest: Identification | None = None
+
+    @property
+    def values(self) -> dict[str, float] | None:
+        """Parameters and their standard deviations by name; None before the first."""
+        return None if self._newest is None else asdict(self._newest)
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """Take one message."""
+        if isinstance(message, Identification):
+            self._newest = message
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -75,6 +94,8 @@ class Result(Struct, frozen=True, kw_only=True):
     programme: str = ""
     """Name of the programme that was driven; the errors above say nothing then."""
     motion: Motion | None = None
+    identified: dict[str, float] | None = None
+    """What was learnt of the vehicle by the end, by the names of :class:`Identification`; None where nothing was."""
 
     @property
     def real_time_factor(self) -> float:
@@ -109,6 +130,7 @@ class Result(Struct, frozen=True, kw_only=True):
             ["estimate: position", _metres(self.estimate_position_m)],
             ["estimate: heading", _line(self.estimate_yaw_rad, "rad", 4)],
             ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
+            *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],
@@ -153,6 +175,16 @@ def exit_status(ending: Ending, finished: bool, markings: str = "") -> int:
     if ending.outcome is Outcome.FINISHED and (not finished or markings.startswith("failed")):
         return int(Outcome.NOT_FINISHED)
     return int(ending.outcome)
+
+
+def _identified(found: dict[str, float]) -> str:
+    """Of the steering."""
+    texts = []
+    for name, unit, digits in (("gain", "rad", 4), ("offset", "rad", 4), ("delay", "s", 3)):
+        sigma = found[f"steering_{name}_sigma_{unit}"]
+        spread = "the profile's" if isnan(sigma) else f"sigma {sigma:.{digits}f}"
+        texts.append(f"{name} {found[f'steering_{name}_{unit}']:.{digits}f} {unit} ({spread})")
+    return ", ".join(texts)
 
 
 def _line(figures: Figures, unit: str, digits: int) -> str:

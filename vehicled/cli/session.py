@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from vehicled.app import SetupError, build, course_message, declared_stopwatch
 from vehicled.attribution import HOLDERS
 from vehicled.cli.plan import Plan
 from vehicled.control_socket.console import Console, RunFacts
+from vehicled.control_socket.place import PlaceError, free_path, own_path
 from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
@@ -102,36 +103,42 @@ def drive(
     link = None if sock is None else Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S)
     lockstep = plan.clock == "lockstep"
     started_ns = time.monotonic_ns()
-    if link is not None:
-        plan = _same_world(plan, link.hello.world)
-        if lockstep:
-            link.block(plan.link_timeout_s)
-            started_ns = link.hello.start_ns
-    witness = None
-    if not lockstep:
-        # Here, because it brings an event loop that lockstep need not load.
-        from vehicled.cli import wall_session
+    with ExitStack() as undo:
+        if link is not None:
+            # The reason is told here; the simulator shall not look for one of its own.
+            undo.callback(link.close, "the daemon does not begin")
+            plan = _same_world(plan, link.hello.world)
+            if lockstep:
+                link.block(plan.link_timeout_s)
+                started_ns = link.hello.start_ns
+        profile, wiring = plan.loaded.profile, plan.wiring
+        door_path = _door_path(profile.name, door) if door and not lockstep else None
+        witness = None
+        if not lockstep:
+            # Here, because it brings an event loop that lockstep need not load.
+            from vehicled.cli import wall_session
 
-        witness = wall_session.witness()
-    stopwatch = declared_stopwatch(plan.wiring) if witness is None else witness.stopwatch
-    router = Router()
-    profile, wiring = plan.loaded.profile, plan.wiring
-    machine = build(
-        profile, plan.course, wiring, stopwatch, router, witness, fence=plan.fence, setup_fault=setup_fault, virtual=lockstep
-    )
-    # After everything long-lived has been made, because set-up freezes it for the garbage collector.
-    report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
-    writer = _open_log(plan, log_folder, started_ns, report, setup_fault) if log_folder is not None else None
-    if writer is not None:
-        router.log_to(writer.sink)
-    console = _console(plan, machine, writer, started_ns)
-    door_path = _door_path(profile.name, door) if door and not lockstep else None
-    live = None
-    if view is not None and door_path is not None:
-        live = _open_view(plan, view, console, router, writer, door_path, simulated=link is not None)
+            witness = wall_session.witness()
+            undo.callback(witness.close)
+        stopwatch = declared_stopwatch(plan.wiring) if witness is None else witness.stopwatch
+        router = Router()
+        machine = build(
+            profile, plan.course, wiring, stopwatch, router, witness, fence=plan.fence, setup_fault=setup_fault, virtual=lockstep
+        )
+        _hand_out_secrets(plan, machine)
+        # After everything long-lived has been made, because set-up freezes it for the garbage collector.
+        report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
+        writer = _open_log(plan, log_folder, started_ns, report, setup_fault) if log_folder is not None else None
+        if writer is not None:
+            router.log_to(writer.sink)
+        closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
+        console = _console(plan, machine, writer, started_ns, closed)
+        live = None
+        if view is not None and door_path is not None:
+            live = _open_view(plan, view, console, router, writer, door_path, simulated=link is not None)
+        undo.pop_all()
     for types, record in taps:
         router.tap(types, record)
-    _hand_out_secrets(plan, machine)
     router.record(course_message(plan.course, started_ns), started_ns)
     run = Run(
         machine,
@@ -151,7 +158,10 @@ def drive(
         else:
             services = wall_session.services(plan, machine, writer, console, door_path)
             transport = wall_session.transport(plan, link, ports or {}, router)
-            ending = wall_session.run_wall(plan, machine, transport, run, witness, router, services, live.turn if live else None)
+            with _refusal_alone():
+                ending = wall_session.run_wall(
+                    plan, machine, transport, run, witness, router, services, live.turn if live else None
+                )
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):
@@ -205,12 +215,10 @@ def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
 
 
 def _door_path(name: str, door: str) -> Path:
-    from vehicled.control_socket.place import free_path, socket_path
-
-    return socket_path(name) if door == "own" else free_path(name)
+    return own_path(name) if door == "own" else free_path(name)
 
 
-def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int) -> Console:
+def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int, closed: frozenset[str]) -> Console:
     profile = plan.loaded.profile
     facts = RunFacts(
         profile=profile.name,
@@ -222,6 +230,7 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
         version=__version__,
         started_ns=started_ns,
         log=writer.path if writer is not None else "",
+        closed_ports=closed,
     )
     return Console(machine, facts)
 
@@ -238,6 +247,18 @@ def _open_view(
         router.log_to(sink)
     process = open_view(plan, address, console.facts, offset_ns=sink.offset_ns, control_socket=door, simulated=simulated)
     return Feed(process, sink, console, console.supervisor, router.record)
+
+
+@contextmanager
+def _refusal_alone() -> Iterator[None]:
+    """Take the refusal of a control socket, which another daemon was quicker to get, out of the group of the pump's tasks."""
+    refusals: list[PlaceError] = []
+    try:
+        yield
+    except* PlaceError as group:
+        refusals += [error for error in group.exceptions if isinstance(error, PlaceError)]
+    if refusals:
+        raise refusals[0] from None
 
 
 @contextmanager

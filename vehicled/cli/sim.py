@@ -10,14 +10,14 @@ from vehicled.cli.manoeuvre import TAPS as MANOEUVRE_TAPS
 from vehicled.cli.manoeuvre import ManoeuvreJudge
 from vehicled.cli.output import check_plot_file
 from vehicled.cli.plan import Plan
-from vehicled.cli.result import Result, exit_status, figures_of, health_of
+from vehicled.cli.result import Learnt, Result, exit_status, figures_of, health_of
 from vehicled.cli.session import Drive, Tap, drive
 from vehicled.cli.show import Progress
 from vehicled.cli.view import check_view
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
-from vehicled.messages import Fault
+from vehicled.messages import Fault, Identification
 from vehicled.runtime.connection import connect
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.run import START_PATIENCE_NS
@@ -29,7 +29,8 @@ def run(arguments: Namespace) -> int:
     plan = Plan.of(arguments, clock=arguments.clock, link=arguments.link, seed=arguments.seed, backend=arguments.async_backend)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
-    _check_failures(plan, arguments.fail)
+    if not arguments.connect:
+        _check_simulated(plan, arguments.fail)
     if arguments.by_hand and arguments.clock != "wall":
         raise SetupError("--by-hand needs --clock wall: a hand lives in real time")
     if arguments.view is not None and arguments.clock != "wall":
@@ -38,9 +39,11 @@ def run(arguments: Namespace) -> int:
         check_view(plan.loaded.profile.view, arguments.view)
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
+    learnt = Learnt()
     taps: list[Tap] = [
         (JUDGE_TAPS, judge.record),
         (MANOEUVRE_TAPS, manoeuvre.record),
+        ((Identification,), learnt.record),
         ((Fault,), EventLog(json=False, quiet=True, ready=plan.clock == "wall").record),
     ]
     progress = Progress()
@@ -101,7 +104,7 @@ def run(arguments: Namespace) -> int:
             judged=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
         )
         progress.close()
-    result = _result(plan, done, judge, manoeuvre)
+    result = _result(plan, done, judge, manoeuvre, learnt)
     if arguments.json:
         print(result.to_json())
     elif arguments.by_hand:
@@ -131,13 +134,14 @@ def simulator(arguments: Namespace) -> int:
     return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 
-def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge) -> Result:
+def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, learnt: Learnt) -> Result:
     profile = plan.loaded.profile
     machine = done.machine
     controller = profile.controller
     programme = controller.selected.name or "unnamed" if controller.name == "programme" else ""
     finished = machine.course_driven and (judge.finished or bool(programme))
-    why = done.ending.why
+    # Whose course or programme it is, the supervisor does not know.
+    why = done.ending.why.replace("the course is finished", "the programme is finished") if programme else done.ending.why
     if programme and manoeuvre.gave_up:
         selected = controller.selected
         why = (
@@ -169,18 +173,24 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge) ->
         section=None if programme else manoeuvre.section,
         programme=programme,
         motion=manoeuvre.motion if programme else None,
+        identified=learnt.values,
         **figures_of(judge),
     )
 
 
-def _check_failures(plan: Plan, failures: list[str]) -> None:
-    """Raises :class:`SetupError` for a failure that the simulator would refuse."""
-    if not failures:
-        return
+def _check_simulated(plan: Plan, failures: list[str]) -> None:
+    """Before a simulator is started that would refuse. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
-    from sim_backend.emulators.registry import UnknownEmulatorError, check_failures
+    from sim_backend.emulators.registry import check_emulators, check_failures
+    from sim_backend.truth import TRUTH_ERRORS, truth_of
 
+    wires = plan.link == "wires"
     try:
-        check_failures(plan.loaded.profile, [parse_failure(text) for text in failures], wires=plan.link == "wires")
-    except (FailureError, UnknownEmulatorError) as error:
+        profile = truth_of(plan.loaded, plan.course)
+        if wires:
+            check_emulators(profile)
+        check_failures(profile, [parse_failure(text) for text in failures], wires=wires)
+    except FailureError as error:
         raise SetupError(f"--fail: {error}") from error
+    except TRUTH_ERRORS as error:
+        raise SetupError(str(error)) from error

@@ -44,6 +44,19 @@ def socket_path(name: str) -> Path:
     return path
 
 
+def own_path(name: str) -> Path:
+    """As :func:`socket_path`. Raises :class:`PlaceError` when a daemon serves it already."""
+    path = socket_path(name)
+    if answers(path):
+        raise taken(path)
+    return path
+
+
+def taken(path: Path) -> PlaceError:
+    """A daemon serves that socket already."""
+    return PlaceError(f"a daemon serves {path} already: stop it, or run under another profile name")
+
+
 def free_path(name: str) -> Path:
     """As :func:`socket_path`, under another name when a daemon serves that one already: simulations run side by side."""
     path = socket_path(name)

@@ -15,7 +15,7 @@ import anyio
 from msgspec.structs import replace
 
 from vehicled.control_socket.console import Console
-from vehicled.control_socket.place import GROUP, PlaceError, answers
+from vehicled.control_socket.place import GROUP, answers, taken
 from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, Follow, Hand, RequestError, answer, parse, refusal
 from vehicled.messages import TeleopCommand
 
@@ -202,7 +202,7 @@ def _listener(path: Path) -> Iterator[socket.socket]:
             try:
                 path.hardlink_to(making)  # unlike a rename it does not push out a daemon that was quicker
             except FileExistsError:
-                raise _taken(path) from None
+                raise taken(path) from None
         finally:
             with suppress(OSError):
                 making.unlink()
@@ -225,10 +225,6 @@ def _who(client: socket.socket) -> str:
 def _make_way(path: Path) -> None:
     """Remove the socket of a daemon that died. Raises :class:`PlaceError` when one still answers on it."""
     if answers(path):
-        raise _taken(path)
+        raise taken(path)
     with suppress(OSError):
         path.unlink()
-
-
-def _taken(path: Path) -> PlaceError:
-    return PlaceError(f"a daemon serves {path} already: stop it, or run under another profile name")

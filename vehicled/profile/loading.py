@@ -102,10 +102,8 @@ def find(name_or_file: str) -> Path:
     if name_or_file in files:
         return files[name_or_file]
     close = nearest(name_or_file, files, cutoff=0.5)
-    hint = f'did you mean "{close}"? ' if close else ""
-    message = (
-        f"no profile of that name; {hint}There are {choices(sorted(files)) or 'none'}. A file is given with its path: ./my.toml"
-    )
+    hint = f'did you mean "{close}"? There' if close else "there"
+    message = f"no profile of that name; {hint} are {choices(sorted(files)) or 'none'}. A file is given with its path: ./my.toml"
     raise ProfileError([Problem("", message)], f'profile "{printable(name_or_file)}"')
 
 
