@@ -15,7 +15,7 @@ from sim_backend.plant.double_track.checks import ParameterError, check
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.ground import Plane
 from sim_backend.plant.double_track.model import COLUMNS, DoubleTrack
-from sim_backend.plant.double_track.parameters import TwinParameters
+from sim_backend.plant.double_track.parameters import Engine, TwinParameters
 from sim_backend.plant.double_track.state import Outputs, State
 from sim_backend.plant.twin_file import load_twin, names
 
@@ -227,6 +227,26 @@ def test_an_engine_does_not_drive_against_its_gear(towards: float) -> None:
     assert 0.5 < towards * told.state.forward_mps < 1.4, "the engine brakes"
     drive(told, 5.0, throttle=-towards)
     assert towards * told.state.forward_mps < -1.0, "the gear of the other direction is in"
+
+
+@pytest.mark.parametrize("name", ["rzr_pro_r4", HMMWV])
+def test_a_vehicle_that_coasts_after_full_reverse_is_braked_by_its_converter_and_can_drive_off(name: str) -> None:
+    vehicle = DoubleTrack(twin(name))
+    c, engine = vehicle.constants, vehicle.parameters.powertrain
+    assert isinstance(engine, Engine)
+    torques, energies = [], []
+    for throttle, seconds in ((-1.0, 3.0), (0.0, 3.0), (1.0, 15.0)):
+        for _ in range(round(1e3 * seconds)):
+            vehicle.step(0.0, throttle, 0.0)
+            s = vehicle.state
+            wheels = c.front.spin_inertia_kgm2 * s.spin_fl_radps**2 + c.rear.spin_inertia_kgm2 * s.spin_rl_radps**2
+            energies.append(0.5 * c.mass_kg * s.forward_mps**2 + wheels)
+            torques.append(vehicle.outputs.drive_nm)
+    assert max(map(abs, torques[:6000])) < max(engine.converter_torque_ratio) * max(engine.map_torque_nm) / engine.reverse_ratio
+    assert all(after <= before for before, after in pairwise(energies[3000:6000]))
+    assert sum(a * b < 0.0 for a, b in pairwise(torques[3000:6000])) == 1, "from driving to braking"
+    assert vehicle.state.gear >= 1.0
+    assert vehicle.state.forward_mps > 3.0
 
 
 def test_slips_of_peak_and_sliding_may_cross_beyond_the_loads_they_are_given_for() -> None:

@@ -219,6 +219,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     spin_fr = settled(new_c if c.sides else new_b, s.spin_fr_radps, m_fr, pull_fr, rub_fr, dt)
     spin_rl = settled(new_b if c.sides else new_c, s.spin_rl_radps, m_rl, pull_rl, rub_rl, dt)
     spin_rr = settled(right_speed(r, pair_2, torque_2), s.spin_rr_radps, m_rr, pull_2, rub_rr, dt)
+    driven_radps = 0.5 * (share_1 * (spin_fl + spin_fr) + share_2 * (spin_rl + spin_rr))
     # Forces on the body.
     slide_fl = w_fl.forward_mps - f.rolling_radius_m * spin_fl
     slide_fr = w_fr.forward_mps - f.rolling_radius_m * spin_fr
@@ -321,7 +322,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
             s.side_rr_m if held else t_rr.side_deflection_m,
             -g.forward_mps2 if held else proper_x,
             -g.lateral_mps2 if held else proper_y,
-            0.5 * (drive_1.engine_radps + drive_2.engine_radps),
+            0.5 * (drive_1.engine_radps + drive_2.engine_radps) + drive_1.engine_per_shaft * free * driven_radps,
             drive_1.gear,
             drive_1.since_shift_s,
             still_s,

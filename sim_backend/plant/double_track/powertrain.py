@@ -18,6 +18,9 @@ from sim_backend.plant.double_track.constants import (
 from sim_backend.plant.double_track.tables import lookup, pick
 
 LEAST_DIFFERENCE_RADPS = 1e-6
+COUPLED_SLIP = 0.003
+"""Of a torque converter: below this share of the engine's speed its torque goes with the slip, through 0 where both sides turn
+alike. Its capacity curve ends in a torque there, with one sign before and the other after."""
 
 
 class Drive(NamedTuple):
@@ -28,6 +31,9 @@ class Drive(NamedTuple):
     friction_nm: float
     """Dry friction."""
     engine_radps: float
+    """For the next step, without what the speed of the shaft at the end of this one adds to it."""
+    engine_per_shaft: float
+    """That share of the shaft's speed."""
     gear: float
     since_shift_s: float
 
@@ -84,6 +90,7 @@ def motor(
         fall_nms,
         (loss_nm + (m.hold_nm if command == 0.0 else 0.0)) * m.reduction,
         speed,
+        0.0,
         gear,
         since_s,
     )
@@ -101,7 +108,8 @@ def engine(
     # Told to drive the other way while it rolls, it has no gear for that yet: the throttle stays closed, and the engine brakes.
     asked = throttle if gear > 0.0 else -throttle
     engine_nm = (asked if asked > 0.0 else 0.0) * map_nm + loss_nm
-    # Torque converter: what the engine's side takes, and what comes out at the gearbox.
+    # Torque converter: over the step a viscous coupling of engine and gearbox input, both at their speeds at its end. However light
+    # they are, its torque ends with the slip between them and cannot turn that round, and it only takes energy out.
     turning = input_radps > 1e-9 and crank_radps > 1e-9
     plain = input_radps / crank_radps if turning else 0.0
     overrun = plain > 1.0
@@ -109,12 +117,17 @@ def engine(
     speed_ratio = mirrored if overrun else plain
     capacity, _ = lookup(e.converter_speed_ratio, e.converter_capacity, speed_ratio)
     torque_ratio, _ = lookup(e.converter_speed_ratio, e.converter_torque_ratio, speed_ratio)
+    multiplied = 1.0 if overrun else torque_ratio
     pump = crank_radps / (capacity if e.converter else 1.0)
-    pump_nm = -pump * pump if overrun else pump * pump
-    turbine_nm = pump_nm if overrun else torque_ratio * pump_nm
-    gear_nm = turbine_nm if e.converter else engine_nm
-    inertia_nms = 0.0 if e.converter else e.inertia_kgm2 / (ratio * ratio * c.step_s)
-    crank_after = crank_radps + c.step_s * (engine_nm - pump_nm) / e.inertia_kgm2 if e.converter else crank_radps
+    slip_radps = fabs(crank_radps - input_radps)
+    least_radps = COUPLED_SLIP * fabs(crank_radps) + LEAST_DIFFERENCE_RADPS
+    slip_nms = pump * pump / (slip_radps if slip_radps > least_radps else least_radps)
+    crank_give_per_nms = c.step_s / (e.inertia_kgm2 if e.converter else 1.0)
+    free_radps = crank_radps + crank_give_per_nms * engine_nm
+    pump_nms = slip_nms / (1.0 + crank_give_per_nms * slip_nms)
+    taken = crank_give_per_nms * pump_nms
+    fall_nms = multiplied * pump_nms / (ratio * ratio) if e.converter else e.inertia_kgm2 / (ratio * ratio * c.step_s)
+    torque_nm = multiplied * pump_nms * free_radps / ratio if e.converter else engine_nm / ratio + fall_nms * shaft_radps
     # The shift counts from the next step on.
     ready = since_s >= e.shift_interval_s
     backward = throttle < 0.0 and e.reverse and fabs(shaft_radps) * c.rear.rolling_radius_m < 0.5
@@ -122,12 +135,12 @@ def engine(
     up = ready and input_radps > pick(e.up_radps, gear) and gear < e.gears and gear > 0.0
     down = ready and input_radps < pick(e.down_radps, gear) and gear > 1.0
     gear_after = 0.0 if backward else (1.0 if forward else (gear + 1.0 if up else (gear - 1.0 if down else gear)))
-    torque_nm = gear_nm / ratio
     return Drive(
-        torque_nm + inertia_nms * shaft_radps,
-        inertia_nms,
+        torque_nm,
+        fall_nms,
         0.0,
-        crank_after,
+        (1.0 - taken) * free_radps if e.converter else crank_radps,
+        taken / ratio if e.converter else 0.0,
         gear_after,
         since_s + c.step_s if gear_after == gear else 0.0,
     )
@@ -143,7 +156,7 @@ def acceleration(
     most = a.switch_speed_mps / towards_mps if towards_mps > a.switch_speed_mps else 1.0
     limited = (command if command > -most else -most) if command < most else most
     torque_nm = limited * a.full_torque_nm if towards_mps < a.top_speed_mps else 0.0
-    return Drive(torque_nm, 0.0, 0.0, shaft_radps, gear, since_s)
+    return Drive(torque_nm, 0.0, 0.0, shaft_radps, 0.0, gear, since_s)
 
 
 def bias_nms(
