@@ -134,20 +134,31 @@ def mode_and_reaction_have_their_way(m: ModuleType) -> None:
         assert (out.throttle, out.brake) == wanted
 
 
-def nothing_drives_beyond_cap_and_limit(m: ModuleType) -> None:
-    for v, cap, drives in (
-        (0.5, 0.5, True),
-        (nextafter(0.5, 1.0), 0.5, False),
-        (-0.5, 0.5, True),
-        (nextafter(-0.5, -1.0), 0.5, False),
-        (3.0, inf, True),
-        (nextafter(3.0, 4.0), inf, False),
-        (3.5, 9.0, False),
-        (nan, inf, False),
-        (0.0, nan, False),
+def beyond_cap_and_limit_less_drives_and_soon_nothing(m: ModuleType) -> None:
+    steady = VEHICLE.drive.steady_throttle
+    for v, cap, most in (
+        (0.5, 0.5, 0.9),
+        (nextafter(0.5, 1.0), 0.5, steady(0.5)),
+        (-0.5, 0.5, 0.9),
+        (nextafter(-0.5, -1.0), 0.5, steady(0.5)),
+        (0.55, 0.5, 0.6 * steady(0.5)),
+        (0.625, 0.5, 0.0),
+        (0.7, 0.5, 0.0),
+        (3.0, inf, 0.9),
+        (nextafter(3.0, 4.0), inf, steady(3.0)),
+        (3.3, 9.0, 0.6 * steady(3.0)),
+        (3.75, 9.0, 0.0),
+        (0.0, 0.0, 0.9),
+        (0.1, 0.0, 0.0),
+        (nan, inf, 0.0),
+        (0.0, nan, 0.0),
     ):
-        out = Case(m, FORWARD)(0.3, 0.1, v=v, cap_mps=cap)
-        assert (out.throttle, out.brake) == (0.3 if drives else 0.0, 0.1)
+        for demand in (0.02, 0.9):
+            out = Case(m, FORWARD)(demand, 0.1, v=v, cap_mps=cap)
+            assert near(out.throttle, min(demand, most))
+            assert out.brake == 0.1
+    backward = Case(m)(-0.9, 0.1, v=-0.55, cap_mps=0.5)
+    assert near(backward.throttle, -0.6 * steady(0.5))
 
 
 def the_drive_is_turned_round_at_a_crawl_only(m: ModuleType) -> None:
@@ -341,7 +352,7 @@ CHECKS: tuple[Callable[[ModuleType], None], ...] = (
     what_is_not_finite_brakes_and_holds_the_wheel,
     nothing_commanded_is_the_brake,
     mode_and_reaction_have_their_way,
-    nothing_drives_beyond_cap_and_limit,
+    beyond_cap_and_limit_less_drives_and_soon_nothing,
     the_drive_is_turned_round_at_a_crawl_only,
     throttle_and_brake_stay_in_range,
     the_wheel_stays_within_stop_and_lateral_acceleration,

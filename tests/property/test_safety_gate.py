@@ -85,7 +85,7 @@ def test_offset_and_gain_are_undone() -> None:
 
 
 @pytest.mark.parametrize(("speed", "throttle"), [(0.2, 0.4), (0.8, 0.0), (float("nan"), 0.0)])
-def test_a_capped_speed_cuts_the_throttle_above_the_cap(speed: float, throttle: float) -> None:
+def test_well_above_its_cap_nothing_drives(speed: float, throttle: float) -> None:
     out = Gate(VEHICLE, LIMITS).apply(command(0.0, 0.4), speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0, cap_mps=0.5)
     assert out.throttle == throttle
 

@@ -39,6 +39,7 @@ EQUIVALENT = {
     "wheel_rad = held + (step if wheel_rad > held else -step): wheel_rad > held -> wheel_rad >= held": "they differ there",
     "wheel_rad = limit if wheel_rad > 0.0 else -limit: wheel_rad > 0.0 -> wheel_rad >= 0.0": "its size is above the limit there",
     "sign = 1.0 if throttle > 0.0 else -1.0: throttle > 0.0 -> throttle >= 0.0": "zero has returned before",
+    "if beyond_mps < room_mps:: beyond_mps < room_mps -> beyond_mps <= room_mps": "nothing is left there",
     "self._throttle = 0.0: 0.0 -> 1.0": "the first command is measured from nothing",
     "self._throttle = 0.0: 0.0 -> -1.0": "the first command is measured from nothing",
 }

@@ -97,7 +97,7 @@ class Helm:
         self._longest_turn_ns = int(turn_s * 1e9) + EXTRA_TURN_NS
 
     def limit_speed(self, cap_mps: float) -> None:
-        """Drive below this speed, beyond which the gate lets nothing drive, until told otherwise; infinite is no limit."""
+        """Drive below this speed, beyond which the gate lets nothing accelerate, until told otherwise; infinite is no limit."""
         self.cap_mps = max((1.0 - BELOW_CAP_SHARE) * cap_mps, cap_mps - BELOW_CAP_MPS)
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:

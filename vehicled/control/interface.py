@@ -13,9 +13,9 @@ class Controller(Protocol):
     Whatever comes in, ``throttle``, ``brake`` and ``wheel_angle_rad`` go out finite and within their limits; an estimate that is
     not finite is answered by the brake.
 
-    It may also have ``late()``, called when its task missed a deadline, ``limit_speed(cap_mps)``, called before each step with the
-    speed beyond which the gate lets nothing drive, infinite is no limit, and ``sent(throttle, brake)``, what the gate made of the
-    last command: who learns from the motion must know what moved the vehicle.
+    It may also have ``late()``, called when its task missed a deadline, ``limit_speed(cap_mps)``, called before each step with
+    the speed beyond which the gate lets nothing accelerate, infinite is no limit, and ``sent(throttle, brake)``, what the gate
+    made of the last command: who learns from the motion must know what moved the vehicle.
     """
 
     Params: ClassVar[type[Any]]

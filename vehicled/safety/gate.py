@@ -38,6 +38,10 @@ CONTROLLED_STOP_BRAKE = 0.5
 CRAWL_MPS = 0.15
 """Faster than this the drive is not turned round: brake first. Above the error of an estimate at rest."""
 
+BEYOND_SHARE = 0.25
+"""Of a speed limit: so far above it the last drive is taken away. Cut all at once, the noise of a speed at its limit would have
+the vehicle lurch."""
+
 LONGEST_STEP_S = 0.1
 """A longer pause between two commands does not allow more than this one does."""
 
@@ -84,7 +88,7 @@ class Gate:
     ) -> ActuatorCommand:
         """The command for the actuators. ``command`` None or a mode that does not drive gives a stop; never raises, never NaN.
 
-        ``cap_mps`` is the speed beyond which nothing drives; ``releases_brake`` turns a disabled drive's brake into no current.
+        Nothing accelerates beyond the speed ``cap_mps``; ``releases_brake`` turns a disabled drive's brake into no current.
         """
         clipped = 0
         throttle, brake, wheel = 0.0, 1.0, self._wheel_angle_rad
@@ -97,9 +101,8 @@ class Gate:
             throttle, brake = 0.0, 0.0 if releases_brake and reaction is Reaction.DISABLE else 1.0
         elif reaction is Reaction.CONTROLLED_STOP or mode is Mode.STOPPING:
             throttle, brake = 0.0, max(brake, CONTROLLED_STOP_BRAKE)
-        if not abs(speed_mps) <= min(cap_mps, self._limits.max_speed_mps):
-            # Also true for NaN: an unknown speed is no licence to accelerate.
-            throttle = 0.0
+        most = self._most(abs(speed_mps), min(cap_mps, self._limits.max_speed_mps))
+        throttle = min(max(throttle, -most), most)
         reverse_share = self._vehicle.drive.reverse_share
         # A vehicle that cannot reverse moves backward by itself only, and its drive may be all that stops it.
         if reverse_share > 0.0 and throttle * speed_mps < 0.0 and abs(speed_mps) > CRAWL_MPS:
@@ -133,6 +136,16 @@ class Gate:
             reaction,
             clipped,
         )
+
+    def _most(self, speed_mps: float, limit_mps: float) -> float:
+        """Largest throttle at a size of speed: beyond the limit less than what holds the limit, and soon nothing."""
+        if speed_mps <= limit_mps:
+            return inf
+        beyond_mps, room_mps = speed_mps - limit_mps, BEYOND_SHARE * limit_mps
+        if beyond_mps < room_mps:
+            return (1.0 - beyond_mps / room_mps) * self._vehicle.drive.steady_throttle(limit_mps)
+        # NaN, too: an unknown speed is no licence to drive.
+        return 0.0
 
     def _steer(self, wheel_rad: float, speed_mps: float, elapsed_s: float) -> tuple[float, int]:
         """Wheel angle within rate and range at a size of speed, and the bits of what was cut."""

@@ -74,7 +74,7 @@ _CHOICES = """
 - **A slow disk** (row 24) is seen by the writer's queue: the loop itself never waits for one. A log that is not written any more
   refuses arming, and does not stop a drive.
 - **A speed cap** (S1) is told to the controller, which slows down to it with the deceleration of its profile: it may come in
-  mid-turn. The gate takes the drive away from whatever is faster, and brakes nobody for it.
+  mid-turn. Whatever is faster gets less drive from the gate than holds the cap, and a quarter above it none; nobody is braked.
 - **RTK that comes back** (row 9) lifts the cap when it has been fixed for three seconds; jumps are the gate's business (row 10),
   and a vehicle that stopped is armed anew by somebody.
 - **Commands over the limits** (row 21) are no fault of a hand: the end of the stick is the limit of the vehicle.
