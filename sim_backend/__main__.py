@@ -36,7 +36,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the simulator; returns the exit status."""
-    # A child shares its terminal with the daemon, and there Ctrl-C is the daemon's to handle: it wants to stop the vehicle first.
+    # A child shares its terminal with the daemon, and there Ctrl-C and the terminal's end are the daemon's to handle: it wants to
+    # stop the vehicle first.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -77,6 +79,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     with listener:
         if not listener.inherited:
             signal.signal(signal.SIGINT, _terminate)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             sys.stdout.write(f"listening on {listener.address}\n")
             sys.stdout.flush()
         try:
@@ -99,6 +102,7 @@ def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Cours
         return 2
     with standalone:
         signal.signal(signal.SIGINT, _terminate)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         sys.stdout.write("".join(f"{line}\n" for line in [*standalone.settings, "ready"]))
         sys.stdout.flush()
         try:

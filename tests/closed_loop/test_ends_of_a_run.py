@@ -58,10 +58,29 @@ def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: S
 def test_a_terminal_that_is_closed_stops_the_vehicle(start: Start) -> None:
     daemon = start(*PATIENT, watched=True)
     daemon.wait_until_driving()
-    os.kill(daemon.process.pid, signal.SIGHUP)
+    # The shell tells everybody in the terminal, and when it has ended the system does.
+    everybody = daemon.process.pid, daemon.simulator_pid()
+    for _ in range(2):
+        for pid in everybody:
+            os.kill(pid, signal.SIGHUP)
+        time.sleep(0.01)
     status, result, _ = daemon.end()
     assert status == 130
     assert "SIGHUP; the vehicle stands" in result["why"]
+
+
+def test_under_nohup_a_terminal_that_is_closed_is_no_news(start: Start) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        daemon = start(*PATIENT, watched=True)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    daemon.wait_until_driving()
+    os.kill(daemon.process.pid, signal.SIGHUP)
+    time.sleep(0.2)
+    os.kill(daemon.process.pid, signal.SIGINT)
+    _, result, _ = daemon.end()
+    assert "stopped by Ctrl-C" in result["why"]
 
 
 @pytest.mark.parametrize("clock", ["wall", "lockstep"])

@@ -287,3 +287,9 @@ def test_what_another_python_installed_is_in_the_account_too(tmp_path: Path, mon
     assert "usr/local/bin/vehicled" in files(image)
     assert vehicled("uninstall", "--prefix", str(image)) == 0
     assert files(image) == {}
+
+
+def test_without_an_environment_there_is_no_command_that_leads_into_it(tmp_path: Path) -> None:
+    """/usr/local/bin comes before /usr/bin: it would hide the command that is on the PATH already."""
+    assert vehicled("install", "--no-environment", "--prefix", str(tmp_path)) == 0
+    assert "usr/local/bin/vehicled" not in files(tmp_path)

@@ -223,3 +223,14 @@ def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
     wanted = pipeline._wanted(0)
     assert wanted is not None
     assert wanted.wheel_angle_rad == pytest.approx(short.steering.max_wheel_rad)
+
+
+def test_a_stick_that_repeats_one_reading_is_no_stick_after_arming_either() -> None:
+    hand = HandMonitor(0.5)
+    for t_ns in range(0, 2_000_000_000, 40_000_000):
+        hand.hear(replace(reading(7), t_rx_ns=t_ns), t_ns)
+    hand.reset()
+    hand.hear(replace(reading(7), t_rx_ns=t_ns), t_ns)
+    assert not hand.ready(t_ns)
+    hand.hear(replace(reading(8), t_rx_ns=t_ns), t_ns)
+    assert hand.ready(t_ns)

@@ -49,7 +49,7 @@ def install(arguments: Namespace) -> int:
                 missing = _settle(hands)
             here = _can_read_profiles()
             if here:
-                _install(hands, arguments.profile)
+                _install(hands, arguments.profile, with_environment=not arguments.no_environment)
         finally:
             # Before another process goes on, which keeps the account from there.
             hands.keep_account()
@@ -96,7 +96,7 @@ def _settle(hands: Hands) -> InstallError | None:
     return None
 
 
-def _install(hands: Hands, name_or_file: str) -> None:
+def _install(hands: Hands, name_or_file: str, *, with_environment: bool) -> None:
     """Files first, then the commands that make them known."""
     from vehicled.profile import load
 
@@ -106,7 +106,8 @@ def _install(hands: Hands, name_or_file: str) -> None:
     _check_course(loaded.profile.course)
     for path, source in SHARED.items():
         hands.write(path, (shipped.folder("systemd") / source).read_bytes())
-    hands.write(COMMAND, SHIM.encode(), mode=0o755)
+    if with_environment or hands.place(f"{environment.PLACE}/bin/vehicled").exists():
+        hands.write(COMMAND, SHIM.encode(), mode=0o755)
     target = f"{SETTINGS}/{name}.toml"
     source_file = Path(loaded.path)
     same = source_file.resolve() == hands.place(target).resolve()

@@ -72,9 +72,11 @@ def run_wall(
     spare: Callable[[int, int], None] | None,
 ) -> Ending:
     """Drive the machine until the run ends, on the event loop of the plan. Raises :class:`SetupError` when it is not installed."""
-    # By SIGHUP the service manager ends a daemon that hangs; elsewhere it says that the terminal was closed.
-    ends = (signal.SIGINT, signal.SIGTERM, *(() if watchdog_interval_ns() else (signal.SIGHUP,)))
-    pump = WallPump(machine, transport, run, witness, router, services, spare, ends)
+
+    async def signals() -> None:
+        await _watch_signals(pump)
+
+    pump = WallPump(machine, transport, run, witness, router, [signals, *services], spare)
     if plan.backend == "trio":
         try:
             import trio  # noqa: F401  (anyio would fail later and in other words)
@@ -82,6 +84,25 @@ def run_wall(
             raise SetupError("--async-backend trio needs trio: pip install trio") from None
         return anyio.run(pump.run, backend="trio")
     return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
+
+
+async def _watch_signals(pump: WallPump) -> None:
+    # By SIGHUP the service manager ends a daemon that hangs; elsewhere it says that the terminal was closed, which nohup hides.
+    hangs_up = not watchdog_interval_ns() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    ends = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hangs_up else ()))
+    told = False
+    try:
+        with anyio.open_signal_receiver(*ends) as signals:
+            async for number in signals:
+                if told and number == signal.SIGHUP:
+                    # That a terminal was closed is told by the shell and by the system: nobody has lost patience.
+                    continue
+                told = True
+                pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+    finally:
+        if hangs_up:
+            # Nor does it end the process while the log is being closed.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:

@@ -96,8 +96,11 @@ class ControlServer:
                 stream.only_stops = self.clients >= MAX_CLIENTS
                 self.clients += 1
                 try:
-                    with anyio.move_on_after(STOP_PATIENCE_S if stream.only_stops else inf):
+                    with anyio.move_on_after(STOP_PATIENCE_S if stream.only_stops else inf) as patience:
                         await self._converse(stream, console, _who(client))
+                    if patience.cancelled_caught:
+                        # Without a word it would pass for the end of the run.
+                        await stream.send(refusal(FULL))
                 finally:
                     self.clients -= 1
                     self._release(stream)

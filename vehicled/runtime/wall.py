@@ -1,6 +1,5 @@
 """The wall-clock pump: wakes the machine when it is due and hands it bytes as they arrive. Runs on either of anyio's backends."""
 
-import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -41,14 +40,12 @@ class WallPump:
         sink: Sink,
         services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         spare: Callable[[int, int], None] | None = None,
-        ends: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM),
     ) -> None:
         """``services`` run beside the pump and are cancelled with it; one that raises ends the run, braked.
 
         ``spare`` is called after each turn of the machine, with the time and when the next is due, and must be back by then.
-        ``ends`` are the signals that ask for a stop.
         """
-        self._spare, self._ends = spare, ends
+        self._spare = spare
         self._services = services
         self._machine = machine
         self._transport = transport
@@ -59,6 +56,7 @@ class WallPump:
         self._lease = Lease(machine, transport)
         self._sampler = BlockSampler(BLOCK_NS)
         self._ending: Ending | None = None
+        self._interrupted = False
 
     async def run(self) -> Ending:
         """Drive until the run ends. The last thing sent to the actuator is a stop, whatever happens."""
@@ -68,8 +66,8 @@ class WallPump:
             with self._alarm, self._lease:
                 self._witness.watch_loop()
                 async with anyio.create_task_group() as group:
-                    group.start_soon(self._serve, group.cancel_scope)
-                    group.start_soon(self._watch_signals, group.cancel_scope)
+                    self._scope = group.cancel_scope
+                    group.start_soon(self._serve)
                     for service in self._services:
                         group.start_soon(service)
                     await self._tick()
@@ -80,6 +78,16 @@ class WallPump:
                 await self._transport.aclose()
         assert self._ending is not None
         return self._ending
+
+    def interrupt(self, name: str) -> None:
+        """Stop the vehicle and end the run; the second time, end it at once."""
+        if not self._interrupted:
+            self._interrupted = True
+            self._run.interrupt(name)
+            return
+        why = f"interrupted twice ({name}): the brake was commanded, nothing was waited for"
+        self._end(Ending(Outcome.INTERRUPTED, why, time.monotonic_ns()))
+        self._scope.cancel()
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         """A port opened or was lost."""
@@ -122,25 +130,12 @@ class WallPump:
                 self._sink.record(collection, collection.t_ns + collection.duration_ns)
             witness.mark(time.monotonic_ns())
 
-    async def _serve(self, scope: anyio.CancelScope) -> None:
+    async def _serve(self) -> None:
         try:
             await self._transport.serve(self)
         except LinkError as error:
             self._end(self._run.lost(str(error), time.monotonic_ns()))
-            scope.cancel()
-
-    async def _watch_signals(self, scope: anyio.CancelScope) -> None:
-        count = 0
-        with anyio.open_signal_receiver(*self._ends) as signals:
-            async for number in signals:
-                count += 1
-                name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-                if count == 1:
-                    self._run.interrupt(name)
-                    continue
-                why = f"interrupted twice ({name}): the brake was commanded, nothing was waited for"
-                self._end(Ending(Outcome.INTERRUPTED, why, time.monotonic_ns()))
-                scope.cancel()
+            self._scope.cancel()
 
     def _over(self) -> bool:
         return self._ending is not None

@@ -21,6 +21,8 @@ class HandMonitor:
         self._silence_ns = int(silence_s * 1e9)
         self._seen_ns: dict[str, int] = {}
         """When each stick was last heard, whether it was listened to or not."""
+        self._counted: dict[str, int] = {}
+        """Sequence of the reading of each stick that counted last."""
         self.command: TeleopCommand | None = None
         self.neutral = False
         """The newest reading is neutral."""
@@ -45,8 +47,9 @@ class HandMonitor:
             return
         if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
             return
-        if self.command is not None and command.origin == self.command.origin and command.sequence == self.command.sequence:
+        if self._counted.get(command.origin) == command.sequence:
             return
+        self._counted[command.origin] = command.sequence
         self.command = command
         # A stamp from the future must not keep a stick alive that has been let go.
         self._heard_ns = min(command.t_rx_ns, now_ns)
@@ -57,6 +60,7 @@ class HandMonitor:
         self._seen_ns[origin] = now_ns
         if len(self._seen_ns) > MOST_STICKS:
             self._seen_ns = {who: t_ns for who, t_ns in self._seen_ns.items() if now_ns - t_ns <= self._silence_ns}
+            self._counted = {who: sequence for who, sequence in self._counted.items() if who in self._seen_ns}
 
     def _listens_to(self, origin: str, now_ns: int) -> bool:
         if self.driver is not None:
