@@ -67,7 +67,7 @@ check-pytest: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest --quiet -n 2 --dist loadgroup
 
 .PHONY: bench
-bench: $(VENV)/bench.stamp ## Measure lateness, executive, lockstep, log and codecs on this machine
+bench: $(VENV)/bench.stamp ## Measure this machine: every script of bench/
 	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \

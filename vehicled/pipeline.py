@@ -158,7 +158,7 @@ class Pipeline:
         if estimate is None:
             return
         if self._on_cap is not None:
-            # Without, the gate alone would hold the cap: full drive below it, none above.
+            # Without, the gate alone would hold the cap, from above it.
             self._on_cap(min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps))
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)

@@ -61,5 +61,6 @@ def test_a_course_as_fast_as_the_vehicle_may_drive_is_driven_evenly() -> None:
     while pair.now_ns < START_NS + 15 * SECOND_NS:
         pair.grant()
         pair.reply()
+    assert max(speed for _, speed in witness.targets) < 2.0, "a little below what the gate holds"
     assert min(command.throttle for command in witness.commands) > 0.0
     assert max(witness.speeds_mps) - min(witness.speeds_mps) < 0.05

@@ -56,8 +56,8 @@ Law = Callable[[Scene], Wish]
 
 BELOW_CAP_SHARE = 0.05
 BELOW_CAP_MPS = 0.03
-"""What is kept from the cap, the smaller of the two: at the cap itself the noise of the estimate would have the gate cut again and
-again."""
+"""What is kept from the cap, the smaller of the two: at the cap itself the gate would take drive away with half of the noise of the
+estimate."""
 
 
 class Helm:
