@@ -1,4 +1,4 @@
-"""``python -m vehicled``."""
+"""Entry point of ``python -m vehicled``."""
 
 import sys
 

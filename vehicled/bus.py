@@ -1,4 +1,4 @@
-"""Where messages wait between the tasks. No callbacks: a task takes what is there when it runs."""
+"""Buffers between the tasks. There are no callbacks: a task reads them when it runs."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Latest(Generic[T]):
-    """The newest value of one kind."""
+    """Newest value of one kind, with its time stamp."""
 
     __slots__ = ("stamp_ns", "value")
 
@@ -24,12 +24,12 @@ class Latest(Generic[T]):
         self.stamp_ns = stamp_ns
 
     def age_ns(self, now_ns: int) -> int:
-        """Time since the stamp; ``NEVER_NS`` when nothing ever came."""
+        """Return the time since the stamp; ``NEVER_NS`` if no value was ever put."""
         return NEVER_NS if self.value is None else now_ns - self.stamp_ns
 
 
 class Inbox(Generic[T]):
-    """Bounded queue: when full the oldest value is dropped and counted, because the newest is worth most to a controller."""
+    """Bounded queue. When full it drops and counts the oldest value, because a controller needs the newest."""
 
     __slots__ = ("_items", "dropped", "limit")
 
@@ -39,14 +39,14 @@ class Inbox(Generic[T]):
         self.dropped = 0
 
     def put(self, item: T) -> None:
-        """Append; drops the oldest when full."""
+        """Append; drop the oldest item when full."""
         if len(self._items) >= self.limit:
             self._items.popleft()
             self.dropped += 1
         self._items.append(item)
 
     def drain(self) -> Iterator[T]:
-        """Take everything, oldest first."""
+        """Drain the queue, oldest first."""
         items = self._items
         while items:
             yield items.popleft()

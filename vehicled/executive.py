@@ -1,11 +1,10 @@
-"""Sans-IO fixed-rate executive: a rate table, deadlines, and an account of every release.
+"""Sans-IO fixed-rate executive: a rate table, deadlines, and statistics of every release.
 
-Words, used the same everywhere. *release* planned time t_k; *lateness* start - t_k; *execution* end - start; *response*
-end - t_k; *miss* response > deadline; *skip* a release that was not run; *jitter* spread of start-to-start.
+Terms: *release* planned time t_k; *lateness* start - t_k; *execution* end - start; *response* end - t_k; *miss* response >
+deadline; *skip* a release that was not run; *jitter* spread of start-to-start.
 
-A rate is exact: release k is ``phase + k / rate``, computed afresh each time, so nothing drifts. Tasks due at the same instant run
-in the order of the table. A task that comes too late runs once for the release it owes, skips those that have passed meanwhile and
-keeps its phase; it never catches up in a burst.
+Rates do not drift: release k is ``phase + k / rate``, computed from k each time. Tasks due at the same instant run in table order.
+A late task runs once, skips the releases that have passed and keeps its phase; it never catches up in a burst.
 """
 
 from collections import deque
@@ -21,7 +20,7 @@ from vehicled.ports import NEVER_NS
 
 _MILLIHERTZ_SECOND = 10**12
 CATCH_UP_LIMIT = 5
-"""Releases that a catching-up task may owe before it skips after all."""
+"""Largest backlog of a catching-up task; beyond it the task skips too."""
 
 
 class TaskSpec(Struct, frozen=True, kw_only=True):
@@ -31,45 +30,45 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
     rate_hz: float
     deadline_ns: int
     run: Callable[[int], None]
-    """Called with the start time."""
+    """Function of the task; its argument is the start time in ns."""
     phase_ns: int = 0
     catch_up: bool = False
     declared_ns: int = 0
 
 
 class Stopwatch(Protocol):
-    """Time as the executive sees it: measured on the road, charged in lockstep, read from the journal in a replay."""
+    """Source of task times: measured on the vehicle, declared in lockstep, read from the journal in a replay."""
 
     def begin(self, now_ns: int) -> Reading:
-        """Reading at the start of a batch of tasks that was woken at ``now_ns``."""
+        """Return the reading at the start of a batch of tasks woken at ``now_ns``."""
         ...
 
     def end(self, task: int, begin: Reading) -> Reading:
-        """Reading at the end of a task; the next task of the batch begins there."""
+        """Return the reading at the end of a task, where the next task of the batch begins."""
         ...
 
 
 class DeclaredStopwatch:
-    """Virtual time: each task costs what its row declares, plus what is injected for it."""
+    """Virtual time: each task costs its declared time plus any injected time."""
 
     virtual = True
 
     def __init__(self, declared_ns: Sequence[int]) -> None:
         self.costs_ns = list(declared_ns)
-        """Cost by task number; writing to it injects an overload."""
+        """Cost by task number; a test writes to it to inject an overload."""
 
     def begin(self, now_ns: int) -> Reading:
-        """Starts when woken."""
+        """Return the wake-up time."""
         return now_ns, 0, 0, 0, 0, 0
 
     def end(self, task: int, begin: Reading) -> Reading:
-        """Ends after the cost of the task."""
+        """Return the start plus the cost of the task."""
         cost = self.costs_ns[task]
         return begin[0] + cost, begin[1] + cost, 0, 0, 0, 0
 
 
 class TaskStats:
-    """Running account of one task, in constant memory."""
+    """Running statistics of one task, in constant memory."""
 
     __slots__ = (
         "causes",
@@ -92,14 +91,15 @@ class TaskStats:
         self.misses = 0
         self.skips = 0
         self.consecutive_misses = 0
-        """Late runs in a row, up to now. Skips count apart: one stall skips many releases of a fast task, and is one event."""
+        """Current number of consecutive late runs. Skips are counted apart, because one stall skips many releases of a fast task.
+        """
         self.longest_miss_run = 0
         self.causes: dict[Cause, int] = {}
         self.last_start_ns = 0
 
     @property
     def n(self) -> int:
-        """Releases that were run."""
+        """Number of releases that were run."""
         return self.execution.n
 
 
@@ -122,7 +122,7 @@ class _Row:
 
 
 class Executive:
-    """Runs what is due and accounts for it. Never reads a clock: times come from the caller and the stopwatch."""
+    """Runs due tasks and keeps their statistics. Never reads a clock: times come from the caller and the stopwatch."""
 
     def __init__(
         self,
@@ -133,35 +133,35 @@ class Executive:
         *,
         virtual: bool = False,
     ) -> None:
-        """``table`` in pipeline order. ``on_tick`` is called after each run, with its account. ``witness`` explains misses."""
+        """Take the ``table`` in pipeline order. ``on_tick`` is called after each run; ``witness`` supplies evidence about misses."""
         self.table = tuple(table)
         self._rows = [_Row(i, spec) for i, spec in enumerate(table)]
         self._stopwatch = stopwatch
         self._on_tick = on_tick
         self._witness = witness or NoWitness()
         self._virtual = virtual
-        # Enough to find whoever held the loop since the release of the slowest task of a batch.
+        # Long enough to find the task that held the loop since the release of the slowest task of a batch.
         self._recent: deque[Execution] = deque(maxlen=4 * len(self._rows))
         self.busy_until_ns = 0
         """End of the last task run."""
 
     def start(self, now_ns: int) -> None:
-        """Set the first releases: each task's phase after ``now_ns``."""
+        """Set the first release of each task: its phase after ``now_ns``."""
         for row, spec in zip(self._rows, self.table, strict=True):
             row.origin_ns = now_ns + spec.phase_ns
             row.k = 0
             row.release_ns = row.origin_ns
 
     def stats(self, index: int) -> TaskStats:
-        """Account of the task with that number."""
+        """Return the statistics of a task by number."""
         return self._rows[index].stats
 
     def release_ns(self, index: int) -> int:
-        """Next planned release of the task with that number."""
+        """Return the next release of a task by number."""
         return self._rows[index].release_ns
 
     def next_due_ns(self) -> int:
-        """Next planned release of any task."""
+        """Return the earliest next release of any task."""
         return min([row.release_ns for row in self._rows])
 
     def run(self, now_ns: int) -> None:
@@ -186,7 +186,7 @@ class Executive:
         following = row.at(k)
         skipped = 0
         if following <= start and not (row.catch_up and start < row.at(k + CATCH_UP_LIMIT)):
-            # The first release after the start: phase is kept, and what has passed is not made up for.
+            # Continue with the first release after the start: the phase stays, missed releases are not made up for.
             last = k
             k = (start - row.origin_ns) * row.rate_mhz // _MILLIHERTZ_SECOND
             while (following := row.at(k)) <= start:

@@ -10,7 +10,7 @@ BINS = (64 - _SUB_BITS) * _SUB
 
 
 def bin_of(value_ns: int) -> int:
-    """Bin of a duration. Negative durations count as zero."""
+    """Return the bin of a duration. Negative durations count as zero."""
     if value_ns < _EXACT:
         return value_ns if value_ns > 0 else 0
     shift = value_ns.bit_length() - _SUB_BITS - 1
@@ -18,7 +18,7 @@ def bin_of(value_ns: int) -> int:
 
 
 def lower_edge_ns(index: int) -> int:
-    """Smallest duration that falls into a bin."""
+    """Return the smallest duration of a bin."""
     if index < _EXACT:
         return index
     shift = (index >> _SUB_BITS) - 1
@@ -26,7 +26,7 @@ def lower_edge_ns(index: int) -> int:
 
 
 class Histogram:
-    """Counts of durations in ns, with exact mean and largest. Relative bin width at most 1/16."""
+    """Histogram of durations in ns, with exact mean and maximum. Relative bin width at most 1/16."""
 
     __slots__ = ("counts", "max_ns", "sum_ns")
 
@@ -36,7 +36,7 @@ class Histogram:
         self.max_ns = -(2**63)
 
     def add(self, value_ns: int) -> None:
-        """Count one duration. Runs several times for every release: nothing that can be worked out later is kept here."""
+        """Count one duration. Called several times per release, so it only does what cannot be derived later."""
         self.sum_ns += value_ns
         if value_ns > self.max_ns:
             self.max_ns = value_ns
@@ -48,17 +48,17 @@ class Histogram:
 
     @property
     def n(self) -> int:
-        """Durations counted."""
+        """Number of durations."""
         return sum(self.counts)
 
     @property
     def mean_ns(self) -> float:
-        """Mean; 0 when nothing was counted."""
+        """Mean duration; 0 if empty."""
         n = self.n
         return self.sum_ns / n if n else 0.0
 
     def quantiles_ns(self, shares: Sequence[float]) -> list[int]:
-        """Values below which the given shares lie, to the width of a bin, never beyond the largest."""
+        """Return the quantiles for the given fractions, to the width of a bin, never beyond the maximum."""
         n = self.n
         if not n:
             return [0] * len(shares)

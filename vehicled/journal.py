@@ -1,7 +1,7 @@
-"""The machine's inputs and outputs as records, and the digest of its outputs.
+"""Journal of the machine's inputs and outputs, and the digest of its outputs.
 
-Everything the machine acts on is in the journal: received bytes, port events, local requests and stopwatch readings (the start
-and end of each task tick). Together with the profile they are enough to run the machine again.
+The journal holds everything that the machine acts on: received bytes, port events, local requests and stopwatch readings. With the
+profile it suffices to run the machine again.
 """
 
 import hashlib
@@ -13,38 +13,38 @@ from vehicled.messages import Message
 
 
 class Sink(Protocol):
-    """Takes records. The order of calls is the order of the journal."""
+    """Receiver of records, in journal order."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Keep one message. Must not block and must not raise."""
+        """Record one message. Must not block and must not raise."""
         ...
 
 
 class NullSink:
-    """Keeps nothing: a run without a log."""
+    """Sink of a run without a log."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Forget the message."""
+        """Discard the message."""
 
 
 class Router:
-    """Hands every record to the log, and those of some types to whoever listens to them besides."""
+    """Passes every record to the log, and records of chosen types to listeners."""
 
     def __init__(self) -> None:
         self._log: Callable[[Message, int], None] = NullSink().record
         self._taps: dict[type[Message], list[Callable[[Message, int], None]]] = {}
 
     def log_to(self, log: Sink) -> None:
-        """Send every record from now on to this log."""
+        """Set the log that receives every record."""
         self._log = log.record
 
     def tap(self, types: Iterable[type[Message]], record: Callable[[Message, int], None]) -> None:
-        """Call ``record`` too for messages of these types. It must neither block nor raise."""
+        """Also call ``record`` for messages of these types. It must neither block nor raise."""
         for kind in types:
             self._taps.setdefault(kind, []).append(record)
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Pass the record on."""
+        """Pass one record to the log and its listeners."""
         self._log(message, log_time_ns)
         kind = type(message)
         if kind in self._taps:
@@ -53,7 +53,7 @@ class Router:
 
 
 class Digest:
-    """SHA-256 over (t_ns, port, bytes) of every frame, in the order in which the machine hands frames over."""
+    """SHA-256 over (t_ns, port, bytes) of every output frame, in output order."""
 
     _HEAD = struct.Struct("<qHI")
 
@@ -62,11 +62,11 @@ class Digest:
         self.frames = 0
 
     def add(self, t_ns: int, port: str, data: bytes) -> None:
-        """Count one frame. Lengths are hashed too, so that no two sequences of frames share their bytes."""
+        """Add one frame. Lengths are hashed too, so that different frame sequences never hash the same bytes."""
         name = port.encode()
         self._hash.update(self._HEAD.pack(t_ns, len(name), len(data)) + name + data)
         self.frames += 1
 
     def hexdigest(self) -> str:
-        """Digest of the frames so far."""
+        """Return the digest of the frames so far."""
         return self._hash.hexdigest()

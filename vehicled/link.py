@@ -33,7 +33,7 @@ _HEAD_AFTER_LENGTH = _HEAD.size - 4
 
 
 class LinkError(Exception):
-    """The peer does not keep to the protocol, or speaks another version of it."""
+    """Protocol violation or version mismatch of the peer."""
 
 
 class Kind(IntEnum):
@@ -49,25 +49,25 @@ class Kind(IntEnum):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """First frame of each side. The simulator speaks first; the daemon answers with the same ``ports``."""
+    """First frame of each side. The simulator sends first; the daemon answers with the same ``ports``."""
 
     version: int = VERSION
     role: str
     """``simulator`` or ``daemon``."""
     clock: str
-    """``lockstep`` or ``wall``; the daemon's word counts."""
+    """``lockstep`` or ``wall``; the daemon decides."""
     ports: list[str]
-    """Names by port number."""
+    """Port names by number."""
     urls: dict[str, str] = {}
-    """Wall time: addresses of the ports that the simulator offers as real ones (ptys, CAN), to be opened instead of the link."""
+    """Wall time: addresses of the ports that the simulator offers as ptys or CAN instead of over the link."""
     start_ns: int = 0
-    """Lockstep: time at which the run begins."""
+    """Lockstep: start time of the run."""
     boot_id: str = ""
-    """Machine and boot; equal ones share their monotonic clock."""
+    """Machine and boot; equal values share a monotonic clock."""
     identity: str = ""
-    """What the simulator is: name and version."""
+    """Name and version of the simulator."""
     world: dict[str, str] = {}
-    """What it simulates: ``profile``, ``course``, ``seed``, ``link``. The daemon refuses another world than its own."""
+    """Simulated ``profile``, ``course``, ``seed`` and ``link``. The daemon refuses values other than its own."""
 
 
 Frame = tuple[Kind, int, int, bytes]
@@ -77,17 +77,17 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 def encode(kind: Kind, port: int, t_ns: int, payload: bytes = b"") -> bytes:
-    """One frame as bytes."""
+    """Encode one frame."""
     return _HEAD.pack(_HEAD_AFTER_LENGTH + len(payload), kind, port, t_ns) + payload
 
 
 def encode_line(port: int, t_ns: int, baud: int) -> bytes:
-    """A port's new line rate; 0 for a reopened port."""
+    """Encode a port's new line rate; 0 for a reopened port."""
     return encode(Kind.LINE, port, t_ns, _BAUD.pack(baud))
 
 
 def decode_line(payload: bytes) -> int:
-    """Line rate of a LINE frame. Raises :class:`LinkError` for another length."""
+    """Decode the line rate of a LINE frame. Raises :class:`LinkError` for a wrong length."""
     if len(payload) != _BAUD.size:
         raise LinkError(f"a LINE frame carries 4 bytes, not {len(payload)}")
     baud: int = _BAUD.unpack(payload)[0]
@@ -95,12 +95,12 @@ def decode_line(payload: bytes) -> int:
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """The opening frame."""
+    """Encode the first frame."""
     return encode(Kind.HELLO, 0, hello.start_ns, msgspec.json.encode(hello))
 
 
 def decode_hello(payload: bytes) -> Hello:
-    """The peer's opening frame. Raises :class:`LinkError` for another version or a malformed body."""
+    """Decode the peer's first frame. Raises :class:`LinkError` for another version or a malformed body."""
     try:
         hello = msgspec.json.decode(payload, type=Hello)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -113,17 +113,17 @@ def decode_hello(payload: bytes) -> Hello:
 
 
 class Decoder:
-    """Incremental decoder: feed bytes cut anywhere, get the whole frames they complete."""
+    """Incremental decoder of a byte stream that is cut anywhere."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._broken = ""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Frames completed by ``data``.
+        """Return the frames that ``data`` completes.
 
-        An impossible length or kind means that the stream is lost: raises :class:`LinkError`, once the frames before it have been
-        given out.
+        An impossible length or kind means that the stream is corrupt: raises :class:`LinkError` after the frames before it have
+        been returned.
         """
         if self._broken:
             raise LinkError(self._broken)

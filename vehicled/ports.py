@@ -1,10 +1,10 @@
-"""What a device is and what a port is: the two contracts of the wire side.
+"""Contracts of devices and ports.
 
-A *device* is a sans-IO protocol machine. It is handed bytes and a time, gives back messages, and keeps the bytes it wants to
-send until asked. It never reads a clock, never waits and never raises on wire input.
+A *device* is a sans-IO protocol machine. It takes bytes and a time, returns messages, and keeps the bytes to send until asked. It
+never reads a clock, never waits and never raises on wire input.
 
-A *port* is where the bytes come from: a byte stream (serial, pty, TCP, the simulator link) or a frame port (CAN). The runtime
-owns ports: it stamps arrivals at the read, reopens what was lost and drops what has become too late to send.
+A *port* carries the bytes: a byte stream (serial, pty, TCP, the simulator link) or a frame port (CAN). The runtime owns the ports:
+it stamps arrivals at the read, reopens lost ports and drops frames whose deadline has passed.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,21 @@ from msgspec import Struct
 from vehicled.messages import Message, PortState
 
 NEVER_NS = 2**63 - 1
-"""``next_due_ns`` of something that waits for input only."""
+"""``next_due_ns`` of a device that only waits for input."""
 
 
 class Send(Struct, frozen=True, gc=False):
-    """Bytes for the port. Dropped, and reported, once the deadline has passed: a command is never sent late."""
+    """Bytes for the port. Dropped and reported after the deadline: a command is never sent late."""
 
     data: bytes
     deadline_ns: int = NEVER_NS
     droppable: bool = False
     redacted: bytes | None = None
-    """Recorded in the place of ``data`` when that holds a secret: the journal, events and texts only ever see these bytes."""
+    """Recorded instead of ``data`` if that holds a secret."""
 
     @property
     def journal(self) -> bytes:
-        """What may be recorded of it."""
+        """Bytes that may be recorded."""
         return self.data if self.redacted is None else self.redacted
 
     def __repr__(self) -> str:
@@ -65,37 +65,37 @@ class Device(Protocol):
     consumes: ClassVar[tuple[type[Message], ...]]
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """The port opened, was lost, or failed."""
+        """Handle a port that opened, was lost or failed."""
         ...
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Bytes arrived, cut anywhere. Returns the messages they complete; never raises."""
+        """Take received bytes, cut anywhere, and return the messages they complete. Never raises."""
         ...
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """A message of a type in ``consumes`` to be sent."""
+        """Queue a message of a type in ``consumes`` for sending."""
         ...
 
     def next_due_ns(self) -> int:
-        """When ``on_time`` wants to run; ``NEVER_NS`` to wait for input."""
+        """Return when ``on_time`` must be called; ``NEVER_NS`` to wait for input."""
         ...
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """A time-out or a periodic duty of the device is due."""
+        """Handle expired timeouts and periodic duties."""
         ...
 
     def take_tx(self) -> Sequence[Action]:
-        """Everything to be done on the port since the last call, in order."""
+        """Drain pending port actions, in order."""
         ...
 
 
 class SecretRef(Struct, frozen=True):
-    """Where a secret is kept, never the secret itself. One of the two names is set."""
+    """Reference to a secret: a file or a service credential. Exactly one is set."""
 
     file: str = ""
-    """A file that holds the secret and nothing else."""
+    """Path of a file that holds only the secret."""
     credential: str = ""
-    """A credential of the service, by its name under ``$CREDENTIALS_DIRECTORY``."""
+    """Name of a service credential in ``$CREDENTIALS_DIRECTORY``."""
 
     def __str__(self) -> str:
         return f"file {self.file}" if self.file else f"credential {self.credential}"
@@ -103,14 +103,13 @@ class SecretRef(Struct, frozen=True):
 
 @runtime_checkable
 class TakesSecret(Protocol):
-    """A device that needs a secret, and is handed it by whoever may read files: before its port opens, or again when it changed."""
+    """Device that needs a secret. The runtime reads it and passes it on before the port opens, and again when it changed."""
 
     @property
     def secret_ref(self) -> SecretRef | None:
-        """Where to look; None when the device is configured without one."""
+        """Place of the secret; None if the device is configured without one."""
         ...
 
     def set_secret(self, text: str) -> None:
-        """The secret as read; line ends at its end are not part of it. It leaves the device in ``Send.data`` only, never in a
-        representation, a message, or ``Send.redacted``."""
+        """Set the secret; trailing line ends are stripped. It leaves the device in ``Send.data`` only."""
         ...

@@ -1,9 +1,9 @@
-"""Names that a profile may use, and where their implementations live.
+"""Registry: names that a profile may use, and where their implementations live.
 
-Each table maps a name to ``"module:attribute"``. Modules are imported when a name is resolved and not before, so that a vehicle
-that drives by pure pursuit never loads a solver. Adding an implementation is one line here.
+Each table maps a name to ``"module:attribute"``. A module is imported only when its name is resolved, so that a vehicle that drives
+by pure pursuit never loads a solver. Adding an implementation is one line here.
 
-The simulator's plants have a registry of their own in ``sim_backend``: the daemon must not know what truth it is driven on.
+The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know the plant it drives.
 """
 
 from difflib import get_close_matches
@@ -57,7 +57,7 @@ DECODERS: dict[str, str] = {
     "mip": "drivers.imu.mip:decode",
     "vesc": "drivers.vesc.codec:decode",
 }
-"""Formats of recordings. Each takes the bytes of one and gives (message name, content) in order."""
+"""Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""
 
 _TABLES: dict[Kind, dict[str, str]] = {
     "estimator": ESTIMATORS,
@@ -69,7 +69,7 @@ _TABLES: dict[Kind, dict[str, str]] = {
 
 
 class UnknownNameError(LookupError):
-    """No implementation of that name is registered. ``suggestion`` is the nearest name, or None."""
+    """Name without a registered implementation. ``suggestion`` is the nearest name, or None."""
 
     def __init__(self, kind: Kind, name: str) -> None:
         self.kind: Kind = kind
@@ -82,12 +82,12 @@ class UnknownNameError(LookupError):
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """Registered names of one kind, sorted."""
+    """Return the registered names of one kind, sorted."""
     return tuple(sorted(_TABLES[kind]))
 
 
 def resolve(kind: Kind, name: str) -> Any:
-    """Import and return the implementation ``name``. Raises UnknownNameError; an import that fails raises as it would anywhere."""
+    """Import and return the implementation ``name``. Raises UnknownNameError; import errors pass through."""
     try:
         target = _TABLES[kind][name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Where the files that come with the package are: profiles, courses, systemd units."""
+"""Location of the data files that ship with the package: profiles, courses, systemd units."""
 
 from pathlib import Path
 
@@ -6,10 +6,10 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(name: str) -> Path:
-    """Folder ``name`` ("profiles", "profiles/courses", "systemd") of an installed wheel, else of the checkout.
+    """Return the folder ``name`` ("profiles", "profiles/courses", "systemd") of an installed wheel, else of the checkout.
 
-    A wheel carries the project's data folders below ``vehicled/_data``; in a checkout they stand beside the package. The folder
-    is not checked for existence in the second case: the reader reports the missing file with its full path.
+    A wheel holds the data folders in ``vehicled/_data``; a checkout holds them beside the package. A missing folder is reported by
+    the reader of the file, with its full path.
     """
     installed = _PACKAGE / "_data" / name
     return installed if installed.is_dir() else _PACKAGE.parent / name

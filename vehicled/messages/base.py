@@ -1,4 +1,4 @@
-"""What all messages share: the base class, and the types of their fields with the widths they have in ROS 2."""
+"""Base class of the messages, and their field types with ROS 2 widths."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 NAN = float("nan")
 
-# The ROS 2 width of a field stands beside its range, so that one annotation serves both validation and the CDR layout.
+# Each annotation holds range and ROS 2 width, so that one definition serves both validation and the CDR layout.
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, extra={"ros": "int64"})]
 UInt32 = Annotated[int, Meta(ge=0, le=2**32 - 1, extra={"ros": "uint32"})]
 UInt16 = Annotated[int, Meta(ge=0, le=2**16 - 1, extra={"ros": "uint16"})]

@@ -1,4 +1,4 @@
-"""What the daemon makes of it: requests, estimates, what was identified, commands."""
+"""Decisions of the daemon: operator requests, state estimates, identified parameters, commands."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from vehicled.messages.base import NAN, Int64, Matrix4, Message, UInt8, UInt16, 
 
 
 class OperatorAction(IntEnum):
-    """What a human, or the scenario that stands in for one, asks of the vehicle."""
+    """Request of a person, or of the scenario that replaces one in simulation."""
 
     NONE = 0
     ARM = 1
@@ -17,13 +17,13 @@ class OperatorAction(IntEnum):
     DISARM = 4
     EMERGENCY_STOP = 5
     TELEOP = 6
-    """Drive by hand; needs ARM first."""
+    """Manual driving; needs ARM first."""
     RESET = 7
-    """Leave FAULT when its cause is gone. Arms nothing."""
+    """Leave FAULT once its cause has gone. Does not arm."""
 
 
 class OperatorCommand(Message, frozen=True):
-    """A request of the operator. Arming and driving pass the same checks whoever asks."""
+    """Operator request. Arming and driving pass the same checks for every origin."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -32,7 +32,7 @@ class OperatorCommand(Message, frozen=True):
 
 
 class TeleopCommand(Message, frozen=True):
-    """One reading of whoever drives by hand: keyboard, gamepad, wheel, web page. Never repeated by the daemon."""
+    """One reading of a manual input device: keyboard, gamepad, wheel or web page. The daemon never repeats a reading."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -43,16 +43,16 @@ class TeleopCommand(Message, frozen=True):
     brake: float
     """0 to 1."""
     deadman: bool
-    """Held by the human; without it everything else is the brake."""
+    """True while the person holds it; otherwise the command is the brake."""
     origin: str = ""
     sequence: UInt32 = 0
-    """Counts the readings of one origin."""
+    """Counter of the readings of one origin."""
     unplugged: bool = False
-    """The stick of this origin is gone: the last that is heard of it. The other values say nothing."""
+    """True in the last reading of a device that was disconnected; the other values are then meaningless."""
 
 
 class Heartbeat(Message, frozen=True):
-    """The ground station, or whoever must not lose sight of the vehicle, is there."""
+    """Sign of life of a ground station."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -60,7 +60,7 @@ class Heartbeat(Message, frozen=True):
 
 
 class EstimatorStatus(IntEnum):
-    """Whether the state estimate may be driven on."""
+    """State of the estimator; only RUNNING may be driven on."""
 
     UNINITIALISED = 0
     ALIGNING = 1
@@ -73,7 +73,7 @@ class StateEstimate(Message, frozen=True):
 
     t_ns: Int64
     newest_input_ns: Int64
-    """Time of validity of the newest measurement that entered; the age of every command counts from here."""
+    """Time of validity of the newest fused measurement; command ages count from here."""
     x_m: float
     y_m: float
     yaw_rad: float
@@ -82,17 +82,17 @@ class StateEstimate(Message, frozen=True):
     covariance: Matrix4
     status: EstimatorStatus = EstimatorStatus.UNINITIALISED
     normalised_innovation_squared: float = NAN
-    """Of the newest position update; chi-square with two degrees of freedom when the filter is consistent."""
+    """NIS of the newest position update; chi-square with two degrees of freedom if the filter is consistent."""
     rejected: UInt32 = 0
-    """Measurements refused by the gate since start."""
+    """Measurements rejected by the gate since the start."""
     rejected_in_a_row: UInt16 = 0
-    """Positions refused by the gate since the last one that was accepted."""
+    """Positions rejected by the gate since the last accepted one."""
 
 
 class Identification(Message, frozen=True):
-    """Parameters of the vehicle as its own driving shows them, beginning with those of the profile.
+    """Vehicle parameters identified while driving, starting from the profile's.
 
-    Each value has a standard deviation beside it; NaN there means that the value is the profile's and not being identified.
+    Each value has a standard deviation; NaN means that the value is the profile's and is not being identified.
     Speed obeys ``dv/dt = drive_authority throttle - drive_damping v - drive_friction``.
     """
 
@@ -102,14 +102,14 @@ class Identification(Message, frozen=True):
     steering_offset_rad: float
     steering_delay_s: float
     steering_dead_zone: float
-    """Share of the full command below which the wheels do not answer."""
+    """Fraction of the full command below which the wheels do not move."""
     drive_authority_mps2: float
     drive_damping_per_s: float
     drive_friction_mps2: float
     wheel_scale: float
-    """True speed over that of wheel or motor."""
+    """True speed divided by wheel or motor speed."""
     heading_misalignment_rad: float
-    """Measured yaw minus that of the body."""
+    """Measured yaw minus body yaw."""
     steering_gain_sigma_rad: float = NAN
     steering_offset_sigma_rad: float = NAN
     steering_delay_sigma_s: float = NAN
@@ -122,43 +122,43 @@ class Identification(Message, frozen=True):
 
 
 class ControlLevel(IntEnum):
-    """Which rung of the ladder a command comes from: the best that could be had in time."""
+    """Level of the fallback chain that a command comes from."""
 
     PRIMARY = 0
     """The controller's own solution."""
     SHIFTED_PLAN = 1
-    """The last plan, shifted by the ticks since."""
+    """The last plan, shifted by the elapsed ticks."""
     PURE_PURSUIT = 2
     STOP = 3
 
 
 class ControlReason(IntEnum):
-    """Why a command does not come from the first rung."""
+    """Reason why a command does not come from the primary level."""
 
     NONE = 0
     STATE_UNUSABLE = 1
-    """The estimate is not finite or not of this world."""
+    """The estimate is not finite or not plausible."""
     NOT_CONVERGED = 2
-    """The solver reached its bound of iterations."""
+    """The solver reached its iteration limit."""
     INFEASIBLE = 3
     NOT_FINITE = 4
     """The solution was not finite."""
     LATE = 5
     """The control task missed its deadline."""
     PLAN_USED_UP = 6
-    """No plan young enough is left to shift."""
+    """The last plan is too old to shift."""
 
 
 class ControlCommand(Message, frozen=True):
-    """What the controller wants, in physical terms, and where it saw the vehicle on its path."""
+    """Command of the controller in physical units, with the vehicle's place on the course."""
 
     t_ns: Int64
     newest_input_ns: Int64
     wheel_angle_rad: float
     throttle: float
-    """Share of full drive, -1 to 1; negative drives backward."""
+    """Fraction of full drive, -1 to 1; negative drives backward."""
     brake: float
-    """Share of full brake, 0 to 1."""
+    """Fraction of full brake, 0 to 1."""
     target_speed_mps: float = NAN
     progress_m: float = NAN
     """Arc length of the reference point along the course."""
@@ -169,11 +169,11 @@ class ControlCommand(Message, frozen=True):
     level: ControlLevel = ControlLevel.PRIMARY
     reason: ControlReason = ControlReason.NONE
     iterations: UInt16 = 0
-    """Of the solver; 0 where there is none."""
+    """Solver iterations; 0 without a solver."""
 
 
 class Reaction(IntEnum):
-    """Graded reactions of the failsafe matrix; the most severe one wins."""
+    """Graded reactions of the failsafe matrix; the most severe wins."""
 
     NONE = 0
     WARN = 1
@@ -201,7 +201,7 @@ class Mode(IntEnum):
 
 
 class ActuatorCommand(Message, frozen=True):
-    """What goes to the actuators, normalised: the last thing before a device turns it into bytes."""
+    """Normalised command to the actuators, as handed to the actuator's device."""
 
     t_ns: Int64
     newest_input_ns: Int64
@@ -211,17 +211,17 @@ class ActuatorCommand(Message, frozen=True):
     steering: float
     """-1 to 1, positive left."""
     wheel_angle_rad: float
-    """The wheel angle believed to follow from ``steering``."""
+    """Wheel angle expected from ``steering``."""
     mode: Mode = Mode.INIT
     reaction: Reaction = Reaction.NONE
     clipped: UInt8 = 0
-    """Bits: 1 steering, 2 throttle, 4 brake were outside their limits and cut, 8 not finite and replaced by the brake, 16 the wheel
-    was turned too fast, 32 too much acceleration, 64 too much jerk."""
+    """Bits: 1 steering, 2 throttle, 4 brake clipped to its range; 8 not finite, replaced by the brake; 16 steering rate, 32
+    acceleration, 64 jerk limited."""
     level: ControlLevel = ControlLevel.PRIMARY
-    """Rung of the ladder that the command came from."""
+    """Level of the fallback chain that the command came from."""
     estimate_age_ns: Int64 = -1
-    """Age of the state estimate, then of what entered it: time since arrival, -1 when there was none."""
+    """Age of the state estimate. This and the ages below count from arrival; -1 if there was none."""
     gnss_age_ns: Int64 = -1
     imu_age_ns: Int64 = -1
     odometry_age_ns: Int64 = -1
-    """Of wheels or motor."""
+    """Age of the wheel or motor speed."""

@@ -1,4 +1,4 @@
-"""What the log keeps besides: bytes, ticks, calls, faults, events, ports and the course."""
+"""Further log records: wire bytes, task ticks, machine calls, faults, events, ports and the course."""
 
 from enum import IntEnum
 
@@ -7,7 +7,7 @@ from vehicled.messages.decisions import Reaction
 
 
 class Direction(IntEnum):
-    """Of bytes on a port, seen from the daemon."""
+    """Direction of bytes on a port, seen from the daemon."""
 
     RX = 0
     TX = 1
@@ -21,19 +21,19 @@ class WireChunk(Message, frozen=True):
     direction: Direction
     data: bytes
     checksum: UInt32 = 0
-    """CRC-32 of what was received, so that one altered byte of a journal is found where it stands; 0 for what was sent."""
+    """CRC-32 of received bytes, which locates an altered byte of a journal; 0 for sent bytes."""
 
 
 class Cause(IntEnum):
-    """Why a release missed its deadline."""
+    """Cause of a missed deadline."""
 
     NONE = 0
     COMPUTE = 1
-    """The task itself needed more CPU than its deadline allows."""
+    """The task used more CPU time than its deadline allows."""
     BLOCKED = 2
-    """The task gave up the processor: a blocking call."""
+    """The task blocked: a call that waits."""
     PREEMPTED = 3
-    """Another thread or process, or the hypervisor, had the processor."""
+    """Another thread, process or the hypervisor used the processor."""
     GARBAGE_COLLECTION = 4
     PAGE_FAULT = 5
     QUEUED = 6
@@ -43,40 +43,40 @@ class Cause(IntEnum):
     WAKE_UP = 8
     """The loop slept and the kernel woke it late."""
     DECLARED = 9
-    """Simulated: the declared or injected costs do not fit."""
+    """Simulation only: declared or injected costs exceed the deadline."""
     UNKNOWN = 15
 
 
 class TaskTick(Message, frozen=True):
-    """One release of a fixed-rate task. Fixed size; ``task`` indexes the rate table in the log's header."""
+    """One release of a fixed-rate task. ``task`` indexes the rate table in the log's header."""
 
     release_ns: Int64
     start_ns: Int64
     end_ns: Int64
     cpu_ns: Int64
-    """Thread CPU time between start and end; -1 where it was not measured."""
+    """Thread CPU time between start and end; -1 if not measured."""
     deadline_ns: Int64
-    """Allowed response, relative to the release."""
+    """Largest allowed response."""
     skipped: UInt32
-    """Releases after this one that passed unrun because it was late."""
+    """Releases after this one that were skipped because it was late."""
     task: UInt8
     missed: bool
     cause: Cause
     holder: UInt8
-    """Who held the loop: for QUEUED the task, for LOOP_HELD the callback of the runtime by its number in the header; for BLOCKED
-    and PAGE_FAULT suffered in another run the task or, from 128 on, the callback. 255 for nobody."""
+    """Number of the task (QUEUED) or runtime callback (LOOP_HELD) that held the loop. For BLOCKED and PAGE_FAULT in another run:
+    the task or, from 128 on, the callback. 255: none."""
 
 
 class GarbageCollection(Message, frozen=True):
-    """One run of Python's garbage collector that took noticeably long. Nothing else runs in the daemon meanwhile."""
+    """One long run of Python's garbage collector, which stops the whole daemon."""
 
     t_ns: Int64
-    """Its beginning."""
+    """Start of the collection."""
     duration_ns: Int64
     generation: UInt8
-    """2 looks at all objects but the frozen ones."""
+    """0 to 2; 2 scans all objects that are not frozen."""
     collected: UInt32
-    """Objects that were found to be garbage."""
+    """Number of objects freed."""
 
 
 class Fault(Message, frozen=True):
@@ -91,7 +91,7 @@ class Fault(Message, frozen=True):
 
 
 class Event(Message, frozen=True):
-    """A line of the human event log, also sent to the journal of the system. ``fields`` is JSON."""
+    """Line of the event log, also sent to the system journal. ``fields`` is JSON."""
 
     t_ns: Int64
     level: str
@@ -153,27 +153,27 @@ class MachineCall(Message, frozen=True):
 
 
 class HostHealth(Message, frozen=True):
-    """State of the computer that drives, as the runtime measured it. NaN where this machine does not tell."""
+    """Health of the host computer. NaN for quantities that it does not report."""
 
     t_ns: Int64
     disk_free_share: float = NAN
-    """Of the file system that takes the log."""
+    """Free fraction of the log's file system."""
     memory_free_share: float = NAN
     cpu_busy_share: float = NAN
-    """Of all processors, since the last reading."""
+    """Load of all processors since the last reading."""
     temperature_k: float = NAN
-    """Of the hottest zone."""
+    """Temperature of the hottest zone."""
     throttled: bool = False
-    """The processor runs slower than it could, for heat or want of power."""
+    """True if heat or low power slows the processor."""
     clock_step_s: float = 0.0
-    """How far the wall clock was moved against the monotonic one since the last reading."""
+    """Step of the wall clock against the monotonic clock since the last reading."""
     suspended_s: float = 0.0
-    """Time that the machine slept since the last reading."""
+    """Suspended time since the last reading."""
     log_backlog_share: float = 0.0
-    """Of the queue to the log's writer."""
+    """Fill level of the queue to the log writer."""
     log_dropped: UInt32 = 0
-    """Records of the log lost since start."""
+    """Log records lost since the start."""
     log_failure: str = ""
-    """Why the log is not written any more; empty while it is."""
+    """Reason why the log is no longer written; empty while it is."""
     wall_clock_s: float = NAN
-    """UTC since 1970 as the machine's clock has it, right or wrong."""
+    """Wall clock of the computer, s since 1970 UTC."""

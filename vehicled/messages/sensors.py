@@ -1,4 +1,4 @@
-"""What comes from outside: measurements, corrections, and the truth that a simulator tells."""
+"""Inputs: sensor measurements, GNSS corrections, and the simulator's ground truth."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from vehicled.messages.base import NAN, NAN3, NAN9, Float64s, Int64, Matrix3, Me
 
 
 class FixType(IntEnum):
-    """Kind of GNSS solution, in increasing worth for a ground vehicle."""
+    """Kind of GNSS solution, best last."""
 
     NONE = 0
     TIME = 1
@@ -42,11 +42,11 @@ class GnssFix(Message, frozen=True):
     hdop: float = NAN
     vdop: float = NAN
     utc_ns: Int64 = 0
-    """UTC of validity since 1970; 0 when the receiver does not know it."""
+    """UTC of validity, ns since 1970; 0 if unknown."""
 
 
 class ImuSample(Message, frozen=True):
-    """Specific force and angular rate at the sensor, rotated to the body axes (forward, left, up)."""
+    """Specific force and angular rate at the sensor, in body axes (forward, left, up)."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -57,14 +57,14 @@ class ImuSample(Message, frozen=True):
 
 
 class HeadingKind(IntEnum):
-    """Where a heading comes from, which decides how its error behaves."""
+    """Source of a heading; it determines the error model."""
 
     INERTIAL = 0
     """Integrated gyro: drifts."""
     MAGNETIC = 1
-    """Compass: bent by motors and iron."""
+    """Magnetometer: disturbed by motors and iron."""
     MOVING_BASE = 2
-    """Two GNSS antennas: no drift, noise by baseline."""
+    """Two GNSS antennas: no drift; noise falls with the baseline."""
 
 
 class Heading(Message, frozen=True):
@@ -78,7 +78,7 @@ class Heading(Message, frozen=True):
 
 
 class MotorStatus(Message, frozen=True):
-    """What the motor controller reports of itself."""
+    """Telemetry of the motor controller."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -90,11 +90,11 @@ class MotorStatus(Message, frozen=True):
     controller_temperature_k: float = NAN
     motor_temperature_k: float = NAN
     fault_code: UInt8 = 0
-    """0 is no fault; the driver's notes name the others."""
+    """0: no fault; the driver's NOTES.md lists the others."""
 
 
 class WheelSpeed(Message, frozen=True):
-    """Speed over ground at the rear axle as the wheels see it, positive forward."""
+    """Speed of the rear axle measured by the wheels, positive forward."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -121,7 +121,7 @@ class Corrections(Message, frozen=True):
 
 
 class GroundTruth(Message, frozen=True):
-    """True state of the simulated vehicle. Logged and judged by, never given to a task."""
+    """True state of the simulated vehicle. It is logged and used for scoring; no task receives it."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -135,35 +135,34 @@ class GroundTruth(Message, frozen=True):
 
 
 class ObstacleRange(Message, frozen=True):
-    """Way to the nearest thing in the lane that the vehicle is about to drive, along that lane, from the front of the vehicle."""
+    """Distance to the nearest obstacle in the lane ahead, along the lane, from the front of the vehicle."""
 
     t_ns: Int64
     t_rx_ns: Int64
     distance_m: float
-    """Infinite when the lane is free as far as the sensor sees."""
+    """Infinite if the lane is free within the sensor's range."""
 
 
 class LaserScan(Message, frozen=True):
-    """One sweep of a planar scanner, ray by ray. Bearings are of the body: counter-clockwise from forward.
+    """One sweep of a planar scanner. Bearings are in the body frame, counter-clockwise from forward.
 
-    Ranges as REP-117 has them: infinite where nothing was met, minus infinite where it is nearer than the scanner can measure, NaN
-    where the ray told nothing.
+    Ranges follow REP-117: +inf for no return, -inf for an object nearer than the minimum range, NaN for an invalid ray.
     """
 
     t_ns: Int64
-    """Of the first ray; ray i is ``i * time_increment_s`` later."""
+    """Time of the first ray; ray i is ``i * time_increment_s`` later."""
     t_rx_ns: Int64
     angle_min_rad: float
     """Bearing of the first ray."""
     angle_increment_rad: float
-    """From ray to ray; negative for a scanner that turns clockwise."""
+    """Bearing step between rays; negative for a scanner that turns clockwise."""
     time_increment_s: float
     scan_time_s: float
-    """From one sweep to the next."""
+    """Period of the sweeps."""
     range_min_m: float
     range_max_m: float
     x_m: float
-    """Where the scanner is: forward of the rear axle."""
+    """Scanner position, forward of the rear axle."""
     y_m: float
-    """Left of it."""
+    """Scanner position, left of the rear axle."""
     ranges_m: Float64s
