@@ -1,4 +1,4 @@
-"""Composition root: a profile and a course become a machine. The only place that knows which parts there are."""
+"""Composition root: builds the machine from a profile and a course."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,24 +26,24 @@ from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
 
 COMMAND_LIFETIME_NS = 50_000_000
-"""An actuator command that has not left within this time is dropped: the next one is already due."""
+"""An actuator command that has not left within this time is dropped, because the next one is due."""
 
 MESSAGE_DRIVER = "msglink"
 """Driver of every device on the message link."""
 
 OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan"})
-"""What may pass a port as messages where everything else speaks the protocol of its device."""
+"""Messages that have no device protocol and pass a port as they are, also with ``--link wires``."""
 
 TRUTH_PORT = "truth"
-"""Port on which a simulator sends the true state; it is logged and judged by, never given to a task."""
+"""Port of the simulator's ground truth, which is logged and scored, never given to a task."""
 
 
 class SetupError(Exception):
-    """The profile is valid but cannot be run as asked; the text names the cure."""
+    """Valid profile that cannot be run as requested; the text names the cure."""
 
 
 class Wiring(Struct, frozen=True, kw_only=True):
-    """What the composition decided, for the runtime and the log's header."""
+    """Result of the composition, for the runtime and the log's header."""
 
     link: str
     """``messages`` or ``wires``."""
@@ -53,7 +53,7 @@ class Wiring(Struct, frozen=True, kw_only=True):
 
 
 def rate_row(task: Task) -> RateRow:
-    """Row of the rate table from its profile table."""
+    """Convert a task table of the profile to a row of the rate table."""
     return RateRow(
         rate_hz=task.rate_hz,
         deadline_ns=round(task.deadline_ms * 1e6),
@@ -64,9 +64,9 @@ def rate_row(task: Task) -> RateRow:
 
 
 def wire(profile: Profile, link: str) -> Wiring:
-    """Ports and rates of a profile. ``link`` is ``messages`` or ``wires``; raises :class:`SetupError` for what is not possible."""
+    """Return ports and rates of a profile. ``link`` is ``messages`` or ``wires``. Raises :class:`SetupError`."""
     if link == "wires":
-        # Humans have no wire of their own in a simulation, and there are sensors of obstacles whose wire is our own.
+        # Simulated persons and some obstacle sensors have no device protocol.
         lacking = [
             name for name, d in profile.devices.items() if d.driver.name == MESSAGE_DRIVER and not OWN_WIRE.issuperset(d.messages)
         ]
@@ -87,7 +87,7 @@ def wire(profile: Profile, link: str) -> Wiring:
 
 
 def declared_stopwatch(wiring: Wiring) -> DeclaredStopwatch:
-    """Virtual time that charges each task what the profile declares."""
+    """Return a stopwatch of virtual time with the declared task costs of the profile."""
     return DeclaredStopwatch([wiring.rates[name].declared_ns for name in PIPELINE])
 
 
@@ -104,9 +104,9 @@ def build(
     setup_fault: str = "",
     virtual: bool,
 ) -> Machine:
-    """The machine of a vehicle, ready to be started. ``around`` puts others in the place of estimator and controller.
+    """Build the machine of a vehicle. ``around`` may replace estimator and controller.
 
-    ``setup_fault`` says why it must not be armed with this profile on this board; empty when it may.
+    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may.
     """
     estimator_class = resolve("estimator", profile.estimator.name)
     identifier = None
@@ -151,13 +151,13 @@ def build(
 
 
 def lacking(profile: Profile) -> frozenset[str]:
-    """Capabilities that the actuator of a profile does not have."""
+    """Return the capabilities that the actuator of a profile lacks."""
     found = [device.capabilities for device in profile.devices.values() if device.capabilities is not None]
     return frozenset(name for name in CAPABILITIES for have in found if not getattr(have, name))
 
 
 def sources(profile: Profile) -> list[Source]:
-    """Sensor streams that the profile promises, each with its silence limit: the profile's for GNSS and IMU, else ten periods."""
+    """Return the sensor streams of a profile with their timeouts: the profile's for GNSS and IMU, else ten periods."""
     explicit = {messages.GnssFix: profile.limits.gnss_silence_s, messages.ImuSample: profile.limits.imu_silence_s}
     found = []
     for name, device in profile.devices.items():
@@ -170,7 +170,7 @@ def sources(profile: Profile) -> list[Source]:
 
 
 def course_message(course: Course, now_ns: int) -> Path:
-    """The course as it goes into the log."""
+    """Convert the course to its log record."""
     columns: dict[str, Any] = {
         name: tuple(getattr(course, name).tolist()) for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "speed_mps")
     }

@@ -1,7 +1,7 @@
-"""Why a release missed its deadline, decided from evidence.
+"""Attribution of deadline misses to their causes, from evidence.
 
-The time between the planned release and the end is split among everything that is known to have taken part of it; the largest
-part names the cause. What no evidence covers stays ``UNKNOWN``: a guess would be worse than none.
+The response time is split among everything known to have used it; the largest part names the cause. Without evidence the cause is
+``UNKNOWN``, because a guess would be worse than none.
 """
 
 from collections.abc import Sequence
@@ -13,68 +13,69 @@ from vehicled.messages import Cause
 
 NO_HOLDER = 255
 FIRST_CALLBACK = 128
-"""Where a task and a callback of the runtime may both be meant, the numbers of callbacks begin here."""
+"""First number of runtime callbacks where tasks and callbacks share a number range."""
 HOLDERS = ("receive", "log", "transmit", "view")
-"""Callbacks of the runtime by number, as they stand in ``TaskTick.holder``."""
+"""Runtime callbacks by their number in ``TaskTick.holder``."""
 
 Reading = tuple[int, int, int, int, int, int]
-"""t_ns, thread cpu_ns, voluntary switches, involuntary switches, major page faults, run delay (ready and not running) in ns."""
+"""t_ns, thread CPU time in ns, voluntary switches, involuntary switches, major page faults, run delay (runnable, not running) in
+ns."""
 
 
 class Execution(Struct, frozen=True, gc=False):
     """One run of a task or of a callback between two stopwatch readings."""
 
     number: int
-    """Of the task, or ``FIRST_CALLBACK`` and the number of the callback."""
+    """Number of the task, or ``FIRST_CALLBACK`` plus the number of the callback."""
     begin: Reading
     end: Reading
 
 
 class Surroundings(NamedTuple):
-    """What the runtime knows about the time before and during a late release."""
+    """Evidence of the runtime about the time before and during a late release."""
 
     asleep_ns: tuple[int, int] | None = None
-    """From and to: the loop's last sleep. None where no account of it is kept."""
+    """Start and end of the loop's last sleep; None if unknown."""
     callbacks: Sequence[Execution] = ()
-    """What the runtime ran on the loop since the release, oldest first and none within another."""
+    """Callbacks that the runtime ran since the release, oldest first, not nested."""
     collections: Sequence[tuple[int, int]] = ()
-    """From and to: garbage collections since the release."""
+    """Start and end of garbage collections since the release."""
     run_delay_ns: int = 0
-    """How long the thread was ready and did not run, outside of the callbacks, since ``since_ns``; and what a hypervisor took."""
+    """Run delay outside callbacks since ``since_ns``, plus time stolen by the hypervisor."""
     since_ns: int = 0
 
 
 class Witness(Protocol):
-    """Source of surroundings; asked only after a miss."""
+    """Source of evidence; queried only after a miss."""
 
     def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
-        """What happened around the loop between release and end."""
+        """Return the evidence between release and end."""
         ...
 
 
 class NoWitness:
-    """For runs on virtual time, where nothing happens beside the tasks."""
+    """Empty evidence for virtual time, in which only tasks run."""
 
     def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
-        """Nothing."""
+        """Return no evidence."""
         return Surroundings()
 
 
 COVERED_SHARE = 0.5
-"""Evidence must cover this share of the time beyond a release, or the cause stays unknown."""
+"""Fraction of the response that evidence must cover; below it the cause is unknown."""
 
 UNEXPLAINED_TOLERANCE_NS = 50_000
-"""Off-CPU time below this is the cost of the measurement itself."""
+"""Off-CPU time below this is the cost of the measurement."""
 
 
 def attribute(
     task: int, release_ns: int, executions: Sequence[Execution], around: Surroundings, *, virtual: bool = False
 ) -> tuple[Cause, int]:
-    """Cause and holder of one late release.
+    """Return cause and holder of one late release.
 
-    ``executions`` are the runs of tasks on the loop that ended after the release, oldest first, the late task's own last. The
-    holder is the task for QUEUED and the callback for LOOP_HELD; for BLOCKED and PAGE_FAULT suffered in another run it is the task
-    or, from ``FIRST_CALLBACK`` on, the callback; ``NO_HOLDER`` otherwise. :func:`holder_name` has it in words.
+    ``executions`` are the task runs that ended after the release, oldest first, the late task's own last. The holder is the task
+    for QUEUED and the callback for LOOP_HELD; for BLOCKED and PAGE_FAULT in another run it is the task or, from ``FIRST_CALLBACK``
+    on, the callback; otherwise ``NO_HOLDER``. :func:`holder_name` gives its name.
     """
     parts = _Parts()
     end_ns = executions[-1].end[0]
@@ -95,14 +96,14 @@ def attribute(
             idle_collected_ns -= collected_ns
     if around.asleep_ns is not None:
         asleep = max(slept_ns, release_ns), min(woke_ns, end_ns)
-        # What the scheduler owes outside of all runs it owed first to the loop that should have woken.
+        # Run delay outside all runs counts first against the loop's wake-up.
         delay_ns -= parts.add_rest(Cause.WAKE_UP, asleep[1] - asleep[0], _overlap(around.collections, *asleep), delay_ns)
         parts.add_rest(Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
     return parts.largest(COVERED_SHARE * (end_ns - release_ns))
 
 
 class _Parts:
-    """Shares of one response, by cause and holder."""
+    """Parts of one response by cause and holder."""
 
     def __init__(self) -> None:
         self._ns: dict[tuple[Cause, int], int] = {}
@@ -112,13 +113,13 @@ class _Parts:
             self._ns[cause, holder] = self._ns.get((cause, holder), 0) + duration_ns
 
     def add_run(self, run: Execution, wall_ns: int, collected_ns: int, task: int, *, virtual: bool) -> int:
-        """Split the part of a run that lies behind the release; what of it the scheduler owed is returned."""
+        """Split the part of a run after the release; return its run delay."""
         begin, end = run.begin, run.end
         own = run.number == task
         off_cpu = max(0, min(wall_ns, (end[0] - begin[0]) - (end[1] - begin[1])))
         delayed = min(off_cpu, end[5] - begin[5])
         waited = off_cpu - delayed
-        # The collector runs inside whoever allocates, and is preempted like everybody else.
+        # The collector runs inside the task that allocates, and can be preempted too.
         used = max(0, wall_ns - off_cpu - collected_ns)
         left = max(0, collected_ns - (wall_ns - off_cpu))
         preempted = max(0, delayed - left)
@@ -136,16 +137,16 @@ class _Parts:
             if end[4] > begin[4]:
                 self.add(Cause.PAGE_FAULT, holder, waited)
             elif end[2] > begin[2]:
-                # Both kinds of switch in one run: the blocking call is the one that someone can mend.
+                # With both kinds of switch in one run, report the blocking call, because it can be fixed.
                 self.add(Cause.BLOCKED, holder, waited)
             else:
-                # Involuntary switches without a delay on account: the kernel keeps none, or a quota of the control group was used
-                # up. No switch at all, and yet the thread's clock stood still: interrupts, or a hypervisor.
+                # Involuntary switches without run delay: the kernel keeps no schedstat, or a cgroup quota ran out. No switch at
+                # all while the thread's clock stood still: interrupts or the hypervisor.
                 self.add(Cause.PREEMPTED, NO_HOLDER, waited)
         return delayed
 
     def add_rest(self, cause: Cause, wall_ns: int, collected_ns: int, delay_ns: int) -> int:
-        """Split a time outside of all known runs; what of ``delay_ns`` it took is returned."""
+        """Split time outside all known runs; return the part of ``delay_ns`` that it used."""
         rest = max(0, wall_ns - collected_ns)
         delayed = min(max(0, delay_ns), rest)
         self.add(Cause.GARBAGE_COLLECTION, NO_HOLDER, collected_ns)
@@ -154,7 +155,7 @@ class _Parts:
         return delayed
 
     def largest(self, at_least_ns: float) -> tuple[Cause, int]:
-        """Cause with the largest share, with the holder of most of it; unknown where all of them are less than that."""
+        """Return the largest cause with its main holder; UNKNOWN if all parts together are below the limit."""
         if not self._ns or sum(self._ns.values()) < at_least_ns:
             return Cause.UNKNOWN, NO_HOLDER
         by_cause: dict[Cause, int] = {}
@@ -169,7 +170,7 @@ def _overlap(spans: Sequence[tuple[int, int]], from_ns: int, to_ns: int) -> int:
 
 
 def holder_name(cause: int, holder: int, tasks: Sequence[str], callbacks: Sequence[str]) -> str:
-    """Who held the loop, in words; empty for nobody. ``tasks`` and ``callbacks`` by number."""
+    """Return the name of the holder; empty for none. ``tasks`` and ``callbacks`` are ordered by number."""
     if holder == NO_HOLDER:
         return ""
     if cause == Cause.LOOP_HELD:

@@ -133,7 +133,7 @@ class Executive:
         *,
         virtual: bool = False,
     ) -> None:
-        """Take the ``table`` in pipeline order. ``on_tick`` is called after each run; ``witness`` supplies evidence about misses."""
+        """Take the ``table`` in pipeline order. ``on_tick`` is called after each run; ``witness`` gives evidence about misses."""
         self.table = tuple(table)
         self._rows = [_Row(i, spec) for i, spec in enumerate(table)]
         self._stopwatch = stopwatch

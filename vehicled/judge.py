@@ -1,4 +1,4 @@
-"""How well a simulated run went, judged by the truth that no task sees."""
+"""Scores of a simulated run against ground truth, which no task receives."""
 
 from collections import deque
 from math import hypot, isfinite, nan, pi, remainder, sqrt
@@ -11,15 +11,15 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 
 TAPS: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand)
-"""Messages that the judge listens to."""
+"""Message types that the judge needs."""
 
 _RING = 256
 _CUSP_TOLERANCE_M = 0.3
-"""A vehicle that stands this near to a cusp has turned there, whatever its estimate thought."""
+"""A vehicle that stands this close to a cusp has reached it."""
 
 
 class Errors:
-    """Mean, RMS and largest magnitude of an error, in constant memory. NaN where nothing was counted."""
+    """Mean, RMS and maximum of an error's magnitude, in constant memory. NaN if empty."""
 
     __slots__ = ("_sum", "_sum_squares", "max", "n")
 
@@ -30,12 +30,12 @@ class Errors:
         self._sum_squares = 0.0
 
     def add(self, error: float) -> None:
-        """Count one error; only its magnitude matters."""
+        """Add the magnitude of one error."""
         magnitude = abs(error)
         self.n += 1
         self._sum += magnitude
         self._sum_squares += magnitude * magnitude
-        # Written so that a NaN sticks: a run with one has no maximum worth printing.
+        # A NaN sticks, because a run that has one has no meaningful maximum.
         if not magnitude <= self.max:
             self.max = magnitude
 
@@ -51,7 +51,7 @@ class Errors:
 
 
 class TracePoint(Struct, frozen=True, gc=False):
-    """One instant of a run, for plots. SI; what it has no part in is NaN: course and target are nothing to a hand."""
+    """One instant of a run, for plots. SI units; NaN where it does not apply, such as the course in manual driving."""
 
     t_s: float
     x_m: float
@@ -64,7 +64,7 @@ class TracePoint(Struct, frozen=True, gc=False):
 
 
 class _Instant(NamedTuple):
-    """Truth that no estimate has reached yet, and what belongs to it."""
+    """Ground truth that waits for an estimate of its time."""
 
     truth: GroundTruth
     by_itself: bool
@@ -73,18 +73,18 @@ class _Instant(NamedTuple):
 
 
 class Judge:
-    """Follows the truth along the course while the vehicle drives by itself (mode AUTO).
+    """Scores the drive along the course in mode AUTO.
 
-    The truth of an instant comes before the fusion of it has run, so it waits for the estimate that reaches it. What still waits at
-    the end has no estimate to be compared with and is left out; while none comes, the newest truth alone is kept.
+    Ground truth arrives before fusion has run for its instant, so it waits for the estimate of that time. Truth without an estimate
+    at the end of the run is left out.
     """
 
     def __init__(self, course: Course, *, keep_trace: bool = False) -> None:
-        """``keep_trace`` keeps every instant under way, by hand too, for plotting; memory then grows with the run."""
+        """``keep_trace`` keeps every instant of driving for plots, manual driving included; memory then grows with the run."""
         self._tracker = PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
         self._course = course
         self.here: PathPoint | None = None
-        """Where on the course the true vehicle was last."""
+        """Last projection of the true pose on the course."""
         self._estimates: deque[StateEstimate] = deque(maxlen=_RING)
         self._waiting: deque[_Instant] = deque(maxlen=_RING)
         self._target_speed_mps = nan
@@ -101,23 +101,23 @@ class Judge:
 
     @property
     def finished(self) -> bool:
-        """The true vehicle reached the end of the course."""
+        """True once the true vehicle has reached the end of the course."""
         on_last_leg = self._tracker.leg == len(self._course.cusps)
         return self._tracker.finished or (on_last_leg and self.driven_m >= self._course.length_m - 1.0)
 
     @property
     def driven_m(self) -> float:
-        """Arc length of the course that the true vehicle has put behind it."""
+        """Arc length of the course that the true vehicle has driven."""
         return self._tracker.progress_m
 
     @property
     def driving_s(self) -> float:
-        """Time under way by itself."""
+        """Time driven in mode AUTO."""
         return (self._last_ns - self._first_ns) * 1e-9
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Take one message."""
-        # By frequency.
+        """Score one message."""
+        # Ordered by frequency.
         if isinstance(message, StateEstimate):
             self._estimates.append(message)
             self._judge_estimates()
@@ -144,7 +144,7 @@ class Judge:
         self._waiting.append(_Instant(truth, True, self._target_speed_mps, point.cross_track_m))
 
     def _judge_estimates(self) -> None:
-        """Compare the estimate with all truth that it has reached by now."""
+        """Compare estimates with all waiting truth up to the newest estimate."""
         while self._waiting and self._estimates and self._waiting[0].truth.t_ns <= self._estimates[-1].t_ns:
             truth, by_itself, target_speed_mps, cross_track_m = self._waiting.popleft()
             x, y, yaw, speed = self._estimate_at(truth.t_ns)
@@ -157,7 +157,7 @@ class Judge:
                 self.trace.append(TracePoint(t_s, truth.x_m, truth.y_m, truth.speed_mps, target_speed_mps, cross_track_m, x, y))
 
     def _estimate_at(self, t_ns: int) -> tuple[float, float, float, float]:
-        """Estimate of a time that the newest has reached, between the two nearest; yaw from the nearer one."""
+        """Interpolate the estimate at a time; yaw from the nearer neighbour."""
         after = self._estimates[-1]
         for before in reversed(self._estimates):
             if before.t_ns <= t_ns:

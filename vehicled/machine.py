@@ -1,12 +1,12 @@
-"""The machine: bytes and a time in, bytes and the next time out. It never reads a clock, never waits, never touches a file.
+"""The machine: the daemon without an operating system. It takes bytes and a time, and returns bytes and the time of its next run.
 
-Two pumps drive it, the wall clock's and lockstep's; nothing else differs between road and simulation. Its verbs are the verbs of
-the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`, :meth:`Machine.on_message`, :meth:`Machine.on_time`.
+It never reads a clock, never waits and never touches a file. Two pumps drive it: the wall clock and lockstep. Nothing else differs
+between vehicle and simulation. Its inputs are the verbs of the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`,
+:meth:`Machine.on_message`, :meth:`Machine.on_time`.
 
-One sample's way through it: ``on_rx`` hands the bytes to the port's device; the messages that come out wait in the inbox of the
-:class:`~vehicled.pipeline.Pipeline` until *ingestion* checks them and passes them on; *fusion* steps the estimator; *control* steps
-the controller; *actuation* asks the supervisor for mode and reaction, passes the command through the gate and hands it to the
-actuator's device, whose bytes leave stamped with the end of the task. ``docs/flow_of_a_fix.md`` follows one fix through them.
+``on_rx`` passes bytes to the port's device. The resulting messages wait in the inbox of the :class:`~vehicled.pipeline.Pipeline`.
+*Ingestion* checks them, *fusion* steps the estimator, *control* steps the controller, *actuation* asks the supervisor for mode and
+reaction and passes the command through the gate to the actuator's device. ``docs/flow_of_a_fix.md`` follows one fix.
 """
 
 import traceback
@@ -43,7 +43,7 @@ from vehicled.safety.supervisor import Supervisor
 
 
 class Outgoing(Struct, frozen=True, gc=False):
-    """What the machine wants done on a port, handed over at ``t_ns``."""
+    """Action for a port, handed over at ``t_ns``."""
 
     t_ns: int
     port: str
@@ -67,15 +67,15 @@ ACTUATION = PIPELINE.index("actuation")
 
 
 MEASURE_NS = 10**9
-"""So often the reaction time of the daemon itself is measured anew."""
+"""Period of the measurement of the daemon's own reaction time."""
 RAISE_LIMIT = 2
-"""So often tasks may raise within the window; the next time ends the run, braked."""
+"""Exceptions that tasks may raise within the window; one more brakes and ends the run."""
 RAISE_WINDOW_NS = 10 * 10**9
 TRACE_LIMIT = 4000
 
 
 class Machine:
-    """A vehicle's daemon without its operating system."""
+    """Runs devices, pipeline and executive of one vehicle."""
 
     def __init__(
         self,
@@ -89,18 +89,18 @@ class Machine:
         witness: Witness | None = None,
         virtual: bool = False,
     ) -> None:
-        """``devices`` by port name; ``actuator`` is the port that takes the commands; ``rates`` by task name of ``PIPELINE``."""
+        """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``."""
         self._devices = dict(devices)
         self._actuator = actuator
         self._pipeline = pipeline
         self._sink = sink
         self._actuator_lost = "its port is not open yet"
         self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(devices, (None, "not open yet"))
-        """Newest state of every port, and what was said of it."""
+        """Newest state of every port, with its detail."""
         self._raised_ns: list[int] = []
         self._measure_ns = 0
         self._pending: list[str] = []
-        # Devices that take what other devices produce, such as a receiver its corrections. Commands go by the gate alone.
+        # Devices that consume messages of other devices, such as corrections. Commands only come from the gate.
         self._consumers: dict[type[Message], list[str]] = {}
         for port, device in devices.items():
             for kind in device.consumes:
@@ -111,7 +111,7 @@ class Machine:
         self._quiet_ports = frozenset(port for port, device in devices.items() if getattr(device, "quiet", False))
         self._quiet = len(self._quiet_ports) == len(devices)
         self.digest = Digest()
-        """Of all frames handed over."""
+        """Digest of all output frames."""
         runs: Mapping[str, Callable[[int], None]] = {
             "ingestion": pipeline.ingest,
             "fusion": pipeline.fuse,
@@ -136,12 +136,12 @@ class Machine:
     # ---------------------------------------------------------------- verbs
 
     def start(self, now_ns: int) -> None:
-        """Begin the rate table at ``now_ns``."""
+        """Start the rate table at ``now_ns``."""
         self._sink.record(MachineCall(now_ns, Verb.START), now_ns)
         self.executive.start(now_ns)
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
-        """A port opened, was lost, or failed."""
+        """Handle a port that opened, was lost or failed."""
         self._sink.record(PortEvent(now_ns, port, state, detail), now_ns)
         self.port_states[port] = state, detail
         if port == self._actuator:
@@ -152,7 +152,7 @@ class Machine:
             self._after_device(port, device)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
-        """Bytes arrived on a port at ``t_rx_ns``. Bytes of an unknown port are kept in the log only."""
+        """Take bytes received on a port at ``t_rx_ns``. Bytes of an unknown port are only logged."""
         self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data, crc32(data)), t_rx_ns)
         device = self._devices.get(port)
         if device is not None:
@@ -160,26 +160,26 @@ class Machine:
             self._after_device(port, device, speaks=port not in self._quiet_ports)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """What came by no port: requests of a signal or the console, readings of a stick, the health of the host."""
-        # Devices produce messages of the same types: without the call a replay could not tell which were handed over.
+        """Take a message that came by no port: a request, a teleop reading, the health of the host."""
+        # Devices produce the same types: without this record a replay could not tell which messages came from outside.
         self._sink.record(MachineCall(now_ns, Verb.MESSAGE), now_ns)
         self._sink.record(message, now_ns)
         if isinstance(message, OperatorCommand):
-            # At once: a stop does not wait for ingestion.
+            # Immediately: a stop must not wait for ingestion.
             self._pipeline.supervisor.on_operator(message, now_ns)
         else:
             self._pipeline.inbox.put(message)
 
     def refuse_arming(self, why: str) -> None:
-        """Profile or calibration must not be driven with, in words; empty when they may."""
+        """Refuse arming because profile or calibration do not fit; an empty text allows it."""
         self._pipeline.setup_fault = why
 
     def moved_by(self, drove: Callable[[ActuatorCommand], ActuatorCommand]) -> None:
-        """From now on others move the vehicle: ``drove`` gives what they sent in the place of a command made here."""
+        """Open-loop replay: substitute the recorded command."""
         self._pipeline.drove = drove
 
     def on_time(self, now_ns: int) -> None:
-        """Run what is due: duties of devices, then tasks."""
+        """Run what is due: devices first, then tasks."""
         if self._device_due_ns <= now_ns:
             self._sink.record(MachineCall(now_ns, Verb.TIME), now_ns)
             for port, device in self._devices.items():
@@ -191,71 +191,71 @@ class Machine:
         self.executive.run(now_ns)
 
     def next_due_ns(self) -> int:
-        """When :meth:`on_time` wants to be called."""
+        """Return when :meth:`on_time` must be called next."""
         due = self.executive.next_due_ns()
         return due if due < self._device_due_ns else self._device_due_ns
 
     def next_word_ns(self) -> int:
-        """Nothing is handed over that is stamped before this time, whatever arrives until then."""
+        """Return the earliest stamp of the next output, whatever arrives until then."""
         return self.executive.release_ns(ACTUATION) if self._quiet else self.next_due_ns()
 
     def take_tx(self) -> Sequence[Outgoing]:
-        """What is to be done on the ports since the last call, in the order of the digest."""
+        """Drain pending port actions, in digest order."""
         if not self._outgoing:
             return ()
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
     def brake_now(self, now_ns: int) -> Sequence[Outgoing]:
-        """The safe frame, without waiting for any task: for crashes and the loss of the runtime's own footing."""
+        """Return the brake frame without running any task, for crashes."""
         self._sink.record(MachineCall(now_ns, Verb.BRAKE), now_ns)
         self._send(self._pipeline.safe_command(now_ns), now_ns)
         self._collect(now_ns)
         return self.take_tx()
 
-    # ---------------------------------------------------------------- what the pumps and the console may ask
+    # ---------------------------------------------------------------- queries
 
     @property
     def ports(self) -> Sequence[str]:
-        """Names of the ports that have a device."""
+        """Names of the ports with a device."""
         return tuple(self._devices)
 
     def device(self, port: str) -> Device:
-        """The device on a port."""
+        """Return the device of a port."""
         return self._devices[port]
 
     @property
     def supervisor(self) -> Supervisor:
-        """Mode, reaction, and why."""
+        """Supervisor: mode, reaction and reason."""
         return self._pipeline.supervisor
 
     @property
     def gate(self) -> Gate:
-        """What it had to cut, and of which kind."""
+        """Command gate, with its counts of clipped commands."""
         return self._pipeline.gate
 
     def waiting_for(self, now_ns: int) -> list[str]:
-        """What arming would wait for now, in words; empty when it would succeed, or while the vehicle is armed."""
+        """Return what arming waits for now; empty if it would succeed or the vehicle is armed."""
         return self._pipeline.waiting_for(now_ns, self._actuator_lost or self._refusal())
 
     @property
     def substitutes(self) -> tuple[str, ...]:
-        """What stands in for capabilities that the actuator lacks, in words."""
+        """Substitutes for capabilities that the actuator lacks."""
         return self._pipeline.substitutes
 
     @property
     def mode(self) -> Mode:
-        """Present mode."""
+        """Current mode."""
         return self._pipeline.supervisor.mode
 
     @property
     def why(self) -> str:
-        """Reason of the present mode, in words."""
+        """Reason of the current mode."""
         return self._pipeline.supervisor.why
 
     @property
     def course_driven(self) -> bool:
-        """The end of the course was reached."""
+        """True once the end of the course was reached."""
         return self._pipeline.supervisor.course_driven
 
     @property
@@ -270,22 +270,22 @@ class Machine:
 
     @property
     def not_finite(self) -> int:
-        """Sensor messages refused for NaN or infinite values."""
+        """Number of sensor messages dropped for NaN or infinite values."""
         return self._pipeline.not_finite
 
     def at_rest(self, now_ns: int) -> bool:
-        """A drive has ended and the vehicle stands, or will not be waited for any longer."""
+        """True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
         return self._pipeline.at_rest(now_ns)
 
     @property
     def rolls_out(self) -> bool:
-        """It drives, or has driven and is not known to stand yet."""
+        """True while the vehicle drives, or has driven and is not yet known to be at standstill."""
         return self._pipeline.rolls_out
 
     # ---------------------------------------------------------------- plumbing
 
     def _guarded(self, name: str, run: Callable[[int], None]) -> Callable[[int], None]:
-        """A task that raises costs one tick and brakes the vehicle; one that goes on raising ends the run."""
+        """Wrap a task: an exception costs one tick and brakes; repeated exceptions end the run."""
 
         def guarded(now_ns: int) -> None:
             try:
@@ -312,7 +312,7 @@ class Machine:
         self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._refusal()), now_ns)
 
     def _refusal(self) -> str:
-        """Why the actuator's device would not pass a throttle on, if it judges that at all."""
+        """Return the reason why the actuator's device would refuse a throttle; empty if none."""
         reason: str = getattr(self._devices[self._actuator], "refusal", "")
         return reason
 
@@ -348,7 +348,7 @@ class Machine:
             self._collect(tick.end_ns)
 
     def _collect(self, t_ns: int) -> None:
-        """Take the devices' bytes; they leave at ``t_ns``, the end of whatever produced them."""
+        """Collect the devices' bytes; they leave at ``t_ns``, the end of the task that produced them."""
         for port in self._pending:
             for action in self._devices[port].take_tx():
                 if isinstance(action, Send):

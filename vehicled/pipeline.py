@@ -1,7 +1,7 @@
-"""The four tasks between a sample and a command: ingestion, fusion, control, actuation.
+"""The four tasks from measurement to command: ingestion, fusion, control, actuation.
 
-Each runs to its end at one instant it is told. What it needs is handed to it by the task before; the mailboxes between them are the
-whole of the shared state. Which bytes the messages were, and which bytes the command becomes, is the machine's business.
+Each task runs to completion at a given instant. The buffers between the tasks are their only shared state. The machine converts
+between bytes and messages.
 """
 
 import json
@@ -51,18 +51,18 @@ from vehicled.vehicle import ControlFrameParams, Limits, Vehicle
 
 INBOX_LIMIT = 4096
 STOP_PATIENCE_NS = 8 * 10**9
-"""A vehicle that has not come to rest this long after a stop is given up waiting for: the brake stays applied, the run ends."""
+"""Longest wait for standstill after a stop; then the run ends with the brake applied."""
 
 _DISARMED = (Mode.INIT, Mode.STANDBY, Mode.FAULT, Mode.STOPPING)
 
 MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
-"""What the estimator is given, whether or not the profile promises a rate of it."""
+"""Inputs of the estimator, with or without a rate in the profile."""
 RANGES = frozenset({ObstacleRange, LaserScan})
-"""What tells of obstacles."""
+"""Inputs of the obstacle monitor."""
 
 
 class Pipeline:
-    """The parts that decide, wired in a row. One call of each task per release, in the order of the rate table."""
+    """Runs estimator, controller, supervisor and gate. Each task is one method, called once per release."""
 
     def __init__(
         self,
@@ -98,29 +98,29 @@ class Pipeline:
         self._frame = ControlFrame(control_frame or ControlFrameParams())
         self.supervisor = supervisor
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
-        """What the devices produced since the last ingestion."""
+        """Messages of the devices since the last ingestion."""
         self._accepted: Inbox[Message] = Inbox(INBOX_LIMIT)
         self.estimate: Latest[StateEstimate] = Latest()
         self.control: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
         self.drove: Callable[[ActuatorCommand], ActuatorCommand] | None = None
-        """What really went to the actuators in the place of a command made here; None where that is the command itself."""
+        """Open-loop replay: returns the recorded command instead of the one made here; None otherwise."""
         self._mode_seen = supervisor.mode
         self._drove = Mode.AUTO
         self._stopping_since_ns = NEVER_NS
         self.raised = ""
-        """What a task raised since the last actuation, in words."""
+        """Exception of a task since the last actuation; empty if none."""
         self.setup_fault = ""
-        """Why profile or calibration must not be driven with; empty when they may."""
+        """Reason why profile or calibration do not fit; empty if they do."""
         self.substitutes: tuple[str, ...] = ()
-        """What stands in for capabilities that the actuator lacks, in words; told when the vehicle is armed."""
+        """Substitutes for missing capabilities of the actuator; reported at arming."""
         self.not_finite = 0
-        """Sensor messages refused for NaN or infinite values."""
+        """Number of sensor messages dropped for NaN or infinite values."""
 
     # ---------------------------------------------------------------- tasks
 
     def ingest(self, now_ns: int) -> None:
-        """Check what arrived and pass it on: measurements to fusion, requests and faults to those who guard the drive."""
+        """Check new messages and pass them on: measurements to fusion, requests and faults to the supervisor and its monitors."""
         watch = self.watch
         for message in self.inbox.drain():
             kind = type(message)
@@ -137,7 +137,7 @@ class Pipeline:
             watch.hear(message, now_ns)
 
     def fuse(self, now_ns: int) -> None:
-        """Step the estimator, and learn about the vehicle."""
+        """Step estimator and identifier."""
         estimator, identifier = self._estimator, self._identifier
         for message in self._accepted.drain():
             estimator.observe(message)
@@ -158,7 +158,7 @@ class Pipeline:
         if estimate is None:
             return
         if self._on_cap is not None:
-            # Without, the gate alone would hold the cap, from above it.
+            # Otherwise only the gate would hold the cap, and the speed would oscillate around it.
             self._on_cap(min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps))
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)
@@ -170,20 +170,20 @@ class Pipeline:
                 self._entry.follow(estimate)
 
     def late(self) -> None:
-        """The control task missed its deadline: a controller that has something cheaper uses it next time."""
+        """Tell the controller that its task missed the deadline, so that it may use a cheaper law next time."""
         if self._on_late is not None:
             self._on_late()
 
     def actuate(self, now_ns: int, actuator_lost: str) -> ActuatorCommand:
         """Decide mode and reaction and pass the command through the gate.
 
-        ``actuator_lost`` says why the actuator cannot obey, empty when it can.
+        ``actuator_lost`` is the reason why the actuator cannot be reached; empty if it can.
         """
         supervisor = self.supervisor
         supervisor.step(self._situation(now_ns, actuator_lost))
         self.raised = ""
         if supervisor.mode is not self._mode_seen:
-            # Also what an operator changed between two ticks.
+            # Includes changes by the operator between two ticks.
             self._on_mode(self._mode_seen, now_ns)
             self._mode_seen = supervisor.mode
         if supervisor.faults:
@@ -206,7 +206,7 @@ class Pipeline:
         return command
 
     def _aged(self, command: ActuatorCommand, now_ns: int, wanted: ControlCommand | None) -> ActuatorCommand:
-        """The command with the age of everything it rests on."""
+        """Return the command with the ages of its inputs."""
         sources = self.watch.sources
         ages = [
             self.estimate.age_ns(now_ns),
@@ -225,26 +225,26 @@ class Pipeline:
         )
 
     def _wanted(self, now_ns: int) -> ControlCommand | None:
-        """Whose command counts in this mode."""
+        """Return the command of the source that drives in this mode."""
         mode, hand = self.supervisor.mode, self.watch.hand.command
         if mode is Mode.TELEOP and hand is not None:
             return hand_command(hand, self._known, now_ns)
-        # A stop after a drive by hand holds the wheel: there is no path to stop on.
+        # A stop after manual driving holds the wheel angle, because there is no path to follow.
         driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._drove is Mode.AUTO)
         return self.control.value if driven else None
 
-    # ---------------------------------------------------------------- what else the machine asks
+    # ---------------------------------------------------------------- queries of the machine
 
     def safe_command(self, now_ns: int) -> ActuatorCommand:
-        """Brake now, whatever the tasks were about."""
+        """Return the brake command, independent of the tasks."""
         command = self.gate.apply(None, float("nan"), self.supervisor.mode, Reaction.BRAKE, now_ns, 0)
-        # Who predicts by commands may be the one that raised: the brake goes out all the same.
+        # The estimator may be the part that raised; the brake must go out all the same.
         with suppress(Exception):
             self.sent(command)
         return command
 
     def sent(self, command: ActuatorCommand) -> None:
-        """A command goes to the actuators: those who predict by it are told."""
+        """Report a sent command to everything that predicts with it."""
         if self.drove is not None:
             command = self.drove(command)
         self._sent = command
@@ -255,31 +255,31 @@ class Pipeline:
             self._identifier.command(command)
 
     def waiting_for(self, now_ns: int, actuator_lost: str) -> list[str]:
-        """What arming would wait for now, in words; while the vehicle is armed, what the drive that was asked for waits for, and
-        while it stops, why that does not end."""
+        """Return what arming waits for now; while armed, what the requested drive waits for; while stopping, why the stop does
+        not end."""
         if self.supervisor.mode not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
             return list(self.supervisor.waiting)
         return missing(self._situation(now_ns, actuator_lost))
 
     def age_s(self, now_ns: int) -> float:
-        """Age of the newest measurement in the estimate; 0 without an estimate."""
+        """Return the age of the newest measurement in the estimate; 0 without an estimate."""
         estimate = self.estimate.value
         return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
 
     def at_rest(self, now_ns: int) -> bool:
-        """A drive has ended and the vehicle stands, or will not be waited for any longer."""
+        """Return True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
         return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
 
     @property
     def rolls_out(self) -> bool:
-        """It drives, or has driven and is not known to stand yet."""
+        """True while the vehicle drives, or has driven and is not yet known to be at standstill."""
         mode, stopping = self.supervisor.mode, self._mode_seen in MOVING or self._stopping_since_ns != NEVER_NS
         return mode in MOVING or (mode is Mode.FAULT and stopping and not self.supervisor.stopped)
 
     # ---------------------------------------------------------------- inside
 
     def _adapt(self, vehicle: Vehicle) -> None:
-        """Everyone who reckons with the vehicle's parameters goes on with the same ones."""
+        """Give the identified parameters to every part that uses them."""
         self._known = vehicle
         self._estimator.adapt(vehicle)
         self._controller.adapt(vehicle)
@@ -307,7 +307,7 @@ class Pipeline:
         self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
 
     def _tell_cuts(self, now_ns: int) -> None:
-        """A drive begins or has ended: what the gate had to cut since the last time, by kind."""
+        """Log the clipped commands by kind since the last start or end of a drive."""
         before, self._clipped_before = self._clipped_before, dict(self.gate.clipped_by_kind)
         cut = {kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]}
         if cut:
@@ -333,10 +333,10 @@ class Pipeline:
 
 
 def is_finite(message: Message) -> bool:
-    """Whether the values a filter would use are finite. Optional values may be NaN: their users check them."""
+    """Return True if all required values are finite. Optional values may be NaN; their users check them."""
     if isinstance(message, ImuSample):
         f, w = message.specific_force_mps2, message.angular_rate_radps
-        # A unit without accelerometer gives no force at all; one that gives a part of it is broken.
+        # An IMU without accelerometer has no force at all; one with a partial force is broken.
         no_force = isnan(f[0]) and isnan(f[1]) and isnan(f[2])
         return isfinite(w[0] + w[1] + w[2]) and (no_force or isfinite(f[0] + f[1] + f[2]))
     if isinstance(message, GnssFix):

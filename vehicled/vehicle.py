@@ -1,4 +1,4 @@
-"""Parameters of a vehicle, as the daemon believes them to be. The simulator has a set of its own: the truth of the twin."""
+"""Vehicle parameters and limits as the daemon believes them. The simulator has its own set: the truth of the twin."""
 
 from math import copysign, isfinite, tan
 from typing import Annotated
@@ -14,14 +14,14 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5)]
 Delay = Annotated[float, Meta(ge=0.0, le=2.0)]
 MAX_DELAY_NS = 2_000_000_000
-"""Longest delay of an actuator, for those who keep histories."""
+"""Longest delay of an actuator; command histories must reach back this far."""
 
 
 class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Steering actuator: normalised command -1..1 (left positive) to the angle of the virtual front wheel.
 
-    ``wheel_angle = offset_rad + gain_rad * effective(command(t - delay_s))``, slewed at ``rate_radps``, cut at ``max_wheel_rad``.
-    Commands smaller than ``dead_zone`` do nothing; beyond it the rest of the range is used in full.
+    ``wheel_angle = offset_rad + gain_rad * effective(command(t - delay_s))``, slewed at ``rate_radps``, limited to
+    ``max_wheel_rad``. Commands below ``dead_zone`` have no effect; the rest of the range is scaled to the full angle.
     """
 
     gain_rad: Positive
@@ -33,12 +33,12 @@ class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     dead_zone: Annotated[float, Meta(ge=0.0, lt=0.9)] = 0.0
 
     def wheel_angle_rad(self, command: float) -> float:
-        """Angle that a command -1..1 leads to, when the wheel has followed."""
+        """Return the steady wheel angle of a command -1..1."""
         effective = max(abs(command) - self.dead_zone, 0.0) / (1.0 - self.dead_zone)
         return self.offset_rad + self.gain_rad * copysign(effective, command)
 
     def command(self, wheel_angle_rad: float) -> float:
-        """Command -1..1 that leads to an angle, or as near to it as the range allows. Finite for finite angles."""
+        """Return the command -1..1 for a wheel angle, limited to the range. Finite for finite angles."""
         wanted = (wheel_angle_rad - self.offset_rad) / self.gain_rad
         if wanted == 0.0:
             return 0.0
@@ -49,8 +49,8 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Longitudinal map of the 4-DOF model: DC motor, gear, losses.
 
     ``dv/dt = (r gear / I) (f1 - f0)`` with ``f1 = stall_torque throttle - stall_torque v / (no_load r gear)`` and
-    ``f0 = viscous v / (r gear) + friction``. Unjhawala et al. 2023; tau0, omega0, c1, c0, gamma, r, I there. Backward all of it
-    is mirrored: throttle and speed negative, friction and brake against the motion.
+    ``f0 = viscous v / (r gear) + friction``. Unjhawala et al. 2023; symbols there: tau0, omega0, c1, c0, gamma, r, I. In
+    reverse everything is mirrored: throttle and speed are negative, friction and brake oppose the motion.
     """
 
     stall_torque_nm: Positive
@@ -62,15 +62,16 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     inertia_kgm2: Positive
     delay_s: Delay
     brake_deceleration_mps2: NonNegative = 0.0
-    """Deceleration of the full brake; 0 for a vehicle that can only coast."""
+    """Deceleration at full brake; 0 for a vehicle that can only coast."""
     reverse_share: Share = 0.0
-    """Largest share of full drive that is used backward; 0 for a vehicle that cannot reverse."""
+    """Largest fraction of full drive in reverse; 0 for a vehicle that cannot reverse."""
 
     def acceleration_mps2(self, throttle: float, speed_mps: float, brake: float = 0.0) -> float:
-        """Acceleration at a throttle -1..1 and a speed, both negative backward, and a brake 0..1; rolling friction included.
+        """Return the acceleration at a throttle -1..1, a speed (both negative in reverse) and a brake 0..1, rolling friction
+        included.
 
-        Friction and brake stand against the motion; at rest against the drive, forward without any, where a result against the
-        drive means that it does not move off: :meth:`settled_mps` keeps it standing.
+        Friction and brake oppose the motion; at standstill they oppose the drive. A result against the drive then means that the
+        vehicle stays at standstill: see :meth:`settled_mps`.
         """
         reduced = self.wheel_radius_m * self.gear_ratio
         motor_speed = speed_mps / reduced
@@ -81,9 +82,9 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return rolling - sign * (brake * self.brake_deceleration_mps2)
 
     def settled_mps(self, before_mps: float, after_mps: float, throttle: float) -> float:
-        """Speed at the end of a step over which ``acceleration_mps2`` gave ``after_mps``: friction and brake end at rest.
+        """Return the speed after a step in which ``acceleration_mps2`` gave ``after_mps``, with static friction.
 
-        They stop a motion and never begin one, and what stands moves off the way the throttle says or not at all.
+        Friction and brake stop a motion and never start one; from standstill the vehicle only moves in the throttle's direction.
         """
         if before_mps > 0.0 or (before_mps == 0.0 and throttle >= 0.0):
             return max(0.0, after_mps)
@@ -96,7 +97,7 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def top_reverse_speed_mps(self) -> float:
-        """Steady speed backward at ``reverse_share``, as a magnitude; 0 for a vehicle that cannot reverse."""
+        """Steady reverse speed at ``reverse_share``, as a magnitude; 0 for a vehicle that cannot reverse."""
         return max(0.0, self._steady_speed_mps(self.reverse_share))
 
     def _steady_speed_mps(self, throttle: float) -> float:
@@ -105,8 +106,10 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return torque_nm * self.wheel_radius_m * self.gear_ratio / slope
 
     def steady_throttle(self, speed_mps: float) -> float:
-        """Throttle that holds a speed; may exceed 1 when the vehicle cannot reach it. Negative backward; at 0 that before moving
-        off forward."""
+        """Return the throttle that holds a speed; beyond 1 if the vehicle cannot reach it, negative in reverse.
+
+        At speed 0 it is the throttle that just overcomes friction, forward.
+        """
         motor_speed = speed_mps / (self.wheel_radius_m * self.gear_ratio)
         loss = self.viscous_nms * motor_speed + (self.friction_nm if speed_mps >= 0.0 else -self.friction_nm)
         return loss / self.stall_torque_nm + motor_speed / self.no_load_speed_radps
@@ -121,31 +124,31 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     width_m: Positive
     mass_kg: Positive
     understeer_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.05)] = 0.0
-    """Wheel angle that a lateral acceleration takes beyond that of the wheelbase; 0 for a vehicle whose tyres do not slip."""
+    """Understeer gradient: extra wheel angle per lateral acceleration; 0 without tyre slip."""
     rear_slip_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
-    """Slip angle of the rear axle by lateral acceleration: it does not move where the vehicle points."""
+    """Rear slip angle per lateral acceleration."""
     path_lag_s_per_mps: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
-    """Time by speed from a turn of the wheels to the bend in the path of the rear axle, which yaw and tyres take."""
+    """Lag per speed from wheel angle to path curvature, caused by yaw inertia and tyres."""
     steering: Steering
     drive: Drive
 
     @property
     def min_turn_radius_m(self) -> float:
-        """Radius of the rear axle's path at full lock."""
+        """Turning radius of the rear axle at full lock."""
         return self.wheelbase_m / tan(self.steering.max_wheel_rad)
 
     def turning_base_m(self, speed_mps: float) -> float:
-        """Wheelbase of the vehicle without slip that turns as this one does in steady turns at a speed: l + K v^2."""
+        """Return the effective wheelbase at a speed, l + K v^2: that of a slip-free vehicle with the same steady turn."""
         return self.wheelbase_m + self.understeer_rad_per_mps2 * speed_mps * speed_mps
 
     def identified(self, found: Identification) -> "Vehicle":
-        """This vehicle with what has been identified in place of what was believed."""
+        """Return this vehicle with the identified parameters."""
         steering, drive = self.steering, self.drive
         if isfinite(found.steering_gain_sigma_rad):
             steering = replace(
                 steering,
                 gain_rad=found.steering_gain_rad,
-                # The full command may reach less far than the stop, and who plans must know the tightest turn there is.
+                # The full command may not reach the stop; planners need the tightest turn that is possible.
                 max_wheel_rad=min(steering.max_wheel_rad, found.steering_gain_rad + abs(found.steering_offset_rad)),
                 offset_rad=found.steering_offset_rad,
                 delay_s=found.steering_delay_s,
@@ -155,7 +158,7 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             reduced_m = drive.wheel_radius_m * drive.gear_ratio
             torque_per_mps2 = drive.inertia_kgm2 / reduced_m
             stall_nm = found.drive_authority_mps2 * torque_per_mps2
-            # Both the back electromotive force and viscous losses grow with speed; data cannot tell them apart.
+            # Back EMF and viscous losses both grow with speed; data cannot separate them.
             back_emf = max(found.drive_damping_per_s * drive.inertia_kgm2 - drive.viscous_nms, 1e-9)
             drive = replace(
                 drive,
@@ -167,78 +170,78 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the vehicle must never exceed, whoever commands it, and how long it may drive on without news."""
+    """Limits of a vehicle for every mode: speeds, accelerations, distances, and how long each input may be silent."""
 
     max_speed_mps: Positive
     max_lateral_acceleration_mps2: Positive
     corridor_m: Positive
-    """Half width of the corridor round the course; leaving it stops the vehicle."""
+    """Half width of the corridor along the course; leaving it stops the vehicle."""
     capped_speed_mps: Positive = 0.5
-    """Speed allowed while a fault caps it (reaction S1)."""
+    """Speed limit of reaction S1."""
     gnss_silence_s: Positive = 0.5
     imu_silence_s: Positive = 0.05
     estimate_silence_s: Positive = 0.025
-    """Age of the state estimate beyond which the brake is applied."""
+    """Age of the state estimate beyond which the vehicle brakes."""
     control_silence_s: Positive = 0.05
-    """Age of the controller's command beyond which the brake is applied."""
+    """Age of the controller's command beyond which the vehicle brakes."""
     loop_silence_s: Positive = 0.2
-    """Commands further apart than this have let the motor controller time out: the drive is over."""
+    """Longest gap between commands; after a longer one the motor controller has timed out and the drive ends."""
     telemetry_silence_s: Positive = 0.1
-    """A motor controller that has told of itself must go on telling so often."""
+    """Longest silence of a motor controller that sends telemetry."""
     teleop_silence_s: Positive = 0.2
-    """A stick that has not been read for this long has been let go."""
+    """Age of a teleop reading beyond which the deadman counts as released."""
     ground_silence_s: Positive = 2.0
-    """A ground station that has been heard once must be heard so often."""
+    """Longest silence of a ground station that has been heard once."""
     stop_without_ground: bool = True
-    """Stop when the ground station is lost; otherwise go on."""
+    """True: stop when the ground station is lost. False: continue."""
     ground_expected: bool = False
-    """Arm only when a ground station is heard; otherwise it is watched from when it has been heard once."""
+    """True: arming needs a ground station. False: it is monitored once it has been heard."""
     arming_missed_share: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
-    """Share of its deadlines that a task may have missed in the ten seconds before arming; 1 to arm whatever was missed."""
+    """Largest fraction of deadlines missed by a task in the ten seconds before arming; 1 disables the check."""
     obstacle_silence_s: Positive = 0.3
-    """A sensor of obstacles that is silent for this long counts as an obstacle."""
+    """Silence of an obstacle sensor that counts as an obstacle."""
     obstacle_gap_m: NonNegative = 0.3
-    """Left between the vehicle and an obstacle that it stops for."""
+    """Distance kept to an obstacle ahead."""
     obstacle_side_m: NonNegative = 0.1
-    """Room beside the vehicle that must be free, too."""
+    """Clearance required beside the vehicle."""
     rtk_lost_stop_s: Positive = 20.0
-    """How long a drive may go on after RTK was lost."""
+    """Time after the loss of RTK until the controlled stop."""
     gnss_refusals: Annotated[int, Meta(ge=1, le=100)] = 5
-    """Fixes in a row that the estimator's gate may refuse."""
+    """Consecutive fixes that the estimator's gate may reject."""
     speed_mismatch_s: Positive = 0.5
     not_moving_s: Positive = 2.0
     uncommanded_s: Positive = 0.3
     overspeed_mps: Positive = 0.5
-    """How far beyond ``max_speed_mps`` is overspeed."""
+    """Margin above ``max_speed_mps`` that counts as overspeed."""
     motor_hot_k: Positive = 353.0
-    """Motor or controller hotter than this are spared; 15 K more stop the drive."""
+    """Temperature of motor or controller that caps the speed; 15 K more stop the drive."""
     battery_resistance_ohm: NonNegative = 0.02
     battery_low_v: NonNegative = 0.0
-    """Voltage without load below which the speed is capped; 0 where the controller tells none."""
+    """Open-circuit voltage below which the speed is capped; 0 if the controller reports none."""
     battery_empty_v: NonNegative = 0.0
-    """Voltage without load below which the vehicle stops."""
+    """Open-circuit voltage below which the vehicle stops."""
     still_rate_radps: Positive = 0.03
-    """Mean angular rate that an IMU at rest may show."""
+    """Largest mean angular rate of an IMU at standstill."""
     still_force_mps2: Positive = 0.6
-    """How far from gravity the mean specific force at rest may be."""
+    """Largest deviation of the mean specific force from gravity at standstill."""
     max_acceleration_mps2: Positive = 3.0
-    """Of the drive, by its model. Nothing limits how the vehicle slows down."""
+    """Largest acceleration by the drive model. Deceleration is not limited."""
     max_jerk_mps3: Positive = 50.0
-    """With which drive may build up."""
+    """Largest rate at which drive acceleration may grow."""
     max_lateral_jerk_mps3: Positive = 30.0
     max_steering_rate_radps: Positive = 7.0
-    """Of the wheel angle commanded; far above what the actuator follows, so that it only shows who steers wildly."""
+    """Largest rate of the commanded wheel angle; far above the actuator's own, so that it only catches faulty controllers."""
 
 
 class ControlFrameParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How fast the controller's pose follows a jump of the estimate."""
+    """Parameters of the control frame (``odom``): how fast the controller's pose follows a jump of the estimate."""
 
     position_rate_mps: Positive = 0.3
-    """At 1 m/s this looks to the controller like a heading error of 0.3 rad, which it follows without saturating."""
+    """Position slew rate. At 1 m/s the controller sees 0.3 rad of heading error, which does not saturate it."""
     yaw_rate_radps: Positive = 0.2
-    """A few times less than what steering at full lock does to the yaw at 1 m/s."""
+    """Yaw slew rate; a fraction of the yaw rate at full lock and 1 m/s."""
     immediate_m: NonNegative = 0.004
-    """Differences up to this pass at once, as up to the next: no controller feels them."""
+    """Position difference that passes at once, because no controller reacts to it."""
     immediate_rad: NonNegative = 0.003
     max_time_s: Annotated[float, Meta(ge=0.1, le=30.0)] = 2.0
-    """A jump is worked off within this time, however large: then faster than at the rates above."""
+    """Longest time to follow a jump; large jumps exceed the rates above."""
