@@ -126,7 +126,7 @@ def build(
         limits=profile.limits,
         estimator=estimator,
         identifier=identifier,
-        course=course if getattr(controller_class, "follows_course", True) else None,
+        course=course if controller_class.follows_course else None,
         fence=fence,
         antenna_x_m=antenna[0],
         telemetry="telemetry" not in lacking(profile),

@@ -87,9 +87,6 @@ class Pipeline:
         self._limits = limits
         self._estimator = estimator
         self._controller = controller
-        self._on_late: Callable[[], None] | None = getattr(controller, "late", None)
-        self._on_cap: Callable[[float], None] | None = getattr(controller, "limit_speed", None)
-        self._on_sent: Callable[[float, float], None] | None = getattr(controller, "sent", None)
         self.gate = gate
         self._clipped_before: dict[str, int] = dict(gate.clipped_by_kind)
         self._sink = sink
@@ -157,9 +154,8 @@ class Pipeline:
         estimate = self.estimate.value
         if estimate is None:
             return
-        if self._on_cap is not None:
-            # Otherwise only the gate would hold the cap, and the speed would oscillate around it.
-            self._on_cap(min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps))
+        # Otherwise only the gate would hold the cap, and the speed would oscillate around it.
+        self._controller.limit_speed(min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps))
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.control.put(command, now_ns)
         self._sink.record(command, now_ns)
@@ -171,8 +167,7 @@ class Pipeline:
 
     def late(self) -> None:
         """Tell the controller that its task missed the deadline, so that it may use a cheaper law next time."""
-        if self._on_late is not None:
-            self._on_late()
+        self._controller.on_deadline_miss()
 
     def actuate(self, now_ns: int, actuator_lost: str) -> ActuatorCommand:
         """Decide mode and reaction and pass the command through the gate.
@@ -249,8 +244,7 @@ class Pipeline:
             command = self.drove(command)
         self._sent = command
         self._estimator.command(command)
-        if self._on_sent is not None:
-            self._on_sent(command.throttle, command.brake)
+        self._controller.on_command_sent(command.throttle, command.brake)
         if self._identifier is not None:
             self._identifier.command(command)
 

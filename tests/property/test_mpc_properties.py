@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from vehicled.control.mpc import Mpc, MpcParams
-from vehicled.control.mpc_helm import TurnScale, WheelHistory
+from vehicled.control.mpc_follower import CurvatureScale, WheelHistory
 from vehicled.control.mpc_published import MpcPublished, MpcPublishedParams
 from vehicled.messages import NAN, ControlCommand, ControlLevel, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
@@ -134,17 +134,17 @@ def test_reset_begins_anew(kind: str) -> None:
     st.floats(0.1, 10.0),
 )
 def test_the_turn_scale_stays_in_its_bounds(seen: list[tuple[float, float, float]], ratio: float) -> None:
-    scale = TurnScale(4.0)
+    scale = CurvatureScale(4.0)
     for model, rate, speed in seen:
         scale.observe(model, rate, speed if math.isfinite(speed) else 1.0, 0.01)
-        assert TurnScale.LOWEST <= scale.value <= TurnScale.HIGHEST
+        assert CurvatureScale.LOWEST <= scale.value <= CurvatureScale.HIGHEST
     scale.rebase(ratio)
-    assert TurnScale.LOWEST <= scale.value <= TurnScale.HIGHEST
+    assert CurvatureScale.LOWEST <= scale.value <= CurvatureScale.HIGHEST
 
 
 @pytest.mark.parametrize("true_scale", [0.5, 1.0, 1.8])
 def test_the_turn_scale_finds_the_scale_in_a_bend_and_forgets_it_on_a_straight(true_scale: float) -> None:
-    scale = TurnScale(4.0)
+    scale = CurvatureScale(4.0)
     for _ in range(400):
         scale.observe(0.4, 0.4 * true_scale, 1.0, 0.01)
     assert scale.value == pytest.approx(true_scale, rel=0.03)

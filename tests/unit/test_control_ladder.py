@@ -148,7 +148,7 @@ def test_a_bound_of_iterations_that_is_too_low_is_told() -> None:
 def test_after_a_missed_deadline_nothing_is_computed_once() -> None:
     mpc = controller()
     mpc.step(at_start(0), 0)
-    mpc.late()
+    mpc.on_deadline_miss()
     command = mpc.step(at_start(1), PERIOD_NS)
     assert (command.level, command.reason, command.iterations) == (ControlLevel.SHIFTED_PLAN, ControlReason.LATE, 0)
     assert mpc.step(at_start(2), 2 * PERIOD_NS).level is ControlLevel.PRIMARY

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from tests.closed_loop.exact_state import LIMITS, VEHICLE
-from vehicled.control.drift import Drift
+from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
-from vehicled.control.flat_helm import Slip, slip_step
+from vehicled.control.flat import Slip, slip_step
 from vehicled.control.preview import predict_speed
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.speed import Demand
@@ -61,12 +61,12 @@ def test_what_the_gate_cuts_is_no_fault_of_the_drive() -> None:
         now_ns = k * TICK_NS
         at = StateEstimate(now_ns, now_ns, 0.005 * k, 0.0, 0.0, 0.5, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
         assert controller.step(at, now_ns).throttle > 1.1 * DRIVE.steady_throttle(0.5)
-        controller.sent(DRIVE.steady_throttle(0.5), 0.0)
-    assert abs(controller._helm._observer.surplus_mps2) < 0.05
+        controller.on_command_sent(DRIVE.steady_throttle(0.5), 0.0)
+    assert abs(controller._observer.surplus_mps2) < 0.05
 
 
 def test_an_estimate_that_is_corrected_is_no_drift() -> None:
-    drift, y = Drift(), 0.0
+    drift, y = DriftAngle(), 0.0
     for k in range(400):
         y += 0.003 if 100 <= k < 300 else 0.0
         drift.observe(k * TICK_NS, 0.01 * k, y, 0.0, 1.0)
@@ -75,7 +75,7 @@ def test_an_estimate_that_is_corrected_is_no_drift() -> None:
 
 @pytest.mark.parametrize("speed_mps", [12.0, -1.0])
 def test_a_heading_that_is_read_wrong_is_found(speed_mps: float) -> None:
-    drift, yaw, wrong = Drift(), 3.0, 0.02
+    drift, yaw, wrong = DriftAngle(), 3.0, 0.02
     for k in range(2000):
         way = speed_mps * k * 0.01
         # The yaw passes through pi.

@@ -11,6 +11,7 @@ from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.cli.session import NoLog
+from vehicled.control.interface import Controller
 from vehicled.executive import DeclaredStopwatch
 from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow
 from vehicled.messages import (
@@ -101,7 +102,7 @@ class Estimator:
         return StateEstimate(now_ns, newest, 0.0, 0.0, 0.0, self.speed_mps, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
 
 
-class Controller:
+class SteadyController(Controller):
     """Steers a little to the left."""
 
     finished = False
@@ -122,7 +123,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.log = Recorder()
-        self.estimator, self.controller = Estimator(), Controller()
+        self.estimator, self.controller = Estimator(), SteadyController()
         accepts: dict[str, Sequence[type[Message]]] = {
             "gnss": [GnssFix],
             "imu": [ImuSample],
@@ -156,7 +157,7 @@ class Rig:
             vehicle=VEHICLE,
             limits=LIMITS,
             estimator=self.estimator,  # type: ignore[arg-type]
-            controller=self.controller,  # type: ignore[arg-type]
+            controller=self.controller,
             supervisor=Supervisor(),
             gate=Gate(VEHICLE, LIMITS),
             sink=self.log,

@@ -1,38 +1,37 @@
-"""By how much a vehicle moves beside where it points: a heading that is read a little wrong, a road that falls to one side.
+"""Drift angle between heading and motion, from a heading error or a cross slope.
 
-A law that steers by a heading stands beside the line by the error of that heading times its look-ahead, for as long as it drives:
-half a degree is ten centimetres at 15 m/s. The positions tell it: who points along the line and leaves it moves elsewhere.
+A steering law that relies on heading keeps a cross-track error of heading error times look-ahead: half a degree is ten centimetres
+at 15 m/s. The positions show the true direction of motion.
 """
 
 from math import cos, hypot, isfinite, remainder, sin, tau
 
 MAX_STEP_M = 5.0
-"""A longer step is a jump of the estimate."""
+"""Largest step between two positions; a longer one is a jump of the estimate."""
 
 
-class Drift:
-    """Mean angle from the direction believed to that of the positions, over the way of the last seconds.
+class DriftAngle:
+    """Mean angle from the assumed direction of motion to that of the positions, over the last seconds.
 
-    Forgets exponentially, and holds on to 0 with the weight of ``PRIOR_S`` of the way, so that a few noisy positions
-    count little.
+    Exponential forgetting, with a prior of 0 worth ``PRIOR_S`` of driving, so that a few noisy positions have little effect.
     """
 
     MEMORY_S = 4.0
     PRIOR_S = 1.0
-    MOST_RAD = 0.1
+    LIMIT_RAD = 0.1
     SUDDEN_S = 0.3
-    """Who moves aside by more than twice the bound over this time is an estimate that is corrected, or noise at a crawl."""
+    """Sideways motion beyond twice the limit over this time is a correction of the estimate, or noise at low speed."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """It moves where it points."""
-        self._left_m = self._way_m = self._prior_m = self._lately_left_m = self._lately_way_m = 0.0
+        """Assume no drift."""
+        self._left_m = self._distance_m = self._prior_m = self._recent_left_m = self._recent_distance_m = 0.0
         self._last: tuple[int, float, float, float] | None = None
 
     def observe(self, t_ns: int, x_m: float, y_m: float, motion_yaw_rad: float, speed_mps: float) -> None:
-        """Pose at a time; the yaw is that in which it is believed to move, forward. All finite; older times are ignored."""
+        """Add a finite pose with the assumed direction of forward motion. Older times are ignored."""
         last = self._last
         if last is not None and t_ns <= last[0]:
             return
@@ -46,20 +45,20 @@ class Drift:
         yaw = last[3] + 0.5 * remainder(motion_yaw_rad - last[3], tau)
         keep = max(0.0, 1.0 - dt_s / self.MEMORY_S)
         sign = 1.0 if speed_mps >= 0.0 else -1.0
-        left_m, way_m = sign * (cos(yaw) * dy - sin(yaw) * dx), abs(speed_mps) * dt_s
-        lately = max(0.0, 1.0 - dt_s / self.SUDDEN_S)
-        self._lately_left_m = lately * self._lately_left_m + left_m
-        self._lately_way_m = lately * self._lately_way_m + way_m
-        if abs(self._lately_left_m) > 2.0 * self.MOST_RAD * self._lately_way_m:
+        left_m, distance_m = sign * (cos(yaw) * dy - sin(yaw) * dx), abs(speed_mps) * dt_s
+        recent = max(0.0, 1.0 - dt_s / self.SUDDEN_S)
+        self._recent_left_m = recent * self._recent_left_m + left_m
+        self._recent_distance_m = recent * self._recent_distance_m + distance_m
+        if abs(self._recent_left_m) > 2.0 * self.LIMIT_RAD * self._recent_distance_m:
             return
         self._left_m = keep * self._left_m + left_m
-        self._way_m = keep * self._way_m + way_m
+        self._distance_m = keep * self._distance_m + distance_m
         self._prior_m = self.PRIOR_S * max(abs(speed_mps), 0.1)
 
     @property
     def angle_rad(self) -> float:
-        """The drift, within its bounds; positive when the vehicle moves to the left of where it points."""
-        way = self._way_m + self._prior_m
-        if not way > 0.0 or not isfinite(self._left_m):
+        """Drift angle within its limits, positive if the vehicle moves to the left of its heading."""
+        distance_m = self._distance_m + self._prior_m
+        if not distance_m > 0.0 or not isfinite(self._left_m):
             return 0.0
-        return min(max(self._left_m / way, -self.MOST_RAD), self.MOST_RAD)
+        return min(max(self._left_m / distance_m, -self.LIMIT_RAD), self.LIMIT_RAD)

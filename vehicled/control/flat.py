@@ -1,6 +1,15 @@
 """Path tracking by inversion of the single track with tyres: the wheels are turned before the path bends, by as much as it takes.
 
-The rear axle of the model of :mod:`vehicled.control.flat_helm` is a flat output (Fliess et al. 1995): with the curvature k of its
+The single track with linear tyres, as two masses over the axles (yaw inertia m a b, not far from that of most vehicles; then what
+one axle does leaves the other alone). With r the yaw rate, w the velocity of the rear axle to the left, l the wheelbase:
+
+    dw/dt         = -v r - w / (v c_r)                         rear axle
+    dw/dt + l dr/dt = -v r + (delta - (w + l r) / v) / c_f     front axle
+
+c_r is ``rear_slip_rad_per_mps2``, c_f that and ``understeer_rad_per_mps2``: slip angles by lateral acceleration. Both 0 is the
+vehicle whose tyres do not slip.
+
+The rear axle of this model is a flat output (Fliess et al. 1995): with the curvature k of its
 path,
 
     delta = C k + B dk/dt + A d2k/dt2,   C = l + (c_f - c_r) v^2,   B = l v (c_f + c_r),   A = l c_f c_r v^2
@@ -11,16 +20,17 @@ are known, too, because slip and yaw rate are. The loop that remains is (s^2 + 1
 whose tyres do not slip has A = B = 0.
 """
 
-from math import atan, pi, sin, tan
-from typing import Annotated, ClassVar
+from math import atan, cos, exp, isfinite, pi, sin, tan
+from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, turn_in
-from vehicled.control.flat_helm import SLIPPING_MPS, FlatHelm, compliances
-from vehicled.control.helm import Scene, Wish
-from vehicled.control.path_law import PathLaw
+from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
+from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
+from vehicled.estimation.four_dof import slew
+from vehicled.messages import StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathPoint
 from vehicled.vehicle import Limits, Positive, Vehicle
@@ -30,6 +40,41 @@ STEEPEST = 0.5
 
 SHORTEST_M = 0.1
 """Of the stretch over which a curvature is differentiated."""
+
+
+STEP_NS = 10_000_000
+SLIPPING_MPS = 1.0
+"""Slower, the tyres roll: their equations are stiff there and say nothing."""
+
+
+class Slip(NamedTuple):
+    """How the rear axle moves other than straight on."""
+
+    left_mps: float
+    """Its velocity to the left."""
+    yaw_rate_radps: float
+
+
+def compliances(vehicle: Vehicle) -> tuple[float, float]:
+    """Slip angles of front and rear axle by lateral acceleration (rad per m/s2)."""
+    rear = vehicle.rear_slip_rad_per_mps2
+    return rear + vehicle.understeer_rad_per_mps2, rear
+
+
+def slip_step(vehicle: Vehicle, slip: Slip, speed_mps: float, wheel_rad: float, dt_s: float) -> Slip:
+    """Slip ``dt_s`` later with the wheels at an angle. Forward only; each axle's own decay is exact: stable at any step."""
+    front, rear = compliances(vehicle)
+    base_m, v = vehicle.wheelbase_m, speed_mps
+    if v < SLIPPING_MPS or rear <= 0.0:
+        return Slip(0.0, v * tan(wheel_rad) / vehicle.turning_base_m(v))
+    left, rate = slip
+    ahead_mps = left + base_m * rate
+    turned = v * rate
+    ends_rear = -v * rear * turned
+    ends_front = v * (tan(wheel_rad) - front * turned)
+    left = ends_rear + (left - ends_rear) * exp(-dt_s / (v * rear))
+    ahead_mps = ends_front + (ahead_mps - ends_front) * exp(-dt_s / (v * front))
+    return Slip(left, (ahead_mps - left) / base_m)
 
 
 class FlatParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,20 +91,67 @@ class FlatParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
-class Flat(PathLaw):
+class Flat(PathFollower):
     """Adapter to the :class:`~vehicled.control.interface.Controller` protocol."""
 
     Params: ClassVar[type[FlatParams]] = FlatParams
-    _helm: FlatHelm
 
     def __init__(self, params: FlatParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
-        super().__init__(FlatHelm(params.speed, vehicle, limits, course, period_s))
+        super().__init__(params.speed, vehicle, limits, course, period_s)
         self._corners = Corners(course)
+        self._reset_slip()
 
-    def _steer(self, scene: Scene) -> Wish:
-        helm, ahead = self._helm, scene.ahead
-        vehicle, tracker = helm.vehicle, helm.tracker
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        super().reset(s_m, wheel_rad)
+        self._reset_slip()
+
+    def _reset_slip(self) -> None:
+        self._slip = Slip(0.0, 0.0)
+        """Slip at the predicted pose."""
+        self._left_mps = 0.0
+        self._slip_ns: int | None = None
+
+    def _slip_now(self, estimate: StateEstimate, t_ns: int, speed_mps: float, wheel_rad: float) -> Slip:
+        """Return the slip at the time of the estimate: yaw rate measured, rear axle by the model."""
+        rate, rear = estimate.yaw_rate_radps, self.vehicle.rear_slip_rad_per_mps2
+        if not isfinite(rate):
+            rate = speed_mps * tan(wheel_rad) / self.vehicle.turning_base_m(speed_mps)
+        before_ns, self._slip_ns = self._slip_ns, t_ns
+        if speed_mps < SLIPPING_MPS or rear <= 0.0:
+            self._left_mps = 0.0
+        elif before_ns is not None and t_ns > before_ns:
+            ends = -rear * speed_mps * speed_mps * rate
+            self._left_mps = ends + (self._left_mps - ends) * exp((before_ns - t_ns) * 1e-9 / (speed_mps * rear))
+        return Slip(self._left_mps, rate)
+
+    def _ahead(self, estimate: StateEstimate, now_ns: int, age_ns: int) -> Preview:
+        vehicle, v = self.vehicle, self._speed_mps(estimate)
+        steering = vehicle.steering
+        start_ns = now_ns - age_ns
+        delay_ns = int(steering.delay_s * 1e9)
+        wheel = self._wheel_at(start_ns, delay_ns)
+        slip = self._slip_now(estimate, start_ns, v, wheel)
+        moving = abs(v) > SLIPPING_MPS
+        course_rad = estimate.yaw_rad + (slip.left_mps / v if moving else 0.0)
+        self._drift.observe(start_ns, estimate.x_m, estimate.y_m, course_rad, v)
+        x, y, yaw = estimate.x_m, estimate.y_m, estimate.yaw_rad + self._drift.angle_rad
+        left_ns, acting_ns = age_ns + delay_ns, start_ns - delay_ns
+        while left_ns > 0:
+            dt_ns = min(STEP_NS, left_ns)
+            dt = dt_ns * 1e-9
+            wheel = slew(wheel, self._wheels.at(acting_ns + dt_ns // 2), steering.rate_radps * dt, steering.max_wheel_rad)
+            after = slip_step(vehicle, slip, v, wheel, dt)
+            left, turn = 0.5 * (slip.left_mps + after.left_mps), 0.5 * dt * (slip.yaw_rate_radps + after.yaw_rate_radps)
+            c, s = cos(yaw + 0.5 * turn), sin(yaw + 0.5 * turn)
+            x, y, yaw = x + dt * (v * c - left * s), y + dt * (v * s + left * c), yaw + turn
+            slip = after
+            left_ns, acting_ns = left_ns - dt_ns, acting_ns + dt_ns
+        self._slip = slip
+        return Preview(x, y, yaw + (slip.left_mps / v if moving else 0.0), v, wheel)
+
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        ahead, vehicle, tracker = state.ahead, self.vehicle, self.tracker
         foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         sign = 1.0 if foot.direction > 0 else -1.0
         wheel = atan(self._tangent(foot, sign, abs(ahead.speed_mps)))
@@ -69,11 +161,11 @@ class Flat(PathLaw):
             curvature = sign * tan(wheel) / vehicle.wheelbase_m
             curvature = turn_in(tracker.point_at, faced, foot.s_m, curvature, radius_m, self._params.turn_in_share)
             wheel = atan(sign * vehicle.wheelbase_m * curvature)
-        return Wish(wheel)
+        return SteeringDemand(wheel)
 
     def _tangent(self, foot: PathPoint, sign: float, v: float) -> float:
         """Tangent of the wheel angle of the law; ``sign`` is the direction of the leg, ``v`` the size of the speed."""
-        p, vehicle, point_at = self._params, self._helm.vehicle, self._helm.tracker.point_at
+        p, vehicle, point_at = self._params, self.vehicle, self.tracker.point_at
         response_m = max(p.response_s * v, p.response_min_m)
         stiffness, damping = 2.0 / (response_m * response_m), 2.0 / response_m
         most_m = STEEPEST * damping / stiffness
@@ -91,7 +183,7 @@ class Flat(PathLaw):
         after = point_at(foot.s_m + reach_m).curvature_per_m
         bend, slope = foot.curvature_per_m, 0.5 * (after - before) / reach_m
         change = (after - 2.0 * bend + before) / (reach_m * reach_m)
-        slip, rate = self._helm.slip
+        slip, rate = self._slip
         slip_rad = slip / v
         off = -slip_rad / (v * v * rear) - bend
         off_slope = (rate + slip_rad / (v * rear)) / (v * v * v * rear) - slope

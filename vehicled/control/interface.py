@@ -1,46 +1,52 @@
-"""What a controller is to the rest of the daemon."""
+"""Base class of all controllers."""
 
-from typing import Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 from vehicled.messages import ControlCommand, StateEstimate
-from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.vehicle import Vehicle
 
 
-class Controller(Protocol):
-    """Drives one course. Time is an argument; nothing here reads a clock, waits or raises.
+class Controller(ABC):
+    """Drives one course. Time is an argument: a controller never reads a clock, never waits and never raises.
 
-    Whatever comes in, ``throttle``, ``brake`` and ``wheel_angle_rad`` go out finite and within their limits; an estimate that is
-    not finite is answered by the brake.
-
-    It may also have ``late()``, called when its task missed a deadline, ``limit_speed(cap_mps)``, called before each step with
-    the speed beyond which the gate lets nothing accelerate, infinite is no limit, and ``sent(throttle, brake)``, what the gate
-    made of the last command: who learns from the motion must know what moved the vehicle.
+    It is built as ``controller(params, vehicle, limits, course, period_s)``, with the nominal time between two steps.
+    ``throttle``, ``brake`` and ``wheel_angle_rad`` are finite and within their limits for any input; an estimate that is not finite
+    is answered with the brake.
     """
 
     Params: ClassVar[type[Any]]
     """Frozen msgspec Struct with a default for every field; the table ``[controller.<name>]`` of the profile."""
-
-    def __init__(self, params: Any, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
-        """``period_s`` is the nominal time between two steps."""
-        ...
+    follows_course: ClassVar[bool] = True
+    """False for open-loop programmes: corridor, bends ahead and the place to resume then do not apply."""
 
     @property
+    @abstractmethod
     def finished(self) -> bool:
-        """Whether the end of the course has been reached; the vehicle is being held from then on, until ``reset``."""
-        ...
+        """True once the end of the course has been reached; the vehicle is then held until :meth:`reset`."""
 
+    @abstractmethod
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Command for the state, to take effect after the delays of the vehicle."""
-        ...
+        """Return the command for a state, to take effect after the vehicle's delays."""
 
+    @abstractmethod
     def adapt(self, vehicle: Vehicle) -> None:
-        """Drive with these parameters from now on: what was identified while driving. Keeps progress and plans."""
-        ...
+        """Use newly identified vehicle parameters. Keeps progress and plans."""
 
+    @abstractmethod
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive with nothing remembered: at the start of the course, or at the arc length where a drive had ended.
+        """Forget the last drive and start at the beginning of the course, or at arc length ``s_m``.
 
-        ``wheel_rad`` is the wheel angle that is commanded now.
+        ``wheel_rad`` is the wheel angle commanded now.
         """
-        ...
+
+    # Optional hooks: a controller overrides those it needs.
+
+    def on_deadline_miss(self) -> None:  # noqa: B027
+        """Handle a missed deadline of the last step. The default ignores it."""
+
+    def limit_speed(self, cap_mps: float) -> None:  # noqa: B027
+        """Set the speed cap, before each step; beyond it the gate removes the drive. Infinite: no cap. The default ignores it."""
+
+    def on_command_sent(self, throttle: float, brake: float) -> None:  # noqa: B027
+        """Take the actuator command that the gate made of the last step, for controllers that learn. The default ignores it."""

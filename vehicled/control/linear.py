@@ -20,8 +20,7 @@ from typing import ClassVar, NamedTuple
 from msgspec import Struct, field
 
 from vehicled.control.errors import ErrorState, error_state
-from vehicled.control.helm import Helm, Scene, Wish
-from vehicled.control.path_law import PathLaw
+from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
 from vehicled.vehicle import Limits, Positive, Vehicle
@@ -58,38 +57,39 @@ def law(params: LinearParams, errors: ErrorState) -> Commands:
     )
 
 
-class Linear(PathLaw):
+class Linear(PathFollower):
     """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol.
 
     It commands in shares of full steering, so all that other parameters change is the angle that these are believed to lead to.
     """
 
     Params: ClassVar[type[LinearParams]] = LinearParams
+    predicts: ClassVar[bool] = False
 
     def __init__(self, params: LinearParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
         self._open = not course.closed
-        super().__init__(Helm(params.speed, vehicle, limits, course, period_s, predict=False))
+        super().__init__(params.speed, vehicle, limits, course, period_s)
 
-    def _steer(self, scene: Scene) -> Wish:
-        p, helm, here, pose = self._params, self._helm, scene.here, scene.ahead
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        p, here, pose = self._params, state.here, state.ahead
         turned = 0.0 if here.direction > 0 else pi
         yaw = pose.yaw_rad + turned
         near_x, near_y = pose.x_m + p.look_ahead_m * cos(yaw), pose.y_m + p.look_ahead_m * sin(yaw)
-        reference = helm.tracker.point_at(self._reference_m(near_x, near_y))
-        wanted_mps = abs(helm.target(here.s_m).speed_mps)
+        reference = self.tracker.point_at(self._reference_m(near_x, near_y))
+        wanted_mps = abs(self.target(here.s_m).speed_mps)
         speed_mps = here.direction * pose.speed_mps
         errors = error_state(
             pose.x_m, pose.y_m, yaw, speed_mps, reference.x_m, reference.y_m, reference.yaw_rad + turned, wanted_mps
         )
         throttle, steering = law(p, errors)
         # The gate asks for the command that leads to this angle, which is this command.
-        wheel = helm.vehicle.steering.wheel_angle_rad(here.direction * min(max(steering, -1.0), 1.0))
-        return Wish(wheel - (helm.vehicle.steering.offset_rad if p.trim else 0.0), throttle=throttle)
+        wheel = self.vehicle.steering.wheel_angle_rad(here.direction * min(max(steering, -1.0), 1.0))
+        return SteeringDemand(wheel - (self.vehicle.steering.offset_rad if p.trim else 0.0), throttle=throttle)
 
     def _reference_m(self, x_m: float, y_m: float) -> float:
         """Arc length of the point of the present leg, or of its straight continuation, that is nearest to a place."""
-        tracker = self._helm.tracker
+        tracker = self.tracker
         s_m, end_m = tracker.locate(x_m, y_m, 0.0).s_m, tracker.leg_end_m
         if self._open and s_m >= end_m:
             end = tracker.point_at(end_m)

@@ -2,15 +2,15 @@
 
 * The state is predicted to the time when the command will act, through the commands on their way (:mod:`vehicled.control.preview`).
 * From there a linear time-varying program about the predicted motion finds the turns of the wheel
-  (:mod:`vehicled.control.mpc_plan`, :mod:`vehicled.control.qp`): angle and rate limits hard, the corridor soft.
-* How much further or less the vehicle turns than believed is followed from its yaw rate (:mod:`vehicled.control.mpc_helm`), which
-  bridges the seconds until an identifier knows better, and slopes and tyres that it will never know.
-* The anytime ladder (:mod:`vehicled.control.ladder`) answers for the ticks in which it finds none.
+(:mod:`vehicled.control.mpc_plan`, :mod:`vehicled.control.qp`): angle and rate limits hard, the corridor soft. * How much further or
+less the vehicle turns than believed is followed from its yaw rate (:mod:`vehicled.control.mpc_follower`), which bridges the seconds
+until an identifier knows better, and slopes and tyres that it will never know. * The anytime ladder
+(:mod:`vehicled.control.ladder`) answers for the ticks in which it finds none.
 
 Speed is held by PID with feed-forward on the profile, and the plan takes the speeds that follow from it as given. Throttle and
-wheel act after different delays (0.1 s and 0.4 s on the ART), so one program over both would plan the throttle for a time that
-has passed already; to first order the speed of a single track does not move it sideways; and the PID has the integral that
-friction, slope and battery call for, and knows how to start, creep and stop. Throttle and brake are limited in rate.
+wheel act after different delays (0.1 s and 0.4 s on the ART), so one program over both would plan the throttle for a time that has
+passed already; to first order the speed of a single track does not move it sideways; and the PID has the integral that friction,
+slope and battery call for, and knows how to start, creep and stop. Throttle and brake are limited in rate.
 
 After Unjhawala et al. 2023 (:mod:`vehicled.control.mpc_published`) in the idea only.
 """
@@ -21,11 +21,11 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from vehicled.control.helm import Scene, Wish
 from vehicled.control.ladder import Attempt, Ladder, LadderParams, pursuit_wheel_rad
-from vehicled.control.mpc_helm import MpcHelm
+from vehicled.control.mpc_follower import MpcPathFollower
 from vehicled.control.mpc_path import drive_at, legs
 from vehicled.control.mpc_plan import Envelope, Start, SteeringPlanner
+from vehicled.control.path_follower import FollowerState, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.qp import HorizonQp, Weights
 from vehicled.control.qp_solver import DaqpSolver, OsqpSolver, Solver
@@ -65,17 +65,17 @@ class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
-class Mpc:
-    """Adapter of the pure functions to the :class:`~vehicled.control.interface.Controller` protocol."""
+class Mpc(MpcPathFollower):
+    """Model-predictive controller of the steering, with PID control of the speed."""
 
     Params: ClassVar[type[MpcParams]] = MpcParams
 
     def __init__(self, params: MpcParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params, self._limits = params, limits
-        self._helm = MpcHelm(params.speed, params.turn_memory_s, params.throttle_rate_per_s, vehicle, limits, course, period_s)
+        super().__init__(params.speed, params.turn_memory_s, params.throttle_rate_per_s, vehicle, limits, course, period_s)
         horizon_s = params.stages * params.stage_s
-        self._course, self._profile = course, self._helm.profile
-        self._legs = legs(course, self._profile, limits.max_speed_mps * horizon_s)
+        self._course, self._planned_profile = course, self.profile
+        self._legs = legs(course, self.profile, limits.max_speed_mps * horizon_s)
         program = HorizonQp(params.stages, Weights(params.weight_left, params.weight_yaw, params.weight_slack, params.weight_last))
         solver: Solver
         if params.backend == "osqp":
@@ -88,15 +88,14 @@ class Mpc:
         self.reset()
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.adapt(vehicle)
-        if self._helm.profile is not self._profile:
-            self._profile = self._helm.profile
-            drive_at(self._legs, self._course, self._profile)
+        super().adapt(vehicle)
+        if self.profile is not self._planned_profile:
+            self._planned_profile = self.profile
+            drive_at(self._legs, self._course, self.profile)
         self._set_envelope()
 
     def _set_envelope(self) -> None:
-        vehicle = self._turning = self._helm.turning
+        vehicle = self._turning = self.turning
         steering = vehicle.steering
         # A small gain may not reach the stop, and an offset shifts what it does reach.
         lock = steering.max_wheel_rad
@@ -114,63 +113,48 @@ class Mpc:
         )
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
-        self._helm.reset(s_m, wheel_rad)
+        super().reset(s_m, wheel_rad)
         self._planner.forget()
         self._ladder.reset()
         self._late = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
-        return self._helm.finished
-
-    def limit_speed(self, cap_mps: float) -> None:
-        """See :class:`~vehicled.control.interface.Controller`."""
-        self._helm.limit_speed(cap_mps)
-
-    def sent(self, throttle: float, brake: float) -> None:
-        """See :class:`~vehicled.control.interface.Controller`."""
-        self._helm.sent(throttle, brake)
-
-    def late(self) -> None:
-        """The last step missed its deadline: the next one steers by the plan there is instead of computing another."""
+    def on_deadline_miss(self) -> None:
+        """Steer by the last plan in the next step, instead of computing another."""
         self._late = True
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
         if not is_drivable(estimate):
             self._rung = self._ladder.stop(ControlReason.STATE_UNUSABLE)
-        command = self._helm.step(estimate, now_ns, self._steer)
+        command = super().step(estimate, now_ns)
         rung = self._rung
         return replace(command, level=rung.level, reason=rung.reason, iterations=rung.iterations)
 
-    def _steer(self, scene: Scene) -> Wish:
-        if self._helm.turning is not self._turning:
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        if self.turning is not self._turning:
             self._set_envelope()
-        attempt = self._attempt(scene)
-        self._rung = self._ladder.choose(attempt, lambda: self._pursue(scene.ahead), scene.dt_s, scene.dt_s)
-        # On STOP the angle is NaN, which the helm answers by the brake.
-        return Wish(self._rung.wheel_rad)
+        attempt = self._attempt(state)
+        self._rung = self._ladder.choose(attempt, lambda: self._pursue(state.ahead), state.dt_s, state.dt_s)
+        # On STOP the angle is NaN, which the base class answers with the brake.
+        return SteeringDemand(self._rung.wheel_rad)
 
-    def _attempt(self, scene: Scene) -> Attempt:
+    def _attempt(self, state: FollowerState) -> Attempt:
         stage_s = self._params.stage_s
         if self._late:
             self._late = False
             return Attempt(None, stage_s, ControlReason.LATE)
-        tracker, ahead = self._helm.tracker, scene.ahead
+        tracker, ahead = self.tracker, state.ahead
         foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         if not abs(foot.heading_error_rad) <= pi:
             return Attempt(None, stage_s, ControlReason.NOT_FINITE)
         # Commands never run ahead of the slewing wheel, so when this one begins to act the wheel has reached the one before.
-        start = Start(ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps, self._helm.command_rad, self._helm.cap_mps)
-        found = self._planner.step(self._legs[tracker.leg], foot.s_m, start, self._envelope, scene.dt_s)
+        start = Start(ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps, self.command_rad, self.cap_mps)
+        found = self._planner.step(self._legs[tracker.leg], foot.s_m, start, self._envelope, state.dt_s)
         return Attempt(found.wheel_rad, stage_s, found.reason, found.iterations)
 
     def _pursue(self, ahead: Preview) -> float:
         """The rung of the ladder that needs no solver."""
         angle = pursuit_wheel_rad(
-            self._params.ladder, self._helm.tracker, self._turning.wheelbase_m,
+            self._params.ladder, self.tracker, self._turning.wheelbase_m,
             ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps,
         )  # fmt: skip
         return min(max(angle, self._envelope.lowest_wheel_rad), self._envelope.highest_wheel_rad)

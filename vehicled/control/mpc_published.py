@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from vehicled.control.errors import ErrorState, error_state
+from vehicled.control.interface import Controller
 from vehicled.control.qp import Array
 from vehicled.control.qp_solver import CompressedColumns
 from vehicled.control.stop import brake_command, is_drivable
@@ -155,7 +156,7 @@ def published_speed_mps(speed_mps: float, throttle: float, dt_s: float) -> float
     return max(0.0, speed_mps + dt_s * reduced / INERTIA_KGM2 * (drive - loss))
 
 
-class MpcPublished:
+class MpcPublished(Controller):
     """Adapter to the :class:`~vehicled.control.interface.Controller` protocol. It solves every 0.1 s, whatever the control rate."""
 
     Params: ClassVar[type[MpcPublishedParams]] = MpcPublishedParams

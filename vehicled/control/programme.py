@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
+from vehicled.control.interface import Controller
 from vehicled.control.speed import Demand, PidState, SpeedParams, Target, speed_step
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.messages import ControlCommand, ControlLevel, StateEstimate
@@ -75,12 +76,11 @@ class ProgrammeParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             raise ValueError("neither speed_mps nor throttle: give one of them")
 
 
-class Programme:
+class Programme(Controller):
     """See the module."""
 
     Params: ClassVar[type[ProgrammeParams]] = ProgrammeParams
     follows_course: ClassVar[bool] = False
-    """What is laid out for a course, its corridor, bends ahead and place to resume, does not count."""
 
     def __init__(self, params: ProgrammeParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._p = params

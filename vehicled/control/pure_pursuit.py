@@ -14,8 +14,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, arc_to, turn_in
-from vehicled.control.helm import Helm, Scene, Wish
-from vehicled.control.path_law import PathLaw
+from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
@@ -44,23 +43,22 @@ class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
-class PurePursuit(PathLaw):
+class PurePursuit(PathFollower):
     """Adapter of the pure functions to the :class:`~vehicled.control.interface.Controller` protocol."""
 
     Params: ClassVar[type[PurePursuitParams]] = PurePursuitParams
 
     def __init__(self, params: PurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
-        super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
-        self._tracker = self._helm.tracker
+        super().__init__(params.speed, vehicle, limits, course, period_s)
         self._corners = Corners(course)
 
-    def _steer(self, scene: Scene) -> Wish:
-        return Wish(atan(self._helm.vehicle.turning_base_m(scene.ahead.speed_mps) * self._pursue(scene.ahead)))
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        return SteeringDemand(atan(self.vehicle.turning_base_m(state.ahead.speed_mps) * self._pursue(state.ahead)))
 
     def _pursue(self, ahead: Preview) -> float:
         """Curvature to steer at the predicted pose."""
-        p, tracker = self._params, self._tracker
+        p, tracker = self._params, self.tracker
         size = abs(ahead.speed_mps)
         shortest = min(max(p.look_ahead_min_s * size, p.look_ahead_min_m), p.look_ahead_max_m)
         longest = min(max(p.look_ahead_max_s * size, shortest), p.look_ahead_max_m)
@@ -81,7 +79,7 @@ class PurePursuit(PathLaw):
                 break
             s_m, place, curvature = s_m + step_m, further, arc
 
-        radius_m = self._helm.vehicle.min_turn_radius_m
+        radius_m = self.vehicle.min_turn_radius_m
         corner_m = self._corners.next_m(start_m, radius_m)
         if self._corners.near(start_m, radius_m):
             return sign * turn_in(tracker.point_at, ahead, start_m, curvature, radius_m, p.turn_in_share)

@@ -15,8 +15,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
 
-from vehicled.control.helm import Helm, Scene, Wish
-from vehicled.control.path_law import PathLaw
+from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
@@ -57,24 +56,25 @@ def mean_bearing(
     return sum(bearing(samples + k) for k in range(params.mean_of)) / params.mean_of, samples
 
 
-class PurePursuitPublished(PathLaw):
+class PurePursuitPublished(PathFollower):
     """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol.
 
     It commands in shares of full steering, so all that other parameters change is the angle that these are believed to lead to.
     """
 
     Params: ClassVar[type[PurePursuitPublishedParams]] = PurePursuitPublishedParams
+    predicts: ClassVar[bool] = False
 
     def __init__(
         self, params: PurePursuitPublishedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
     ) -> None:
         self._params = params
         self._sample_s = 1.0 / params.sample_hz if params.sample_hz else period_s
-        super().__init__(Helm(params.speed, vehicle, limits, course, period_s, predict=False))
+        super().__init__(params.speed, vehicle, limits, course, period_s)
 
-    def _steer(self, scene: Scene) -> Wish:
-        here, helm = scene.here, self._helm
-        pose = scene.ahead if here.direction > 0 else scene.ahead._replace(yaw_rad=scene.ahead.yaw_rad + pi)
-        bearing, _ = mean_bearing(self._params, helm.tracker, pose, here.s_m, abs(here.speed_mps) * self._sample_s)
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        here = state.here
+        pose = state.ahead if here.direction > 0 else state.ahead._replace(yaw_rad=state.ahead.yaw_rad + pi)
+        bearing, _ = mean_bearing(self._params, self.tracker, pose, here.s_m, abs(here.speed_mps) * self._sample_s)
         steering = min(max(here.direction * bearing / self._params.full_lock_rad, -1.0), 1.0)
-        return Wish(helm.vehicle.steering.wheel_angle_rad(steering))
+        return SteeringDemand(self.vehicle.steering.wheel_angle_rad(steering))

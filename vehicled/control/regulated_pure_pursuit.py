@@ -13,8 +13,7 @@ from typing import ClassVar
 from msgspec import Struct, field
 
 from vehicled.control.corners import arc_to
-from vehicled.control.helm import Helm, Scene, Wish
-from vehicled.control.path_law import PathLaw
+from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
 from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
@@ -49,7 +48,7 @@ def regulated_mps(params: RegulatedPurePursuitParams, target_mps: float, curvatu
     return min(by_bend, by_end)
 
 
-class RegulatedPurePursuit(PathLaw):
+class RegulatedPurePursuit(PathFollower):
     """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
 
     Params: ClassVar[type[RegulatedPurePursuitParams]] = RegulatedPurePursuitParams
@@ -58,16 +57,15 @@ class RegulatedPurePursuit(PathLaw):
         self, params: RegulatedPurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
     ) -> None:
         self._params = params
-        super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
+        super().__init__(params.speed, vehicle, limits, course, period_s)
 
-    def _steer(self, scene: Scene) -> Wish:
-        p, helm, ahead = self._params, self._helm, scene.ahead
-        tracker = helm.tracker
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        p, tracker, ahead = self._params, self.tracker, state.ahead
         foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         reach_m = min(max(p.look_ahead_s * abs(ahead.speed_mps), p.look_ahead_min_m), p.look_ahead_max_m)
         point = tracker.point_at(foot.s_m + reach_m)
         sign, turned = (1.0, 0.0) if foot.direction > 0 else (-1.0, pi)
         curvature, _ = arc_to(ahead._replace(yaw_rad=ahead.yaw_rad + turned), point.x_m, point.y_m)
-        target_mps = abs(helm.target(foot.s_m).speed_mps)
+        target_mps = abs(self.target(foot.s_m).speed_mps)
         cap_mps = regulated_mps(p, target_mps, curvature, tracker.leg_end_m - foot.s_m)
-        return Wish(atan(helm.vehicle.turning_base_m(ahead.speed_mps) * sign * curvature), cap_mps)
+        return SteeringDemand(atan(self.vehicle.turning_base_m(ahead.speed_mps) * sign * curvature), cap_mps)

@@ -20,8 +20,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, turn_in
-from vehicled.control.helm import Helm, Scene, Wish
-from vehicled.control.path_law import PathLaw
+from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
@@ -56,40 +55,39 @@ def front_axle_error(x_m: float, y_m: float, yaw_rad: float, foot: PathPoint, wh
     return dy * cos(rolling_rad) - dx * sin(rolling_rad)
 
 
-class Stanley(PathLaw):
+class Stanley(PathFollower):
     """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
 
     Params: ClassVar[type[StanleyParams]] = StanleyParams
 
     def __init__(self, params: StanleyParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
-        super().__init__(Helm(params.speed, vehicle, limits, course, period_s))
+        super().__init__(params.speed, vehicle, limits, course, period_s)
         self._corners = Corners(course)
 
-    def _steer(self, scene: Scene) -> Wish:
-        ahead, helm = scene.ahead, self._helm
-        vehicle, tracker = helm.vehicle, helm.tracker
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        ahead, vehicle, tracker = state.ahead, self.vehicle, self.tracker
         foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         lock = vehicle.steering.max_wheel_rad
         # At a corner in the line the curvature is that of a point.
         bend_rad = min(max(atan(vehicle.turning_base_m(ahead.speed_mps) * foot.curvature_per_m), -lock), lock)
         if foot.direction < 0:
             reach_m = 4.0 * self._params.reverse_damping**2 * vehicle.wheelbase_m
-            return Wish(bend_rad - foot.heading_error_rad - atan(foot.cross_track_m / reach_m))
+            return SteeringDemand(bend_rad - foot.heading_error_rad - atan(foot.cross_track_m / reach_m))
         wheel = min(max(self._forward(ahead, foot, bend_rad), -lock), lock)
         if self._corners.near(foot.s_m, vehicle.min_turn_radius_m):
             curvature = tan(wheel) / vehicle.wheelbase_m
             share, radius_m = self._params.turn_in_share, vehicle.min_turn_radius_m
             wheel = atan(vehicle.wheelbase_m * turn_in(tracker.point_at, ahead, foot.s_m, curvature, radius_m, share))
-        return Wish(wheel)
+        return SteeringDemand(wheel)
 
     def _forward(self, ahead: Preview, foot: PathPoint, bend_rad: float) -> float:
         """Wheel angle of the published law; ``bend_rad`` is that of a vehicle on the course."""
-        p, wheelbase_m = self._params, self._helm.vehicle.wheelbase_m
+        p, wheelbase_m = self._params, self.vehicle.wheelbase_m
         speed = abs(ahead.speed_mps)
         if p.line == "course":
             front_x, front_y = ahead.x_m + wheelbase_m * cos(ahead.yaw_rad), ahead.y_m + wheelbase_m * sin(ahead.yaw_rad)
-            front = self._helm.tracker.locate(front_x, front_y, ahead.yaw_rad)
+            front = self.tracker.locate(front_x, front_y, ahead.yaw_rad)
             heading_rad, error_m = front.heading_error_rad, front.cross_track_m
         else:
             heading_rad = foot.heading_error_rad + bend_rad

@@ -21,6 +21,7 @@ from vehicled.paths.course import Course
 from vehicled.ports import Send, SetBaud
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence
+from vehicled.vehicle import Vehicle
 
 GRID_NS = 1_000_000
 """A frozen daemon is watched at this spacing."""
@@ -43,21 +44,36 @@ class FaultyEstimator:
         return estimate if self.spoil is None else self.spoil(estimate)
 
 
-class FaultyController:
-    """A controller whose commands are spoilt on the way out once something is in ``spoil``. Otherwise the one inside."""
+class FaultyController(Controller):
+    """Wraps a controller and corrupts its commands while ``spoil`` is set."""
 
     def __init__(self, sound: Controller) -> None:
         self._sound = sound
         self.spoil: Callable[[ControlCommand], ControlCommand] | None = None
-        """What becomes of each command; may raise."""
+        """Function applied to each command; it may raise."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sound, name)
+    @property
+    def finished(self) -> bool:
+        return self._sound.finished
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """See :class:`vehicled.control.interface.Controller`."""
         command = self._sound.step(estimate, now_ns)
         return command if self.spoil is None else self.spoil(command)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        self._sound.adapt(vehicle)
+
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        self._sound.reset(s_m, wheel_rad)
+
+    def on_deadline_miss(self) -> None:
+        self._sound.on_deadline_miss()
+
+    def limit_speed(self, cap_mps: float) -> None:
+        self._sound.limit_speed(cap_mps)
+
+    def on_command_sent(self, throttle: float, brake: float) -> None:
+        self._sound.on_command_sent(throttle, brake)
 
 
 class Pair:

@@ -4,7 +4,7 @@ from math import isfinite, tan
 
 from msgspec.structs import replace
 
-from vehicled.control.helm import Helm
+from vehicled.control.path_follower import PathFollower
 from vehicled.control.preview import Preview, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, SpeedParams, Target
 from vehicled.estimation.four_dof import slew
@@ -42,7 +42,7 @@ class WheelHistory(CommandHistory[float]):
         super().clear(self.steering.command(initial))
 
 
-class TurnScale:
+class CurvatureScale:
     """How many times further the vehicle turns than its wheels, as believed, say: measured curvature over that of the model.
 
     Least squares through the origin with exponential forgetting, and 1 as a prior worth one second of ``PRIOR_PER_M``: on straights
@@ -85,7 +85,7 @@ class TurnScale:
         return min(max((self._product + prior) / (self._square + prior), self.LOWEST), self.HIGHEST)
 
 
-class MpcHelm(Helm):
+class MpcPathFollower(PathFollower):
     """With commands that survive a change of parameters, a vehicle that turns as measured, the speed predicted over the way, and
     throttle and brake limited in rate.
 
@@ -106,14 +106,15 @@ class MpcHelm(Helm):
         period_s: float,
     ) -> None:
         self._rate_per_s = rate_per_s
-        self._scale = TurnScale(memory_s)
+        self._scale = CurvatureScale(memory_s)
         self._history = WheelHistory(vehicle.steering, 2 * MAX_DELAY_NS)
         self.turning = vehicle
         super().__init__(speed, vehicle, limits, course, period_s)
         self._wheels = self._history
+        self.command_rad = self._history.latest()
+        self._renew()
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """See :class:`~vehicled.control.interface.Controller`."""
         super().adapt(vehicle)
         before = self._history.steering.gain_rad
         self._history.steering = vehicle.steering
@@ -122,7 +123,6 @@ class MpcHelm(Helm):
         self._renew()
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """See :class:`~vehicled.control.interface.Controller`."""
         super().reset(s_m, wheel_rad)
         self._history.clear(wheel_rad)
         self._scale.reset()
@@ -147,9 +147,9 @@ class MpcHelm(Helm):
         start = Preview(estimate.x_m, estimate.y_m, yaw, 0.5 * (speed + later), wheel)
         return predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
 
-    def _steer(self, wheel_rad: float, dt_s: float) -> float:
+    def _slewed(self, wheel_rad: float, dt_s: float) -> float:
         # The slew would cut NaN to a limit; it must stay what it is, for the brake.
-        return super()._steer(wheel_rad, dt_s) if isfinite(wheel_rad) else NAN
+        return super()._slewed(wheel_rad, dt_s) if isfinite(wheel_rad) else NAN
 
     def _drive(
         self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float

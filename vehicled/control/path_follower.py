@@ -1,14 +1,12 @@
-"""What path-following laws have in common: progress, prediction over the delays, the speed, the stop at a cusp.
+"""Base class of the path-following controllers."""
 
-A law answers one question, how far the wheel should be turned for a pose; see :class:`Helm`.
-"""
-
-from collections.abc import Callable
+from abc import abstractmethod
 from math import inf, isfinite
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from vehicled.control.drift import Drift
+from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
+from vehicled.control.interface import Controller
 from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedProfile, Target, speed_step
 from vehicled.control.stop import brake_command, is_drivable
@@ -20,75 +18,70 @@ from vehicled.paths.tracking import PathPoint, PathTracker
 from vehicled.vehicle import MAX_DELAY_NS, Limits, Vehicle
 
 MAX_ESTIMATE_AGE_NS = 200_000_000
-"""Older estimates are predicted over this much only; their age is for the failsafe to judge."""
+"""Longest prediction of an old estimate; the failsafe matrix handles older ones."""
 
-WHEELS_THERE_RAD = 0.02
-"""After a cusp the vehicle moves off when the wheels are this near to where the law wants them: 2 cm beside the line after the
-first metre, of a 0.5 m wheelbase."""
+WHEEL_TOLERANCE_RAD = 0.02
+"""Wheel angle error at which the vehicle starts after a cusp: 2 cm cross-track after the first metre, for a 0.5 m wheelbase."""
 
 EXTRA_TURN_NS = 300_000_000
-"""It moves off in any case this long after the wheels could have gone from one stop to the other."""
+"""Timeout after a cusp, beyond the time for a turn from lock to lock; the vehicle then starts anyway."""
 
 
-class Scene(NamedTuple):
-    """What a law sees."""
+class FollowerState(NamedTuple):
+    """Input of a steering law."""
 
     estimate: StateEstimate
     here: PathPoint
-    """Of the estimated pose."""
+    """Projection of the estimated pose."""
     ahead: Preview
     """Pose at which the command will act; the speed is signed."""
     dt_s: float
-    """Since the last step."""
+    """Time since the last step."""
 
 
-class Wish(NamedTuple):
-    """What a law answers."""
+class SteeringDemand(NamedTuple):
+    """Output of a steering law."""
 
     wheel_rad: float
     speed_cap_mps: float = inf
-    """Size of the speed that should not be exceeded, whatever the profile allows."""
+    """Largest speed magnitude, whatever the speed profile allows."""
     throttle: float | None = None
-    """Share of full drive in the direction of the leg, of a law that holds the speed itself."""
+    """Fraction of full drive in the direction of the leg, from a law that controls the speed itself."""
 
 
-Law = Callable[[Scene], Wish]
-
-BELOW_CAP_SHARE = 0.05
-BELOW_CAP_MPS = 0.03
-"""What is kept from the cap, the smaller of the two: at the cap itself the gate would take drive away with half of the noise of the
-estimate."""
+CAP_MARGIN_RATIO = 0.05
+CAP_MARGIN_MPS = 0.03
+"""Margin below the speed cap, the smaller of the two: at the cap itself the gate would react to the noise of the estimate."""
 
 
-class Helm:
-    """Runs a law as the body of a :class:`~vehicled.control.interface.Controller`; its methods are named as there.
+class PathFollower(Controller):
+    """Base class of the path-following controllers: tracks progress, predicts over the delays, controls speed, stops at cusps.
 
-    With ``predict`` a law sees the pose at which its command will act and the command is slewed as the actuator is, else the pose
-    estimated and the command as it is.
+    A subclass implements the steering law :meth:`_steer`. With ``predicts`` the law sees the pose at which its command will act,
+    and the command is slewed like the actuator; otherwise it sees the estimated pose, and the command is only limited.
     """
 
-    def __init__(
-        self, speed: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float, *, predict: bool = True
-    ) -> None:
+    predicts: ClassVar[bool] = True
+
+    def __init__(self, speed: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._speed_params = speed
         self._period_s = period_s
-        self._predict = predict
         self.tracker = PathTracker(course)
         self.profile = SpeedProfile(speed, vehicle, limits, course)
-        """Of the vehicle as it is believed now."""
-        # What is identified later may be any delay that a vehicle can have.
+        """Speed profile for the current vehicle parameters."""
+        # Identification may change the delay up to the largest possible one.
         keep_ns = MAX_DELAY_NS + 2 * MAX_ESTIMATE_AGE_NS
         self._wheels: CommandHistory[float] = CommandHistory(0.0, keep_ns)
         self._observer = DriveObserver()
-        self._drift = Drift()
+        self._drift = DriftAngle()
         self._demands: CommandHistory[Demand] = CommandHistory(Demand(0.0, 0.0), keep_ns)
         self.cap_mps = inf
-        """Speed at which it drives at the most, by what :meth:`limit_speed` was told."""
-        self.adapt(vehicle)
-        self.reset()
+        """Largest speed magnitude, a margin below the cap of :meth:`limit_speed`."""
+        # Not through self: a subclass is not complete yet.
+        PathFollower.adapt(self, vehicle)
+        PathFollower.reset(self)
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Drive with other parameters from now on."""
         self.vehicle = vehicle
         self.profile = self.profile.adapted(vehicle)
         steering = vehicle.steering
@@ -97,11 +90,9 @@ class Helm:
         self._longest_turn_ns = int(turn_s * 1e9) + EXTRA_TURN_NS
 
     def limit_speed(self, cap_mps: float) -> None:
-        """Drive below this speed, beyond which the gate lets nothing accelerate, until told otherwise; infinite is no limit."""
-        self.cap_mps = max((1.0 - BELOW_CAP_SHARE) * cap_mps, cap_mps - BELOW_CAP_MPS)
+        self.cap_mps = max((1.0 - CAP_MARGIN_RATIO) * cap_mps, cap_mps - CAP_MARGIN_MPS)
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin at the start of the course, or at an arc length, with the wheel angle that is commanded now."""
         self.tracker.reset(s_m)
         self._wheels.clear(wheel_rad)
         self._demands.clear(Demand(0.0, 0.0))
@@ -109,11 +100,11 @@ class Helm:
         self._drift.reset()
         self._pid = PidState()
         self._allowed_mps = inf
-        """The cap, or the speed on the way down to it."""
+        """The cap, or the speed during the deceleration to it."""
         self._leg = self.tracker.leg
         self._turning_since_ns: int | None = None
         self.command_rad = wheel_rad
-        """Wheel angle last commanded."""
+        """Last commanded wheel angle."""
         self._wheel_rad = wheel_rad
         self._wheel_ns: int | None = None
         self._last_ns: int | None = None
@@ -121,11 +112,9 @@ class Helm:
 
     @property
     def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
         return self.tracker.finished
 
-    def step(self, estimate: StateEstimate, now_ns: int, law: Law) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state."""
+    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
         self._stepped_ns = now_ns
         if not is_drivable(estimate):
             return self._brake(estimate, now_ns)
@@ -134,12 +123,12 @@ class Helm:
         age_ns = min(max(now_ns - estimate.t_ns, 0), MAX_ESTIMATE_AGE_NS)
         self._observer.observe(self.vehicle.drive, self._demands, now_ns - age_ns, self._speed_mps(estimate))
         self._slow_down(estimate.speed_mps, dt_s)
-        wish = law(Scene(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
-        wheel = self._steer(wish.wheel_rad, dt_s)
-        target, demand = self._drive(estimate, here.s_m, wish.speed_cap_mps, now_ns, age_ns, dt_s)
-        if wish.throttle is not None:
-            demand = self._in_its_direction(wish.throttle)
-        if self.tracker.at_leg_end or self._wheels_turn(wish.wheel_rad, now_ns):
+        steering = self._steer(FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
+        wheel = self._slewed(steering.wheel_rad, dt_s)
+        target, demand = self._drive(estimate, here.s_m, steering.speed_cap_mps, now_ns, age_ns, dt_s)
+        if steering.throttle is not None:
+            demand = self._in_leg_direction(steering.throttle)
+        if self.tracker.at_leg_end or self._wheels_turning(steering.wheel_rad, now_ns):
             target, demand = Target(0.0, 0.0), Demand(0.0, 1.0)
         if not (isfinite(wheel) and isfinite(demand.throttle) and isfinite(demand.brake)):
             return self._brake(estimate, now_ns)
@@ -151,30 +140,29 @@ class Helm:
             here.s_m, here.cross_track_m, here.heading_error_rad, here.curvature_per_m,
         )  # fmt: skip
 
-    def sent(self, throttle: float, brake: float) -> None:
-        """What became of the last demand on its way to the actuators: that the gate cut it is no fault of the drive."""
+    def on_command_sent(self, throttle: float, brake: float) -> None:
         if self._stepped_ns is not None:
             self._demands.append(self._stepped_ns, Demand(throttle, brake))
 
     def _brake(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Answer to a state that cannot be driven on. What is commanded meanwhile counts in the next prediction."""
+        """Return the brake command for an unusable state, and record it for the next prediction."""
         self._wheels.append(now_ns, self.command_rad)
         self._demands.append(now_ns, Demand(0.0, 1.0))
         return brake_command(now_ns, estimate.newest_input_ns, self.command_rad)
 
     def _elapsed_s(self, now_ns: int) -> float:
-        """Time since the last step, within a factor of five of the period."""
+        """Return the time since the last step, limited to a factor of five around the period."""
         last_ns, self._last_ns = self._last_ns, now_ns
         if last_ns is None:
             return self._period_s
         return min(max((now_ns - last_ns) * 1e-9, 0.2 * self._period_s), 5.0 * self._period_s)
 
     def _speed_mps(self, estimate: StateEstimate) -> float:
-        """Believed speed; that of a vehicle which cannot reverse is not negative."""
+        """Return the estimated speed; not negative if the vehicle cannot reverse."""
         return estimate.speed_mps if self.vehicle.drive.reverse_share > 0.0 else max(0.0, estimate.speed_mps)
 
     def _wheel_at(self, t_ns: int, delay_ns: int) -> float:
-        """Follow the slewing wheel to the time of the estimate, as the path feels it."""
+        """Return the wheel angle that acts on the path at ``t_ns``."""
         steering = self.vehicle.steering
         if self._wheel_ns is not None and t_ns > self._wheel_ns:
             target = self._wheels.at(t_ns - delay_ns)
@@ -184,7 +172,7 @@ class Helm:
         return self._wheel_rad
 
     def _motion_yaw(self, estimate: StateEstimate, t_ns: int, speed_mps: float) -> float:
-        """Where the rear axle moves: by the slip of its tyres, and as the positions show."""
+        """Return the direction of motion of the rear axle, from tyre slip and the measured drift angle."""
         yaw = motion_yaw_rad(self.vehicle, estimate.yaw_rad, speed_mps, estimate.yaw_rate_radps)
         self._drift.observe(t_ns, estimate.x_m, estimate.y_m, yaw, speed_mps)
         return yaw + self._drift.angle_rad
@@ -193,45 +181,49 @@ class Helm:
         start_ns, speed = now_ns - age_ns, self._speed_mps(estimate)
         delay_ns = int(path_delay_s(self.vehicle, speed) * 1e9)
         wheel = self._wheel_at(start_ns, delay_ns)
-        if not self._predict:
+        if not self.predicts:
             return Preview(estimate.x_m, estimate.y_m, estimate.yaw_rad, speed, wheel)
         yaw = self._motion_yaw(estimate, start_ns, speed)
         start = Preview(estimate.x_m, estimate.y_m, yaw, speed, wheel)
         return predict_pose(self.vehicle, self._wheels, start, start_ns, age_ns + delay_ns)
 
-    def _steer(self, wheel_rad: float, dt_s: float) -> float:
+    @abstractmethod
+    def _steer(self, state: FollowerState) -> SteeringDemand:
+        """Return the wheel angle of the steering law, and its speed demand if it has one."""
+
+    def _slewed(self, wheel_rad: float, dt_s: float) -> float:
         steering = self.vehicle.steering
         if not isfinite(wheel_rad):
-            # Comparisons with NaN are false, so that limits would make full lock of it.
+            # Comparisons with NaN are false, so limiting it would give full lock.
             return wheel_rad
-        if not self._predict:
+        if not self.predicts:
             return min(max(wheel_rad, -steering.max_wheel_rad), steering.max_wheel_rad)
-        # The actuator slews no faster; a command that does not run ahead of it is one the prediction can rely on.
+        # The actuator slews no faster; the prediction relies on commands that do not run ahead of it.
         return slew(self.command_rad, wheel_rad, steering.rate_radps * dt_s, steering.max_wheel_rad)
 
-    def _wheels_turn(self, wanted_rad: float, now_ns: int) -> bool:
-        """Whether to stand still behind a cusp, because the wheels are on their way to where the new leg wants them."""
+    def _wheels_turning(self, wanted_rad: float, now_ns: int) -> bool:
+        """Return True while the vehicle waits at a cusp for its wheels to reach the angle of the new leg."""
         if self.tracker.leg != self._leg:
             self._leg = self.tracker.leg
             self._turning_since_ns = now_ns
         if self._turning_since_ns is None:
             return False
         lock = self.vehicle.steering.max_wheel_rad
-        away_rad = abs(self._wheel_rad - min(max(wanted_rad, -lock), lock))
-        if away_rad <= WHEELS_THERE_RAD or now_ns - self._turning_since_ns > self._longest_turn_ns:
+        error_rad = abs(self._wheel_rad - min(max(wanted_rad, -lock), lock))
+        if error_rad <= WHEEL_TOLERANCE_RAD or now_ns - self._turning_since_ns > self._longest_turn_ns:
             self._turning_since_ns = None
             self._pid = PidState()
         return self._turning_since_ns is not None
 
     def target(self, s_m: float) -> Target:
-        """Target of the speed profile at a place of the present leg, below the cap."""
+        """Return the target of the speed profile at an arc length of the current leg, below the cap."""
         return self._below_cap(self.profile.at(s_m, self.tracker.leg))
 
-    def _in_its_direction(self, throttle: float) -> Demand:
+    def _in_leg_direction(self, throttle: float) -> Demand:
         forward = self.tracker.direction > 0
-        most = 1.0 if forward else self.vehicle.drive.reverse_share
-        size = min(max(throttle, 0.0), most)
-        return Demand(size if forward else -size, 0.0)
+        limit = 1.0 if forward else self.vehicle.drive.reverse_share
+        magnitude = min(max(throttle, 0.0), limit)
+        return Demand(magnitude if forward else -magnitude, 0.0)
 
     def _drive(
         self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
@@ -252,7 +244,7 @@ class Helm:
         return target, demand
 
     def _slow_down(self, speed_mps: float, dt_s: float) -> None:
-        """Approach the cap as a slower part of the course is approached: it can come in mid-turn."""
+        """Decelerate to the cap at the planned rate, because it can come in mid-turn."""
         slower_mps = min(self._allowed_mps, abs(speed_mps)) - self.profile.deceleration_mps2 * dt_s
         self._allowed_mps = max(slower_mps, self.cap_mps)
 
