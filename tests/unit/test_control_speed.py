@@ -18,10 +18,12 @@ from vehicled.control.speed import (
     drive_authority_mps2,
     planned_deceleration_mps2,
     speed_step,
+    speed_warnings,
     usable_gain,
 )
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
+from vehicled.profile import load_profile
 from vehicled.vehicle import Drive, Limits, Steering, Vehicle
 
 DRIVE = Drive(
@@ -229,3 +231,16 @@ def test_the_gain_is_cut_to_what_the_delay_allows() -> None:
     assert usable_gain(PARAMS, DRIVE) == 6.0
     assert usable_gain(PARAMS, late) * drive_authority_mps2(late) * 0.2 == pytest.approx(0.6)
     assert usable_gain(SpeedParams(p=0.5), late) == 0.5
+
+
+def test_a_course_that_is_driven_slower_than_it_asks_is_told() -> None:
+    profile = load_profile("art")
+    said = {
+        name: " ".join(speed_warnings(profile.vehicle, profile.limits, load_course(name)))
+        for name in ("lot17", "sine", "sine:speed_mps=30", "figure_eight_fast")
+    }
+    assert not said["lot17"]
+    assert not said["sine"]
+    assert "asks for up to 30 m/s" in said["sine:speed_mps=30"]
+    assert "100%" in said["sine:speed_mps=30"]
+    assert "lateral acceleration" in said["figure_eight_fast"]

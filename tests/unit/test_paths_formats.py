@@ -58,7 +58,7 @@ def wpl(points: list[tuple[float, float]]) -> str:
 
 VALID = {
     "ours.csv": "# name: yard\nx_m,y_m,speed_mps\n" + "".join(f"{x},{y},1.5\n" for x, y in PLANE),
-    "headerless.csv": "".join(f"{x},{y},0.0,1.5\n" for x, y in PLANE),
+    "headerless.csv": "".join(f"{x},{y}\n" for x, y in PLANE),
     "two.txt": "".join(f"{x} {y}\n" for x, y in PLANE),
     "earth.csv": "id;Latitude;Longitude;note\n" + "".join(f"{i};{lat:.9f};{lon:.9f};-\n" for i, (lat, lon) in enumerate(EARTH)),
     "line.geojson": json.dumps(geojson(EARTH, speed_mps=1.5, name="yard")),
@@ -159,7 +159,9 @@ def test_mission_extras() -> None:
         ("a.csv", "x,y\n0,0\n1,inf\n2,0\n", ["line 3", "y is inf"]),
         ("a.csv", "x,y\n0,0\n1\n2,0\n", ["line 3", "1 value(s)"]),
         ("a.csv", "x,y\n0,0\n1,abc\n2,0\n", ["line 3", "'abc'", "not a number"]),
-        ("a.csv", "x;y\n0;0\n1,5;0\n", ["line 3", "decimals with a point"]),
+        ("a.csv", "x;y\n0;0\n1,5;0\n2.5;0\n", ["line 4", "comma here and with a point elsewhere"]),
+        ("a.csv", "x,y\n0,0\n1,5,0\n", ["line 3", "3 value(s) where 2"]),
+        ("a.csv", "0,0,0,1\n1,0,0,1\n", ["4 columns", "ambiguous", "a.csv:columns=x,y"]),
         ("a.csv", "x,y,speed_mps\n0,0,1\n1,0,0\n2,0,1\n", ["line 3", "speed is 0"]),
         ("a.csv", "x,y,speed_kmh\n0,0,1\n1,0,1\n", ["speed_kmh", "m/s"]),
         ("a.csv", "x,y,v,speed\n0,0,1,1\n1,0,1,1\n", ["keep one"]),

@@ -117,7 +117,8 @@ def _parser() -> ArgumentParser:
     profiles.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
     profiles.set_defaults(run="vehicled.cli.catalog:profiles")
 
-    courses = commands.add_parser("courses", help="list the courses")
+    courses = commands.add_parser("courses", help="list the courses, or tell what was read of a course file")
+    courses.add_argument("what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names those of a table")
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
     service_commands(commands)

@@ -11,9 +11,11 @@ from sim_backend.truth import TRUTH_ERRORS, truth_of
 from vehicled.app import SetupError
 from vehicled.cli.plan import check_direction, course_of, fence_of
 from vehicled.cli.show import print_table
+from vehicled.control.speed import speed_warnings
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names
+from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Note, Problem, ProfileError, describe, json_schema, load
 from vehicled.profile import check as remarks
 from vehicled.profile import names as profile_names
@@ -33,14 +35,19 @@ def check(arguments: Namespace) -> int:
 def _is_sound(what: str) -> bool:
     if what in profile_names() or (what not in course_names() and Path(what).suffix in ("", ".toml")):
         return _is_sound_profile(what)
+    return _is_sound_course(what)
+
+
+def _is_sound_course(what: str) -> bool:
     try:
         course = load_course(what)
     except CourseError as error:
         print(f"{what}: {str(error).removeprefix(f'{what}: ').removeprefix(f'{Path(what).name}: ')}")
         return False
-    speeds = f"{course.speed_mps.min():.2f} to {course.speed_mps.max():.2f} m/s"
     kind = "closed" if course.closed else "open"
-    print(f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, {speeds}")
+    print(f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, {_speeds(course)}")
+    for line in course.account.lines() if course.account is not None else []:
+        print(f"  {line}")
     return True
 
 
@@ -55,7 +62,11 @@ def _is_sound_profile(what: str) -> bool:
         return False
     problems = sorted(_problems(loaded), key=by_line)
     said = {problem.path for problem in problems}
-    notes = [note for note in [*remarks(loaded.profile), *_view_notes(loaded.profile)] if note.path not in said]
+    notes = [
+        note
+        for note in [*remarks(loaded.profile), *_view_notes(loaded.profile), *_course_notes(loaded.profile)]
+        if note.path not in said
+    ]
     if problems:
         print(ProfileError(problems, loaded.path))
     else:
@@ -110,6 +121,17 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
         yield Problem("", str(error))
 
 
+def _course_notes(profile: Profile) -> Iterator[Note]:
+    """Yield why the profile's course is driven slower than it asks."""
+    try:
+        course = course_of(profile, None)
+    except CourseError:
+        return
+    if profile.controller.name != "programme":
+        for warning in speed_warnings(profile.vehicle, profile.limits, course):
+            yield Note("course", warning)
+
+
 def _view_notes(profile: Profile) -> Iterator[Note]:
     try:
         host, port = parse_address(profile.view.address)
@@ -135,17 +157,23 @@ def profiles(arguments: Namespace) -> int:
 
 
 def courses(arguments: Namespace) -> int:
-    """List the courses."""
+    """List the courses, or tell what was read of those that are named."""
+    if arguments.what:
+        sound = [_is_sound_course(what) for what in arguments.what]
+        return 0 if all(sound) else 1
+    print_table("", ["course", "length", "", "speed"], course_rows())
+    return 0
+
+
+def course_rows() -> list[list[str]]:
+    """Return name, length, kind and speeds of every course that goes by a name."""
     rows = []
     for name in course_names():
         course = load_course(name)
-        rows.append(
-            [
-                name,
-                f"{course.length_m:.1f} m",
-                "closed" if course.closed else "open",
-                f"{course.speed_mps.min():.1f} to {course.speed_mps.max():.1f} m/s",
-            ]
-        )
-    print_table("", ["course", "length", "", "speed"], rows)
-    return 0
+        rows.append([name, f"{course.length_m:.1f} m", "closed" if course.closed else "open", _speeds(course)])
+    return rows
+
+
+def _speeds(course: Course) -> str:
+    slowest, fastest = float(course.speed_mps.min()), float(course.speed_mps.max())
+    return f"{slowest:.2f} m/s" if slowest == fastest else f"{slowest:.2f} to {fastest:.2f} m/s"

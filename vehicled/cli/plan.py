@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from vehicled.app import SetupError, Wiring, wire
 from vehicled.cli.manoeuvre import programme_overrides
+from vehicled.control.speed import speed_warnings
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import Loaded, load
@@ -31,6 +32,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     overrides: list[str]
     link_timeout_s: float
     backend: str
+    course_notes: list[str]
+    """What to tell the user of the course before it is driven."""
 
     @classmethod
     def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
@@ -47,6 +50,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         course = course_of(loaded.profile, arguments.course).repeated(arguments.laps)
         check_direction(loaded.profile, course)
         fence, fence_text = fence_of(loaded, course)
+        follows = controller.name != "programme"
         return cls(
             loaded=loaded,
             course=course,
@@ -59,6 +63,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             overrides=overrides,
             link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
             backend=backend,
+            course_notes=speed_warnings(loaded.profile.vehicle, loaded.profile.limits, course) if follows else [],
         )
 
 

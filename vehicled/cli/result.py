@@ -97,6 +97,9 @@ class Result(Struct, frozen=True, kw_only=True):
     identified: dict[str, float] | None = None
     """What was learnt of the vehicle by the end, by the names of :class:`Identification`; None where nothing was."""
 
+    course_notes: list[str] = []
+    """Reasons for which the course was driven slower than its speeds ask."""
+
     @property
     def real_time_factor(self) -> float:
         """Seconds of the run per second of the wall."""
@@ -126,6 +129,7 @@ class Result(Struct, frozen=True, kw_only=True):
         verdict = "finished" if self.finished else "NOT finished"
         rows = [
             ["result", f"{verdict}: {self.why}"],
+            *([["driven slower", "; ".join(self.course_notes)]] if self.course_notes and self.motion is None else []),
             *(self._course_rows() if self.motion is None else _motion_rows(self.motion, self.driving_s)),
             ["estimate: position", _metres(self.estimate_position_m)],
             ["estimate: heading", _line(self.estimate_yaw_rad, "rad", 4)],

@@ -1,5 +1,6 @@
 """``vehicled sim | simulator``."""
 
+import sys
 from argparse import Namespace
 from contextlib import ExitStack
 from math import isfinite
@@ -37,6 +38,9 @@ def run(arguments: Namespace) -> int:
         raise SetupError("--view needs --clock wall: in lockstep a drive is over before a page has loaded")
     if arguments.view is not None:
         check_view(plan.loaded.profile.view, arguments.view)
+    if not arguments.quiet and not arguments.by_hand:
+        for note in plan.course_notes:
+            print(f"note: {note}", file=sys.stderr)
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()
@@ -174,6 +178,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         programme=programme,
         motion=manoeuvre.motion if programme else None,
         identified=learnt.values,
+        course_notes=plan.course_notes,
         **figures_of(judge),
     )
 

@@ -78,6 +78,48 @@ def _facts(params: SpeedParams, vehicle: Vehicle) -> tuple[float, ...]:
     return planned_deceleration_mps2(params, drive), vehicle.min_turn_radius_m, drive.top_speed_mps, drive.top_reverse_speed_mps
 
 
+SLOWED = 0.98
+"""A course that is driven at less than this share of its speed is not driven as it asks."""
+
+
+def course_speed_limits(vehicle: Vehicle, limits: Limits, course: Course) -> tuple[Array, Array]:
+    """Return the highest speeds (n,) at the samples of a course, m/s: by limit and drive, and by lateral acceleration.
+
+    The curvature is cut at what the vehicle can turn: a corner in the line is driven as the tightest arc.
+    """
+    curvature = np.clip(np.abs(course.curvature_per_m), 1e-9, 1.0 / vehicle.min_turn_radius_m)
+    by_turn = np.sqrt(limits.max_lateral_acceleration_mps2 / curvature)
+    drive_top_mps = np.where(course.speed_mps < 0.0, vehicle.drive.top_reverse_speed_mps, vehicle.drive.top_speed_mps)
+    return np.minimum(limits.max_speed_mps, drive_top_mps), by_turn
+
+
+def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course) -> list[str]:
+    """Return a sentence for each reason for which a course is driven slower than its speeds ask; empty where it is not."""
+    asked = np.abs(course.speed_mps)
+    top, by_turn = course_speed_limits(vehicle, limits, course)
+    warnings = []
+    over = asked * SLOWED > top
+    if over.any():
+        worst = int(np.argmax(asked - top))
+        backward = course.speed_mps[worst] < 0.0
+        key = "limits.max_speed_mps" if top[worst] >= limits.max_speed_mps else "the drive's top speed"
+        warnings.append(
+            f"the course asks for up to {asked[worst]:.3g} m/s{' backward' if backward else ''}; {key} is {top[worst]:.3g} m/s: "
+            f"{over.mean():.0%} of the course is driven slower than it asks"
+        )
+    slow = np.minimum(asked, top)
+    sharp = slow * SLOWED > by_turn
+    if sharp.any():
+        worst = int(np.argmax(slow / by_turn))
+        needed_mps2 = float(limits.max_lateral_acceleration_mps2 * (slow[worst] / by_turn[worst]) ** 2)
+        warnings.append(
+            f"{slow[worst]:.3g} m/s at {course.s_m[worst]:.0f} m needs {needed_mps2:.3g} m/s^2 of lateral acceleration; "
+            f"limits.max_lateral_acceleration_mps2 is {limits.max_lateral_acceleration_mps2:.3g}, and {sharp.mean():.0%} of the "
+            f"course is driven slower for it, there at {by_turn[worst]:.2g} m/s"
+        )
+    return warnings
+
+
 class Target(NamedTuple):
     """Speed wanted at one place, negative backward, and how it changes there."""
 
@@ -96,11 +138,9 @@ class SpeedProfile:
     def __init__(self, params: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course) -> None:
         self._given = params, limits, course
         self._facts = _facts(params, vehicle)
-        curvature = np.clip(np.abs(course.curvature_per_m), 1e-9, 1.0 / vehicle.min_turn_radius_m)
-        by_turn = np.sqrt(limits.max_lateral_acceleration_mps2 / curvature)
+        top, by_turn = course_speed_limits(vehicle, limits, course)
         backward = course.speed_mps < 0.0
-        drive_top_mps = np.where(backward, vehicle.drive.top_reverse_speed_mps, vehicle.drive.top_speed_mps)
-        bound = np.minimum(np.minimum(np.abs(course.speed_mps), by_turn), np.minimum(limits.max_speed_mps, drive_top_mps))
+        bound = np.minimum(np.minimum(np.abs(course.speed_mps), by_turn), top)
         s_m = course.s_m
         if course.length_m > s_m[-1]:
             s_m, bound = np.append(s_m, course.length_m), np.append(bound, bound[0])

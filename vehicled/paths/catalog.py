@@ -1,7 +1,7 @@
 """Courses by name: those drawn by formula, those shipped as files, and the user's own files."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from math import pi
@@ -80,7 +80,8 @@ def names() -> list[str]:
 def load_course(name_or_file: str, *, width_m: float | None = None, centre_m: float | None = None) -> Course:
     """The course of that name, else the one in that file. Raises CourseError naming what is wrong and what would be right.
 
-    One that is drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``. ``width_m`` and ``centre_m``, the way
+    One that is drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``. A table without a header takes the names of
+    its columns: ``yard.csv:columns=x,y,-,speed``, with - for one to ignore. ``width_m`` and ``centre_m``, the way
     from the rear axle to the middle, are the vehicle's: those that fit their lanes to it use them.
     """
     head, colon, given = name_or_file.partition(":")
@@ -91,12 +92,24 @@ def load_course(name_or_file: str, *, width_m: float | None = None, centre_m: fl
     known = names()
     if name_or_file in known:
         return _from_file(shipped.folder("profiles/courses") / f"{name_or_file}.csv", name_or_file).renamed(name_or_file)
-    looks_like_file = "/" in name_or_file or "\\" in name_or_file or Path(name_or_file).suffix.lower() in ENDINGS
-    if looks_like_file or _exists(name_or_file):
-        return _from_file(Path(name_or_file), name_or_file)
+    file, columns = _with_columns(name_or_file)
+    looks_like_file = "/" in file or "\\" in file or Path(file).suffix.lower() in ENDINGS
+    if looks_like_file or _exists(file):
+        return _from_file(Path(file), file, columns)
     close = get_close_matches(name_or_file, known, n=1, cutoff=0.5)
     hint = f'did you mean "{close[0]}"? ' if close else ""
     raise CourseError(f'no course "{name_or_file[:60]}"; {hint}known: {", ".join(known)}; or give a file ({", ".join(ENDINGS)})')
+
+
+def _with_columns(name_or_file: str) -> tuple[str, list[str]]:
+    """Return a file and the names given for its columns. Raises CourseError for another parameter."""
+    file, colon, given = name_or_file.rpartition(":")
+    if not colon or Path(file).suffix.lower() not in ENDINGS or _exists(name_or_file):
+        return name_or_file, []
+    key, equals, columns = given.partition("=")
+    if key != "columns" or not equals or not columns:
+        raise CourseError(f'{file}: "{given[:40]}" is no parameter of a course file; known: columns=x,y,... for a table')
+    return file, [column.strip() for column in columns.split(",")]
 
 
 def parameters(name: str) -> dict[str, object]:
@@ -144,7 +157,7 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _from_file(path: Path, shown: str) -> Course:
+def _from_file(path: Path, shown: str, columns: Sequence[str] = ()) -> Course:
     try:
         if path.is_dir():
             raise CourseError(f"{shown}: is a folder; name the course file in it")
@@ -166,7 +179,7 @@ def _from_file(path: Path, shown: str) -> Course:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise CourseError(f"{shown!r}: cannot be read: {reason}") from None
-    return course_from_bytes(data, path.name)
+    return course_from_bytes(data, path.name, columns)
 
 
 def _siblings(path: Path) -> list[Path]:

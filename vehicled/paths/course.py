@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vehicled.paths import cusps, smoothing
+from vehicled.paths.account import Account
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import NO_MARKINGS, Markings
@@ -35,8 +36,9 @@ MAX_COORDINATE_M = 200_000.0
 SPIKE_LENGTH_M = 0.5
 SPIKE_TURN_RAD = 2.4
 REVERSAL_RAD = 3.0
-# Ends further apart than this are never joined by themselves, however wide the spacing.
+# Ends further apart than this, however wide the spacing, are joined only where the line runs on smoothly into its own start.
 MAX_JOIN_M = 1.0
+MAX_JOIN_SHARE, SMOOTH_JOIN_RAD = 0.02, 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +72,10 @@ class Course:
     """Of the whole line; of one lap when closed."""
     markings: Markings = NO_MARKINGS
     """Lanes and boxes that a drive is judged by, where the course has some."""
+    waypoints: int = 0
+    """Waypoints that the line was drawn through; 0 for a line that is known point by point."""
+    account: Account | None = None
+    """What was read of the course's file; None for a course from no file."""
 
     @property
     def cusps(self) -> list[int]:
@@ -184,7 +190,7 @@ def _checked_points(name: str, x: npt.ArrayLike, y: npt.ArrayLike, places: Seque
     for axis, values in (("x", xs), ("y", ys)):
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
-            raise CourseError(f"{at(int(bad[0]))}: {axis} is {values[bad[0]]}; every coordinate must be a finite number of metres")
+            raise CourseError(f"{at(int(bad[0]))}: {axis} is {values[bad[0]]}; correct or delete it: coordinates are finite metres")
         far = np.flatnonzero(np.abs(values) > MAX_COORDINATE_M)
         if len(far):
             raise CourseError(
@@ -280,7 +286,8 @@ def _joined(at: _Places, points: Array, rows: Rows, closed: bool | None) -> tupl
         at_join = smoothing.turns(ends)
         join_turn = float(np.abs(at_join).max() if repeated else max(np.abs(at_join).max(), abs(at_join.sum())))
     if closed is None:
-        near = gap <= min(1.6 * spacing, MAX_JOIN_M) or repeated
+        runs_on = join_turn <= SMOOTH_JOIN_RAD and gap <= MAX_JOIN_SHARE * length
+        near = repeated or (gap <= 1.6 * spacing and (gap <= MAX_JOIN_M or runs_on))
         closed = len(ring) >= 3 and near and gap < 0.1 * length and join_turn <= SPIKE_TURN_RAD
     elif closed and (len(ring) < 3 or float(np.abs(at_join).max()) > REVERSAL_RAD):
         raise CourseError(f"{at(int(rows[-1]))}: the lap cannot close, it would turn back on itself at its start; draw the turn")
@@ -349,7 +356,7 @@ def _sampled(
         if not np.isfinite(array).all():
             raise CourseError(f"{name}: the line cannot be sampled; look for waypoints that lie extremely close together")
         array.flags.writeable = False
-    return Course(name, *arrays, closed, datum, float(at_m[-1]))
+    return Course(name, *arrays, closed, datum, float(at_m[-1]), waypoints=len(points))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite, radians
+from dataclasses import dataclass, replace
+from math import hypot, isfinite, radians
 from typing import Any, NoReturn
 
+import numpy as np
+
+from vehicled.paths.account import Account
 from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
+from vehicled.paths.plausibility import curvature_remarks, heading_as_yaw
+from vehicled.paths.smoothing import Array
 
 DEFAULT_SPEED_MPS = 1.0
 # Nobody drives a course here; a latitude beyond it is a longitude.
@@ -27,10 +32,15 @@ class Drawing:
     geodetic: bool
     order: str
     """How the format writes a position; told to the user who has swapped it."""
+    account: Account
+    """What was read of the file and what was ignored."""
     speeds_mps: Sequence[float] | None = None
     """Negative from each waypoint that is left backward."""
     speed_holds: bool = False
-    yaws_rad: Sequence[float] | None = None
+    headings: Sequence[float] | None = None
+    heading_unit: str = ""
+    """``rad`` or ``deg``; empty where the file does not say."""
+    curvatures_per_m: Sequence[float] | None = None
     closed: bool | None = None
     datum: Datum | None = None
     name: str = ""
@@ -50,11 +60,13 @@ class Drawing:
             first_latitude, first_longitude = self.points[0]
             datum = self.datum or Datum.from_degrees(first_latitude, first_longitude)
             points = self._projected(datum)
+        plane = np.array(points, dtype=float).reshape(-1, 2)
+        yaw, remarks = self._compared(plane)
         course = course_from_waypoints(
             self.file_name,
-            [p[0] for p in points],
-            [p[1] for p in points],
-            yaw=self.yaws_rad,
+            plane[:, 0],
+            plane[:, 1],
+            yaw=yaw,
             speed=self.speeds_mps,
             default_speed_mps=DEFAULT_SPEED_MPS,
             closed=self.closed,
@@ -62,7 +74,40 @@ class Drawing:
             speed_holds=self.speed_holds,
             places=self.places,
         )
-        return course.renamed(self.name or self.file_name)
+        remarks += self._remarks(course, plane)
+        account = replace(self.account, remarks=(*self.account.remarks, *remarks))
+        return replace(course, name=self.name or self.file_name, account=account)
+
+    def _compared(self, plane: Array) -> tuple[Array | None, list[str]]:
+        """Return the headings as yaw, and what headings and curvatures of the file say of the line."""
+        finite = bool(np.isfinite(plane).all())
+        if not finite or (self.headings is None and self.curvatures_per_m is None):
+            return None, []
+        yaw: Array | None = None
+        remarks: list[str] = []
+        if self.headings is not None:
+            speeds = np.ones(len(plane)) if self.speeds_mps is None else np.array(self.speeds_mps, dtype=float)
+            yaw, remarks = heading_as_yaw(plane, np.array(self.headings, dtype=float), speeds < 0.0, self.heading_unit)
+        if self.curvatures_per_m is not None:
+            remarks += curvature_remarks(plane, np.array(self.curvatures_per_m, dtype=float))
+        return yaw, remarks
+
+    def _remarks(self, course: Course, plane: Array) -> list[str]:
+        """Return what reading made of the waypoints."""
+        gap_m = hypot(*(plane[-1] - plane[0]))
+        meaning = "a lap: its ends meet" if course.closed else "an open line: it ends where the file ends"
+        remarks = [f"{len(plane)} waypoints, {meaning} ({gap_m:.2f} m apart)"]
+        # The last point of a lap may repeat the first.
+        dropped = len(plane) - course.waypoints - (1 if course.closed and gap_m < 1e-3 else 0)
+        if dropped > 0:
+            remarks.append(f"{dropped} of them dropped: they repeat their neighbours or lie in a short spike")
+        if self.datum is None:
+            remarks.append(
+                "no datum: the first waypoint is the origin"
+                if self.geodetic
+                else "no datum: placed on car park 17 of UW-Madison, for simulation only; # datum_deg says where it is"
+            )
+        return remarks
 
     def _check_positions(self) -> None:
         for (latitude, longitude), place in zip(self.points, self.places, strict=True):

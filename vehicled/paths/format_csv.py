@@ -1,6 +1,6 @@
-"""CSV courses: ours, the four-column files of the reference laps, and any table with recognisable columns.
+"""CSV courses: a table of waypoints, one a line, with columns that are known by their names or named by the user.
 
-Ours has a header line and one waypoint a line; lines starting with ``#`` are comments, and ``# key: value`` sets::
+Ours has a header line; lines starting with ``#``, ``%`` or ``//`` are comments, and ``# key: value`` sets::
 
     # name: yard
     # datum_deg: 43.0705, -89.4090, 230     (latitude, longitude, height above the ellipsoid in m; height optional)
@@ -10,17 +10,19 @@ Ours has a header line and one waypoint a line; lines starting with ``#`` are co
 
 Columns ``x_m``, ``y_m`` are metres east and north of the datum; instead, ``lat`` and ``lon`` are WGS 84 degrees. ``speed_mps``
 is optional (1 m/s), negative from each waypoint that is left backward; instead of the sign a column ``gear`` may say so (1 or D,
--1 or R). ``heading_rad``, that of the vehicle, is only checked for its direction, other columns are ignored. The separator is a
-comma, a semicolon, a tab or blanks; decimals are written with a point. Without a header, two columns are x, y and four are x, y,
-heading, speed.
+-1 or R). Headings and curvatures are only compared with the line. :mod:`vehicled.paths.columns` has the other names that are
+known. A header may stand in a comment, as race lines have it. Without a header two columns are x, y; more must be named by the
+user, for a fourth column is a speed in one collection and half a track's width in the next.
 """
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 
+from vehicled.paths.account import Account
+from vehicled.paths.columns import WANTED, Column, column_of
 from vehicled.paths.datum import Datum
 from vehicled.paths.drawing import DEFAULT_SPEED_MPS, POLAR_DEG, Drawing, check_count, shown, text_of
 from vehicled.paths.errors import CourseError
@@ -28,41 +30,53 @@ from vehicled.paths.errors import CourseError
 KIND = "a table of waypoints, one a line, with columns x_m, y_m or lat, lon"
 ORDER = "name the columns lat and lon for what they hold"
 SETTINGS = ("name", "datum_deg", "closed")
+COMMENTS = ("#", "%", "//")
+UNUSED = ("", "-", "_")
+"""Names by which the user leaves a column out."""
 
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "x": ("x_m", "x", "east_m", "east", "e_m", "e", "pos_x", "position_x", "x_east_m"),
-    "y": ("y_m", "y", "north_m", "north", "n_m", "n", "pos_y", "position_y", "y_north_m"),
-    "lat": ("lat", "latitude", "lat_deg", "latitude_deg"),
-    "lon": ("lon", "longitude", "lon_deg", "longitude_deg", "lng", "long"),
-    "speed": ("speed_mps", "speed", "v_mps", "v", "velocity_mps", "velocity", "vel", "target_speed_mps", "target_speed"),
-    "gear": ("gear", "direction"),
-    "heading": ("heading_rad", "heading", "yaw_rad", "yaw", "psi_rad", "psi", "theta_rad", "theta"),
-}
 _GEARS = {"d": 1.0, "f": 1.0, "forward": 1.0, "r": -1.0, "reverse": -1.0, "backward": -1.0}
-_FOREIGN_UNITS = re.compile(r"^(speed|velocity|v|vel|target_speed)[_ ]?\(?(kmh|kph|km/h|km_h|mph|knots|kn|kt|fts)\)?$")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf|infinity)$", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?$")
+_SEPARATORS = {";": "semicolon", ",": "comma", "\t": "tab", " ": "blanks"}
+_REASONS = {
+    "heading": "heading, compared with the line and not driven",
+    "curvature": "curvature, compared with the line and not driven",
+    "width": "width of the track; the corridor is limits.corridor_m of the profile",
+    "station": "arc length, computed from the line",
+    "acceleration": "acceleration; the controller plans its own",
+    "height": "height",
+    "time": "time",
+}
+_DRIVEN = ("x", "y", "lat", "lon", "speed", "gear")
+
+Line = tuple[int, str]
+"""Number and text of a line of the file."""
 
 
-def read(data: bytes, file_name: str) -> Drawing:
-    """The waypoints of a CSV file. Raises CourseError."""
+def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> Drawing:
+    """Return the waypoints of a CSV file. ``columns`` are the user's names of its columns. Raises CourseError."""
     text = text_of(data, file_name, KIND)
     settings: dict[str, str] = {}
-    rows: list[tuple[int, str]] = []
-    for number_of, line in enumerate(StringIO(text, newline=None), start=1):
-        stripped = line.strip()
-        if stripped.startswith("#"):
-            key, colon, value = stripped.lstrip("# \t").partition(":")
+    comments: list[Line] = []
+    rows: list[Line] = []
+    for line_number, line in enumerate(StringIO(text, newline=None), start=1):
+        # A tab at an end is an empty cell.
+        stripped = line.strip(" \r\n")
+        if stripped.lstrip().startswith(COMMENTS):
+            comment = stripped.strip().lstrip("#%/ \t")
+            key, colon, value = comment.partition(":")
             if colon:
-                _set(file_name, number_of, settings, key.strip().lower(), value.strip())
-        elif stripped:
-            rows.append((number_of, stripped))
+                _set(file_name, line_number, settings, key.strip().lower(), value.strip())
+            if not rows:
+                comments.append((line_number, comment))
+        elif stripped.strip():
+            rows.append((line_number, stripped))
             check_count(file_name, len(rows) - 1)
     if not rows:
         raise CourseError(f"{file_name}: only comments, no waypoints; expected {KIND}")
-    if rows[0][1][0] in "{[<":
+    if rows[0][1].lstrip()[0] in "{[<":
         raise CourseError(f"{file_name}, line {rows[0][0]}: JSON or XML, not CSV; rename the file .geojson, .plan or .gpx")
-    separator = _separator(rows[0][1])
-    columns, first = _columns(file_name, _cells(file_name, *rows[0], separator), rows[0][0])
-    return _drawing(file_name, columns, rows[first:], separator, settings)
+    return _Table(file_name, comments, rows, columns).drawing(settings)
 
 
 def _set(file_name: str, line_number: int, settings: dict[str, str], key: str, value: str) -> None:
@@ -77,102 +91,220 @@ def _set(file_name: str, line_number: int, settings: dict[str, str], key: str, v
         settings[key] = value
 
 
+class _Table:
+    """The rows of a file and the meaning of their columns."""
+
+    def __init__(self, file_name: str, comments: list[Line], rows: list[Line], given: Sequence[str]) -> None:
+        self._file_name = file_name
+        headed = not self._holds_numbers(rows[0])
+        self._separator = _separator(rows[1][1] if headed and len(rows) > 1 else rows[0][1])
+        self._remarks: list[str] = []
+        commented = None if headed and not self._any_number(rows[0]) else self._commented_header(comments, rows[0])
+        if commented is not None:
+            headed = False
+        self._rows = rows[1:] if headed else rows
+        if given:
+            self._columns = [column_of(name) for name in given]
+            self._place, self._where = f"{file_name}:columns", "given columns"
+            wide = self._rows[0] if self._rows else rows[0]
+            if len(self._cells(wide)) != len(given):
+                raise CourseError(
+                    f"{file_name}, line {wide[0]}: {len(self._cells(wide))} values, but columns= names {len(given)}; name every "
+                    "column, with - for one to ignore"
+                )
+        elif commented is not None:
+            self._columns, line_number = commented
+            self._place, self._where = f"{file_name}, line {line_number}", "header in a comment"
+        elif headed:
+            self._columns = [column_of(cell) for cell in self._split(rows[0], _separator(rows[0][1]))]
+            self._place, self._where = f"{file_name}, line {rows[0][0]}", "header"
+            if len(self._columns) == 1 and self._rows and len(self._cells(self._rows[0])) > 1:
+                self._columns = [column_of(cell) for cell in self._cells(rows[0])]
+        else:
+            self._columns = self._unnamed(rows[0])
+            self._place, self._where = f"{file_name}, line {rows[0][0]}", "no header: two columns are x and y"
+        self._found = self._roles()
+
+    def _holds_numbers(self, line: Line) -> bool:
+        separator = _separator(line[1])
+        return all(_is_number(cell, separator) for cell in self._split(line, separator) if cell)
+
+    def _any_number(self, line: Line) -> bool:
+        return any(_is_number(cell, self._separator) for cell in self._split(line, self._separator))
+
+    def _commented_header(self, comments: list[Line], first: Line) -> tuple[list[Column], int] | None:
+        """Return the columns named by the last comment before the table that names positions, and its line."""
+        width = len(self._cells(first))
+        for line_number, comment in reversed(comments):
+            text = re.sub(r"^(columns|header|fields|format)\s*:\s*", "", comment, flags=re.IGNORECASE)
+            for separator in dict.fromkeys((self._separator, ";", ",", "\t", " ")):
+                columns = [column_of(cell) for cell in self._split((line_number, text), separator)]
+                roles = {column.role for column in columns}
+                if not ({"x", "y"} <= roles or {"lat", "lon"} <= roles):
+                    continue
+                if len(columns) == width:
+                    return columns, line_number
+                # A sentence may hold the words x and y; a list of known names is a header.
+                if sum(bool(column.role) for column in columns) > 0.7 * len(columns):
+                    raise CourseError(
+                        f"{self._file_name}, line {first[0]}: {width} values, but the header in line {line_number} names "
+                        f"{len(columns)}; complete the one or the other"
+                    )
+        return None
+
+    def _unnamed(self, first: Line) -> list[Column]:
+        width = len(self._cells(first))
+        if width == 2:
+            return [Column("column 1", "x", ""), Column("column 2", "y", "")]
+        raise CourseError(
+            f"{self._file_name}, line {first[0]}: {width} columns without a header are ambiguous; add a first line that names "
+            f"them, such as x_m,y_m,speed_mps, or give the file as {self._file_name}:columns=x,y,... with - for one to ignore"
+        )
+
+    def _roles(self) -> dict[str, int]:
+        """Return the column of each quantity that the course takes. Raises CourseError for names that leave a doubt."""
+        at, columns = self._place, self._columns
+        found: dict[str, int] = {}
+        for role in (*_DRIVEN, "heading", "curvature"):
+            places = [i for i, column in enumerate(columns) if column.role == role]
+            if len(places) > 1:
+                # A single n beside y is a count, an e beside x something else.
+                places = [i for i in places if columns[i].name.lower() not in ("e", "n")] or places
+            if len(places) > 1 and role in _DRIVEN:
+                both = f'"{columns[places[0]].name}" and "{columns[places[1]].name}"'
+                raise CourseError(f"{at}: columns {both} both mean {role}; keep one")
+            if places:
+                found[role] = places[0]
+        plane, earth = {"x", "y"} & found.keys(), {"lat", "lon"} & found.keys()
+        if len(plane) == 2 and len(earth) == 2:
+            raise CourseError(f"{at}: both x, y and lat, lon are given; keep one pair")
+        if len(plane) != 2 and len(earth) != 2:
+            seen = ", ".join(column.name for column in columns)
+            raise CourseError(
+                f"{at}: no pair of position columns among {shown(seen, 80)}; name them x_m, y_m (metres) or lat, lon (degrees)"
+            )
+        for role in earth if len(plane) == 2 else plane:
+            del found[role]
+        for role, wanted in WANTED.items():
+            if role in found and columns[found[role]].unit not in ("", wanted):
+                name = {"x": "x_m", "y": "y_m", "speed": "speed_mps"}.get(role, role)
+                raise CourseError(f'{at}: column "{columns[found[role]].name}" is not in {wanted}; convert it and name it {name}')
+        names = {column.name.lower() for column in columns}
+        if "change_flag" in names and "speed" in found and not columns[found["speed"]].unit:
+            raise CourseError(
+                f'{at}: column "{columns[found["speed"]].name}" beside change_flag is km/h in the files of Autoware.AI and m/s in '
+                "others; convert it if need be and name it speed_mps"
+            )
+        return found
+
+    def _split(self, line: Line, separator: str) -> list[str]:
+        if separator == " ":
+            return line[1].split()
+        try:
+            cells = [cell.strip() for cell in next(csv.reader([line[1]], delimiter=separator, skipinitialspace=True))]
+        except csv.Error as error:
+            raise CourseError(f"{self._file_name}, line {line[0]}: {error}; expected {KIND}") from None
+        return cells
+
+    def _cells(self, line: Line) -> list[str]:
+        cells = self._split(line, self._separator)
+        # A separator at the end of the line begins no column.
+        return cells[:-1] if len(cells) > 1 and not cells[-1] else cells
+
+    def drawing(self, settings: Mapping[str, str]) -> Drawing:
+        """Return the waypoints. Raises CourseError naming the line."""
+        values = self._values()
+        geodetic = "lat" in values
+        first, second = ("lat", "lon") if geodetic else ("x", "y")
+        numbers = [line_number for line_number, _ in self._rows]
+        headings = self._found.get("heading")
+        return Drawing(
+            file_name=self._file_name,
+            points=list(zip(values[first], values[second], strict=True)),
+            places=[f"line {line_number}" for line_number in numbers],
+            geodetic=geodetic,
+            order=ORDER,
+            speeds_mps=_speeds(self._file_name, numbers, values.get("speed"), values.get("gear")),
+            headings=values.get("heading"),
+            heading_unit="" if headings is None else self._columns[headings].unit,
+            curvatures_per_m=values.get("curvature"),
+            closed=_closed(self._file_name, settings.get("closed")),
+            datum=_datum(self._file_name, settings.get("datum_deg")),
+            name=settings.get("name", "")[:60],
+            account=self._account(values),
+        )
+
+    def _values(self) -> dict[str, list[float]]:
+        values: dict[str, list[float]] = {role: [] for role in self._found}
+        width, decimals = len(self._columns), set[str]()
+        for line in self._rows:
+            at = f"{self._file_name}, line {line[0]}"
+            cells = self._cells(line)
+            if len(cells) != width and not (len(cells) == width - 1 and self._columns[-1].name in UNUSED):
+                cure = "complete or delete the line" if len(cells) < width else "delete what is too much, or name its column"
+                raise CourseError(f"{at}: {len(cells)} value(s) where {width} are needed; {cure}")
+            for role, i in self._found.items():
+                if role == "gear":
+                    values[role].append(_gear(at, cells[i]))
+                else:
+                    values[role].append(self._number(at, role, cells[i], decimals))
+        if "," in decimals:
+            self._remarks.append("decimals are written with a comma")
+        return values
+
+    def _number(self, at: str, role: str, cell: str, decimals: set[str]) -> float:
+        if _NUMBER.match(cell):
+            if "." in cell:
+                decimals.add(".")
+        elif self._separator != "," and _DECIMAL_COMMA.match(cell):
+            decimals.add(",")
+            cell = cell.replace(",", ".")
+        elif role in ("heading", "curvature"):
+            # It is only compared.
+            return float("nan")
+        else:
+            cure = "write decimals with a point" if "," in cell else "correct the value or delete the line"
+            what = f"{role} is {shown(cell)}, not a number" if cell else f"{role} is empty"
+            raise CourseError(f"{at}: {what}; {cure}")
+        if len(decimals) > 1:
+            raise CourseError(f"{at}: decimals are written with a comma here and with a point elsewhere; write all with a point")
+        return float(cell)
+
+    def _account(self, values: Mapping[str, list[float]]) -> Account:
+        columns, taken = self._columns, {i: role for role, i in self._found.items() if role in _DRIVEN}
+        meanings = {"x": "east, m", "y": "north, m", "lat": "latitude, deg", "lon": "longitude, deg", "gear": "direction"}
+        used = []
+        for i, role in taken.items():
+            assumed = "" if role != "speed" or columns[i].unit else ": its name says no unit"
+            used.append((columns[i].name, meanings.get(role, f"speed, m/s{assumed}")))
+        remarks = list(self._remarks)
+        if "speed" not in self._found:
+            remarks.append(f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
+        ignored = [(column.name, _REASONS.get(column.role, "")) for i, column in enumerate(columns) if i not in taken]
+        form = f"a table separated by {_SEPARATORS[self._separator]}, {self._where}"
+        return Account(form, tuple(used), tuple(item for item in ignored if item[0] not in UNUSED), tuple(remarks))
+
+
 def _separator(line: str) -> str:
-    for candidate in (";", ",", "\t"):
+    for candidate in (";", "\t"):
         if candidate in line:
             return candidate
-    return " "
+    if "," not in line:
+        return " "
+    cells = line.split(",")
+    words = line.split()
+    # "1,5 2,5" is two numbers with decimal commas: no cell between commas may hold a blank.
+    if len(words) > 1 and all(_is_number(word, " ") for word in words):
+        return "," if all(_is_number(cell.strip()) for cell in cells) else " "
+    return ","
 
 
-def _cells(file_name: str, line_number: int, line: str, separator: str) -> list[str]:
-    if separator == " ":
-        return line.split()
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
-    except csv.Error as error:
-        raise CourseError(f"{file_name}, line {line_number}: {error}; expected {KIND}") from None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _columns(file_name: str, cells: list[str], line_number: int) -> tuple[dict[str, int], int]:
-    """Where each quantity is, and how many lines the header takes."""
-    if all(_is_number(cell) for cell in cells):
-        if len(cells) == 2:
-            return {"x": 0, "y": 1}, 0
-        if len(cells) == 4:
-            return {"x": 0, "y": 1, "heading": 2, "speed": 3}, 0
-        raise CourseError(
-            f"{file_name}, line {line_number}: {len(cells)} columns without a header are ambiguous; add a first line that names "
-            "them, such as x_m,y_m,speed_mps"
-        )
-    names = [cell.strip("\"' ").lower() for cell in cells]
-    found: dict[str, int] = {}
-    for quantity, spellings in COLUMNS.items():
-        places = [i for i, name in enumerate(names) if name in spellings]
-        if len(places) > 1:
-            both = f'"{names[places[0]]}" and "{names[places[1]]}"'
-            raise CourseError(f"{file_name}, line {line_number}: columns {both} both mean {quantity}; keep one")
-        if places:
-            found[quantity] = places[0]
-    for name in names:
-        if _FOREIGN_UNITS.match(name):
-            raise CourseError(f'{file_name}, line {line_number}: column "{name}" is not in m/s; convert it and name it speed_mps')
-    plane, earth = {"x", "y"} & found.keys(), {"lat", "lon"} & found.keys()
-    if len(plane) == 2 and len(earth) == 2:
-        raise CourseError(f"{file_name}, line {line_number}: both x, y and lat, lon are given; keep one pair")
-    if len(plane) != 2 and len(earth) != 2:
-        raise CourseError(
-            f"{file_name}, line {line_number}: no pair of position columns among {shown(', '.join(names), 80)}; name them x_m, y_m "
-            "(metres) or lat, lon (degrees)"
-        )
-    unused = earth if len(plane) == 2 else plane
-    return {quantity: i for quantity, i in found.items() if quantity not in unused}, 1
-
-
-def _drawing(
-    file_name: str, columns: dict[str, int], rows: list[tuple[int, str]], separator: str, settings: Mapping[str, str]
-) -> Drawing:
-    geodetic = "lat" in columns
-    values: dict[str, list[float]] = {quantity: [] for quantity in columns}
-    width = max(columns.values()) + 1
-    for line_number, line in rows:
-        at = f"{file_name}, line {line_number}"
-        cells = _cells(file_name, line_number, line, separator)
-        if len(cells) < width:
-            raise CourseError(f"{at}: {len(cells)} value(s) where {width} are needed; complete or delete the line")
-        for quantity, i in columns.items():
-            if quantity == "gear":
-                values[quantity].append(_gear(at, cells[i]))
-                continue
-            try:
-                values[quantity].append(float(cells[i]))
-            except ValueError:
-                cure = "write decimals with a point" if "," in cells[i] else "correct the value or delete the line"
-                raise CourseError(f"{at}: {quantity} is {shown(cells[i])}, not a number; {cure}") from None
-    first, second = ("lat", "lon") if geodetic else ("x", "y")
-    return Drawing(
-        file_name=file_name,
-        points=list(zip(values[first], values[second], strict=True)),
-        places=[f"line {line_number}" for line_number, _ in rows],
-        geodetic=geodetic,
-        order=ORDER,
-        speeds_mps=_speeds(file_name, rows, values.get("speed"), values.get("gear")),
-        yaws_rad=values.get("heading"),
-        closed=_closed(file_name, settings.get("closed")),
-        datum=_datum(file_name, settings.get("datum_deg")),
-        name=settings.get("name", "")[:60],
-    )
+def _is_number(cell: str, separator: str = ",") -> bool:
+    return bool(_NUMBER.match(cell) or (separator != "," and _DECIMAL_COMMA.match(cell)))
 
 
 def _gear(at: str, cell: str) -> float:
-    """1.0 forward, -1.0 backward."""
+    """Return 1.0 for forward, -1.0 for backward."""
     if _is_number(cell) and float(cell) in (1.0, -1.0):
         return float(cell)
     try:
@@ -182,14 +314,14 @@ def _gear(at: str, cell: str) -> float:
 
 
 def _speeds(
-    file_name: str, rows: list[tuple[int, str]], speeds: list[float] | None, gears: list[float] | None
+    file_name: str, line_numbers: Sequence[int], speeds: list[float] | None, gears: list[float] | None
 ) -> list[float] | None:
-    """Speeds with the sign of the gear."""
+    """Return the speeds with the sign of the gear."""
     if gears is None:
         return speeds
     if speeds is None:
         return [DEFAULT_SPEED_MPS * gear for gear in gears]
-    for (line_number, _), speed, gear in zip(rows, speeds, gears, strict=True):
+    for line_number, speed, gear in zip(line_numbers, speeds, gears, strict=True):
         if speed < 0.0 < gear:
             raise CourseError(
                 f"{file_name}, line {line_number}: speed is {speed:g} but the gear is forward; leave the sign or the gear out"

@@ -4,7 +4,11 @@ A feature's properties may carry ``name``, ``speed_mps`` (a number, or one per p
 backward) and ``closed`` (true or false).
 """
 
-from vehicled.paths.drawing import Drawing, number, shown
+from collections.abc import Mapping
+
+from vehicled.paths.account import Account
+from vehicled.paths.columns import column_of
+from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, number, shown
 from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import Feature, degrees_of, features_of
 
@@ -28,7 +32,25 @@ def read(data: bytes, file_name: str) -> Drawing:
         speeds_mps=_speeds(file_name, where, properties.get("speed_mps"), len(points)),
         closed=closed,
         name=name[:60] if isinstance(name, str) else "",
+        account=_account(file_name, where, properties),
     )
+
+
+def _account(file_name: str, where: str, properties: Mapping[str, object]) -> Account:
+    """Raises CourseError for a speed that is not in m/s."""
+    used = [("coordinates", "longitude, latitude, deg")]
+    remarks = []
+    for key in properties:
+        column = column_of(key)
+        if column.role == "speed" and key != "speed_mps" and column.unit != "m/s":
+            # A colour or a note may be ignored; a speed that is not heeded surprises on the road.
+            raise CourseError(f'{file_name}, {where}: property "{key[:40]}" is not in m/s for certain; give it as speed_mps')
+    if properties.get("speed_mps") is None:
+        remarks.append(f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
+    else:
+        used.append(("speed_mps", "speed, m/s"))
+    ignored = tuple((key[:40], "") for key in properties if key not in ("name", "speed_mps", "closed"))
+    return Account("GeoJSON", tuple(used), (*ignored, ("heights", "")), tuple(remarks))
 
 
 def _line(file_name: str, features: list[Feature]) -> Feature:

@@ -6,7 +6,8 @@ Parsed with expat as a stream; a document type declaration, and with it every en
 from typing import NoReturn
 from xml.parsers import expat
 
-from vehicled.paths.drawing import Drawing, check_count
+from vehicled.paths.account import Account
+from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, check_count
 from vehicled.paths.errors import CourseError
 
 KIND = "a GPX track or route"
@@ -22,6 +23,8 @@ class _Reader:
         self.file_name = file_name
         self.lines: list[tuple[str, int, list[tuple[float, float]], list[str]]] = []
         self.name = ""
+        self.others: dict[str, int] = {}
+        """Elements of a point that are not read, and single waypoints, with their number."""
         self._path: list[str] = []
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.StartElementHandler = self._start
@@ -54,6 +57,8 @@ class _Reader:
             if len(self._path) < 2 or self._path[-2] != _POINTS[name]:
                 raise CourseError(f"{self.file_name}, line {line}: <{name}> outside <{_POINTS[name]}>; expected {KIND}")
             self._point(name, line, attributes)
+        elif name == "wpt" or any(parent in _POINTS for parent in self._path[:-1]):
+            self.others[name] = self.others.get(name, 0) + 1
 
     def _point(self, name: str, line: int, attributes: dict[str, str]) -> None:
         position = []
@@ -100,5 +105,21 @@ def read(data: bytes, file_name: str) -> Drawing:
         raise CourseError(f"{file_name}: {len(lines)} lines ({places}); a course is one line: delete the others or join them")
     if not lines:
         raise CourseError(f"{file_name}: no points in a track or a route; save the course as one of these, not as waypoints")
-    _, _, points, places_of = lines[0]
-    return Drawing(file_name=file_name, points=points, places=places_of, geodetic=True, order=ORDER, name=reader.name.strip())
+    kind, _, points, places_of = lines[0]
+    what = "the track" if kind == "trkseg" else "the route"
+    # A file of other people's extensions has any number of names.
+    ignored = tuple((f"<{name[:30]}>", f"{count} of them") for name, count in list(reader.others.items())[:12])
+    return Drawing(
+        file_name=file_name,
+        points=points,
+        places=places_of,
+        geodetic=True,
+        order=ORDER,
+        name=reader.name.strip(),
+        account=Account(
+            "GPX",
+            ((what, "latitude, longitude, deg"),),
+            ignored,
+            (f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along; recorded ones are no targets",),
+        ),
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from vehicled.paths.account import Account
 from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, check_count, json_of, number, shown, text_of
 from vehicled.paths.errors import CourseError
 
@@ -37,6 +38,14 @@ class _Mission:
     places: list[str] = field(default_factory=list)
     speeds_mps: list[float] = field(default_factory=list)
     speed_mps: float = DEFAULT_SPEED_MPS
+    ignored: dict[str, int] = field(default_factory=dict)
+    """Items and sections that do not change the course, with their number."""
+    changes: int = 0
+    """Speed changes that were taken."""
+
+    def ignore(self, what: str) -> None:
+        """Count what is left aside."""
+        self.ignored[what] = self.ignored.get(what, 0) + 1
 
     def add(self, place: str, frame: int, command: int, params: list[float | None]) -> None:
         """One item; ``params`` are its seven parameters, None where unset. Raises CourseError."""
@@ -56,21 +65,30 @@ class _Mission:
         elif command in _MOVING:
             name = f" ({_NAMES[command]})" if command in _NAMES else ""
             raise CourseError(f"{at}: command {command}{name} cannot be driven; use waypoints (16) and speed changes (178) only")
+        else:
+            self.ignore(f"command {command}")
 
     def _change_speed(self, at: str, params: list[float | None]) -> None:
         kind, speed = params[0], params[1]
         # Ground stations write 0 (airspeed) for rovers too, where it means the same; climb and descent speeds are not ours.
-        if kind is not None and kind not in (0, GROUND_SPEED):
-            return
-        if speed is None or speed in (-1.0, -2.0):
+        if (kind is not None and kind not in (0, GROUND_SPEED)) or speed is None or speed in (-1.0, -2.0):
+            self.ignore("speed change that sets no ground speed")
             return
         if not (isfinite(speed) and speed > 0.0):
             raise CourseError(f"{at}: speed change to {speed:g} m/s; a target speed is above 0: delete the item or correct it")
         self.speed_mps = speed
+        self.changes += 1
         if self.speeds_mps:
             self.speeds_mps[-1] = speed
 
-    def drawing(self) -> Drawing:
+    def drawing(self, form: str) -> Drawing:
+        used = [("waypoints", "latitude, longitude, deg")]
+        remarks = []
+        if self.changes:
+            used.append((f"{self.changes} speed change(s)", "m/s, each from the waypoint before it on"))
+        else:
+            remarks.append(f"no speed changes: {DEFAULT_SPEED_MPS:g} m/s all along")
+        ignored = tuple((what, f"{count} of them" if count > 1 else "") for what, count in list(self.ignored.items())[:12])
         return Drawing(
             file_name=self.file_name,
             points=self.points,
@@ -79,6 +97,7 @@ class _Mission:
             order=ORDER,
             speeds_mps=self.speeds_mps,
             speed_holds=True,
+            account=Account(form, tuple(used), ignored, tuple(remarks)),
         )
 
 
@@ -93,6 +112,12 @@ def read_plan(data: bytes, file_name: str) -> Drawing:
     if not isinstance(items, list):
         raise CourseError(f'{file_name}: the plan has no list "mission.items"; save it again in QGroundControl')
     mission = _Mission(file_name)
+    for key, what in (("cruiseSpeed", "cruiseSpeed"), ("hoverSpeed", "hoverSpeed"), ("plannedHomePosition", "home")):
+        if section is not None and section.get(key) is not None:
+            mission.ignore(what)
+    for key in ("geoFence", "rallyPoints"):
+        if root.get(key):
+            mission.ignore(key)
     for i, item in enumerate(items):
         place = f"mission item {i + 1}"
         if not isinstance(item, dict):
@@ -109,7 +134,7 @@ def read_plan(data: bytes, file_name: str) -> Drawing:
         if not isinstance(command, int) or not isinstance(frame, int):
             raise CourseError(f"{file_name}, {place}: command {shown(command)} in frame {shown(frame)}: both must be whole numbers")
         mission.add(place, frame, command, _parameters(file_name, place, item))
-    return mission.drawing()
+    return mission.drawing("a QGroundControl plan")
 
 
 def _parameters(file_name: str, place: str, item: dict[str, Any]) -> list[float | None]:
@@ -147,6 +172,7 @@ def read_text(data: bytes, file_name: str) -> Drawing:
             raise CourseError(f"{file_name}, {place}: index, frame and command must be whole numbers; correct the line")
         index, frame, command = (int(v) for v in whole)
         if index == 0 and frame == 0 and command == WAYPOINT:
+            mission.ignore("home")
             continue
         mission.add(place, frame, command, list(values[4:11]))
-    return mission.drawing()
+    return mission.drawing("QGC WPL, a mission of Mission Planner")

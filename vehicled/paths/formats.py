@@ -3,7 +3,7 @@
 Pure: the caller has read the file. Whatever the bytes are, the outcome is a Course or a CourseError naming file, place and cure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from vehicled.paths import format_csv, format_geojson, format_gpx, format_mission
@@ -25,8 +25,12 @@ _READERS: dict[str, Callable[[bytes, str], Drawing]] = {
 ENDINGS = tuple(_READERS)
 
 
-def course_from_bytes(data: bytes, file_name: str) -> Course:
-    """The course in a file. ``file_name`` chooses the format and stands in messages. Raises CourseError, nothing else."""
+def course_from_bytes(data: bytes, file_name: str, columns: Sequence[str] = ()) -> Course:
+    """Return the course in a file, with the account of what was read.
+
+    ``file_name`` chooses the format and stands in messages; ``columns`` are the user's names for those of a table. Raises
+    CourseError, nothing else.
+    """
     label = PurePath(file_name).name or file_name
     reader = _READERS.get(PurePath(file_name).suffix.lower())
     if reader is None:
@@ -38,6 +42,8 @@ def course_from_bytes(data: bytes, file_name: str) -> Course:
         reader = format_mission.read_text
     elif reader is format_geojson.read and b'"fileType"' in data[:2000] and b'"Plan"' in data[:2000]:
         reader = format_mission.read_plan
-    drawing = reader(data, label)
+    if columns and reader is not format_csv.read:
+        raise CourseError(f"{label}: columns= is for tables, and this is none; leave it out")
+    drawing = format_csv.read(data, label, columns) if columns else reader(data, label)
     course = drawing.to_course()
     return course if drawing.name else course.renamed(PurePath(file_name).stem)

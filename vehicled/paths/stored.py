@@ -1,5 +1,7 @@
 """A course as it is kept in a log: JSON that gives back the same numbers, to the last bit."""
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from msgspec import Struct
@@ -55,7 +57,7 @@ def from_json(data: bytes) -> Course:
         stored = msgspec.json.decode(data, type=_Stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"the stored course cannot be read: {error}") from None
-    columns = {name: np.array(getattr(stored, name)) for name in _ARRAYS}
+    columns: dict[str, Any] = {name: np.array(getattr(stored, name)) for name in _ARRAYS}
     if len({len(column) for column in columns.values()}) != 1 or len(stored.x_m) < 2:
         raise CourseError(f"{stored.name}: the columns of the stored course are not of one length")
     for column in columns.values():

@@ -1,0 +1,168 @@
+"""Waypoint tables of other collections: what they give, what is told of them, and what is refused."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vehicled.paths import CourseError
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
+from vehicled.paths.formats import course_from_bytes
+
+RADIUS_M = 8.0
+N = 60
+RING = [(RADIUS_M * math.cos(math.tau * k / N), RADIUS_M * math.sin(math.tau * k / N)) for k in range(N)]
+TANGENT = [math.tau * k / N + math.pi / 2 for k in range(N)]
+VX = [2.0 + math.sin(math.tau * k / N) for k in range(N)]
+
+
+def load(text: str, columns: tuple[str, ...] = ()) -> Course:
+    return course_from_bytes(text.encode(), "ring.csv", columns)
+
+
+def told(course: Course) -> str:
+    assert course.account is not None
+    return "\n".join(course.account.lines())
+
+
+def race_line(heading: Callable[[float], float] = lambda yaw: yaw - math.pi / 2, kappa: float = 1 / RADIUS_M) -> str:
+    """As TUM's optimiser writes it: three comment lines, the last one with the names, and the first point again at the end."""
+    rows = [
+        f"{math.tau * RADIUS_M * k / N:.7f};{x:.7f};{y:.7f};{heading(yaw):.7f};{kappa:.7f};{v:.7f};0.0000000"
+        for k, ((x, y), yaw, v) in enumerate(zip([*RING, RING[0]], [*TANGENT, TANGENT[0]], [*VX, VX[0]]))
+    ]
+    head = "# 8288b625-90b8-4275-83ed-3842478966d0\n# 603fd3987364b09f9aacb70d1ed12c268e24dd56\n"
+    return head + "# s_m; x_m; y_m; psi_rad; kappa_radpm; vx_mps; ax_mps2\n" + "\n".join(rows) + "\n"
+
+
+def test_a_race_line_is_a_lap_with_its_speeds() -> None:
+    course = load(race_line())
+    assert course.closed
+    assert course.length_m == pytest.approx(math.tau * RADIUS_M, rel=2e-3)
+    assert course.speed_mps.min() == pytest.approx(1.0, abs=0.01)
+    assert course.speed_mps.max() == pytest.approx(3.0, abs=0.01)
+    text = told(course)
+    assert "vx_mps (speed, m/s)" in text
+    for name in ("s_m", "psi_rad", "kappa_radpm", "ax_mps2"):
+        assert name in text.split("ignored:")[1].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("heading", "words"),
+    [
+        (lambda yaw: yaw - math.pi / 2, "counter-clockwise from north"),
+        (lambda yaw: yaw, "counter-clockwise from east"),
+        (lambda yaw: math.pi / 2 - yaw, "compass"),
+        (lambda yaw: math.degrees(yaw), "degrees, not what the column's name says"),
+        (lambda yaw: 0.0, "place holder"),
+        (lambda yaw: 7.3 * yaw, "contradict"),
+    ],
+)
+def test_the_zero_of_a_heading_is_told(heading: Callable[[float], float], words: str) -> None:
+    assert words in told(load(race_line(heading)))
+
+
+def test_a_heading_against_the_rows_is_refused() -> None:
+    with pytest.raises(CourseError, match="against the order of the waypoints"):
+        load(race_line(lambda yaw: yaw + math.pi / 2))
+
+
+@pytest.mark.parametrize(
+    ("kappa", "words"), [(1 / RADIUS_M, ""), (-1 / RADIUS_M, "opposite sign"), (math.degrees(1 / RADIUS_M), "degrees per metre")]
+)
+def test_a_curvature_is_compared_with_the_line(kappa: float, words: str) -> None:
+    text = told(load(race_line(kappa=kappa)))
+    assert words in text
+    assert ("note: curvatures" in text) == bool(words)
+
+
+def test_half_widths_are_no_speeds() -> None:
+    rows = "".join(f"{x}, {y}, 1.1, 1.1\n" for x, y in RING)
+    course = load("# x_m, y_m, w_tr_right_m, w_tr_left_m\n" + rows)
+    assert set(course.speed_mps) == {1.0}
+    assert course.closed
+    assert "w_tr_right_m, w_tr_left_m (width of the track" in told(course)
+    with pytest.raises(CourseError, match="4 columns without a header"):
+        load(rows)
+
+
+def test_unnamed_columns_are_named_by_the_user(tmp_path: Path) -> None:
+    file = tmp_path / "ring.csv"
+    file.write_text("".join(f"{v} {x} 7 {y}\n" for (x, y), v in zip(RING, VX)))
+    course = load_course(f"{file}:columns=speed,x,-,y")
+    assert course.speed_mps.max() == pytest.approx(3.0, abs=0.01)
+    for bad, words in (
+        (":columns=x,y", "line 1: 4 values, but columns= names 2"),
+        (":columns=x,x,y,-", "both mean x"),
+        (":speed=2", "columns=x,y"),
+        (":columns=", "columns=x,y"),
+    ):
+        with pytest.raises(CourseError, match=words.replace("?", ".")):
+            load_course(f"{file}{bad}")
+
+
+def test_a_wide_race_line_that_runs_into_its_start_is_a_lap() -> None:
+    """Points 5 m apart, as in the collections of race tracks, and no point given twice."""
+    course = load("# x_m,y_m\n" + "".join(f"{40 * x / 8:.6f},{40 * y / 8:.6f}\n" for x, y in RING))
+    assert course.closed
+    open_line = load("x,y\n" + "".join(f"{5 * k},0\n" for k in range(30)) + "".join(f"{145 - 5 * k},5\n" for k in range(30)))
+    assert not open_line.closed
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x_mm,y_mm\n0,0\n1000,0\n", "x_mm.*not in m; convert"),
+        ("X [cm],Y [cm]\n0,0\n100,0\n", "not in m; convert"),
+        ("lat_rad,lon_rad\n0.7,0.1\n0.8,0.1\n", "not in deg"),
+        ("x,y,speed [km/h]\n0,0,1\n1,0,1\n", "not in m/s; convert it and name it speed_mps"),
+        ("x,y,v_mph\n0,0,1\n1,0,1\n", "not in m/s"),
+        ("x,y,z,yaw,velocity,change_flag\n0,0,0,0,5,0\n1,0,0,0,5,0\n", "Autoware.AI"),
+        ("x,y\n0,0\n1,0,3\n", "line 3: 3 value"),
+        ("x,y\n0,0\n1\n", "line 3: 1 value"),
+        ("# x_m, y_m, w_tr_right_m, w_tr_left_m\n0,0,1\n1,0,1\n", "line 2: 3 values, but the header in line 1 names 4"),
+        ("# x_m, y_m\n", "only comments"),
+        ("x,y\n0,0\nnan,nan\n1,0\n", "line 3.*x is nan"),
+        ("x,y,v\n0,0,1\n1,0,nan\n", "line 3.*speed is nan"),
+        ("x,y,v\n0,0,1\n1,0,\n", "line 3: 2 value|line 3: speed is empty"),
+        ("x,y\n0,0\n1_0,0\n", "'1_0', not a number"),
+        ("x;y\n0;0\n1,5;0\n2.5;1\n", "comma here and with a point elsewhere"),
+    ],
+)
+def test_what_is_in_doubt_is_refused(text: str, words: str) -> None:
+    with pytest.raises(CourseError, match=words):
+        load(text)
+
+
+def test_repeated_rows_are_told() -> None:
+    text = told(load("x,y\n" + "".join(f"{k // 2},0\n" for k in range(20))))
+    assert "20 waypoints, an open line" in text
+    assert "10 of them dropped" in text
+
+
+def test_every_format_gives_an_account() -> None:
+    for name in ("lot17", "lot17_two_speed"):
+        assert "x_m (east, m)" in told(load_course(name))
+    assert load_course("sine").account is None
+    line = '{"type":"Feature","properties":{"stroke":"red"},"geometry":{"type":"LineString","coordinates":[[11,48],[11.001,48]]}}'
+    text = told(course_from_bytes(line.encode(), "a.geojson"))
+    assert "ignored: stroke" in text
+    assert "no speeds: 1 m/s" in text
+    with pytest.raises(CourseError, match='"speed_kmh" is not in m/s'):
+        course_from_bytes(line.replace("stroke", "speed_kmh").encode(), "a.geojson")
+    track = "".join(f'<trkpt lat="48" lon="11.00{k}"><time>t</time><speed>3</speed></trkpt>' for k in range(3))
+    text = told(course_from_bytes(f"<gpx><trk><trkseg>{track}</trkseg></trk></gpx>".encode(), "a.gpx"))
+    assert "<time>" in text
+    assert "recorded ones are no targets" in text
+    rows = "".join(f"{k} 0 3 16 0 0 0 0 48 11.00{k} 50 1\n" for k in range(1, 4))
+    text = told(course_from_bytes(f"QGC WPL 110\n0 1 0 16 0 0 0 0 48 11 5 1\n{rows}4 0 2 203 0 0 0 0 0 0 0 1\n".encode(), "a.txt"))
+    assert "home" in text
+    assert "command 203" in text
+
+
+def test_a_number_that_is_only_compared_may_be_missing() -> None:
+    course = load("x,y,yaw\n0,0,n/a\n1,0,0\n2,0,0\n")
+    assert np.isfinite(course.yaw_rad).all()
