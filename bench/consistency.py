@@ -17,7 +17,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from math import cos, hypot, inf, isfinite, pi, remainder, sin, sqrt, tau
+from math import hypot, inf, isfinite, pi, remainder, sin, sqrt, tau
 from typing import Any
 
 import msgspec
@@ -350,7 +350,20 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return
-    titles = ["estimator", "receiver", "ANEES", "yaw", "speed", "NIS", "inside 95 %", "error/sigma", "error m", "sigma m", "running", "false arms"]
+    titles = [
+        "estimator",
+        "receiver",
+        "ANEES",
+        "yaw",
+        "speed",
+        "NIS",
+        "inside 95 %",
+        "error/sigma",
+        "error m",
+        "sigma m",
+        "running",
+        "false arms",
+    ]
     print_table(
         "",
         titles,
