@@ -194,6 +194,10 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     after = _settled(after, POSITION, fix.t_ns, accepted)._replace(nis=nis)
     if not accepted:
         return after
+    if coloured:
+        P = after.P.copy()
+        restore_floor(P, (float(state.P[X, X]), float(state.P[Y, Y])), (X, Y), (EX, EY), state.error_sigma_m)
+        after = after._replace(P=P)
     jumped = nis > c.limits[1] and not coloured
     after = after._replace(good_fixes=0 if jumped else state.good_fixes + 1)
     if p.use_gnss_velocity:
