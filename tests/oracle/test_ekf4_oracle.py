@@ -97,7 +97,12 @@ def test_slow_vehicle_takes_only_the_speed_along_its_yaw() -> None:
 
 SIGMA_M, SIGMA_RAD, SIGMA_MPS = 0.08, 0.04, 0.1
 PARAMS = Ekf4Params(
-    position_density_m=0.02, yaw_density_rad=0.02, wheel_density_rad=0.02, speed_density_mps=0.1, gate_probability=0.999999
+    position_density_m=0.02,
+    yaw_density_rad=0.02,
+    wheel_density_rad=0.02,
+    speed_density_mps=0.1,
+    gate_probability=0.999999,
+    gnss_coloured=False,
 )
 
 

@@ -2,9 +2,13 @@
 
 from math import atan2, copysign, cos, hypot, isfinite, remainder, sin, sqrt, tau
 
-from vehicled.estimation import measurements
+import numpy as np
+from msgspec.structs import replace
+
+from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.estimation.four_dof import State
+from vehicled.estimation.gaussian import Array
 from vehicled.estimation.history import Pose
 from vehicled.messages import GnssFix, Heading
 
@@ -16,6 +20,16 @@ def heading_sigma_rad(params: Ekf4Params, heading: Heading) -> float:
     """Sigma to trust a heading with: what it says, not below the floor, or the assumed one where it says nothing."""
     sigma = heading.sigma_rad if isfinite(heading.sigma_rad) else params.heading_sigma_unknown_rad
     return min(max(sigma, params.heading_sigma_floor_rad), measurements.MAX_SIGMA)
+
+
+def position_covariance(params: Ekf4Params, fix: GnssFix) -> Array:
+    """Return the covariance (2, 2) of the white part of a position's error."""
+    if params.gnss_coloured and measurements.is_coloured(fix):
+        white = max(params.gnss_white_sigma_m, params.gnss_sigma_floor_m)
+        return white * white * np.eye(2)
+    return measurements.horizontal_covariance(
+        fix.position_covariance_m2, params.gnss_sigma_floor_m, measurements.UNKNOWN_SIGMA_M[fix.carrier]
+    )
 
 
 def initial_state(
@@ -44,19 +58,25 @@ def initial_state(
         yaw, sigma_yaw = atan2(vn, ve), sigma_speed / speed
     else:
         return None
-    R = measurements.horizontal_covariance(
-        fix.position_covariance_m2, params.gnss_sigma_floor_m, measurements.UNKNOWN_SIGMA_M[fix.carrier]
-    )
+    R = position_covariance(params, fix)
+    coloured, slow_m2 = None, 0.0
+    if params.gnss_coloured and measurements.is_coloured(fix):
+        coloured = coloured_error.begin(measurements.declared_sigma_m(fix), int(fix.carrier))
+        slow_m2 = coloured.sigma_m * coloured.sigma_m
+        # Position and error are known by their sum only.
+        cross = np.zeros((4, 2))
+        cross[0, 0] = cross[1, 1] = -slow_m2
+        coloured = replace(coloured, cross=cross)
     east, north, _ = enu_m
     # The residual of the antenna against itself is minus the lever arm turned into the map.
     arm = measurements.position(Pose(east, north, yaw, 0.0, 0.0), east, north, R, lever_arm_m).residual
     variance_speed = sigma_speed * sigma_speed if known else UNKNOWN_SPEED_SIGMA_MPS * UNKNOWN_SPEED_SIGMA_MPS
     covariance = (
-        float(R[0, 0]), float(R[0, 1]), 0.0, 0.0,
-        float(R[1, 0]), float(R[1, 1]), 0.0, 0.0,
+        float(R[0, 0]) + slow_m2, float(R[0, 1]), 0.0, 0.0,
+        float(R[1, 0]), float(R[1, 1]) + slow_m2, 0.0, 0.0,
         0.0, 0.0, sigma_yaw * sigma_yaw, 0.0,
         0.0, 0.0, 0.0, variance_speed,
     )  # fmt: skip
     forward = ve * cos(yaw) + vn * sin(yaw) if moves else 0.0
     signed = max(lowest_speed_mps, copysign(speed, forward)) if moves else 0.0
-    return State(east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), signed, 0.0, covariance)
+    return State(east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), signed, 0.0, covariance, coloured=coloured)

@@ -66,7 +66,11 @@ class Ekf4:
         self._datum = datum
         self._lever_arm_m = lever_arm_m
         self._noise = Densities(
-            params.position_density_m, params.yaw_density_rad, params.wheel_density_rad, params.speed_density_mps
+            params.position_density_m,
+            params.yaw_density_rad,
+            params.wheel_density_rad,
+            params.speed_density_mps,
+            params.gnss_coloured_time_s,
         )
         self._history_ns = int(params.history_s * 1e9)
         self.adapt(vehicle)

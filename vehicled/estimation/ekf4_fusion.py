@@ -7,8 +7,9 @@ measurements since fused anew without counting anything twice.
 from math import remainder, tau
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from vehicled.estimation import measurements
+from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
@@ -61,6 +62,9 @@ class FixSeen(Struct, frozen=True, gc=False):
     velocity_mps: tuple[float, float] | None
     R_velocity: Array
     """(2, 2), m2/s2"""
+    coloured_sigma_m: float = 0.0
+    """Sigma of the slow error per axis, which ``R`` does not contain; 0 for a fixed solution."""
+    carrier: int = 0
 
 
 Seen = YawSeen | SpeedSeen | WheelSeen | FixSeen
@@ -120,7 +124,15 @@ def fuse(with_: Setting, belief: Belief, z: Seen) -> Belief:
 
 def _fuse_fix(with_: Setting, belief: Belief, pose: Pose, z: FixSeen) -> Belief:
     rejected = belief.rejected
-    belief = _apply(with_, belief, POSITION, z.t_ns, measurements.position(pose, z.east_m, z.north_m, z.R, with_.lever_arm_m))
+    east_m, north_m = z.east_m, z.north_m
+    coloured = None
+    if z.coloured_sigma_m > 0.0:
+        coloured = coloured_error.continued(belief.state.coloured, z.coloured_sigma_m, z.carrier)
+        east_m, north_m = east_m - coloured.mean_m[0], north_m - coloured.mean_m[1]
+    if coloured is not belief.state.coloured:
+        belief = replace(belief, state=replace(belief.state, coloured=coloured))
+    at = measurements.position(pose, east_m, north_m, z.R, with_.lever_arm_m)
+    belief = _apply(with_, belief, POSITION, z.t_ns, at if coloured is None else replace(at, with_error=True))
     if belief.rejected != rejected or z.velocity_mps is None:
         return belief
     east_mps, north_mps = z.velocity_mps
@@ -135,7 +147,9 @@ def _apply(with_: Setting, belief: Belief, gate: int, t_ns: int, z: Measurement)
     state, strikes = belief.state, belief.strikes
     position = gate == POSITION
     limit = with_.limits[len(z.residual) - 1]
-    result = update(state.covariance, z, limit, strikes[gate] >= with_.params.gate_patience)
+    # A slow error that jumps is no reason to doubt the fix: the error state takes the jump.
+    forced = z.with_error or strikes[gate] >= with_.params.gate_patience
+    result = update(state.covariance, z, limit, forced, state.coloured)
     nis = result.nis if position else belief.nis
     if not result.accepted:
         strikes = (*strikes[:gate], strikes[gate] + 1, *strikes[gate + 1 :])
@@ -159,17 +173,15 @@ def _apply(with_: Setting, belief: Belief, gate: int, t_ns: int, z: Measurement)
         state.yaw_rate_radps,
         state.lateral_mps,
         surplus,
+        result.coloured,
     )
-    good = (0 if result.nis > limit else belief.good_fixes) + position
+    doubted = result.nis > limit and not z.with_error
+    good = (0 if doubted else belief.good_fixes) + position
     return Belief(corrected, max(belief.newest_ns, t_ns), good, belief.rejected, nis, strikes)
 
 
 def _with_wheel(b: Belief, wheel_rad: float) -> Belief:
-    s = b.state
-    state = State(
-        s.x_m, s.y_m, s.yaw_rad, s.speed_mps, wheel_rad, s.covariance, s.yaw_rate_radps, s.lateral_mps, s.surplus_mps2
-    )  # fmt: skip
-    return Belief(state, b.newest_ns, b.good_fixes, b.rejected, b.nis, b.strikes)
+    return replace(b, state=replace(b.state, wheel_rad=wheel_rad))
 
 
 def _pose(state: State) -> Pose:

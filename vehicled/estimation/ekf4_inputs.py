@@ -3,7 +3,7 @@
 from math import isfinite, tau
 
 from vehicled.estimation import measurements
-from vehicled.estimation.alignment import MAX_SPEED_MPS, heading_sigma_rad
+from vehicled.estimation.alignment import MAX_SPEED_MPS, heading_sigma_rad, position_covariance
 from vehicled.estimation.ekf4_fusion import HEADING, MOTOR, STEERING, WHEEL, FixSeen, Seen, SpeedSeen, WheelSeen, YawSeen
 from vehicled.estimation.ekf4_fusion import POSITION as FIX
 from vehicled.estimation.ekf4_params import Ekf4Params
@@ -77,16 +77,17 @@ def seen(params: Ekf4Params, drive: Drive, datum: Datum, message: Observable) ->
 
 def _fix(params: Ekf4Params, datum: Datum, fix: GnssFix) -> FixSeen:
     east, north, _ = enu_m(datum, fix)
-    sigma = measurements.UNKNOWN_SIGMA_M[fix.carrier]
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     counts = params.use_gnss_velocity and abs(ve) <= MAX_SPEED_MPS and abs(vn) <= MAX_SPEED_MPS
     return FixSeen(
         fix.t_ns,
         east,
         north,
-        measurements.horizontal_covariance(fix.position_covariance_m2, params.gnss_sigma_floor_m, sigma),
+        position_covariance(params, fix),
         (ve, vn) if counts else None,
         measurements.horizontal_covariance(
             fix.velocity_covariance_m2ps2, params.gnss_velocity_sigma_floor_mps, measurements.UNKNOWN_SIGMA_MPS
         ),
+        measurements.declared_sigma_m(fix) if params.gnss_coloured and measurements.is_coloured(fix) else 0.0,
+        int(fix.carrier),
     )

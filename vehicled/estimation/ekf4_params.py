@@ -33,6 +33,13 @@ class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     a slope, which would otherwise make every speed wrong by what the model has wrong, times the delay of the measurements.
     Needs a measured speed; with positions alone it swings. 0: the drive is as believed."""
     gnss_sigma_floor_m: Positive = 0.02
+    gnss_coloured: bool = True
+    """Estimate the slow error of positions as states, unless the solution is fixed and declares 5 cm or less. Without it every
+    fix counts as an independent opinion, which is true of simulated white noise only."""
+    gnss_white_sigma_m: Positive = 0.1
+    """White part of the error of a solution without fixed carrier phase; the rest is a slow error, of the size declared."""
+    gnss_coloured_time_s: Positive = 60.0
+    """Correlation time of that slow error; 30 s and more on recorded plain GNSS."""
     gnss_velocity_sigma_floor_mps: Positive = 0.05
     use_gnss_velocity: bool = True
     course_min_speed_mps: Positive = 0.5
@@ -56,7 +63,7 @@ class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     the measurement accepted, else one wrong belief would lock out the truth for ever."""
     align_fixes: Annotated[int, Meta(ge=1)] = 5
     """Accepted fixes from the start, or from an acceptance against the gate, to RUNNING."""
-    max_position_sigma_m: Positive = 2.0
+    max_position_sigma_m: Positive = 4.0
     """DIVERGED beyond this, as beyond the next two."""
     max_yaw_sigma_rad: Positive = 0.6
     max_speed_sigma_mps: Positive = 1.0

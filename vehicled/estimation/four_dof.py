@@ -13,8 +13,11 @@ lateral velocity and yaw rate are then carried along as the wheel angle is: know
 
 from math import copysign, cos, exp, expm1, inf, isfinite, remainder, sin, tan, tau
 
+import numpy as np
 from msgspec import Struct
 
+from vehicled.estimation import coloured_error
+from vehicled.estimation.coloured_error import ColouredError
 from vehicled.estimation.dynamic_single_track import SingleTrack, lateral_step
 from vehicled.vehicle import Drive, Vehicle
 
@@ -39,6 +42,8 @@ class State(Struct, frozen=True, gc=False):
     """Velocity of the rear axle to the left; 0 unless tyres are modelled."""
     surplus_mps2: float = 0.0
     """What the drive does beyond its model while the vehicle moves; signed as the speed is."""
+    coloured: ColouredError | None = None
+    """Slow error of the GNSS position; None on fixed solutions."""
 
 
 class Input(Struct, frozen=True, gc=False):
@@ -60,6 +65,8 @@ class Densities(Struct, frozen=True, gc=False):
     wheel_rad: float
     """Of the wheel angle (rad per root Hz); enters yaw as v/l times this where no gyro is used."""
     speed_mps: float
+    coloured_time_s: float = 60.0
+    """Correlation time of the slow error of GNSS."""
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -215,6 +222,12 @@ def predict(
         p[8], p[9], p[10] + q_yaw * dt_s, p[11],
         p[12], p[13], p[14], p[15] + noise.speed_mps * noise.speed_mps * dt_s,
     )  # fmt: skip
+    coloured = state.coloured
+    if coloured is not None:
+        F = np.array((
+            (1.0, 0.0, s.dx_dyaw, s.dx_dv), (0.0, 1.0, s.dy_dyaw, s.dy_dv), (0.0, 0.0, 1.0, s.dyaw_dv), (0.0, 0.0, 0.0, s.dv_dv)
+        ))  # fmt: skip
+        coloured = coloured_error.predicted(coloured, F, noise.coloured_time_s, dt_s)
     return State(
-        s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps, s.lateral_mps, state.surplus_mps2
+        s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps, s.lateral_mps, state.surplus_mps2, coloured
     )  # fmt: skip

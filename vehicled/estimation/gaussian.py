@@ -7,11 +7,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from vehicled.estimation import coloured_error
+from vehicled.estimation.coloured_error import ColouredError
 from vehicled.estimation.four_dof import Covariance
 
 Array = npt.NDArray[np.float64]
 
 _IDENTITY = np.eye(4)
+_IDENTITY_6 = np.eye(6)
 
 
 class Measurement(Struct, frozen=True, gc=False):
@@ -25,6 +28,8 @@ class Measurement(Struct, frozen=True, gc=False):
     """(m, m) covariance of the noise, positive definite."""
     inflation: tuple[float, float, float, float]
     """Variances to add when this measurement is accepted against the gate: they make room for the residual."""
+    with_error: bool = False
+    """The measurement is a position that contains the slow error of GNSS, which then takes the inflation."""
 
 
 class Update(Struct, frozen=True, gc=False):
@@ -35,6 +40,7 @@ class Update(Struct, frozen=True, gc=False):
     nis: float
     """Normalised innovation squared, before any inflation; chi-square with m degrees of freedom when all is consistent."""
     accepted: bool
+    coloured: ColouredError | None = None
 
 
 def chi_square_limit(probability: float, degrees: int) -> float:
@@ -44,27 +50,42 @@ def chi_square_limit(probability: float, degrees: int) -> float:
     return NormalDist().inv_cdf(0.5 * (1.0 + probability)) ** 2
 
 
-def update(covariance: Covariance, z: Measurement, limit: float, forced: bool) -> Update:
+def update(covariance: Covariance, z: Measurement, limit: float, forced: bool, coloured: ColouredError | None = None) -> Update:
     """Kalman update, Sarkka 2013, Alg. 5.4, with the covariance in Joseph form, which stays positive definite under rounding.
 
     covariance (16,); a normalised innovation squared above ``limit`` leaves everything unchanged (shift 0, accepted False), unless
     ``forced``: then ``z.inflation`` is added to the variances first. A result that is not finite is refused. Never raises.
+    ``coloured`` is estimated with the state.
     """
     P = np.array(covariance).reshape(4, 4)
     H, R, residual = z.H, z.R, z.residual
+    identity, inflation = _IDENTITY, z.inflation
+    if coloured is not None:
+        P = coloured_error.joint(P, coloured)
+        H = np.hstack((H, np.eye(2) if z.with_error else np.zeros((len(residual), 2))))
+        identity = _IDENTITY_6
+        inflation = (0.0, 0.0, *inflation[2:], *inflation[:2]) if z.with_error else (*inflation, 0.0, 0.0)
     PHt = P @ H.T
     S_inverse = _inverse(H @ PHt + R)
     nis = float(residual @ S_inverse @ residual)
     if not nis <= limit:
         if not forced or not isfinite(nis):
-            return Update((0.0, 0.0, 0.0, 0.0), covariance, nis, False)
-        P = P + np.diag(z.inflation)
+            return Update((0.0, 0.0, 0.0, 0.0), covariance, nis, False, coloured)
+        P = P + np.diag(inflation)
         PHt = P @ H.T
         S_inverse = _inverse(H @ PHt + R)
     K = PHt @ S_inverse
-    A = _IDENTITY - K @ H
+    before = P
+    A = identity - K @ H
     P = A @ P @ A.T + K @ R @ K.T
-    return Update(tuple((K @ residual).tolist()), tuple((0.5 * (P + P.T)).ravel().tolist()), nis, True)
+    if coloured is None:
+        return Update(tuple((K @ residual).tolist()), tuple((0.5 * (P + P.T)).ravel().tolist()), nis, True)
+    shift, P = K @ residual, 0.5 * (P + P.T)
+    if z.with_error:
+        coloured_error.restore_floor(P, (float(before[0, 0]), float(before[1, 1])), (0, 1), (4, 5), coloured.sigma_m)
+    return Update(
+        tuple(shift[:4].tolist()), tuple(P[:4, :4].ravel().tolist()), nis, True, coloured_error.corrected(coloured, shift[4:], P)
+    )
 
 
 def _inverse(S: Array) -> Array:

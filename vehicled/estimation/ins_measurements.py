@@ -4,11 +4,12 @@ The derivatives follow from ``R_true = exp([phi]x) R``: a body vector b is ``R b
 ``R'v + R'(v x phi)`` in body axes.
 """
 
-from math import inf, isfinite, remainder, tau
+from math import inf, isfinite, remainder, sqrt, tau
 
 import numpy as np
 from msgspec import Struct
 
+from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins_params import HeadingUse, InsParams
 from vehicled.estimation.ins_state import (
     BG,
@@ -28,6 +29,7 @@ from vehicled.estimation.ins_state import (
     yaw_of,
 )  # fmt: skip
 from vehicled.estimation.ins_update import Corrector
+from vehicled.estimation.measurements import is_coloured
 from vehicled.messages import CarrierSolution, GnssFix, Heading
 
 POSITION, HEIGHT, VELOCITY, CLIMB, HEADING, WHEEL, MOTOR, CONSTRAINT = 0, 1, 2, 3, 4, 7, 8, 9
@@ -90,7 +92,7 @@ def prepare(params: InsParams, fix: GnssFix, enu_m: Triple) -> Fix:
     spread = horizontal(fix.position_covariance_m2, use.sigma_floor_m, unknown)
     up = vertical(fix.position_covariance_m2, use.sigma_floor_m, unknown)
     colour, colour_variance = -1, (0.0, 0.0, 0.0)
-    if use.coloured and fix.carrier is not CarrierSolution.FIXED:
+    if use.coloured and is_coloured(fix):
         white = use.white_sigma_m**2
         colour = int(fix.carrier)
         colour_variance = (max(spread[0] - white, white), max(spread[2] - white, white), max(up - white, white))
@@ -173,7 +175,14 @@ class Sensors:
         H[0, C] = H[1, C + 1] = h[C + 2] = coloured
         east = z.east_m - x[0] - ax - coloured * x[15]
         north = z.north_m - x[1] - ay - coloured * x[16]
+        before = float(s.P[0, 0]), float(s.P[1, 1])
         s.nis, accepted = self._corrector.pair(s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,)))
+        if accepted and z.colour >= 0:
+            restore_floor(s.P, before, (P, P + 1), (C, C + 1), sqrt(max(z.colour_variance_m2[:2])))
+        elif accepted:
+            # A fixed solution has a slow error too, of millimetres to a centimetre.
+            for axis, variance in enumerate((z.variance_m2[0], z.variance_m2[2])):
+                s.P[axis, axis] = max(float(s.P[axis, axis]), min(before[axis], FLOOR_RATIO * FLOOR_RATIO * variance))
         if accepted:
             s.good_fixes += 1
         if z.up_m == z.up_m:
@@ -283,6 +292,10 @@ def recolour(s: State, z: Fix) -> None:
         s.P[block, block] = np.diag(z.colour_variance_m2)
         s.x = [*s.x[:C], 0.0, 0.0, 0.0, *s.x[C + 3 :]]
         s.colour = z.colour
+    else:
+        # What is declared more than before may be there already.
+        for axis, (new, old) in enumerate(zip(z.colour_variance_m2, s.colour_variance)):
+            s.P[C + axis, C + axis] += max(new - old, 0.0)
     s.colour_variance = z.colour_variance_m2
 
 

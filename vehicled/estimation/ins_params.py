@@ -137,7 +137,7 @@ class InsParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     the measurement accepted, else one wrong belief would lock out the truth for ever."""
     align_fixes: Annotated[int, Meta(ge=1)] = 5
     """Accepted fixes from the start, or from an acceptance against the gate, to RUNNING."""
-    max_position_sigma_m: Positive = 2.0
+    max_position_sigma_m: Positive = 4.0
     """DIVERGED beyond this, as beyond the next two."""
     max_yaw_sigma_rad: Positive = 0.6
     max_speed_sigma_mps: Positive = 1.0

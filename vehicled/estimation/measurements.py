@@ -1,16 +1,17 @@
 """Measurement models of the 4-DOF state: expected value, derivative and noise of each kind of measurement.
 
 All are pure functions of the believed pose at the time of validity and return a :class:`~vehicled.estimation.gaussian.Measurement`.
-Receivers understate their errors, which are correlated in time, so every covariance has a floor.
+Receivers understate their errors, so every covariance has a floor. The error of all but a good fixed solution is correlated over a
+minute or more: :func:`coloured_variance` splits it off, to be estimated as a state.
 """
 
-from math import cos, hypot, isfinite, remainder, sin, tau
+from math import cos, hypot, inf, isfinite, remainder, sin, sqrt, tau
 
 import numpy as np
 
 from vehicled.estimation.gaussian import Array, Measurement
 from vehicled.estimation.history import Pose
-from vehicled.messages import CarrierSolution
+from vehicled.messages import CarrierSolution, GnssFix
 
 _H_YAW = np.array(((0.0, 0.0, 1.0, 0.0),))
 _H_SPEED = np.array(((0.0, 0.0, 0.0, 1.0),))
@@ -19,6 +20,8 @@ UNKNOWN_SIGMA_M = {CarrierSolution.NONE: 2.0, CarrierSolution.FLOAT: 0.4, Carrie
 """Assumed horizontal position sigma per axis where the receiver gives none: usual figures for each kind of solution."""
 UNKNOWN_SIGMA_MPS = 0.2
 """Assumed velocity sigma per axis where the receiver gives none."""
+MAX_FIXED_SIGMA_M = 0.05
+"""A fixed solution that declares more than this per axis is no better than a floating one, and its error is as slow."""
 MAX_SIGMA = 1e3
 """Larger sigmas say the same: nothing was measured."""
 
@@ -38,6 +41,25 @@ def horizontal_covariance(covariance: tuple[float, ...], floor: float, unknown: 
     bound = 0.95 * (ee * nn) ** 0.5
     en = min(max(en, -bound), bound) if isfinite(en) else 0.0
     return np.array(((ee, en), (en, nn)))
+
+
+def is_coloured(fix: GnssFix) -> bool:
+    """Return whether a position's error is correlated in time: there is no fixed carrier phase, or it declares more than 5 cm.
+
+    A hundred fixes with one common error are one opinion, so a filter that takes the error as white claims ten times too much.
+    """
+    if fix.carrier is not CarrierSolution.FIXED:
+        return True
+    largest = max(fix.position_covariance_m2[0], fix.position_covariance_m2[4])
+    return MAX_FIXED_SIGMA_M * MAX_FIXED_SIGMA_M < largest < inf
+
+
+def declared_sigma_m(fix: GnssFix) -> float:
+    """Return the position sigma per axis that the receiver declares, or the usual one of its kind of solution."""
+    ee, nn = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
+    if 0.0 < ee < inf and 0.0 < nn < inf:
+        return sqrt(0.5 * (ee + nn))
+    return UNKNOWN_SIGMA_M[fix.carrier]
 
 
 def position(at: Pose, east_m: float, north_m: float, R: Array, lever_arm_m: tuple[float, float, float]) -> Measurement:

@@ -4,7 +4,7 @@ from math import atan2, cos, hypot, remainder, sin, sqrt, tau
 
 import numpy as np
 
-from vehicled.estimation.measurements import UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance
+from vehicled.estimation.measurements import UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
 from vehicled.estimation.planar_params import PlanarParams
 from vehicled.estimation.planar_state import (
     AUTHORITY,
@@ -92,7 +92,7 @@ class Start:
         dx, dy = z.east_m - first.east_m, z.north_m - first.north_m
         way = hypot(dx, dy)
         sigma = error_sigma_m(z.fix)
-        if z.fix.carrier is not CarrierSolution.FIXED:
+        if is_coloured(z.fix):
             sigma = min(sigma, self._params.error_rate_mps * (z.fix.t_ns - first.fix.t_ns) * 1e-9)
         sigma = sqrt(2.0) * max(sigma, self._params.gnss_sigma_floor_m)
         if way < max(MIN_WAY_M, WAY_SIGMAS * sigma):
@@ -114,7 +114,7 @@ class Start:
 
         R = horizontal_covariance(fix.position_covariance_m2, p.gnss_sigma_floor_m, UNKNOWN_SIGMA_M[CarrierSolution.FIXED])
         sigma = 0.0
-        if fix.carrier is not CarrierSolution.FIXED:
+        if is_coloured(fix):
             sigma = error_sigma_m(fix)
             R = np.eye(2) * p.error_white_sigma_m**2
             # Position and error are known by their sum only.

@@ -4,12 +4,19 @@ Each takes the :class:`~vehicled.estimation.planar_state.PlanarState` at the tim
 raises.
 """
 
-from math import cos, hypot, isfinite, remainder, sin, sqrt, tau
+from math import cos, hypot, isfinite, remainder, sin, tau
 
 import numpy as np
 from msgspec import Struct
 
-from vehicled.estimation.measurements import UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance
+from vehicled.estimation.coloured_error import restore_floor
+from vehicled.estimation.measurements import (
+    UNKNOWN_SIGMA_M,
+    UNKNOWN_SIGMA_MPS,
+    declared_sigma_m,
+    horizontal_covariance,
+    is_coloured,
+)
 from vehicled.estimation.planar_params import PlanarParams
 from vehicled.estimation.planar_state import (
     AUTHORITY,
@@ -30,7 +37,7 @@ from vehicled.estimation.planar_state import (
     X,
     Y,
 )
-from vehicled.messages import CarrierSolution, GnssFix, Heading, HeadingKind
+from vehicled.messages import GnssFix, Heading, HeadingKind
 
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = range(6)
 """Sources, in the order in which measurements of one instant are fused."""
@@ -129,18 +136,23 @@ def _settled(state: PlanarState, source: int, t_ns: int, accepted: bool) -> Plan
 
 def error_sigma_m(fix: GnssFix) -> float:
     """What a receiver says of the size of its error, per axis, or the usual figure for its kind of solution."""
-    ee, nn = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
-    sigma = sqrt(0.5 * (ee + nn)) if isfinite(ee + nn) and ee > 0.0 and nn > 0.0 else UNKNOWN_SIGMA_M[fix.carrier]
-    return min(max(sigma, 0.05), 100.0)
+    return min(max(declared_sigma_m(fix), 0.05), 100.0)
 
 
 def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
     """The error states made those of this fix's kind of solution: begun anew when the kind has changed."""
-    if fix.carrier is CarrierSolution.FIXED:
-        return state if state.carrier == CarrierSolution.FIXED else state._replace(carrier=int(fix.carrier))
+    if not is_coloured(fix):
+        return state if state.error_sigma_m == 0.0 else state._replace(carrier=int(fix.carrier), error_sigma_m=0.0)
     sigma = error_sigma_m(fix)
-    if state.carrier == fix.carrier:
-        return state if state.error_sigma_m == sigma else state._replace(error_sigma_m=sigma)
+    if state.carrier == fix.carrier and state.error_sigma_m > 0.0:
+        if state.error_sigma_m == sigma:
+            return state
+        # What is declared more than before may be there already.
+        more_m2 = max(sigma * sigma - state.error_sigma_m * state.error_sigma_m, 0.0)
+        P = state.P.copy()
+        P[EX, EX] += more_m2
+        P[EY, EY] += more_m2
+        return state._replace(P=P, error_sigma_m=sigma)
     x, P = state.x.copy(), state.P.copy()
     for i, variance in ((EX, sigma * sigma), (EY, sigma * sigma), (RATE_X, p.error_rate_mps**2), (RATE_Y, p.error_rate_mps**2)):
         x[i] = 0.0
@@ -153,7 +165,7 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     """GNSS position of the antenna: p + R(yaw) lever + error. Residual (2,) in m, ENU; the vehicle is taken as level."""
     p, fix = c.params, z.fix
     state = wandering(p, state, fix)
-    coloured = fix.carrier is not CarrierSolution.FIXED
+    coloured = is_coloured(fix)
     x = state.x.tolist()
     cy, sy = cos(x[YAW]), sin(x[YAW])
     arm_x = cy * c.lever_arm_m[0] - sy * c.lever_arm_m[1]
@@ -182,6 +194,10 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     after = _settled(after, POSITION, fix.t_ns, accepted)._replace(nis=nis)
     if not accepted:
         return after
+    if coloured:
+        P = after.P.copy()
+        restore_floor(P, (float(state.P[X, X]), float(state.P[Y, Y])), (X, Y), (EX, EY), state.error_sigma_m)
+        after = after._replace(P=P)
     jumped = nis > c.limits[1] and not coloured
     after = after._replace(good_fixes=0 if jumped else state.good_fixes + 1)
     if p.use_gnss_velocity:
