@@ -18,7 +18,7 @@ from pyubx2.ubxtypes_configdb import UBX_CONFIG_DATABASE
 from pyubx2.ubxtypes_core import UBX_MSGIDS
 
 from drivers.ublox import keys
-from drivers.ublox.codec import NMEA, UBX, Gga, NavPvt, decode, decode_frame, encode, framer, parse_nmea, parse_ubx
+from drivers.ublox.codec import NMEA, UBX, Gga, Gns, NavPvt, decode, decode_frame, encode, framer, parse_nmea, parse_ubx
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.names import NAMES
 from drivers.ublox.settings import Params
@@ -258,7 +258,7 @@ def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: flo
                     told += receiver.on_time(receiver.next_due_ns())
                 told += receiver.on_rx(frame, now_ns)
                 match decode_frame(framed, frame)[1]:
-                    case Gga(time_ms=int() as time_ms) if protocol == NMEA:
+                    case Gga(time_ms=int() as time_ms) | Gns(time_ms=int() as time_ms) if protocol == NMEA:
                         epochs.add(time_ms)
                     case NavPvt(itow_ms=itow_ms) if protocol == UBX:
                         epochs.add(itow_ms)
