@@ -67,6 +67,7 @@ __all__ = [
     "Zda",
     "decode",
     "decode_frame",
+    "decode_nmea",
     "encode",
     "framer",
     "key_name",
@@ -194,6 +195,13 @@ def decode(data: bytes) -> Iterator[tuple[str, Any]]:
         for protocol, frame in frames.feed(data[at : at + 65_536]):
             yield decode_frame(protocol, frame)
     for protocol, frame in frames.flush():
+        yield decode_frame(protocol, frame)
+
+
+def decode_nmea(data: bytes) -> Iterator[tuple[str, Any]]:
+    """The sentences of a recording, of any maker."""
+    lines = Framer((PROTOCOLS[1],), limit=MAX_LINE_BYTES)
+    for protocol, frame in (*lines.feed(data), *lines.flush()):
         yield decode_frame(protocol, frame)
 
 
