@@ -138,8 +138,9 @@ def build(
     )
     pipeline.setup_fault = setup_fault
     pipeline.substitutes = substitutes(lacking(profile))
+    devices = {port: _device(port, profile.devices, wiring.link) for port in wiring.ports}
     return Machine(
-        devices={port: _device(port, profile.devices, wiring.link) for port in wiring.ports},
+        devices=devices,
         actuator=wiring.actuator,
         pipeline=pipeline,
         rates=wiring.rates,
@@ -147,7 +148,24 @@ def build(
         sink=sink,
         witness=witness,
         virtual=virtual,
+        corrections=corrections_routes(profile, devices),
     )
+
+
+def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
+    """Ports of the sources of corrections by the port of each receiver that takes any."""
+    sources = frozenset(name for name, table in profile.devices.items() if "Corrections" in table.messages)
+    # A receiver that takes corrections and sends some is a moving base: they hold for the rovers beside it and for nobody else.
+    bases = frozenset(name for name in sources if messages.Corrections in devices[name].consumes)
+    routes = {}
+    for name, table in profile.devices.items():
+        if messages.Corrections not in devices[name].consumes:
+            continue
+        if table.corrections_from is not None:
+            routes[name] = frozenset(table.corrections_from)
+        else:
+            routes[name] = bases - {name} if getattr(devices[name], "moving_base_rover", False) else sources - bases
+    return routes
 
 
 def lacking(profile: Profile) -> frozenset[str]:

@@ -11,7 +11,7 @@ reaction and passes the command through the gate to the actuator's device. ``doc
 
 import traceback
 from binascii import crc32
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -22,8 +22,10 @@ from vehicled.journal import Digest, Sink
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
+    Corrections,
     Direction,
     Event,
+    GnssFix,
     GroundTruth,
     MachineCall,
     Message,
@@ -74,6 +76,30 @@ RAISE_WINDOW_NS = 10 * 10**9
 TRACE_LIMIT = 4000
 
 
+def _consumers(
+    devices: Mapping[str, Device], corrections: Mapping[str, Collection[str]] | None
+) -> dict[tuple[str, type[Message]], list[str]]:
+    """Return the ports that consume a message type of another port, by (origin, type). Commands only come from the gate.
+
+    A caster receives the position of the receivers that use its corrections.
+    """
+    routes = {(source, receiver) for receiver, sources in (corrections or {}).items() for source in sources}
+    served = {source for source, receiver in routes if GnssFix in devices[receiver].produces}
+    found: dict[tuple[str, type[Message]], list[str]] = {}
+    for port, device in devices.items():
+        for kind in device.consumes:
+            for origin in devices:
+                if origin == port or kind is ActuatorCommand:
+                    continue
+                if corrections is not None:
+                    if kind is Corrections and (origin, port) not in routes:
+                        continue
+                    if kind is GnssFix and port in served and (port, origin) not in routes:
+                        continue
+                found.setdefault((origin, kind), []).append(port)
+    return found
+
+
 class Machine:
     """Runs devices, pipeline and executive of one vehicle."""
 
@@ -88,8 +114,10 @@ class Machine:
         sink: Sink,
         witness: Witness | None = None,
         virtual: bool = False,
+        corrections: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``."""
+        """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``.
+        ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver."""
         self._devices = dict(devices)
         self._actuator = actuator
         self._pipeline = pipeline
@@ -100,12 +128,7 @@ class Machine:
         self._raised_ns: list[int] = []
         self._measure_ns = 0
         self._pending: list[str] = []
-        # Devices that consume messages of other devices, such as corrections. Commands only come from the gate.
-        self._consumers: dict[type[Message], list[str]] = {}
-        for port, device in devices.items():
-            for kind in device.consumes:
-                if kind is not ActuatorCommand:
-                    self._consumers.setdefault(kind, []).append(port)
+        self._consumers = _consumers(devices, corrections)
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
         self._quiet_ports = frozenset(port for port, device in devices.items() if getattr(device, "quiet", False))
@@ -322,11 +345,10 @@ class Machine:
             self._sink.record(message, t_ns)
             if kind is not GroundTruth:
                 self._pipeline.inbox.put(message)
-            for port in self._consumers.get(kind, ()):
-                if port != origin:
-                    device = self._devices[port]
-                    device.on_command(message, t_ns)
-                    self._after_device(port, device)
+            for port in self._consumers.get((origin, kind), ()):
+                device = self._devices[port]
+                device.on_command(message, t_ns)
+                self._after_device(port, device)
 
     def _send(self, command: ActuatorCommand, now_ns: int) -> None:
         self._sink.record(command, now_ns)

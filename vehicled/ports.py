@@ -62,7 +62,11 @@ class Device(Protocol):
     """
 
     produces: ClassVar[tuple[type[Message], ...]]
-    consumes: ClassVar[tuple[type[Message], ...]]
+
+    @property
+    def consumes(self) -> tuple[type[Message], ...]:
+        """Types that this device takes as it is set up; of the class: that its driver can take."""
+        ...
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """Handle a port that opened, was lost or failed."""

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Literal
 
-Kind = Literal["estimator", "identifier", "controller", "driver", "decoder"]
+Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CAN decoder"]
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4:Ekf4",
@@ -48,6 +48,8 @@ DRIVERS: dict[str, str] = {
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
 }
 DECODERS: dict[str, str] = {
+    "nmea": "drivers.ublox.codec:decode_nmea",
+    "rtcm": "drivers.rtcm.codec:decode",
     "ublox": "drivers.ublox.codec:decode",
     "n100": "drivers.imu.n100:decode",
     "witmotion": "drivers.imu.witmotion:decode",
@@ -58,6 +60,11 @@ DECODERS: dict[str, str] = {
     "vesc": "drivers.vesc.codec:decode",
 }
 """Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""
+CAN_DECODERS: dict[str, str] = {
+    "can": "vehicled.wire.can:decode",
+    "vesc": "drivers.vesc.codec:decode_frames",
+}
+"""CAN recording formats. Each decoder takes the frames of a recording and yields (message name, content) in order."""
 
 _TABLES: dict[Kind, dict[str, str]] = {
     "estimator": ESTIMATORS,
@@ -65,6 +72,7 @@ _TABLES: dict[Kind, dict[str, str]] = {
     "controller": CONTROLLERS,
     "driver": DRIVERS,
     "decoder": DECODERS,
+    "CAN decoder": CAN_DECODERS,
 }
 
 

@@ -107,7 +107,7 @@ class ImuDevice:
 
     Params: ClassVar[type[ImuParams]] = ImuParams
     produces: ClassVar[tuple[type[Message], ...]] = (ImuSample, Heading, Fault, Event)
-    consumes: ClassVar[tuple[type[Message], ...]] = ()
+    consumes: tuple[type[Message], ...] = ()
 
     def __init__(self, params: ImuParams, messages: Sequence[type[Message]], command_lifetime_ns: int, codec: Codec) -> None:
         """Of ImuSample and Heading only those in ``messages`` are produced; bytes queued expire after ``command_lifetime_ns``."""

@@ -19,7 +19,7 @@ class MsgLinkDevice:
     """Carries messages in both directions, unchanged but for the arrival stamp."""
 
     produces: ClassVar[tuple[type[Message], ...]] = ALL
-    consumes: ClassVar[tuple[type[Message], ...]] = (ActuatorCommand,)
+    consumes: tuple[type[Message], ...] = (ActuatorCommand,)
     quiet: ClassVar[bool] = True
 
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams

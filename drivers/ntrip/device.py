@@ -44,11 +44,13 @@ class NtripDevice:
 
     Params: ClassVar = NtripParams
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
-    consumes: ClassVar[tuple[type[Message], ...]] = (GnssFix,)
+    consumes: tuple[type[Message], ...] = (GnssFix,)
 
     def __init__(self, params: NtripParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """``messages`` are those the profile expects. Positions have a lifetime of their own."""
         self._params = params
+        if not params.gga_period_s:
+            self.consumes = ()
         self._origin = f"ntrip:{params.mountpoint}"
         self._credentials = Credentials(params.user, "") if params.user else None
         self._has_secret = params.secret_ref is None

@@ -46,7 +46,7 @@ class PwmBoard:
 
     Params: ClassVar[type[PwmParams]] = PwmParams
     produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
-    consumes: ClassVar[tuple[type[Message], ...]] = (ActuatorCommand,)
+    consumes: tuple[type[Message], ...] = (ActuatorCommand,)
 
     def __init__(self, params: PwmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """Nothing of ``messages`` can come from this board; it is there because every device has it."""

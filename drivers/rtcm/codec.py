@@ -3,6 +3,7 @@
 The observations inside are the receiver's business and pass unread. NOTES.md beside this file names the sources.
 """
 
+from collections.abc import Iterator
 from math import isnan, sqrt
 from typing import Final
 
@@ -200,3 +201,21 @@ def encode_station(station: Station) -> bytes:
     if kind == 1006:
         payload += round(station.antenna_height_m * 1e4).to_bytes(2, "big")
     return encode(payload)
+
+
+class Content(Struct, frozen=True, gc=False):
+    """One message of a recording, its observations unread."""
+
+    name: str
+    station: int | None
+    octets: int
+    frame: bytes
+
+
+def decode(data: bytes) -> Iterator[tuple[str, Content | Station]]:
+    """The messages of a recording by number, ``RTCM3`` for a filler; station positions are read."""
+    reader = FrameReader()
+    for frame in (*reader.feed(data), *reader.flush()):
+        kind = message_type(frame)
+        content = Content(name_of(kind), station_of(frame), len(frame), frame)
+        yield str(kind) if kind else "RTCM3", decode_station(frame) or content

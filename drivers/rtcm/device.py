@@ -26,7 +26,7 @@ class RtcmDevice:
 
     Params: ClassVar = RtcmParams
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
-    consumes: ClassVar[tuple[type[Message], ...]] = ()
+    consumes: tuple[type[Message], ...] = ()
 
     def __init__(self, params: RtcmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """``messages`` are those the profile expects; there are no commands whose lifetime would matter."""

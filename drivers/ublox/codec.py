@@ -29,7 +29,7 @@ from drivers.ublox.layouts import (
     TimTp,
 )
 from drivers.ublox.names import IDS, ubx_name
-from drivers.ublox.nmea import Gga, Gst, Rmc, Sentence, Ths, Vtg
+from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Sentence, Ths, Vtg, Zda
 from vehicled.wire.crc import crc24q, fletcher8, xor8
 from vehicled.wire.framing import Framer, Protocol
 
@@ -44,6 +44,8 @@ __all__ = [
     "CfgValgetPoll",
     "CfgValset",
     "Gga",
+    "Gns",
+    "Gsa",
     "Gst",
     "MonRf",
     "MonVer",
@@ -62,8 +64,10 @@ __all__ = [
     "Ths",
     "TimTp",
     "Vtg",
+    "Zda",
     "decode",
     "decode_frame",
+    "decode_nmea",
     "encode",
     "framer",
     "key_name",
@@ -81,8 +85,8 @@ UBX_SYNC = b"\xb5\x62"
 UBX_OVERHEAD_BYTES = 8
 MAX_UBX_PAYLOAD_BYTES = 8192
 """The longest seen is 2.3 kB of raw data. A damaged length holds back what follows it for at most so many bytes."""
-MAX_LINE_BYTES = 256
-"""The standard says 82; high precision, text and proprietary sentences are longer."""
+MAX_LINE_BYTES = 1024
+"""The standard says 82; high precision, text and proprietary sentences are longer: 424 bytes is the longest seen."""
 MAX_RTCM_BYTES = 1029
 
 _PARSERS = ubx.PARSERS | {IDS["CFG-VALSET"]: keys.parse_valset, IDS["CFG-VALGET"]: keys.parse_valget}
@@ -102,10 +106,11 @@ def _probe_ubx(buffer: bytes | bytearray, at: int, end: int) -> int:
     return stop - at if fletcher8(buffer[at + 2 : stop - 2]) == buffer[stop - 2 : stop] else -1
 
 
-_LINE = re.compile(rb"\$([A-Z][0-9A-Z]{2,9}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?)\*([0-9A-Fa-f]{2})\r?\n")
+# Proprietary names are long, and some makers write them in small letters.
+_LINE = re.compile(rb"\$([A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?)\*([0-9A-Fa-f]{2})\r?\n")
 # Every beginning of such a line, so that a dollar sign in binary data holds nothing back.
 _LINE_BEGINS = re.compile(
-    rb"\$(?:[A-Z][0-9A-Z]{0,9}|[A-Z][0-9A-Z]{2,9}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?(?:\*(?:[0-9A-Fa-f](?:[0-9A-Fa-f]\r?)?)?)?)?"
+    rb"\$(?:[A-Za-z][0-9A-Za-z_]{0,31}|[A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?(?:\*(?:[0-9A-Fa-f](?:[0-9A-Fa-f]\r?)?)?)?)?"
 )
 
 
@@ -193,6 +198,13 @@ def decode(data: bytes) -> Iterator[tuple[str, Any]]:
         yield decode_frame(protocol, frame)
 
 
+def decode_nmea(data: bytes) -> Iterator[tuple[str, Any]]:
+    """The sentences of a recording, of any maker."""
+    lines = Framer((PROTOCOLS[1],), limit=MAX_LINE_BYTES)
+    for protocol, frame in (*lines.feed(data), *lines.flush()):
+        yield decode_frame(protocol, frame)
+
+
 # ---------------------------------------------------------------- bytes
 
 
@@ -214,6 +226,6 @@ def encode(message: Any) -> bytes:
             return ubx_frame(IDS["CFG-VALSET"], keys.pack_valset(message))
         case CfgValget() | CfgValgetPoll():
             return ubx_frame(IDS["CFG-VALGET"], keys.pack_valget(message))
-        case Gga() | Rmc() | Gst() | Vtg() | Ths():
+        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Ths():
             return nmea.pack(message)
     return ubx_frame(*ubx.pack(message))

@@ -37,12 +37,17 @@ class UbloxDevice:
 
     Params: ClassVar[type[_Params]] = _Params
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Corrections, Event, Fault)
-    consumes: ClassVar[tuple[type[Message], ...]] = (Corrections,)
+    consumes: tuple[type[Message], ...] = (Corrections,)
 
     def __init__(self, params: _Params, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """``messages``: the types expected of ``GnssFix``, ``Heading`` and ``Corrections``; the receiver is set up for these."""
         self._params = params
         self._wanted = frozenset(messages)
+        self.moving_base_rover = Heading in self._wanted and params.protocol == "ubx"
+        """It measures a heading from a base on the vehicle, so that corrections of a fixed station would spoil it."""
+        if not {GnssFix, Heading} & self._wanted:
+            # A base station: it computes no position that corrections could improve.
+            self.consumes = ()
         self._lifetime_ns = command_lifetime_ns
         # A slow receiver is not a silent one.
         self._silence_ns = round(max(params.silence_s, 2.5 / params.rate_hz) * 1e9)

@@ -6,7 +6,7 @@ Pure functions. A value that the receiver did not give, or says is not valid, is
 from datetime import date
 from math import cos, isfinite, nan, pi, radians, remainder, sin, tau
 
-from drivers.ublox.codec import Gga, Gst, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned, Rmc, Ths, Vtg
+from drivers.ublox.codec import Gga, Gns, Gsa, Gst, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned, Rmc, Ths, Vtg
 from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.layouts import CORRECTION_AGE_S
 from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
@@ -19,7 +19,33 @@ _FIX_TYPES = (FixType.NONE, FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_
 _QUALITIES = dict.fromkeys((1, 2, 3, 4, 5), FixType.FIX_3D) | {6: FixType.DEAD_RECKONING}
 _CARRIERS = {4: CarrierSolution.FIXED, 5: CarrierSolution.FLOAT}
 
+UBX_ANCHORS = ("PVT",)
+"""Messages that hold a position: one per epoch makes a fix."""
+NMEA_ANCHORS = ("GGA", "GNS")
+_DAY_MS = 86_400_000
+
 Covariance = tuple[float, ...]
+
+
+class Calendar:
+    """The UTC day, which few sentences carry, for the time of day, which most do."""
+
+    def __init__(self) -> None:
+        self._day_ns: int | None = None
+        self._time_ms = 0
+
+    def set(self, day: date | None, time_ms: int | None) -> None:
+        """A sentence carries the date, the time of day, or neither."""
+        if day is not None and time_ms is not None:
+            self._day_ns, self._time_ms = _day_ns(day.year, day.month, day.day), time_ms
+
+    def utc_ns(self, time_ms: int) -> int:
+        """UTC of a time of day less than half a day from the newest date; 0 while no date is known."""
+        if self._day_ns is None:
+            return 0
+        half = _DAY_MS // 2
+        step_ms = (time_ms - self._time_ms + half) % _DAY_MS - half
+        return self._day_ns + (self._time_ms + step_ms) * 1_000_000
 
 
 def _day_ns(year: int, month: int, day: int) -> int | None:
@@ -125,9 +151,9 @@ def _enu(ned: tuple[float, ...], otherwise: Covariance) -> Covariance:
     return (ee, ne, -ed, ne, nn, -nd, -ed, -nd, dd)
 
 
-def nmea_fix(epoch: Epoch) -> GnssFix | None:
-    """The fix of an epoch of ``GGA`` and, where they came, ``RMC``, ``GST`` and ``VTG``. None without ``GGA``."""
-    gga: Gga | None = epoch.parts.get("GGA")
+def nmea_fix(epoch: Epoch, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
+    """The fix of an epoch of ``GGA`` or ``GNS`` and, where they came, ``RMC``, ``GST`` and ``VTG``. None without a position."""
+    gga: Gga | Gns | None = epoch.parts.get("GGA") or epoch.parts.get("GNS")
     if gga is None:
         return None
     rmc: Rmc | None = epoch.parts.get("RMC")
@@ -139,6 +165,8 @@ def nmea_fix(epoch: Epoch) -> GnssFix | None:
     possible = abs(gga.latitude_deg) <= 90.0 and abs(gga.longitude_deg) <= 180.0
     if not possible:
         fix_type = FixType.NONE
+    if fix_type is FixType.FIX_3D and gsa is not None and gsa.dimensions == 2:
+        fix_type = FixType.FIX_2D
     if fix_type is not FixType.NONE:
         latitude, longitude = radians(gga.latitude_deg), radians(gga.longitude_deg)
         height = gga.altitude_msl_m + gga.geoid_separation_m
@@ -164,16 +192,9 @@ def nmea_fix(epoch: Epoch) -> GnssFix | None:
         gga.correction_age_s if gga.quality in (2, 4, 5) else nan,
         min(max(gga.satellites, 0), 255),
         gga.hdop,
-        nan,
-        _nmea_utc_ns(rmc),
+        gsa.vdop if gsa is not None else nan,
+        calendar.utc_ns(epoch.counter_ms),
     )
-
-
-def _nmea_utc_ns(rmc: Rmc | None) -> int:
-    if rmc is None or not rmc.valid or rmc.day is None or rmc.time_ms is None:
-        return 0
-    day_ns = _day_ns(rmc.day.year, rmc.day.month, rmc.day.day)
-    return 0 if day_ns is None else day_ns + rmc.time_ms * 1_000_000
 
 
 def yaw_rad(heading_deg: float, baseline_yaw_rad: float) -> float:

@@ -1,4 +1,4 @@
-"""NMEA 0183 sentences of a u-blox receiver: GGA, RMC, GST, VTG, THS, in both directions.
+"""NMEA 0183 sentences of a receiver: GGA, GNS, RMC, ZDA, GST, GSA, VTG, THS, in both directions.
 
 pynmeagps reads the fields of lines that were framed and summed here already. It leaves blank fields as empty strings and raises
 more kinds of error than it documents, so that everything it gives passes through :func:`parse`, which gives NaN or None for what
@@ -32,6 +32,52 @@ class Gga(NamedTuple):
     geoid_separation_m: float
     correction_age_s: float = nan
     station: int = 0
+
+
+class Gns(NamedTuple):
+    """Position of one epoch, of receivers that use several constellations and send no GGA."""
+
+    talker: str
+    time_ms: int | None
+    latitude_deg: float
+    longitude_deg: float
+    modes: str
+    """One letter per constellation: N none, A autonomous, D differential, P precise, R RTK fixed, F RTK float, E dead reckoning."""
+    satellites: int
+    hdop: float
+    altitude_msl_m: float
+    geoid_separation_m: float
+    correction_age_s: float = nan
+    station: int = 0
+
+    @property
+    def quality(self) -> int:
+        """The quality that GGA would state: that of the best constellation."""
+        return next((quality for letter, quality in _GNS_QUALITIES if letter in self.modes), 0)
+
+
+_GNS_QUALITIES = (("R", 4), ("F", 5), ("P", 2), ("D", 2), ("A", 1), ("E", 6))
+
+
+class Zda(NamedTuple):
+    """Time and date."""
+
+    talker: str
+    time_ms: int | None
+    day: date | None
+
+
+class Gsa(NamedTuple):
+    """Dilution of precision, and whether the fix has a height. Carries no time; comes once per constellation, with equal values."""
+
+    talker: str
+    mode: str
+    """A automatic, M manual choice between 2D and 3D."""
+    dimensions: int
+    """1 no fix, 2 2D, 3 3D."""
+    pdop: float
+    hdop: float
+    vdop: float
 
 
 class Rmc(NamedTuple):
@@ -79,8 +125,8 @@ class Ths(NamedTuple):
     """A autonomous, E dead reckoning, M manual, S simulator, V invalid."""
 
 
-Sentence = Gga | Rmc | Gst | Vtg | Ths
-PARSED = frozenset((b"GGA", b"RMC", b"GST", b"VTG", b"THS"))
+Sentence = Gga | Gns | Rmc | Zda | Gst | Gsa | Vtg | Ths
+PARSED = frozenset((b"GGA", b"GNS", b"RMC", b"ZDA", b"GST", b"GSA", b"VTG", b"THS"))
 """Sentence formatters that :func:`parse` understands, whoever the talker."""
 
 
@@ -100,6 +146,10 @@ def _time_ms(value: Any) -> int | None:
     if not isinstance(value, time):
         return None
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+
+
+def _day(year: Any, month: Any, day: Any) -> date | None:
+    return date(year, month, day) if all(isinstance(each, int) for each in (year, month, day)) else None
 
 
 def parse(line: bytes) -> Sentence:
@@ -122,6 +172,25 @@ def parse(line: bytes) -> Sentence:
                     _number(message.diffAge),
                     _count(message.diffStation),
                 )
+            case b"GNS":
+                return Gns(
+                    talker,
+                    _time_ms(message.time),
+                    _number(message.lat),
+                    _number(message.lon),
+                    str(message.posMode),
+                    _count(message.numSV),
+                    _number(message.HDOP),
+                    _number(message.alt),
+                    _number(message.sep),
+                    _number(message.diffAge),
+                    _count(message.diffStation),
+                )
+            case b"ZDA":
+                return Zda(talker, _time_ms(message.time), _day(message.year, message.month, message.day))
+            case b"GSA":
+                dops = _number(message.PDOP), _number(message.HDOP), _number(message.VDOP)
+                return Gsa(talker, str(message.opMode), _count(message.navMode), *dops)
             case b"RMC":
                 return Rmc(
                     talker,
@@ -167,6 +236,18 @@ def pack(message: Sentence) -> bytes:
                 _fixed(message.altitude_msl_m, 3), "M", _fixed(message.geoid_separation_m, 3), "M",
                 _fixed(message.correction_age_s, 1), f"{message.station:04d}" if isfinite(message.correction_age_s) else "",
             )  # fmt: skip
+        case Gns():
+            fields = (
+                _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"), _angle(message.longitude_deg, 3, "EW"),
+                message.modes, f"{message.satellites:02d}", _fixed(message.hdop, 2), _fixed(message.altitude_msl_m, 3),
+                _fixed(message.geoid_separation_m, 3), _fixed(message.correction_age_s, 1),
+                f"{message.station:04d}" if isfinite(message.correction_age_s) else "", "V",
+            )  # fmt: skip
+        case Zda():
+            fields = (_clock(message.time_ms), *(f"{message.day:%d,%m,%Y}" if message.day else ",,").split(","), "00", "00")
+        case Gsa():
+            dops = tuple(_fixed(value, 2) for value in (message.pdop, message.hdop, message.vdop))
+            fields = (message.mode, f"{message.dimensions}", *[""] * 12, *dops, "1")
         case Rmc():
             fields = (
                 _clock(message.time_ms), "A" if message.valid else "V", _angle(message.latitude_deg, 2, "NS"),

@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from drivers.ublox import fixes, watch
 from drivers.ublox.codec import (
     Gga,
+    Gns,
+    Gsa,
     Gst,
     MonRf,
     NavCov,
@@ -25,6 +27,7 @@ from drivers.ublox.codec import (
     Ths,
     TimTp,
     Vtg,
+    Zda,
 )
 from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
 from drivers.ublox.nmea import DAY_MS
@@ -32,6 +35,8 @@ from drivers.ublox.settings import Params
 from drivers.ublox.watch import Episode, GapWatch, RtkWatch, event
 from vehicled.messages import GnssFix, Heading, Message, Reaction
 
+GSA_NS = 5_000_000_000
+"""Age up to which GSA describes the constellation of a fix."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 
 
@@ -65,10 +70,14 @@ class Reception:
         self._params = params
         self._wants_fix, self._wants_heading = GnssFix in wanted, Heading in wanted
         self._figures = figures
-        self._timeout_ns = round(params.epoch_timeout_ms * 1e6)
-        modulus_ms = DAY_MS if params.protocol == "nmea" else WEEK_MS
+        nmea = params.protocol == "nmea"
+        modulus_ms = DAY_MS if nmea else WEEK_MS
         self._clock = EpochClock(modulus_ms, round(params.latency_ms * 1e6))
-        self._epochs = Epochs()
+        self._epochs = Epochs(
+            fixes.NMEA_ANCHORS if nmea else fixes.UBX_ANCHORS, round(params.epoch_timeout_ms * 1e6), self._time_of
+        )
+        self._calendar = fixes.Calendar()
+        self._gsa: tuple[Gsa, int] | None = None
         self._gaps = GapWatch(modulus_ms)
         self._rtk = RtkWatch(params.stale_corrections_s)
         self._jamming = Episode("gnss_jamming")
@@ -87,8 +96,17 @@ class Reception:
             RxmRtcm: self._on_rxm_rtcm,
             TimTp: self._on_time_pulse,
         }
-        if params.protocol == "nmea":
-            self._handlers |= {Gga: self._on_gga, Rmc: self._on_timed, Gst: self._on_timed, Vtg: self._on_vtg, Ths: self._on_ths}
+        if nmea:
+            self._handlers |= {
+                Gga: self._on_position,
+                Gns: self._on_position,
+                Rmc: self._on_dated,
+                Zda: self._on_dated,
+                Gst: self._on_timed,
+                Gsa: self._on_gsa,
+                Vtg: self._on_vtg,
+                Ths: self._on_ths,
+            }
         else:
             self._handlers |= {
                 NavPvt: self._on_pvt,
@@ -114,9 +132,8 @@ class Reception:
         self._gaps.expect(period_ms)
 
     def next_due_ns(self) -> int | None:
-        """When the epoch that is being collected is given up waiting for; None while there is none."""
-        since = self._epochs.open_since_ns
-        return None if since is None else since + self._timeout_ns
+        """When the rest of the epoch that is being collected is given up; None while there is none."""
+        return self._epochs.due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
         """The end of an epoch does not come."""
@@ -133,9 +150,7 @@ class Reception:
     # ---------------------------------------------------------------- epochs
 
     def _add(self, kind: str, message: Any, t_rx_ns: int) -> Sequence[Message]:
-        counter_ms: int = message.itow_ms
-        t_ns = self._time_of(counter_ms, t_rx_ns)
-        return self._finish(self._epochs.add(kind, counter_ms, t_ns, message, t_rx_ns))
+        return self._finish(self._epochs.add(kind, message.itow_ms, message, t_rx_ns))
 
     def _time_of(self, counter_ms: int, t_rx_ns: int) -> int:
         clock = self._clock
@@ -148,7 +163,7 @@ class Reception:
         told: list[Message] = []
         for epoch in epochs:
             if self._params.protocol == "nmea":
-                fix = fixes.nmea_fix(epoch)
+                fix = fixes.nmea_fix(epoch, self._calendar, self._recent_gsa(epoch.last_rx_ns))
             else:
                 fix = fixes.ubx_fix(epoch, self._since_used_s(epoch.last_rx_ns), self._leap_s)
             if fix is None:
@@ -227,17 +242,30 @@ class Reception:
 
     # ---------------------------------------------------------------- NMEA
 
-    def _on_gga(self, gga: Gga, t_rx_ns: int) -> Sequence[Message]:
+    def _on_position(self, sentence: Gga | Gns, t_rx_ns: int) -> Sequence[Message]:
         self.epoch_rx_ns = t_rx_ns
-        if gga.time_ms is None:
+        if sentence.time_ms is None:
             return self._rtk.lost(t_rx_ns, "the receiver does not know the time")
-        return self._on_timed(gga, t_rx_ns)
+        return self._on_timed(sentence, t_rx_ns)
 
-    def _on_timed(self, sentence: Gga | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
+    def _on_dated(self, sentence: Rmc | Zda, t_rx_ns: int) -> Sequence[Message]:
+        if isinstance(sentence, Zda) or sentence.valid:
+            self._calendar.set(sentence.day, sentence.time_ms)
+        # A date is needed once a day and not waited for.
+        return self._on_timed(sentence, t_rx_ns) if isinstance(sentence, Rmc) else ()
+
+    def _on_timed(self, sentence: Gga | Gns | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
         if sentence.time_ms is None:
             return ()
-        t_ns = self._time_of(sentence.time_ms, t_rx_ns)
-        return self._finish(self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, t_ns, sentence, t_rx_ns))
+        return self._finish(self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, sentence, t_rx_ns))
+
+    def _on_gsa(self, sentence: Gsa, t_rx_ns: int) -> Sequence[Message]:
+        self._gsa = sentence, t_rx_ns
+        return ()
+
+    def _recent_gsa(self, now_ns: int) -> Gsa | None:
+        """Not waited for: dilution changes slowly, so that of the epoch before will do."""
+        return self._gsa[0] if self._gsa is not None and now_ns - self._gsa[1] < GSA_NS else None
 
     def _on_vtg(self, sentence: Vtg, t_rx_ns: int) -> Sequence[Message]:
         return self._finish(self._epochs.join("VTG", sentence, t_rx_ns))

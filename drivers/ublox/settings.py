@@ -47,7 +47,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     latency_ms: Annotated[float, Meta(ge=0.0, le=1_000.0)] = 40.0
     """Least time from an epoch to the arrival of its first byte; the clock regression cannot see it."""
     epoch_timeout_ms: Annotated[float, Meta(gt=0.0, le=1_000.0)] = 100.0
-    """After the first message of an epoch, when its end does not come."""
+    """Longest wait after the position for the rest of its epoch, when the end does not come."""
     silence_s: Annotated[float, Meta(ge=0.2, le=60.0)] = 3.0
     """Without one sound frame, or without one epoch, until the port is opened anew, or the receiver configured anew."""
     baseline_m: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0

@@ -1,5 +1,6 @@
 """What the driver tells beside its measurements: a message at the start and the end of each episode, never one per frame."""
 
+from collections import deque
 from collections.abc import Sequence
 from math import isfinite, nan
 from typing import Any
@@ -14,6 +15,9 @@ QUIET_NS = 10_000_000_000
 """Without a missing epoch for so long, the gaps are over."""
 PAUSE_MS = 60_000
 """A longer step between two epochs is a receiver that found the time, not one that lost epochs."""
+RATE_STEPS = 15
+"""Steps between epochs from which the period of a receiver that was not set up is learned: the median of them."""
+RATE_STEPS_LEAST = 5
 RTK_STATES = ("none", "single", "dgps", "float", "fixed")
 """In increasing worth."""
 
@@ -106,15 +110,15 @@ class GapWatch:
     def __init__(self, modulus_ms: int) -> None:
         self._modulus_ms = modulus_ms
         self._period_ms = 0
-        self._fixed = False
+        self._steps_ms: deque[int] = deque(maxlen=RATE_STEPS)
         self._last_ms: int | None = None
         self._missed_at_ns: int | None = None
         self._episode = 0
         self._missed = 0
 
     def expect(self, period_ms: int) -> None:
-        """The rate that the receiver was set to; until then, the shortest step seen is taken for it. 0 is unknown."""
-        self._period_ms, self._fixed, self._last_ms = period_ms, period_ms > 0, None
+        """The rate that the receiver was set to. Without it, the usual step of the stream is taken for its period."""
+        self._period_ms, self._last_ms = period_ms, None
 
     def take_missed(self) -> int:
         """Epochs left out since the last call."""
@@ -123,22 +127,31 @@ class GapWatch:
 
     def on_epoch(self, counter_ms: int, t_rx_ns: int) -> Sequence[Message]:
         """The events of one epoch, most often none."""
-        last, self._last_ms = self._last_ms, counter_ms
-        if last is None:
+        last = self._last_ms
+        step = (counter_ms - last) % self._modulus_ms if last is not None else 0
+        if step > self._modulus_ms - PAUSE_MS:
+            # An epoch that was overtaken by the one after it.
             return ()
-        step = (counter_ms - last) % self._modulus_ms
+        self._last_ms = counter_ms
         if not 0 < step <= PAUSE_MS:
             return ()
-        if not self._fixed and (self._period_ms == 0 or step < self._period_ms):
-            self._period_ms = step
-        missed = round(step / self._period_ms) - 1
+        period_ms = self._period_ms or self._learned_ms(step)
+        if not period_ms:
+            return ()
+        missed = round(step / period_ms) - 1
         if missed > 0:
             self._missed += missed
             self._episode += missed
             begins, self._missed_at_ns = self._missed_at_ns is None, t_rx_ns
             if begins:
-                return (event(t_rx_ns, "warning", "epochs_missing", missed=missed, gap_ms=step, period_ms=self._period_ms),)
+                return (event(t_rx_ns, "warning", "epochs_missing", missed=missed, gap_ms=step, period_ms=period_ms),)
         elif self._missed_at_ns is not None and t_rx_ns - self._missed_at_ns > QUIET_NS:
             episode, self._episode, self._missed_at_ns = self._episode, 0, None
-            return (event(t_rx_ns, "info", "epochs_regular", missed=episode, period_ms=self._period_ms),)
+            return (event(t_rx_ns, "info", "epochs_regular", missed=episode, period_ms=period_ms),)
         return ()
+
+    def _learned_ms(self, step_ms: int) -> int:
+        """The median step: neither a gap nor one short step moves it. 0 while there are too few."""
+        steps = self._steps_ms
+        steps.append(step_ms)
+        return sorted(steps)[len(steps) // 2] if len(steps) >= RATE_STEPS_LEAST else 0

@@ -1,12 +1,12 @@
 """CAN frames (29-bit id ``packet << 8 | controller``, payload big-endian) and COMM packets cut into such. Both directions, pure."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 
 from msgspec import Struct
 
-from drivers.vesc.comm import MAX_PAYLOAD_BYTES
+from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
 from drivers.vesc.fields import i16, i32, setpoint
 from vehicled.wire.can import CanFrame
 from vehicled.wire.crc import crc16_xmodem
@@ -364,3 +364,22 @@ class Reassembler:
     def clear(self) -> None:
         """Forget what is unfinished."""
         self._pieces.clear()
+
+
+def decode_frames(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanMessage | CommMessage]]:
+    """Messages of a recorded bus by name, and after the last frame of a COMM packet that came in pieces the packet itself."""
+    long: dict[int, Reassembler] = {}
+    for frame in frames:
+        name, message = decode_can(frame)
+        yield name, message
+        match message:
+            case Fill(target):
+                long.setdefault(target, Reassembler()).fill(message)
+            case Process(target):
+                packet = long.setdefault(target, Reassembler()).process(message)
+                if packet is not None:
+                    yield decode_comm(packet)
+            case Short(_, _, _, payload):
+                yield decode_comm(payload)
+            case _:
+                pass

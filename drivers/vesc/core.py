@@ -56,7 +56,7 @@ class VescCore(ABC):
     """Device state machine. A wire frames motor commands and packets, and hands in what it hears."""
 
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
-    consumes: ClassVar[tuple[type[Message], ...]] = (ActuatorCommand,)
+    consumes: tuple[type[Message], ...] = (ActuatorCommand,)
 
     def __init__(
         self, params: VescParams, messages: Sequence[type[Message]], command_lifetime_ns: int, controller_id: int | None

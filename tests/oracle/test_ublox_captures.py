@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from math import isclose, isnan
 from pathlib import Path
+from random import Random
 from statistics import pstdev
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from pyubx2.ubxtypes_configdb import UBX_CONFIG_DATABASE
 from pyubx2.ubxtypes_core import UBX_MSGIDS
 
 from drivers.ublox import keys
-from drivers.ublox.codec import NMEA, UBX, decode, decode_frame, encode, framer, parse_nmea, parse_ubx
+from drivers.ublox.codec import NMEA, UBX, Gga, Gns, NavPvt, decode, decode_frame, encode, framer, parse_nmea, parse_ubx
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.names import NAMES
 from drivers.ublox.settings import Params
@@ -97,6 +98,8 @@ SENTENCES: dict[str, dict[str, str]] = {
         "time_ms": "time",
     },
     "VTG": {"course_deg": "cogt", "speed_kn": "sogn", "speed_kmh": "sogk", "mode": "posMode"},
+    "GSA": {"mode": "opMode", "dimensions": "navMode", "pdop": "PDOP", "hdop": "HDOP", "vdop": "VDOP"},
+    "ZDA": {"time_ms": "time"},
 }  # fmt: skip
 
 
@@ -234,7 +237,36 @@ def test_nmea_values_are_those_of_pynmeagps(shared_data: Path) -> None:
                 else:
                     assert got == expected, (kind, field)
             compared[kind] += 1
-    assert compared == {"GGA": 599, "RMC": 601, "GST": 59, "VTG": 65}
+    assert compared == {"GGA": 599, "RMC": 601, "GST": 59, "VTG": 65, "GSA": 276, "ZDA": 59}
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.3])
+def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: float) -> None:
+    """As many fixes as distinct epochs with a position, at 115200 baud in pieces, whole and with a third of the frames lost."""
+    chance, positions, fixes = Random(11), 0, 0
+    for file in sorted(shared_data.glob("captures*/gnss/*")):
+        if file.suffix == ".chk":
+            continue  # what a program made of the capture beside it, with repetitions
+        frames = [each for each in frames_of(file.read_bytes()) if chance.random() >= lost]
+        for protocol in ("nmea", "ubx"):
+            receiver = UbloxDevice(Params(configure=False, protocol=protocol, silence_s=60.0), [GnssFix], 1)
+            told: list[Message] = []
+            epochs, now_ns = set(), 1_000_000_000
+            for framed, frame in frames:
+                now_ns += len(frame) * 10 * 1_000_000_000 // 115_200
+                while receiver.next_due_ns() <= now_ns:
+                    told += receiver.on_time(receiver.next_due_ns())
+                told += receiver.on_rx(frame, now_ns)
+                match decode_frame(framed, frame)[1]:
+                    case Gga(time_ms=int() as time_ms) | Gns(time_ms=int() as time_ms) if protocol == NMEA:
+                        epochs.add(time_ms)
+                    case NavPvt(itow_ms=itow_ms) if protocol == UBX:
+                        epochs.add(itow_ms)
+            told += receiver.on_time(now_ns + 1_000_000_000)
+            found = sum(isinstance(message, GnssFix) for message in told)
+            assert found == len(epochs), (file.name, protocol)
+            positions, fixes = positions + len(epochs), fixes + found
+    assert fixes == positions > 1_000
 
 
 def test_what_was_decoded_encodes_to_the_same_bytes(shared_data: Path) -> None:

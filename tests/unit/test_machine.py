@@ -3,7 +3,6 @@
 import json
 from binascii import crc32
 from collections.abc import Sequence
-from typing import ClassVar
 
 import pytest
 
@@ -325,7 +324,7 @@ def test_what_the_gate_had_to_cut_is_counted_by_kind_and_told_when_the_drive_is_
 class Receiver(MsgLinkDevice):
     """A device that takes corrections, as a GNSS receiver does."""
 
-    consumes: ClassVar[tuple[type[Message], ...]] = (Corrections,)
+    consumes: tuple[type[Message], ...] = (Corrections,)
 
     def __init__(self) -> None:
         super().__init__(MsgLinkParams(), [Corrections], COMMAND_LIFETIME_NS)

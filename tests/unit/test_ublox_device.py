@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, date, datetime
 from itertools import pairwise
-from math import cos, isnan, nan, pi, radians, sin
+from math import cos, isfinite, isnan, nan, pi, radians, sin
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 
 from drivers.ublox.codec import (
     Gga,
+    Gns,
+    Gsa,
     Gst,
     MonRf,
     NavCov,
@@ -26,6 +28,7 @@ from drivers.ublox.codec import (
     RxmRtcm,
     Ths,
     Vtg,
+    Zda,
     encode,
 )
 from drivers.ublox.device import CORRECTIONS_MAX_BYTES, STALE_NS, UbloxDevice
@@ -211,12 +214,69 @@ def test_leap_seconds_of_the_firmware_are_not_believed():
 # ---------------------------------------------------------------- ends of epochs
 
 
-def test_without_an_end_message_the_next_epoch_or_all_kinds_of_the_last_one_end_it():
+def test_without_an_end_message_the_next_epoch_or_the_kind_that_came_last_ends_it():
     receiver = device()
     assert fixes(fed(receiver, pvt(1000), hpposllh(1000))) == []
     assert len(fixes(fed(receiver, pvt(2000), at_ns=2 * S))) == 1
     assert len(fixes(fed(receiver, hpposllh(2000), at_ns=2 * S + 1))) == 1
     assert receiver.figures.late_messages == 0
+
+
+def test_a_lost_position_costs_its_own_epoch_only():
+    receiver = device(protocol="nmea")
+    told = []
+    for number in range(10):
+        rmc, gga, gst = sentences(CLOCK_MS + number * 1000)
+        told += fed(receiver, *([rmc, gst] if number == 5 else [rmc, gga, gst]), at_ns=number * S)
+    got = fixes(told)
+    assert [round(fix.utc_ns / S) % 10 for fix in got] == [(6 + number) % 10 for number in range(10) if number != 5]
+    assert all(isfinite(fix.velocity_enu_mps[0]) and isfinite(fix.position_covariance_m2[0]) for fix in got[1:])
+    assert receiver.figures.late_messages == 0
+
+
+def test_a_position_that_comes_last_is_not_lost_to_its_epoch():
+    receiver = device()
+    told = []
+    for itow_ms in range(1000, 8000, 1000):
+        wire = [hpposllh(itow_ms), NavDop(itow_ms, 200, 180, 90, 117, 82, 60, 50), pvt(itow_ms)]
+        # One epoch without its PVT, another with its PVT after the end message.
+        told += fed(receiver, *(wire[:2] if itow_ms == 3000 else wire), at_ns=itow_ms * MS)
+    told += fed(receiver, NavEoe(8000), pvt(8000), at_ns=8 * S)
+    assert len(fixes(told)) == 7
+    assert {fix.hdop for fix in fixes(told)[:-1]} == {NavDop(0, 0, 0, 0, 0, 82, 0, 0).hdop_e2 * 1e-2}
+
+
+def test_a_position_of_an_epoch_that_was_overtaken_is_handed_over_at_once():
+    receiver = device(protocol="nmea")
+    (rmc, gga, _), after = sentences(), sentences(CLOCK_MS + 1000)
+    told = fed(receiver, rmc, after[0], gga, gga)
+    assert [fix.utc_ns // S % 10 for fix in fixes(told)] == [6]
+    told += [*fed(receiver, after[1]), *receiver.on_time(2 * S)]
+    assert [fix.utc_ns // S % 10 for fix in fixes(told)] == [6, 7]
+
+
+def test_a_repeated_position_is_one_fix_and_a_clock_set_back_is_none():
+    receiver = device(protocol="nmea")
+    told = []
+    for number in range(12):
+        told += fed(receiver, *sentences(CLOCK_MS + number * 1000), sentences(CLOCK_MS + number * 1000)[1], at_ns=number * S)
+    for number in range(10, 14):
+        told += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=(number + 2) * S)
+    assert len(fixes(told)) == 16
+
+
+@pytest.mark.parametrize("order", ["VTG GGA GST", "GGA GST VTG", "GGA VTG GST"])
+def test_a_sentence_without_a_time_belongs_to_the_burst_in_which_it_came(order: str):
+    receiver = device(protocol="nmea")
+    told = []
+    for number in range(12):
+        _, gga, gst = sentences(CLOCK_MS + number * 200)
+        parts = {"GGA": gga, "GST": gst, "VTG": Vtg("GN", 90.0, float(number), 0.0, "A")}
+        for place, name in enumerate(order.split()):
+            told += fed(receiver, parts[name], at_ns=S + number * 200 * MS + place * 5 * MS)
+    speeds = [round(fix.velocity_enu_mps[0] * 3600 / 1852) for fix in fixes(told)[2:] if isfinite(fix.velocity_enu_mps[0])]
+    assert speeds[-8:] == list(range(4, 12))
+    assert all(fix.t_rx_ns % (200 * MS) <= 15 * MS for fix in fixes(told)[2:])
 
 
 def test_without_an_end_message_patience_ends_it():
@@ -230,14 +290,15 @@ def test_without_an_end_message_patience_ends_it():
     assert receiver.next_due_ns() == NEVER_NS
 
 
-def test_a_message_after_the_end_is_counted_and_waited_for_the_next_time():
+def test_a_message_after_the_end_is_counted_and_soon_waited_for():
     receiver = device()
     fed(receiver, pvt(1000), pvt(2000))
-    assert len(fixes(fed(receiver, pvt(3000)))) == 1, "PVT alone was an epoch, so it ends one"
-    fed(receiver, hpposllh(3000))
-    assert receiver.figures.late_messages == 1
-    assert fixes(fed(receiver, pvt(4000))) == []
-    (fix,) = fixes(fed(receiver, hpposllh(4000)))
+    for number in (3, 4, 5):
+        assert len(fixes(fed(receiver, pvt(number * 1000)))) == 1, "PVT mostly came last, so it ends an epoch"
+        fed(receiver, hpposllh(number * 1000))
+        assert receiver.figures.late_messages == number - 2
+    assert fixes(fed(receiver, pvt(6000))) == []
+    (fix,) = fixes(fed(receiver, hpposllh(6000)))
     assert fix.height_m == pytest.approx(303.638 - 0.0009)
 
 
@@ -416,6 +477,16 @@ def test_missing_epochs_are_told_at_the_start_and_the_end():
     assert receiver.figures.missed_epochs == 5
 
 
+def test_the_rate_is_that_of_the_stream_whatever_one_step_was():
+    receiver = device(protocol="nmea", configure=False)
+    fed(receiver, *sentences(CLOCK_MS - 140), at_ns=S - 140 * MS)
+    for number in range(60):
+        fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=S + number * S)
+    assert receiver.figures.missed_epochs == 0
+    told = fed(receiver, *sentences(CLOCK_MS + 62_000), at_ns=63 * S)
+    assert events(told, "epochs_missing") == [{"missed": 2, "gap_ms": 3000, "period_ms": 1000}]
+
+
 def test_steps_that_the_receiver_rounds_are_no_gaps():
     receiver = device()
     itow = 0
@@ -504,6 +575,45 @@ def test_qualities(quality: int, state: str):
     receiver = device(protocol="nmea")
     fed(receiver, *sentences(1000, quality), *sentences(2000, quality))
     assert receiver.rtk_state == state
+
+
+def test_utc_needs_a_date_once_from_any_sentence():
+    midnight = int(datetime(2025, 4, 12, tzinfo=UTC).timestamp()) * S
+    for dated in (Zda("GN", 86_399_000, date(2025, 4, 11)), sentences(86_399_000)[0]._replace(latitude_deg=nan, longitude_deg=nan)):
+        receiver = device(protocol="nmea")
+        gga = sentences()[1]
+        told = fed(receiver, gga._replace(time_ms=86_398_000), dated, at_ns=S)
+        for number in range(4):
+            told += fed(receiver, gga._replace(time_ms=(86_399_000 + number * 1000) % 86_400_000), at_ns=(2 + number) * S)
+        assert [fix.utc_ns - midnight for fix in fixes(told)][-3:] == [0, S, 2 * S]
+    receiver = device(protocol="nmea")
+    void = sentences()[0]._replace(valid=False)
+    assert [fix.utc_ns for fix in fixes(fed(receiver, void, gga, sentences(CLOCK_MS + 1000)[1]))] == [0, 0]
+
+
+def test_gns_stands_in_for_gga_and_gsa_tells_two_dimensions():
+    receiver = device(protocol="nmea")
+    told: list[Message] = []
+    for number, modes in enumerate(("RR", "FA", "ND", "AN", "NN")):
+        gns = Gns("GN", CLOCK_MS + number * 1000, 45.0, 7.0, modes, 17, 0.8, 200.0, 47.0, 1.0, 41)
+        told += fed(receiver, Gsa("GN", "A", 2 if modes == "AN" else 3, 1.5, 0.8, 1.2), gns, at_ns=S + number * S)
+    told += receiver.on_time(S * 60)
+    got = fixes(told)
+    assert [str(fix.carrier.name) for fix in got] == ["FIXED", "FLOAT", "NONE", "NONE", "NONE"]
+    assert [fix.fix_type for fix in got] == [FixType.FIX_3D] * 3 + [FixType.FIX_2D, FixType.NONE]
+    assert got[0].vdop == 1.2
+    assert got[0].height_m == pytest.approx(247.0)
+
+
+def test_long_sentences_and_long_names_are_frames():
+    receiver = device(protocol="nmea")
+    for body in (b"PQTMCFGEINSMSGRATEANDMORE,1,OK", b"command,config,response: OK", b"PUBX,03," + b"12,-,014,06,08,000," * 45):
+        check = 0
+        for byte in body:
+            check ^= byte
+        fed(receiver, b"$%s*%02X\r\n" % (body, check))
+    assert receiver.figures.frames == {"nmea": 3}
+    assert receiver.bad_frames == receiver.dropped_bytes == 0
 
 
 def test_course_from_vtg_where_rmc_is_void_and_none_where_it_is_blank():

@@ -32,6 +32,7 @@ def _parser() -> ArgumentParser:
     from vehicled.cli.arguments_report import report_commands
     from vehicled.cli.arguments_service import service_commands
     from vehicled.cli.arguments_twin import twin_commands
+    from vehicled.registry import names
 
     parser = ArgumentParser(prog="vehicled", description="Real-time daemon for small autonomous ground vehicles.")
     parser.add_argument("--version", action="version", version=f"vehicled {__version__}")
@@ -131,13 +132,18 @@ def _parser() -> ArgumentParser:
     record.add_argument(
         "port", metavar="URL", help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ..."
     )
-    record.add_argument("-o", "--output", required=True, metavar="FILE")
+    record.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="of a CAN bus: FILE.log (candump), .asc, .blf or .csv, by its ending"
+    )
     record.add_argument("--duration", type=_seconds, metavar="S", help="end after S seconds (default: Ctrl-C)")
     record.set_defaults(run="vehicled.cli.devices:record")
+    formats = ", ".join(sorted({*names("decoder"), *names("CAN decoder")}))
     decode = devices.add_parser("decode", help="count and show the messages of a recording")
     decode.add_argument("file", metavar="FILE")
     decode.add_argument(
-        "--type", required=True, metavar="T", help="format: ublox, n100, witmotion, bno08x, xsens, vectornav, mip, vesc, ..."
+        "--type",
+        metavar="T",
+        help=f"format, if its content does not tell: {formats}",
     )
     decode.add_argument("--only", metavar="NAME", help="show and export messages of this name only")
     decode.add_argument("--show", action="store_true", help="print every message")

@@ -5,8 +5,8 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,9 +14,11 @@ import anyio
 import msgspec
 
 from vehicled.app import SetupError
+from vehicled.cli.can_files import CanFile, kind_of, unpacked
 from vehicled.cli.show import Progress, print_table
 from vehicled.messages import PortState
-from vehicled.registry import resolve
+from vehicled.registry import names, resolve
+from vehicled.runtime.ports.probe import judge
 
 Decoded = tuple[str, object]
 
@@ -32,9 +34,19 @@ def record(arguments: Namespace) -> int:
         raise SetupError(str(error)) from error
     target = Path(arguments.output)
     arrivals = Path(f"{target}.times")
+    frames = arguments.port.startswith("can:")
+    kept = [target] if frames else [target, arrivals]
     try:
-        with target.open("xb") as data, arrivals.open("w") as times:
-            recorder = Recorder(data, times)
+        target.open("xb").close()
+        with ExitStack() as files:
+            if frames:
+                from vehicled.cli.can_files import CanRecorder
+
+                can_file = CanRecorder(target, arguments.port.removeprefix("can:").partition("?")[0].replace(":", "_"))
+                files.callback(can_file.close)
+                recorder = Recorder(lambda data, t_rx_ns: can_file.write(data, recorder.utc_ns(t_rx_ns)))
+            else:
+                recorder = Recorder(_bytes_writer(files.enter_context(target.open("wb")), files.enter_context(arrivals.open("w"))))
 
             async def run() -> None:
                 with anyio.move_on_after(arguments.duration):
@@ -47,29 +59,52 @@ def record(arguments: Namespace) -> int:
                 recorder.progress.close()
     except FileExistsError:
         raise SetupError(f"{target} exists: choose another name, a recording is not overwritten") from None
+    except SetupError:
+        target.unlink()
+        raise
     except OSError as error:
         raise SetupError(f"{target} cannot be written: {error.strerror}") from error
     if not recorder.total:
-        target.unlink()
-        arrivals.unlink()
+        for file in kept:
+            file.unlink()
         print(f"nothing was received, nothing is kept: {recorder.trouble or 'the port is open but silent'}", file=sys.stderr)
         return 1
-    print(f"{target}: {recorder.total} bytes in {recorder.pieces} pieces; arrival times in {arrivals}")
+    if frames:
+        print(f"{target}: {can_file.frames} frames with their times")
+    else:
+        print(f"{target}: {recorder.total} bytes in {recorder.pieces} pieces; arrival times in {arrivals}")
     return 0
 
 
-class Recorder:
-    """Host of one port: writes what it hears."""
+def _bytes_writer(data: IO[bytes], times: IO[str]) -> Callable[[bytes, int], None]:
+    """Write the bytes as they come, and beside them when each piece arrived."""
+    times.write(f"# offset bytes monotonic_ns; monotonic 0 is UTC {time.time_ns() - time.monotonic_ns()} ns\n")
+    offset = 0
 
-    def __init__(self, data: IO[bytes], times: IO[str]) -> None:
-        self._data = data
-        self._times = times
+    def write(piece: bytes, t_rx_ns: int) -> None:
+        nonlocal offset
+        data.write(piece)
+        times.write(f"{offset} {len(piece)} {t_rx_ns}\n")
+        offset += len(piece)
+
+    return write
+
+
+class Recorder:
+    """Host of one port: hands what arrives to a writer, with the time of arrival."""
+
+    def __init__(self, write: Callable[[bytes, int], None]) -> None:
+        self._write = write
         self._started_ns = time.monotonic_ns()
+        self._utc_ns = time.time_ns() - self._started_ns
         self.progress = Progress()
         self.total = 0
         self.pieces = 0
         self.trouble = ""
-        times.write(f"# offset bytes monotonic_ns; monotonic 0 is UTC {time.time_ns() - self._started_ns} ns\n")
+
+    def utc_ns(self, t_ns: int) -> int:
+        """UTC of a time of the monotonic clock."""
+        return t_ns + self._utc_ns
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         """Say so."""
@@ -79,8 +114,7 @@ class Recorder:
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Write it."""
-        self._data.write(data)
-        self._times.write(f"{self.total} {len(data)} {t_rx_ns}\n")
+        self._write(data, t_rx_ns)
         self.total += len(data)
         self.pieces += 1
         if self.progress.due():
@@ -95,18 +129,34 @@ def decode(arguments: Namespace) -> int:
         data = source.read_bytes()
     except OSError as error:
         raise SetupError(f"{source} cannot be read: {error.strerror}") from error
-    decoder = resolve("decoder", arguments.type)
-    found: Iterable[Decoded] = decoder(data)
+    data = unpacked(data)
+    kind, frames = arguments.type, None
+    if file_kind := kind_of(data) if kind in (None, *names("CAN decoder")) else "":
+        if file_kind == "screen":
+            raise SetupError(f"{source} is what candump prints: record with candump -l, or with vehicled devices record can:can0")
+        kind = kind or _can_type(data, file_kind)
+        frames = CanFile(data, file_kind)
+        found: Iterable[Decoded] = resolve("CAN decoder", kind)(frame for _, frame in frames)
+    else:
+        kind = kind or _type_of(source, data)
+        if kind not in names("decoder") and kind in names("CAN decoder"):
+            raise SetupError(f"{source} is no recording of a CAN bus: candump -l, ASC, BLF, CSV of python-can and TRC are read")
+        found = resolve("decoder", kind)(data)
+    if arguments.type is None:
+        print(f"{source}: type {kind}, by its content", file=sys.stderr)
     counts: Counter[str] = Counter()
     if arguments.csv:
-        found = _into_csv(found, arguments.csv, arguments.only)
+        found = _into_csv(found, arguments.csv, arguments.only, frames)
     for name, value in found:
         counts[name] += 1
         if arguments.show and (not arguments.only or name == arguments.only):
             print(name, _text(value))
+    if frames is not None and (frames.damaged or frames.fd_frames):
+        left_out = f"{frames.damaged} damaged lines or blocks, {frames.fd_frames} frames of CAN FD"
+        print(f"{source}: left out are {left_out}", file=sys.stderr)
     if not counts:
         print(
-            f"{source}: no message of type {arguments.type} in {len(data)} bytes: is it another device's recording?",
+            f"{source}: no message of type {kind} in {len(data)} bytes: is it another device's recording?",
             file=sys.stderr,
         )
         return 1
@@ -117,13 +167,30 @@ def decode(arguments: Namespace) -> int:
     return 0
 
 
-def _into_csv(found: Iterable[Decoded], file: str, only: str | None) -> Iterator[Decoded]:
+def _type_of(source: Path, data: bytes) -> str:
+    """The one format that most of a recording is in. Raises SetupError where that is none."""
+    driver = judge(data, [], 0, 1.0, {name: resolve("decoder", name) for name in names("decoder")}).driver
+    if not driver:
+        raise SetupError(f"{source}: its format cannot be told from its content; give it by --type ({', '.join(names('decoder'))})")
+    return driver
+
+
+def _can_type(data: bytes, file_kind: str) -> str:
+    """``vesc`` where most of the frames are those of a VESC."""
+    found = [name for name, _ in resolve("CAN decoder", "vesc")(frame for _, frame in CanFile(data, file_kind))]
+    foreign = sum(name in ("ERROR", "STANDARD", "FOREIGN") or name.startswith("PACKET_") for name in found)
+    return "vesc" if 2 * foreign < len(found) else "can"
+
+
+def _into_csv(found: Iterable[Decoded], file: str, only: str | None, frames: CanFile | None) -> Iterator[Decoded]:
     """Pass the messages on, and write their fields: one column for each field that any message of the file has."""
     rows: list[dict[str, Any]] = []
-    columns: dict[str, None] = {"message": None}
+    columns: dict[str, None] = {"message": None} if frames is None else {"time_s": None, "message": None}
     for name, value in found:
         if not only or name == only:
             row = {"message": name, **_fields(value)}
+            if frames is not None:
+                row["time_s"] = f"{frames.newest_s:.6f}"
             columns.update(dict.fromkeys(row))
             rows.append(row)
         yield name, value

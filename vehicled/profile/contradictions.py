@@ -6,9 +6,11 @@ Only what can never work is refused here; what is merely unwise is a note (:mod:
 from collections.abc import Iterator
 from typing import Any
 
+from vehicled.messages import Corrections
 from vehicled.profile.collect import Rule, View
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.schema import Battery, Device, Log, Profile, Sim, Task, Tasks, TwinSteering
+from vehicled.registry import UnknownNameError, resolve
 from vehicled.vehicle import Drive, Steering, Vehicle
 
 Found = Iterator[tuple[KeyPath, str]]
@@ -67,6 +69,55 @@ def _profile(profile: View) -> Found:
     yield from _silence(profile)
     yield from _reverse(profile)
     yield from _refusals(profile)
+    yield from _corrections(profile)
+
+
+def _corrections(profile: View) -> Found:
+    """A route of corrections needs a source that sends them and a receiver that takes them."""
+    devices: Any = profile.written.get("devices")
+    tables = {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
+    sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
+    for name in tables:
+        wanted = profile.get("devices", name, "corrections_from")
+        if wanted is None:
+            continue
+        path = ("devices", name, "corrections_from")
+        listed, driver = _listed(tables[name]), _driver(tables[name])
+        if driver is not None and "Corrections" not in _names(driver.consumes):
+            yield path, f"the driver {_chosen(tables[name])} takes no corrections; remove the key, or write it for a receiver"
+            continue
+        if wanted and not {"GnssFix", "Heading"} & set(listed):
+            yield path, 'a receiver that gives neither "GnssFix" nor "Heading" computes nothing from corrections; remove the key'
+        if len(set(wanted)) < len(wanted):
+            yield path, f"named twice: {', '.join(sorted({each for each in wanted if wanted.count(each) > 1}))}"
+        for source in wanted:
+            if source == name:
+                yield path, f'"{source}" is this device itself: a receiver cannot correct itself'
+            elif source not in tables:
+                yield path, f'no device is called "{source}"; sources of corrections are {", ".join(sources) or "none"}'
+            elif source not in sources:
+                yield path, f'"{source}" gives no corrections: add "Corrections" to its messages, or name another source'
+            elif "Corrections" not in _names(getattr(_driver(tables[source]), "produces", (Corrections,))):
+                yield path, f'"{source}" cannot give corrections: its driver {_chosen(tables[source])} reads none'
+            elif name in (profile.get("devices", source, "corrections_from") or ()):
+                yield path, f'"{source}" takes its corrections from here: two receivers cannot correct each other'
+
+
+def _chosen(device: dict[str, Any]) -> str:
+    driver = device.get("driver")
+    return str(driver.get("name") if isinstance(driver, dict) else driver)
+
+
+def _driver(device: dict[str, Any]) -> Any:
+    """Class of the driver; None for a name that is refused elsewhere."""
+    try:
+        return resolve("driver", _chosen(device))
+    except UnknownNameError:
+        return None
+
+
+def _names(kinds: tuple[type, ...]) -> set[str]:
+    return {kind.__name__ for kind in kinds}
 
 
 def _refusals(profile: View) -> Found:

@@ -5,8 +5,10 @@ from typing import Any
 
 from msgspec import structs
 
+from vehicled.messages import Corrections
 from vehicled.profile.problems import Problem
 from vehicled.profile.schema import Profile
+from vehicled.registry import resolve
 
 _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""
@@ -22,7 +24,7 @@ class Note(Problem, frozen=True):
 
 def check(profile: Profile) -> list[Note]:
     """Every remark on a valid profile; reads the course it names."""
-    return [*_vehicle(profile), *_devices(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
+    return [*_vehicle(profile), *_devices(profile), *_corrections(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
 
 
 def _vehicle(profile: Profile) -> Iterator[Note]:
@@ -71,6 +73,18 @@ def _devices(profile: Profile) -> Iterator[Note]:
                 "limits.imu_silence_s",
                 f"{silence_s:g} s are less than {LEAST_IMU_SAMPLES} samples of devices.{name} ({table.rate_hz:g} Hz): "
                 f"a few that are lost stop the vehicle; write {LEAST_IMU_SAMPLES / table.rate_hz:g} or more",
+            )
+
+
+def _corrections(profile: Profile) -> Iterator[Note]:
+    takers = {name for name, table in profile.devices.items() if Corrections in resolve("driver", table.driver.name).consumes}
+    stations = [name for name, table in profile.devices.items() if "Corrections" in table.messages and name not in takers]
+    for name in sorted(takers):
+        table = profile.devices[name]
+        if len(stations) > 1 and table.corrections_from is None and "GnssFix" in table.messages:
+            yield Note(
+                f"devices.{name}.corrections_from",
+                f"takes the corrections of {' and of '.join(stations)}, but a receiver computes from one station: name one here",
             )
 
 

@@ -85,6 +85,9 @@ class Device(Table, frozen=True, kw_only=True):
     """Rate of its main message; silence limits and health derive from it."""
     lever_arm_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
     """Position of the sensor from the rear axle: forward, left, up."""
+    corrections_from: list[str] | None = None
+    """Devices whose RTCM corrections this receiver takes. Without it a moving-base rover takes those of the receivers on the
+    vehicle that send any; every other receiver takes those of all casters and base stations. Empty: none, or by its own wire."""
     capabilities: Capabilities | None = None
 
 

@@ -5,6 +5,7 @@ Little-endian always, so that a recording means the same on every machine.
 """
 
 import struct
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -65,3 +66,9 @@ def unpack_all(data: bytes) -> list[CanFrame]:
         mask = EXTENDED_MASK if error or extended else STANDARD_MASK
         frames.append(CanFrame(word & mask, bytes(size) if remote else payload[:size], extended and not error, remote, error))
     return frames
+
+
+def decode(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanFrame]]:
+    """Frames of a recorded bus by the name of their identifier: ``123``, ``00000901`` when extended, ``ERROR``."""
+    for frame in frames:
+        yield "ERROR" if frame.error else f"{frame.can_id:0{8 if frame.extended else 3}X}", frame
