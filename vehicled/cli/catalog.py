@@ -9,11 +9,13 @@ from pathlib import Path
 from sim_backend.plant.registry import UnknownPlantError, plant_class
 from sim_backend.truth import TRUTH_ERRORS, truth_of
 from vehicled.app import SetupError
+from vehicled.cli.findings import findings, placed
 from vehicled.cli.plan import check_direction, course_of, fence_of
 from vehicled.cli.show import print_table
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names
+from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Note, Problem, ProfileError, describe, json_schema, load
 from vehicled.profile import check as remarks
 from vehicled.profile import names as profile_names
@@ -21,6 +23,7 @@ from vehicled.profile.problems import by_line
 from vehicled.profile.schema import Profile
 from vehicled.profile.toml_text import Places
 from vehicled.runtime.ports import AddressError, make_port
+from vehicled.safety.fence import Fence
 from vehicled.view.address import parse_address
 
 
@@ -53,17 +56,31 @@ def _is_sound_profile(what: str) -> bool:
     except ProfileError as error:
         print(error)
         return False
-    problems = sorted(_problems(loaded), key=by_line)
+    problems = sorted([*_problems(loaded), *loaded.errors], key=by_line)
     said = {problem.path for problem in problems}
-    notes = [note for note in [*remarks(loaded.profile), *_view_notes(loaded.profile)] if note.path not in said]
+    course, fence = _course_and_fence(loaded)
+    notes = [
+        *findings(loaded, course, fence, on_road=True),
+        *placed(loaded, iter([*remarks(loaded.profile), *_view_notes(loaded.profile)])),
+    ]
+    notes = [note for note in dict.fromkeys(notes) if note.path not in said or note.level == "error"]
+    problems += [note for note in notes if note.level == "error" and note not in problems]
     if problems:
-        print(ProfileError(problems, loaded.path))
+        print(ProfileError(sorted(problems, key=by_line), loaded.path))
     else:
-        serious = any(note.serious for note in notes)
-        print(f"{what}: profile {loaded.profile.name!r} " + ("cannot be driven" if serious else "is valid"))
+        print(f"{what}: profile {loaded.profile.name!r} is valid")
     for note in notes:
-        print(f"  note: {note}")
-    return not problems and not any(note.serious for note in notes)
+        if note.level != "error":
+            print(f"  {note.level}: {note}")
+    return not problems
+
+
+def _course_and_fence(loaded: Loaded) -> tuple[Course | None, Fence | None]:
+    try:
+        course = course_of(loaded.profile, None)
+        return course, fence_of(loaded, course)[0]
+    except (CourseError, SetupError):
+        return None, None
 
 
 def _problems(loaded: Loaded) -> Iterator[Problem]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from vehicled.app import SetupError, Wiring, wire
+from vehicled.cli.findings import findings, refuse_errors
 from vehicled.cli.manoeuvre import programme_overrides
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.profile import Loaded, load
+from vehicled.profile import Loaded, Note, load
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, read_geojson
 
@@ -31,10 +32,17 @@ class Plan(Struct, frozen=True, kw_only=True):
     overrides: list[str]
     link_timeout_s: float
     backend: str
+    findings: list[Note]
+    """Warnings about the profile; its errors have been raised."""
 
     @classmethod
-    def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
-        """From the command line. Raises the errors of profile, course and set-up."""
+    def of(
+        cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio", own_ports: bool = False
+    ) -> "Plan":
+        """From the command line. Raises the errors of profile, course and set-up.
+
+        ``own_ports``: the run opens the devices' own ports, so they are judged too.
+        """
         overrides = list(arguments.set)
         for table in ("controller", "estimator", "identifier"):
             name = getattr(arguments, table, None)
@@ -47,6 +55,8 @@ class Plan(Struct, frozen=True, kw_only=True):
         course = course_of(loaded.profile, arguments.course).repeated(arguments.laps)
         check_direction(loaded.profile, course)
         fence, fence_text = fence_of(loaded, course)
+        found = findings(loaded, course, fence, on_road=own_ports)
+        refuse_errors(loaded, found)
         return cls(
             loaded=loaded,
             course=course,
@@ -59,6 +69,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             overrides=overrides,
             link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
             backend=backend,
+            findings=found,
         )
 
 

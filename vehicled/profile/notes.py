@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from vehicled.profile.problems import Problem
+from vehicled.profile.problems import Note
 from vehicled.profile.schema import Profile
 
 _REACHABLE = 1.05
@@ -14,15 +14,9 @@ LEAST_IMU_SAMPLES = 5
 """That may be missing before an inertial sensor counts as silent."""
 
 
-class Note(Problem, frozen=True):
-    """A remark on one key. ``serious``: the vehicle would not drive with it."""
-
-    serious: bool = False
-
-
 def check(profile: Profile) -> list[Note]:
     """Every remark on a valid profile; reads the course it names."""
-    return [*_vehicle(profile), *_devices(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
+    return [*_vehicle(profile), *devices_of(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
 
 
 def _vehicle(profile: Profile) -> Iterator[Note]:
@@ -51,7 +45,8 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
             )
 
 
-def _devices(profile: Profile) -> Iterator[Note]:
+def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
+    """Iterate over what the devices lack. ``simulated`` judges a simulation, whose operator arms by a device."""
     carried = {message for device in profile.devices.values() for message in device.messages}
     needs = {
         "GnssFix": ("the estimator can never start", "a GNSS receiver"),
@@ -62,8 +57,23 @@ def _devices(profile: Profile) -> Iterator[Note]:
             yield Note(
                 "devices",
                 f'no device gives {message}: {consequence}; add {device}, or write messages = ["{message}"] for the one that is it',
-                serious=True,
+                level="error",
             )
+    if "Heading" not in carried:
+        yield Note(
+            "devices",
+            "no device gives Heading: the estimator starts only after the vehicle was moved; "
+            "use two antennas or an IMU with a compass",
+            level="warning",
+        )
+    if "OperatorCommand" not in carried:
+        yield Note(
+            "devices",
+            "no device gives OperatorCommand: the simulator's operator cannot arm the vehicle, and a run does not start; add "
+            '[devices.operator] with driver = "msglink" and messages = ["OperatorCommand"] '
+            "(on the vehicle itself 'vehicled arm' or the page arm it without)",
+            level="error" if simulated else "warning",
+        )
     silence_s = profile.limits.imu_silence_s
     for name, table in profile.devices.items():
         if "ImuSample" in table.messages and table.rate_hz and silence_s * table.rate_hz < LEAST_IMU_SAMPLES:
@@ -122,4 +132,4 @@ def _course(profile: Profile) -> Iterator[Note]:
     try:
         load_course(profile.course)
     except CourseError as error:
-        yield Note("course", str(error), serious=True)
+        yield Note("course", str(error), level="error")
