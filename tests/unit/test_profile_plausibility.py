@@ -1,19 +1,16 @@
 """Numbers that are each in range and cannot be true of one vehicle: found where they are wrong, silent where they are right."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from bench import profile_mutations
 from vehicled.cli import main
 from vehicled.cli.findings import findings
 from vehicled.profile import ProfileError, load, names
 from vehicled.profile.schema import Device
 from vehicled.profile.units import CONVERSIONS, did_you_mean
 from vehicled.runtime.ports.sharing import judge_ports
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-import profile_mutations
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 
