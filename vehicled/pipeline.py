@@ -113,7 +113,9 @@ class Pipeline:
         self.setup_fault = ""
         """Why profile or calibration must not be driven with; empty when they may."""
         self.substitutes: tuple[str, ...] = ()
-        """What stands in for capabilities that the actuator lacks, in words; told when the vehicle is armed."""
+        """What the vehicle lacks and what stands in for it, in words; said when the vehicle is armed."""
+        self.independent_stop = ""
+        """The stop that does not pass through this computer, in words."""
         self.not_finite = 0
         """Sensor messages refused for NaN or infinite values."""
 

@@ -81,8 +81,8 @@ def notes(*overrides: str) -> dict[str, Note]:
     return {note.path: note for note in check(load_profile("art", ["course=circle_r5_ccw", *overrides]))}
 
 
-def test_nothing_to_remark_on_art() -> None:
-    assert notes() == {}
+def test_nothing_to_remark_on_art_but_that_it_has_no_independent_stop() -> None:
+    assert [(path, note.level) for path, note in notes().items()] == [("safety.independent_stop", "note")]
 
 
 @pytest.mark.parametrize(

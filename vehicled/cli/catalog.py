@@ -4,6 +4,7 @@ import json
 import socket
 from argparse import Namespace
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from sim_backend.plant.registry import UnknownPlantError, plant_class
@@ -25,6 +26,9 @@ from vehicled.profile.toml_text import Places
 from vehicled.runtime.ports import AddressError, make_port
 from vehicled.safety.fence import Fence
 from vehicled.view.address import parse_address
+
+OLD_TEST_DAYS = 180
+"""Age of the test of an independent stop that ``check`` warns of."""
 
 
 def check(arguments: Namespace) -> int:
@@ -61,7 +65,7 @@ def _is_sound_profile(what: str) -> bool:
     course, fence = _course_and_fence(loaded)
     notes = [
         *findings(loaded, course, fence, on_road=True),
-        *placed(loaded, iter([*remarks(loaded.profile), *_view_notes(loaded.profile)])),
+        *placed(loaded, iter([*remarks(loaded.profile), *_view_notes(loaded.profile), *_stop_test(loaded.profile)])),
     ]
     notes = [note for note in dict.fromkeys(notes) if note.path not in said or note.level == "error"]
     problems += [note for note in notes if note.level == "error" and note not in problems]
@@ -125,6 +129,22 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
         yield from error.problems
     except TRUTH_ERRORS as error:
         yield Problem("", str(error))
+
+
+def _stop_test(profile: Profile) -> Iterator[Note]:
+    """How long ago the independent stop was tested; the profile knows the day, and this computer today's."""
+    key, tested = "safety.independent_stop.last_tested", profile.safety.independent_stop.last_tested
+    if not tested:
+        return
+    try:
+        age = datetime.now(UTC).date() - date.fromisoformat(tested)
+    except ValueError:
+        yield Note(key, f"{tested} is no date; write it as 2026-11-22", level="error")
+        return
+    if age.days < -1:
+        yield Note(key, f"{tested} lies in the future: write the day of the test, or set the clock", level="warning")
+    elif age.days > OLD_TEST_DAYS:
+        yield Note(key, f"tested {age.days} days ago: test it again, wheels off the ground", level="warning")
 
 
 def _view_notes(profile: Profile) -> Iterator[Note]:

@@ -1,22 +1,24 @@
 """What ``vehicled check`` says of a profile that is valid: things that may be meant so, and things that cannot work here."""
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from msgspec import structs
 
-from vehicled.profile.problems import Note
+from vehicled.profile.problems import Level, Note
 from vehicled.profile.schema import Profile
 
 _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""
+SLOW_STOP_S = 1.0
 LEAST_IMU_SAMPLES = 5
 """That may be missing before an inertial sensor counts as silent."""
 
 
 def check(profile: Profile) -> list[Note]:
     """Every remark on a valid profile; reads the course it names."""
-    return [*_vehicle(profile), *devices_of(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
+    return [*_vehicle(profile), *devices_of(profile), *_tasks(profile), *_twin(profile), *_course(profile), *_stop(profile)]
 
 
 def _vehicle(profile: Profile) -> Iterator[Note]:
@@ -133,3 +135,26 @@ def _course(profile: Profile) -> Iterator[Note]:
         load_course(profile.course)
     except CourseError as error:
         yield Note("course", str(error), level="error")
+
+
+def _stop(profile: Profile) -> Iterator[Note]:
+    """The stop that covers what no command can."""
+    stop, key, top_mps = profile.safety.independent_stop, "safety.independent_stop", profile.limits.max_speed_mps
+    if stop.kind == "none":
+        level: Level = "warning" if stop.required else "note"
+        yield Note(key, stop.refusal or stop.notice, level=level)
+        return
+    distance_m = stop.stop_distance_m(profile.vehicle.drive, top_mps)
+    how = f"{stop.deceleration_mps2:g} m/s2" if stop.deceleration_mps2 else "coasting"
+    reach = f"{distance_m:.1f} m" if isfinite(distance_m) else "no distance: without deceleration_mps2 and friction it rolls on"
+    yield Note(key, f"from {top_mps:g} m/s the vehicle stops within {reach} ({stop.reaction_s:g} s to the cut, then {how})")
+    if stop.reaction_s > SLOW_STOP_S:
+        yield Note(
+            f"{key}.reaction_s",
+            f"{stop.reaction_s:g} s is slow: {top_mps * stop.reaction_s:.1f} m pass before it cuts",
+            level="warning",
+        )
+    if not stop.last_tested:
+        yield Note(
+            f"{key}.last_tested", "no test is recorded: test it with the wheels off the ground and write the date", level="warning"
+        )
