@@ -136,8 +136,10 @@ def build(
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,
     )
-    pipeline.setup_fault = setup_fault
-    pipeline.substitutes = substitutes(lacking(profile))
+    stop = profile.safety.independent_stop
+    pipeline.setup_fault = setup_fault or stop.refusal
+    pipeline.independent_stop = stop.described
+    pipeline.substitutes = (*substitutes(lacking(profile)), *([stop.notice] if stop.notice else []))
     devices = {port: _device(port, profile.devices, wiring.link) for port in wiring.ports}
     return Machine(
         devices=devices,

@@ -267,6 +267,11 @@ class Machine:
         return self._pipeline.substitutes
 
     @property
+    def independent_stop(self) -> str:
+        """The stop that does not pass through this computer, in words."""
+        return self._pipeline.independent_stop
+
+    @property
     def mode(self) -> Mode:
         """Current mode."""
         return self._pipeline.supervisor.mode

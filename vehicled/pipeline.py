@@ -110,7 +110,9 @@ class Pipeline:
         self.setup_fault = ""
         """Reason why profile or calibration do not fit; empty if they do."""
         self.substitutes: tuple[str, ...] = ()
-        """Substitutes for missing capabilities of the actuator; reported at arming."""
+        """Substitutes for missing capabilities of the actuator and a missing independent stop; reported at arming."""
+        self.independent_stop = ""
+        """Description of the stop that does not pass through this computer."""
         self.not_finite = 0
         """Number of sensor messages dropped for NaN or infinite values."""
 

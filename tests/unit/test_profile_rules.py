@@ -81,8 +81,8 @@ def notes(*overrides: str) -> dict[str, Note]:
     return {note.path: note for note in check(load_profile("art", ["course=circle_r5_ccw", *overrides]))}
 
 
-def test_nothing_to_remark_on_art() -> None:
-    assert notes() == {}
+def test_nothing_to_remark_on_art_but_that_it_has_no_independent_stop() -> None:
+    assert [(path, note.level) for path, note in notes().items()] == [("safety.independent_stop", "note")]
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_note(overrides: list[str], path: str, part: str) -> None:
     found = notes(*overrides)
     assert path in found, found
     assert part in found[path].message
-    assert not found[path].serious
+    assert found[path].level != "error"
 
 
 def test_a_course_that_is_not_there_is_serious() -> None:
     note = notes("course=no_such_course")["course"]
-    assert note.serious
+    assert note.level == "error"
     assert "no_such_course" in note.message
 
 
 @pytest.mark.parametrize(("device", "message"), [("gnss", "GnssFix"), ("imu", "ImuSample")])
 def test_a_profile_without_what_the_estimator_needs_is_serious(device: str, message: str) -> None:
     note = notes(f"devices.{device}.messages=[]")["devices"]
-    assert note.serious
+    assert note.level == "error"
     assert f"no device gives {message}" in note.message
     assert "estimator" in note.message
 
@@ -126,4 +126,4 @@ def test_an_imu_may_lose_a_few_samples(rate_hz: int, silence_s: float, noted: bo
     profile = load_profile("art", [f"devices.imu.rate_hz={rate_hz}", f"limits.imu_silence_s={silence_s}"])
     found = [note for note in check(profile) if note.path == "limits.imu_silence_s"]
     assert bool(found) is noted
-    assert all("write 0.1 or more" in note.message and not note.serious for note in found)
+    assert all("write 0.1 or more" in note.message and note.level != "error" for note in found)

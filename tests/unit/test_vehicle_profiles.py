@@ -22,7 +22,7 @@ def profile(request: pytest.FixtureRequest) -> Profile:
 
 
 def test_no_remark_is_serious(profile: Profile) -> None:
-    assert [note for note in check(profile) if note.serious] == []
+    assert [note for note in check(profile) if note.level == "error"] == []
     assert profile.sim.plant == "double_track"
 
 

@@ -4,11 +4,13 @@ import json
 import socket
 from argparse import Namespace
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from sim_backend.plant.registry import UnknownPlantError, plant_class
 from sim_backend.truth import TRUTH_ERRORS, truth_of
 from vehicled.app import SetupError
+from vehicled.cli.findings import findings, placed
 from vehicled.cli.plan import check_direction, course_of, fence_of
 from vehicled.cli.show import print_table
 from vehicled.control.speed import speed_warnings
@@ -23,7 +25,11 @@ from vehicled.profile.problems import by_line
 from vehicled.profile.schema import Profile
 from vehicled.profile.toml_text import Places
 from vehicled.runtime.ports import AddressError, make_port
+from vehicled.safety.fence import Fence
 from vehicled.view.address import parse_address
+
+OLD_TEST_DAYS = 180
+"""Age of the test of an independent stop that ``check`` warns of."""
 
 
 def check(arguments: Namespace) -> int:
@@ -60,21 +66,41 @@ def _is_sound_profile(what: str) -> bool:
     except ProfileError as error:
         print(error)
         return False
-    problems = sorted(_problems(loaded), key=by_line)
+    problems = sorted([*_problems(loaded), *loaded.errors], key=by_line)
     said = {problem.path for problem in problems}
+    course, fence = _course_and_fence(loaded)
     notes = [
-        note
-        for note in [*remarks(loaded.profile), *_view_notes(loaded.profile), *_course_notes(loaded.profile)]
-        if note.path not in said
+        *findings(loaded, course, fence, on_road=True),
+        *placed(
+            loaded,
+            iter(
+                [
+                    *remarks(loaded.profile),
+                    *_view_notes(loaded.profile),
+                    *_stop_test(loaded.profile),
+                    *_course_notes(loaded.profile),
+                ]
+            ),
+        ),
     ]
+    notes = [note for note in dict.fromkeys(notes) if note.path not in said or note.level == "error"]
+    problems += [note for note in notes if note.level == "error" and note not in problems]
     if problems:
-        print(ProfileError(problems, loaded.path))
+        print(ProfileError(sorted(problems, key=by_line), loaded.path))
     else:
-        serious = any(note.serious for note in notes)
-        print(f"{what}: profile {loaded.profile.name!r} " + ("cannot be driven" if serious else "is valid"))
+        print(f"{what}: profile {loaded.profile.name!r} is valid")
     for note in notes:
-        print(f"  note: {note}")
-    return not problems and not any(note.serious for note in notes)
+        if note.level != "error":
+            print(f"  {note.level}: {note}")
+    return not problems
+
+
+def _course_and_fence(loaded: Loaded) -> tuple[Course | None, Fence | None]:
+    try:
+        course = course_of(loaded.profile, None)
+        return course, fence_of(loaded, course)[0]
+    except (CourseError, SetupError):
+        return None, None
 
 
 def _problems(loaded: Loaded) -> Iterator[Problem]:
@@ -130,6 +156,22 @@ def _course_notes(profile: Profile) -> Iterator[Note]:
     if profile.controller.name != "programme":
         for warning in speed_warnings(profile.vehicle, profile.limits, course):
             yield Note("course", warning)
+
+
+def _stop_test(profile: Profile) -> Iterator[Note]:
+    """How long ago the independent stop was tested; the profile knows the day, and this computer today's."""
+    key, tested = "safety.independent_stop.last_tested", profile.safety.independent_stop.last_tested
+    if not tested:
+        return
+    try:
+        age = datetime.now(UTC).date() - date.fromisoformat(tested)
+    except ValueError:
+        yield Note(key, f"{tested} is no date; write it as 2026-11-22", level="error")
+        return
+    if age.days < -1:
+        yield Note(key, f"{tested} lies in the future: write the day of the test, or set the clock", level="warning")
+    elif age.days > OLD_TEST_DAYS:
+        yield Note(key, f"tested {age.days} days ago: test it again, wheels off the ground", level="warning")
 
 
 def _view_notes(profile: Profile) -> Iterator[Note]:

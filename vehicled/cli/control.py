@@ -141,6 +141,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
         ["commands cut", _cut(state["clipped"])],
         ["log", state["log"] or "none written"],
+        ["independent stop", state.get("independent_stop", "")],
     ]
     waits = WAITS.get(state["mode"], "arming waits for")
     rows += [[waits if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]

@@ -6,11 +6,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from vehicled.app import SetupError, Wiring, wire
+from vehicled.cli.findings import findings, refuse_errors
 from vehicled.cli.manoeuvre import programme_overrides
 from vehicled.control.speed import speed_warnings
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.profile import Loaded, load
+from vehicled.profile import Loaded, Note, load
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, read_geojson
 
@@ -34,10 +35,17 @@ class Plan(Struct, frozen=True, kw_only=True):
     backend: str
     course_notes: list[str]
     """What to tell the user of the course before it is driven."""
+    findings: list[Note]
+    """Warnings about the profile; its errors have been raised."""
 
     @classmethod
-    def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
-        """From the command line. Raises the errors of profile, course and set-up."""
+    def of(
+        cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio", own_ports: bool = False
+    ) -> "Plan":
+        """From the command line. Raises the errors of profile, course and set-up.
+
+        ``own_ports``: the run opens the devices' own ports, so they are judged too.
+        """
         overrides = list(arguments.set)
         for table in ("controller", "estimator", "identifier"):
             name = getattr(arguments, table, None)
@@ -51,6 +59,8 @@ class Plan(Struct, frozen=True, kw_only=True):
         check_direction(loaded.profile, course)
         fence, fence_text = fence_of(loaded, course)
         follows = controller.name != "programme"
+        found = findings(loaded, course, fence, on_road=own_ports)
+        refuse_errors(loaded, found)
         return cls(
             loaded=loaded,
             course=course,
@@ -64,6 +74,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
             backend=backend,
             course_notes=speed_warnings(loaded.profile.vehicle, loaded.profile.limits, course) if follows else [],
+            findings=found,
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from vehicled.app import SetupError
+from vehicled.cli.findings import print_warnings
 from vehicled.cli.plan import Plan
 from vehicled.cli.session import drive
 from vehicled.cli.view import check_view
@@ -28,7 +29,10 @@ def serve(arguments: Namespace) -> int:
     armed before; nor with a profile that was changed since it was checked, or that asks for more than this board was measured to
     keep. After a drive it stands disarmed and goes on.
     """
-    plan = Plan.of(arguments, clock="wall", link="messages" if arguments.connect else "wires", seed=0)
+    plan = Plan.of(
+        arguments, clock="wall", link="messages" if arguments.connect else "wires", seed=0, own_ports=not arguments.connect
+    )
+    print_warnings(plan.findings)
     if arguments.view is not None:
         check_view(plan.loaded.profile.view, arguments.view)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)

@@ -7,6 +7,7 @@ from math import isfinite
 from pathlib import Path
 
 from vehicled.app import SetupError
+from vehicled.cli.findings import print_warnings
 from vehicled.cli.manoeuvre import TAPS as MANOEUVRE_TAPS
 from vehicled.cli.manoeuvre import ManoeuvreJudge
 from vehicled.cli.output import check_plot_file
@@ -28,6 +29,7 @@ from vehicled.runtime.simulator import SimulatorProcess
 def run(arguments: Namespace) -> int:
     """Drive a course in simulation and say how it went."""
     plan = Plan.of(arguments, clock=arguments.clock, link=arguments.link, seed=arguments.seed, backend=arguments.async_backend)
+    print_warnings(plan.findings)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     if not arguments.connect:

@@ -81,6 +81,7 @@ class Console:
             "reaction": supervisor.reaction.name,
             "waiting_for": machine.waiting_for(now_ns),
             "substitutes": list(machine.substitutes),
+            "independent_stop": machine.independent_stop,
             "chain": [
                 {"ago_s": (now_ns - link.t_ns) * 1e-9, "code": link.code, "reaction": link.reaction.name, "reason": link.reason}
                 for link in supervisor.chain

@@ -7,8 +7,8 @@
 from typing import Any
 
 from vehicled.profile.loading import Loaded, Summary, describe, load, load_profile, names, parse
-from vehicled.profile.notes import Note, check
-from vehicled.profile.problems import Problem, ProfileError
+from vehicled.profile.notes import check
+from vehicled.profile.problems import Note, Problem, ProfileError
 from vehicled.profile.schema import Profile
 
 __all__ = [

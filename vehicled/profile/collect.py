@@ -17,6 +17,7 @@ from msgspec import NODEFAULT, Struct
 from vehicled import registry
 from vehicled.profile.problems import ANY_KEY, KeyPath, Problem, choices, dotted, found, nearest, printable
 from vehicled.profile.schema import Choice
+from vehicled.profile.units import did_you_mean
 from vehicled.profile.wording import cure, describe, missing
 
 INVALID: Any = object()
@@ -28,11 +29,18 @@ MAX_PROBLEMS = 300
 class View:
     """One table as a rule sees it: what is valid by itself, so that one wrong key does not hide a contradiction of two others."""
 
-    def __init__(self, written: Mapping[str, Any], valid: Mapping[KeyPath, Any], path: KeyPath) -> None:
+    def __init__(
+        self,
+        written: Mapping[str, Any],
+        valid: Mapping[KeyPath, Any],
+        path: KeyPath,
+        defaults: Mapping[KeyPath, Any] | None = None,
+    ) -> None:
         self.written = written
         """Plain values as in the file, valid or not."""
         self._valid = valid
         self._path = path
+        self._defaults = defaults or {}
 
     def get(self, *keys: str) -> Any:
         """Value or list at a key path inside the table, defaults included; None where it is missing or not valid."""
@@ -42,6 +50,14 @@ class View:
         """Keys written in a table inside this one."""
         written = self.written.get(table)
         return list(written) if isinstance(written, dict) else []
+
+    def numbers(self) -> Iterator[tuple[KeyPath, float, float | None]]:
+        """Iterate over the valid numbers that the file writes: key path, value, and the schema's default or None."""
+        for path, default in self._defaults.items():
+            value = self._valid.get(path)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                known = isinstance(default, (int, float)) and not isinstance(default, bool)
+                yield path, float(value), float(default) if known else None
 
 
 Rule = Callable[[View], Iterator[tuple[KeyPath, str]]]
@@ -65,9 +81,12 @@ class Collector:
 
     def __init__(self, place: Callable[[KeyPath], str], rules: Mapping[type, Rule]) -> None:
         self.problems: list[Problem] = []
+        self.wrong: set[KeyPath] = set()
+        """Key paths of the problems."""
         self._place = place
         self._rules = rules
         self._valid: dict[KeyPath, Any] = {}
+        self._defaults: dict[KeyPath, Any] = {}
         self._root: mi.StructType | None = None
         self._chosen: dict[str, dict[str, type[Struct]]] = {}
 
@@ -79,9 +98,14 @@ class Collector:
         except _TooManyError:
             return INVALID
 
+    def view(self, written: Mapping[str, Any]) -> View:
+        """Return the whole file as rules see it, after :meth:`build`."""
+        return View(written, self._valid, (), self._defaults)
+
     def _report(self, path: KeyPath, message: str) -> Any:
         if len(self.problems) >= MAX_PROBLEMS:
             raise _TooManyError
+        self.wrong.add(path)
         self.problems.append(Problem(dotted(path), message, self._place(path)))
         return INVALID
 
@@ -121,7 +145,13 @@ class Collector:
 
     def _refuse(self, kind: mi.Type, raw: Any, path: KeyPath, hint: str | None = None) -> Any:
         wanted = hint if hint and isinstance(raw, str) else describe(kind)
-        return self._report(path, f"must be {wanted}, found {found(raw)}{cure(kind, raw)}")
+        advice = cure(kind, raw)
+        if not advice and isinstance(kind, mi.FloatType) and isinstance(raw, (int, float)) and not isinstance(raw, bool):
+            names = [part for part in path if isinstance(part, str)]
+            advice = did_you_mean(
+                names[-1] if names else "", float(min(max(raw, -1e300), 1e300)), lambda value: _in_range(kind, value)
+            )
+        return self._report(path, f"must be {wanted}, found {found(raw)}{advice}")
 
     def _struct(self, kind: mi.StructType, raw: Any, path: KeyPath) -> Any:
         if not isinstance(raw, dict):
@@ -132,6 +162,7 @@ class Collector:
         built: dict[str, Any] = {}
         for key, field in fields.items():
             if key in raw:
+                self._defaults[(*path, key)] = field.default
                 value = self._value(field.type, raw[key], (*path, key))
                 if value is not INVALID:
                     built[field.name] = value

@@ -3,17 +3,17 @@
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from vehicled import shipped
-from vehicled.profile import toml_text
+from vehicled.profile import plausibility, toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.contradictions import RULES
-from vehicled.profile.problems import Problem, ProfileError, by_line, choices, nearest, printable
+from vehicled.profile.problems import Note, Problem, ProfileError, by_line, choices, dotted, nearest, printable
 from vehicled.profile.schema import Profile
 
 MAX_BYTES = 256 * 1024
@@ -30,6 +30,13 @@ class Loaded(Struct, frozen=True):
     """SHA-256 of ``source`` in UTF-8, hex: the same as ``sha256sum`` of the file when nothing was overridden."""
     path: str
     """File it was read from; empty for text."""
+    findings: tuple[Note, ...] = ()
+    """Implausible numbers, errors first; empty for text, which is a profile that was driven."""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """Findings that forbid to drive with this profile."""
+        return [note for note in self.findings if note.level == "error"]
 
 
 class Summary(Struct, frozen=True):
@@ -170,13 +177,31 @@ def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = 
         places = places or toml_text.Places(text, good)
         return places.of(key)
 
-    collector = Collector(place, RULES)
-    profile = collector.build(Profile, data)
-    problems += sorted(collector.problems, key=by_line)
+    profile, mistakes, findings = _examine(data, place)
+    if mistakes:
+        said = {problem.path for problem in mistakes}
+        mistakes += [note for note in findings if note.level == "error" and note.path not in said]
+        problems += sorted(mistakes, key=by_line)
     if problems:
         if len(problems) >= MAX_PROBLEMS:
             problems.append(Problem("", "... and more; this is hardly a profile"))
         raise ProfileError(problems, origin)
     source = f"# {Path(origin).name} with {', '.join(f'--set {o.text}' for o in good)}\n{toml_text.write(data)}" if good else text
     digest = hashlib.sha256(source.encode()).hexdigest()
-    return Loaded(profile, source, digest, origin if path is None else path)
+    # What a log holds has been driven, and must be readable whatever is thought of its numbers.
+    kept = tuple(findings) if path is None else ()
+    return Loaded(profile, source, digest, origin if path is None else path, kept)
+
+
+def findings_of(data: dict[str, Any]) -> list[Note]:
+    """Return the mistakes and the implausible numbers of a parsed file; mistakes count as errors."""
+    _, mistakes, findings = _examine(data, lambda key: "")
+    return [*(Note(problem.path, problem.message, problem.place, "error") for problem in mistakes), *findings]
+
+
+def _examine(data: dict[str, Any], place: Callable[[Any], str]) -> tuple[Any, list[Problem], list[Note]]:
+    """Build the profile: the struct, or a placeholder and the mistakes; and what is implausible about its numbers."""
+    collector = Collector(place, RULES)
+    profile = collector.build(Profile, data)
+    verdicts = plausibility.judge(collector.view(data), collector.wrong)
+    return profile, collector.problems, [Note(dotted(key), message, place(key), level) for key, level, message in verdicts]

@@ -1,30 +1,34 @@
 """What ``vehicled check`` says of a profile that is valid: things that may be meant so, and things that cannot work here."""
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from msgspec import structs
 
 from vehicled.messages import Corrections
-from vehicled.profile.problems import Problem
+from vehicled.profile.problems import Level, Note
 from vehicled.profile.schema import Profile
 from vehicled.registry import resolve
 
 _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""
+SLOW_STOP_S = 1.0
 LEAST_IMU_SAMPLES = 5
 """That may be missing before an inertial sensor counts as silent."""
 
 
-class Note(Problem, frozen=True):
-    """A remark on one key. ``serious``: the vehicle would not drive with it."""
-
-    serious: bool = False
-
-
 def check(profile: Profile) -> list[Note]:
     """Every remark on a valid profile; reads the course it names."""
-    return [*_vehicle(profile), *_devices(profile), *_corrections(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
+    return [
+        *_vehicle(profile),
+        *devices_of(profile),
+        *_corrections(profile),
+        *_tasks(profile),
+        *_twin(profile),
+        *_course(profile),
+        *_stop(profile),
+    ]
 
 
 def _vehicle(profile: Profile) -> Iterator[Note]:
@@ -53,7 +57,8 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
             )
 
 
-def _devices(profile: Profile) -> Iterator[Note]:
+def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
+    """Iterate over what the devices lack. ``simulated`` judges a simulation, whose operator arms by a device."""
     carried = {message for device in profile.devices.values() for message in device.messages}
     needs = {
         "GnssFix": ("the estimator can never start", "a GNSS receiver"),
@@ -64,8 +69,23 @@ def _devices(profile: Profile) -> Iterator[Note]:
             yield Note(
                 "devices",
                 f'no device gives {message}: {consequence}; add {device}, or write messages = ["{message}"] for the one that is it',
-                serious=True,
+                level="error",
             )
+    if "Heading" not in carried:
+        yield Note(
+            "devices",
+            "no device gives Heading: the estimator starts only after the vehicle was moved; "
+            "use two antennas or an IMU with a compass",
+            level="warning",
+        )
+    if "OperatorCommand" not in carried:
+        yield Note(
+            "devices",
+            "no device gives OperatorCommand: the simulator's operator cannot arm the vehicle, and a run does not start; add "
+            '[devices.operator] with driver = "msglink" and messages = ["OperatorCommand"] '
+            "(on the vehicle itself 'vehicled arm' or the page arm it without)",
+            level="error" if simulated else "warning",
+        )
     silence_s = profile.limits.imu_silence_s
     for name, table in profile.devices.items():
         if "ImuSample" in table.messages and table.rate_hz and silence_s * table.rate_hz < LEAST_IMU_SAMPLES:
@@ -136,4 +156,27 @@ def _course(profile: Profile) -> Iterator[Note]:
     try:
         load_course(profile.course)
     except CourseError as error:
-        yield Note("course", str(error), serious=True)
+        yield Note("course", str(error), level="error")
+
+
+def _stop(profile: Profile) -> Iterator[Note]:
+    """The stop that covers what no command can."""
+    stop, key, top_mps = profile.safety.independent_stop, "safety.independent_stop", profile.limits.max_speed_mps
+    if stop.kind == "none":
+        level: Level = "warning" if stop.required else "note"
+        yield Note(key, stop.refusal or stop.notice, level=level)
+        return
+    distance_m = stop.stop_distance_m(profile.vehicle.drive, top_mps)
+    how = f"{stop.deceleration_mps2:g} m/s2" if stop.deceleration_mps2 else "coasting"
+    reach = f"{distance_m:.1f} m" if isfinite(distance_m) else "no distance: without deceleration_mps2 and friction it rolls on"
+    yield Note(key, f"from {top_mps:g} m/s the vehicle stops within {reach} ({stop.reaction_s:g} s to the cut, then {how})")
+    if stop.reaction_s > SLOW_STOP_S:
+        yield Note(
+            f"{key}.reaction_s",
+            f"{stop.reaction_s:g} s is slow: {top_mps * stop.reaction_s:.1f} m pass before it cuts",
+            level="warning",
+        )
+    if not stop.last_tested:
+        yield Note(
+            f"{key}.last_tested", "no test is recorded: test it with the wheels off the ground and write the date", level="warning"
+        )

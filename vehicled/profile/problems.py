@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import date, time
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -27,6 +27,15 @@ class Problem(Struct, frozen=True):
     def __str__(self) -> str:
         where = f"{self.path or self.place} ({self.place})" if self.path and self.place else self.path or self.place
         return f"{where}: {self.message}" if where else self.message
+
+
+Level = Literal["error", "warning", "note"]
+
+
+class Note(Problem, frozen=True):
+    """A finding in a profile that can be read: an error is impossible or surely dangerous, a warning unusual, a note informs."""
+
+    level: Level = "note"
 
 
 def by_line(problem: Problem) -> float:

@@ -15,6 +15,7 @@ from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
 from vehicled.profile.sensors import SteeringFeedbackModel, WheelEncodersModel
 from vehicled.profile.table import Rate, Vector3
 from vehicled.profile.table import Table as Table
+from vehicled.safety.independent_stop import IndependentStop
 from vehicled.vehicle import ControlFrameParams, Delay, Drive, Limits, NonNegative, Positive, Share, SteeringAngle, Vehicle
 
 PortName = Annotated[
@@ -118,6 +119,13 @@ class TwinVehicle(Table, frozen=True, kw_only=True):
     """Name of a twin file that comes with the package, such as ``hmmwv_lfdm``, or a file: its path counts from the profile."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Numbers in place of those of the file, by their keys there: ``{ "body.mass_kg" = 2600.0 }``."""
+
+
+class Safety(Table, frozen=True, kw_only=True):
+    """What guards the vehicle beside the daemon."""
+
+    independent_stop: IndependentStop = field(default_factory=IndependentStop)
+    """Relay or radio kill switch that stops the vehicle without this computer."""
 
 
 class View(Table, frozen=True, kw_only=True):
@@ -266,5 +274,6 @@ class Profile(Table, frozen=True, kw_only=True):
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: Log = field(default_factory=Log)
     host: HostTable = field(default_factory=HostTable)
+    safety: Safety = field(default_factory=Safety)
     view: View = field(default_factory=View)
     sim: Sim

@@ -2,6 +2,7 @@
 
 import math
 import re
+from datetime import date
 from typing import Any
 
 import msgspec.inspect as mi
@@ -81,7 +82,7 @@ def cure(kind: mi.Type, raw: Any) -> str:
             return f"; write {'true' if raw else 'false'}"
         case mi.IntType() if isinstance(raw, float) and raw.is_integer():
             return f"; write {raw:.0f}" if abs(raw) < 1e15 else ""
-        case mi.StrType() if isinstance(raw, (bool, int, float)):
+        case mi.StrType() if isinstance(raw, (bool, int, float, date)):
             return "; put it in quotes"
         case mi.LiteralType(values=values) if isinstance(raw, str):
             close = nearest(raw, [value for value in values if isinstance(value, str)])

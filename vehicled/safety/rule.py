@@ -60,3 +60,5 @@ class Row(Struct, frozen=True, kw_only=True):
     """Time limit of that answer."""
     substitute: dict[str, str] = field(default_factory=dict)
     """By capability of the actuator (``telemetry``, ``brake``, ``readable_timeout``): what stands in for it where it is missing."""
+    unobeyed: str = ""
+    """What is left when the drive does not obey this reaction: only an independent stop covers it."""

@@ -91,6 +91,18 @@ _OUTSIDE = """
 | --- | --- | --- | --- |
 """
 
+_INDEPENDENT = """
+## What only an independent stop covers
+
+Every reaction above is a command to the actuator. A drive that no longer obeys (stuck, running away, cut off from its commands)
+is only stopped by a relay or a radio kill switch that cuts its supply. Such a drive with a second fault leaves the corridor.
+Declare the stop in `[safety.independent_stop]` (profiles/README.md): `vehicled check` then states the stopping
+distance at top speed. Arming without one says so; with `required = true` it is refused.
+
+| row | fault | what is left |
+| --- | --- | --- |
+"""
+
 _DEVICES = """
 ## What devices tell by themselves
 
@@ -131,6 +143,7 @@ def markdown() -> str:
         + _OUTSIDE
         + "".join(f"| {row.number} | {row.fault} | {row.outside} | {_time(row.outside_ms)} |\n" for row in MATRIX if row.outside)
     )
+    text += _INDEPENDENT + "".join(f"| {row.number} | {row.fault} | {row.unobeyed} |\n" for row in MATRIX if row.unobeyed)
     text += _DEVICES + "".join(f"| {row.number} | {row.fault} | {_codes(row.devices)} |\n" for row in MATRIX if row.devices)
     text += _SUBSTITUTES + "".join(
         f"| {row.number} | {row.fault} | {name.replace('_', ' ')} | {row.substitute[name]} |\n"

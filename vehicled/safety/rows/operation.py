@@ -20,6 +20,7 @@ ROWS: tuple[Row, ...] = (
         reaction="drive disabled and latched, brake applied; armed anew on purpose only",
         outside="supervisor, on the request itself",
         outside_ms=50.0,
+        unobeyed="the request passes through this computer and the actuator's wire: it stops nothing that they do not stop",
     ),
     Row(
         number=5,
@@ -126,6 +127,7 @@ ROWS: tuple[Row, ...] = (
                 modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
         ),
+        unobeyed="the reaction is a command: with a fault of the drive beside it the vehicle leaves the corridor all the same",
     ),
     Row(
         number=22,

@@ -35,6 +35,7 @@ ROWS: tuple[Row, ...] = (
             "brake": "its time-out ends the drive, and it coasts",
             "readable_timeout": "its time-out is compiled in and believed: measure it once, wheels off the ground",
         },
+        unobeyed="a motor controller without a working time-out repeats the last command",
     ),
     Row(
         number=2,

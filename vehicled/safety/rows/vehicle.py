@@ -102,6 +102,7 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
         substitute={"brake": "nothing to brake with: the drive is released and the vehicle coasts; plan the course for that way"},
+        unobeyed="a drive that runs away, or keeps its last command, ignores the brake too: it is named, and the vehicle goes on",
     ),
     Row(
         number=16,
@@ -161,6 +162,7 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
         substitute={"telemetry": "only a port that goes away is noticed: a cable that is cut further on ends at row 14"},
+        unobeyed="no command arrives; a board without a time-out, or with a stuck output, drives on",
     ),
     Row(
         number=18,

@@ -1,0 +1,68 @@
+"""What ``check``, ``sim`` and ``run`` find in a profile before anything is driven, and how they say it."""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from vehicled.paths.course import Course
+from vehicled.profile import Loaded, Note, ProfileError
+from vehicled.profile.notes import devices_of
+from vehicled.profile.problems import by_line
+from vehicled.profile.toml_text import Places
+from vehicled.runtime.ports.sharing import judge_ports
+from vehicled.safety.fence import Fence
+
+FENCE_SAMPLES = 400
+
+
+def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None = None, *, on_road: bool) -> list[Note]:
+    """Return errors and warnings of a profile that can be read, in the order of the file.
+
+    ``on_road`` includes the ports, which a simulation does not open.
+    """
+    found = [*loaded.findings, *placed(loaded, devices_of(loaded.profile, simulated=not on_road))]
+    if on_road:
+        found += placed(loaded, judge_ports(loaded.profile.devices))
+    if course is not None and fence is not None:
+        found += placed(loaded, _fence(loaded, course, fence))
+    return sorted(found, key=by_line)
+
+
+def placed(loaded: Loaded, notes: Iterator[Note]) -> Iterator[Note]:
+    """Iterate over the notes with the lines of the file that they are about."""
+    places = Places(loaded.source, ())
+    for note in notes:
+        yield Note(note.path, note.message, places.of(tuple(note.path.split("."))), note.level)
+
+
+def refuse_errors(loaded: Loaded, found: Sequence[Note]) -> None:
+    """Raise :class:`ProfileError` with every error among the findings."""
+    errors = [note for note in found if note.level == "error"]
+    if errors:
+        raise ProfileError(errors, loaded.path)
+
+
+def print_warnings(found: Sequence[Note]) -> None:
+    """Print the warnings on standard error, one line each."""
+    for note in found:
+        if note.level == "warning":
+            print(f"warning: {note}", file=sys.stderr)
+
+
+def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
+    """The course must run inside the fence, with room for the vehicle."""
+    half_m = 0.5 * loaded.profile.vehicle.width_m
+    every = max(1, len(course.x_m) // FENCE_SAMPLES)
+    nearest = float("inf")
+    for x_m, y_m in zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True):
+        if violated := fence.violated(x_m, y_m):
+            yield Note(
+                "fence", f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: mend one of them", level="error"
+            )
+            return
+        nearest = min(nearest, fence.clear_m(x_m, y_m))
+    if nearest < half_m:
+        yield Note(
+            "fence",
+            f"course {course.name!r} comes within {nearest:.2f} m of the fence, and half of the vehicle is {half_m:g} m wide",
+            level="warning",
+        )

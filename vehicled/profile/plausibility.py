@@ -1,0 +1,174 @@
+"""Physical plausibility of a profile: relations between its numbers, and numbers far from what is usual.
+
+Each relation is a quantity made of one key and others, with the range that is usual and the range that is possible. Outside the
+usual range is a warning, outside the possible one an error. The ranges hold from a 1:18 model car to a truck of 40 tonnes: they
+find slips of unit and scale, and are no advice on tuning.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from functools import partial
+from math import inf
+from typing import Any
+
+from vehicled.profile.collect import View
+from vehicled.profile.problems import KeyPath, Level, dotted
+from vehicled.profile.relations import RELATIONS, Range, Relation
+from vehicled.profile.units import did_you_mean
+
+Verdict = tuple[KeyPath, Level, str]
+"""Key path, level, message."""
+
+_ORDERED = sorted(RELATIONS, key=lambda relation: len(relation.others))
+_BY_KEY: dict[str, list[Relation]] = {}
+for _relation in RELATIONS:
+    _BY_KEY.setdefault(_relation.key, []).append(_relation)
+
+USUAL_FACTOR = 100.0
+"""How far a number may be from its default, where no relation judges it."""
+_FACTORS = {"rad": (1 / 45.0, 30.0), "radps": (1 / 45.0, 30.0), "s": (1 / 50.0, 50.0), "ms": (1 / 50.0, 50.0)}
+"""The same by unit: angles are confused by 57, and times by 1000."""
+_OWN_SCALE = ("weight", "step_size", "erpm", "quota", "rotate", "controller_id", "host_id", "iterations", "schema", "port")
+"""Keys without a usual size."""
+
+
+def judge(profile: View, wrong: Set[KeyPath] = frozenset()) -> list[Verdict]:
+    """Return the implausible numbers of a profile, one verdict for each key, errors first.
+
+    ``wrong`` are keys known to be mistakes: like a key with a verdict, they make no other key suspicious.
+    """
+    found: dict[KeyPath, Verdict] = {}
+    others = [*_lever_arms(profile), *_rates(profile), *_far_from_default(profile)]
+    for level in ("error", "warning"):
+        verdicts = _relations(profile, level, {*wrong}, found)
+        for verdict in (*verdicts, *(verdict for verdict in others if verdict[1] == level)):
+            found.setdefault(verdict[0], verdict)
+    return list(found.values())
+
+
+def _relations(profile: View, level: Level, wrong: set[KeyPath], found: Mapping[KeyPath, Verdict]) -> Iterator[Verdict]:
+    """Iterate over the verdicts of one level; a number that is wrong by itself is found before what it makes of others."""
+    wrong |= found.keys()
+    for relation in _ORDERED:
+        path = tuple(relation.key.split("."))
+        paths = [tuple(name.split(".")) for name in relation.others]
+        value, others = profile.get(*path), [profile.get(*other) for other in paths]
+        if value is None or None in others or not wrong.isdisjoint([path, *paths]):
+            continue
+        if (message := _message(profile, relation, value, others, level)) is not None:
+            wrong.add(path)
+            yield path, level, message
+
+
+def _message(profile: View, relation: Relation, value: float, others: list[float], level: Level) -> str | None:
+    """Return what is wrong with a value at this level, or None."""
+    found = _quantity(relation, value, others)
+    low, high = relation.usual
+    possible = relation.possible[0] <= found <= relation.possible[1]
+    if low <= found <= high or possible is (level == "error"):
+        return None
+
+    def fits(number: float) -> bool:
+        return all(
+            each.usual[0] <= _quantity(each, number, beside) <= each.usual[1]
+            for each in _BY_KEY[relation.key]
+            if None not in (beside := [profile.get(*name.split(".")) for name in each.others])
+        )
+
+    noun, _, unit = relation.what.partition(", ")
+    unit = f" {unit}" if unit else ""
+    meant = did_you_mean(relation.key, value, fits)
+    bounds = f"at least {low:.3g}" if high == inf else f"{low:.3g} to {high:.3g}"
+    table = relation.key.rpartition(".")[0] + "."
+    beside = ", ".join(f"{name.removeprefix(table)} = {other:g}" for name, other in zip(relation.others, others, strict=True))
+    says = f"with {beside} this makes a {noun} of {found:.3g}{unit}" if beside else f"as {noun} {value:g}{unit}"
+    word = "is unusual" if possible else "cannot be"
+    cure = f"; {relation.cure}" if relation.cure and not meant else ""
+    return f"{value:g} {word}: {says}, usual is {bounds}{meant}{cure}"
+
+
+def _quantity(relation: Relation, value: float, others: list[float]) -> float:
+    try:
+        return float(relation.quantity(value, *others))
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return inf
+
+
+def _lever_arms(profile: View) -> Iterator[Verdict]:
+    """Sensors sit on the vehicle, or on a mast of it."""
+    length, width = profile.get("vehicle", "length_m"), profile.get("vehicle", "width_m")
+    if length is None or width is None:
+        return
+    paths: list[KeyPath] = [("devices", name, "lever_arm_m") for name in profile.names("devices")]
+    paths.append(("estimator", "ins", "imu_lever_arm_m"))
+    limits = (("forward", 1.2 * length), ("left", width), ("up", max(2.0 * length, 1.0)))
+    for path in paths:
+        arm = profile.get(*(str(part) for part in path))
+        if arm is None:
+            continue
+        for (side, limit), value in zip(limits, arm, strict=True):
+            size = abs(value)
+            if size > limit or 0.0 < size < 0.002:
+                level: Level = "error" if size > 5.0 * limit else "warning"
+                where = f"{value:g} m {side} is off the vehicle" if size > limit else f"{value:g} m {side} is less than 2 mm"
+                meant = did_you_mean("lever_arm_m", value, partial(_within, 0.002, limit))
+                body = f"length_m = {length:g}, width_m = {width:g}; the arm counts from the middle of the rear axle"
+                yield path, level, f"{where} ({body}){meant}"
+                break
+    own: Any = profile.written.get("estimator")
+    ins = own.get("ins") if isinstance(own, dict) else None
+    believed = profile.get("estimator", "ins", "imu_lever_arm_m") if isinstance(ins, dict) and "imu_lever_arm_m" in ins else None
+    for name in profile.names("devices"):
+        arm = profile.get("devices", name, "lever_arm_m")
+        if believed is None or arm is None or "ImuSample" not in (profile.get("devices", name, "messages") or ()):
+            continue
+        if max(abs(a - b) for a, b in zip(believed, arm, strict=True)) > 0.01:
+            text = f"{believed} differs from devices.{name}.lever_arm_m = {arm}: it is the same sensor, write the same numbers"
+            yield ("estimator", "ins", "imu_lever_arm_m"), "warning", text
+
+
+USUAL_RATES_HZ: dict[str, Range] = {
+    "GnssFix": (0.5, 120.0), "Heading": (0.5, 500.0), "ImuSample": (10.0, 4000.0), "MotorStatus": (2.0, 1000.0),
+    "WheelSpeed": (2.0, 1000.0), "SteeringFeedback": (2.0, 1000.0), "LaserScan": (1.0, 100.0), "ObstacleRange": (1.0, 500.0),
+    "ActuatorCommand": (2.0, 1000.0),
+}  # fmt: skip
+"""Rates of devices by the message they give."""
+
+
+def _rates(profile: View) -> Iterator[Verdict]:
+    """A device's own rate and the rate that the profile expects of it are two keys for one thing."""
+    for name in profile.names("devices"):
+        rate_hz = profile.get("devices", name, "rate_hz")
+        for message in profile.get("devices", name, "messages") or ():
+            low, high = USUAL_RATES_HZ.get(message, (0.0, inf))
+            if rate_hz is not None and not low <= rate_hz <= high:
+                yield ("devices", name, "rate_hz"), "warning", f"{rate_hz:g} Hz of {message}; usual is {low:g} to {high:g} Hz"
+        written: Any = profile.written.get("devices")
+        table = written[name].get("driver") if isinstance(written[name], dict) else None
+        driver = table.get("name") if isinstance(table, dict) else table
+        own_hz = profile.get("devices", name, "driver", str(driver), "rate_hz")
+        acts = "ActuatorCommand" in (profile.get("devices", name, "messages") or ())
+        if rate_hz is not None and own_hz is not None and not acts and not 0.9 <= rate_hz / own_hz <= 1.1:
+            sets = f"the driver sets the device to {own_hz:g} Hz (driver.{driver}.rate_hz)"
+            yield ("devices", name, "rate_hz"), "warning", f"{rate_hz:g} Hz is expected, but {sets}; write the same number"
+
+
+def _within(least: float, most: float, value: float) -> bool:
+    return least <= abs(value) <= most
+
+
+def _far_from_default(profile: View) -> Iterator[Verdict]:
+    """Tuning parameters and sensor models: a slip of unit leaves the decades in which they make sense."""
+    for path, value, default in profile.numbers():
+        key = str(path[-1])
+        if not default or not value or dotted(path) in _BY_KEY or key.startswith(_OWN_SCALE) or path[0] == "log":
+            continue
+        ratio = value / default
+        low, high = _FACTORS.get(key.rpartition("_")[2], (1.0 / USUAL_FACTOR, USUAL_FACTOR))
+        if low <= ratio <= high:
+            continue
+        meant = did_you_mean(key, value, partial(_within, 0.2 * abs(default), 5.0 * abs(default)))
+        if ratio < 0.0:
+            yield path, "warning", f"{value:g} has the other sign than usual ({default:g}){meant}"
+        else:
+            times = f"{ratio:.3g} times" if ratio > 1.0 else f"1/{1.0 / ratio:.3g} of"
+            yield path, "warning", f"{value:g} is {times} what is usual ({default:g}){meant}; look at its unit"
