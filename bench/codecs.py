@@ -39,10 +39,11 @@ from drivers.ublox import codec as ublox
 from drivers.ublox.device import UbloxDevice
 from drivers.vesc.codec import Status, decode_can, encode_can
 from vehicled.messages import GnssFix, Heading, ImuSample, Message, PortState, Vector3
+from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
 from vehicled.wire.framing import Framer
 
-CAPTURE = Path(__file__).resolve().parents[2] / "shared/data/captures/gnss/gpsd__ublox-zed-f9r.log"
+CAPTURE = Path(DATA_FOLDER).expanduser() / "captures/gnss/gpsd__ublox-zed-f9r.log"
 PIECE_BYTES = 512
 FRAMES = 1000
 REPEATS = 5
@@ -310,7 +311,7 @@ def main() -> None:
         "gnss_epochs_per_s": EPOCH_HZ,
         "share_of_core": statistics.median(shares),
     }
-    left_out = "" if CAPTURE.exists() else f"mixed: no capture at {CAPTURE}"
+    left_out = "" if CAPTURE.exists() else f"mixed: no capture at {CAPTURE}: vehicled data fetch captures"
     if arguments.json:
         print(json.dumps({"codecs": compared, "full_line": full_line, "left_out": left_out}, indent=2))
         return

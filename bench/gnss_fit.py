@@ -1,6 +1,6 @@
 """The receiver model ``recorded`` fitted anew: plain GNSS against RTK on the laps of the ART vehicle.
 
-    python bench/gnss_fit.py [--data ../shared/data/lot17_rtk_gps_2023] [--resamples 200] [--json]
+    python bench/gnss_fit.py [--data ~/vehicled/data/lot17_rtk_gps_2023] [--resamples 200] [--json]
 
 The error is plain minus RTK position at the instants of new plain positions, RTK on straight lines between its own new ones (none
 over gaps above 0.3 s). Both count from their own first position, so that a constant is unknown: the model is fitted to increments,
@@ -27,8 +27,8 @@ from scipy.optimize import least_squares
 from sim_backend.sensors.gnss_errors import Recorded
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.profile.gnss import GnssModel, RecordedError
+from vehicled.recordings.public_data import DATA_FOLDER
 
-ROOT = Path(__file__).resolve().parents[1]
 RATE_HZ = 4.0
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256])
 MAX_GAP_S = 0.3
@@ -136,14 +136,14 @@ def simulated(form: Array, lengths: Sequence[int], seed: int) -> list[Array]:
 def main() -> None:
     """Fit, judge, print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "lot17_rtk_gps_2023")
+    parser.add_argument("--data", type=Path, default=Path(DATA_FOLDER).expanduser() / "lot17_rtk_gps_2023")
     parser.add_argument("--wander-time", type=float, default=100.0, metavar="S")
     parser.add_argument("--resamples", type=int, default=200)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     files = sorted(arguments.data.rglob("*.csv"))
     if not files:
-        sys.stdout.write(f"skipped: no recordings in {arguments.data}\n")
+        sys.stdout.write(f"skipped: no recordings in {arguments.data}: vehicled data fetch lot17_rtk_gps_2023\n")
         return
     laps = [read(file) for file in files]
     delay_s = min(DELAYS_S, key=lambda d: float(increments([errors(lap, d) for lap in laps])[: len(LAGS) // 2].sum()))

@@ -1,6 +1,6 @@
 """Recorded drives against their targets: what is asked of estimation, and what each estimator reaches.
 
-    python bench/recorded.py [--data ../shared/data] [--estimator NAME]... [--identifier NAME|none] [--json]
+    python bench/recorded.py [--data ~/vehicled/data] [--estimator NAME]... [--identifier NAME|none] [--json]
 
 Every figure is computed on all recordings of its kind. Means are over runs; speed, yaw and turn (change of yaw) are RMS. "Out" is
 RTK taken away for 3.7 s every 15 s, judged by the predictions of the first two fixes after it. Steering is the median over the runs
@@ -19,12 +19,12 @@ from statistics import median
 from vehicled.cli.show import Progress, print_table
 from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
 from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.recordings.report import Overall, overall, sheets, to_raw
 from vehicled.recordings.scores import Score
 from vehicled.recordings.table import header
 from vehicled.registry import names
 
-ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("mocap", "rtk", "plain_start", "plain", "path")
 TABLE = Path("published_tables") / "art_identified_steering.csv"
 
@@ -120,7 +120,7 @@ def _tell(progress: Progress, text: str) -> None:
 def main() -> int:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=str(ROOT.parent / "shared" / "data"))
+    parser.add_argument("--data", default=str(Path(DATA_FOLDER).expanduser()))
     parser.add_argument("--estimator", action="append", default=[], help="repeatable (default: all that are registered)")
     parser.add_argument("--identifier", help="name, or none (default: the registered one)")
     parser.add_argument("--json", action="store_true")
@@ -135,7 +135,7 @@ def main() -> int:
             found = chosen(arguments.data, task)
             scores = [score for _, _, score in run_all(found, task, partial(_tell, progress))]
         except RecordingError as error:
-            print(f"skipped: {error}")
+            print(f"skipped: {error}; vehicled data fetch lot17_rtk_gps_2023 mocap_ekf_mpc_2023 path_following_2024")
             return 0
         finally:
             progress.close()

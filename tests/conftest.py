@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,31 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 # What the daemons and simulators of the tests keep for the next run stays in the checkout, too.
 os.environ["XDG_CACHE_HOME"] = str(ROOT / ".pytest_cache" / "home")
+
+
+def own_inherited_state() -> None:
+    """Give the programs that tests start the same state, whether nohup, a background job, cron or a terminal started the tests.
+
+    Ignored signals and the signal mask are inherited, through every child. A handler is not: this process goes on ignoring what it
+    was told to ignore, and its children begin with the default. A closed descriptor 0 would become the next file that is opened.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.dup2(os.open(os.devnull, mode), descriptor)
+    os.umask(0o022)
+    # The width of the terminal and its colours are not what a test is about.
+    for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+        os.environ.pop(name, None)
+
+
+if threading.current_thread() is threading.main_thread():
+    own_inherited_state()
 
 _BACKENDS = [
     pytest.param(("asyncio", {"loop_factory": new_event_loop}), id="asyncio"),

@@ -1,14 +1,24 @@
 """The command gate: whatever goes in, what comes out is finite and inside the limits."""
 
-from math import atan, isfinite, tan
+from math import atan, copysign, inf, isfinite, sqrt, tan
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.strategies import near, near_count
 from vehicled.messages import ControlCommand, Mode, Reaction
-from vehicled.safety.gate import CLIPPED_BRAKE, CLIPPED_STEERING, CLIPPED_THROTTLE, NOT_FINITE, Gate
+from vehicled.safety.gate import (
+    CLIPPED_BRAKE,
+    CLIPPED_STEERING,
+    CLIPPED_THROTTLE,
+    CONTROLLED_STOP_BRAKE,
+    CRAWL_MPS,
+    NOT_FINITE,
+    SLOW_MPS,
+    Gate,
+)
 from vehicled.vehicle import Drive, Limits, Steering, Vehicle
 
 VEHICLE = Vehicle(
@@ -30,36 +40,167 @@ VEHICLE = Vehicle(
     ),
 )
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, capped_speed_mps=0.5)
-any_float = st.floats(allow_nan=True, allow_infinity=True)
+LOOSE = replace(
+    LIMITS,
+    max_lateral_acceleration_mps2=1e6,
+    max_acceleration_mps2=1e6,
+    max_jerk_mps3=1e9,
+    max_lateral_jerk_mps3=1e9,
+    max_steering_rate_radps=1e9,
+)
+"""Only the speed is limited."""
+REVERSING = replace(VEHICLE, drive=replace(VEHICLE.drive, reverse_share=0.5))
+MOVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
+PERIOD_NS = 10_000_000
+
+speeds = near(LIMITS.max_speed_mps, LIMITS.capped_speed_mps, CRAWL_MPS, SLOW_MPS, 0.0, signed=True, garbage=True)
+caps = st.one_of(st.just(inf), near(LIMITS.capped_speed_mps, 0.0, LIMITS.max_speed_mps, garbage=True))
+throttles = near(0.0, 1.0, 0.5, -0.5, garbage=True)
+brakes = near(0.0, 1.0, 0.5, garbage=True)
+wheels = near(0.0, VEHICLE.steering.max_wheel_rad, signed=True, garbage=True)
 
 
 def command(wheel: float = 0.0, throttle: float = 0.0, brake: float = 0.0) -> ControlCommand:
     return ControlCommand(0, 0, wheel, throttle, brake)
 
 
-@given(any_float, any_float, any_float, any_float, st.sampled_from(Mode), st.sampled_from(Reaction))
+def allowed_throttle(drive: Drive, speed_mps: float, limit_mps: float) -> float:
+    """Largest throttle of the fade over the first quarter above a speed limit, of which 0.25 is promised to operators."""
+    beyond = abs(speed_mps) - limit_mps
+    if beyond <= 0.0:
+        return inf
+    if not 4.0 * beyond < limit_mps:
+        return 0.0
+    return drive.steady_throttle(limit_mps) * (1.0 - 4.0 * beyond / limit_mps)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.tuples(wheels, throttles, brakes, speeds, st.sampled_from(Mode), st.sampled_from(Reaction), caps, near_count(PERIOD_NS)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from((VEHICLE, REVERSING)),
+)
 def test_anything_in_is_finite_and_inside_limits_out(
-    wheel: float, throttle: float, brake: float, speed: float, mode: Mode, reaction: Reaction
+    steps: list[tuple[float, float, float, float, Mode, Reaction, float, int]], vehicle: Vehicle
 ) -> None:
-    gate = Gate(VEHICLE, LIMITS)
-    for _ in range(2):
-        out = gate.apply(command(wheel, throttle, brake), speed, mode, reaction, 5, 4)
-        assert 0.0 <= out.throttle <= 1.0
+    gate, now_ns = Gate(vehicle, LIMITS), 5
+    for wheel, throttle, brake, speed, mode, reaction, cap, pause_ns in steps:
+        now_ns += pause_ns
+        out = gate.apply(command(wheel, throttle, brake), speed, mode, reaction, now_ns, 4, cap_mps=cap)
+        assert -vehicle.drive.reverse_share <= out.throttle <= 1.0
         assert 0.0 <= out.brake <= 1.0
         assert -1.0 <= out.steering <= 1.0
         assert isfinite(out.wheel_angle_rad)
-        if reaction >= Reaction.BRAKE or mode not in (Mode.AUTO, Mode.TELEOP, Mode.STOPPING):
+        if reaction >= Reaction.BRAKE or mode not in MOVING or not all(map(isfinite, (wheel, throttle, brake))):
             assert (out.throttle, out.brake) == (0.0, 1.0)
-        if not speed <= LIMITS.max_speed_mps:
+        elif reaction is Reaction.CONTROLLED_STOP or mode is Mode.STOPPING:
             assert out.throttle == 0.0
+            assert out.brake >= CONTROLLED_STOP_BRAKE
+        limit = min(cap, LIMITS.max_speed_mps)
+        assert abs(out.throttle) <= allowed_throttle(vehicle.drive, speed, limit) * (1 + 1e-9) + 1e-12
 
 
-@given(st.floats(0.2, 3.0), st.floats(-1.0, 1.0))
-def test_lateral_acceleration_stays_within_its_limit(speed: float, wheel: float) -> None:
-    out = Gate(VEHICLE, LIMITS).apply(command(wheel, 0.3), speed, Mode.AUTO, Reaction.NONE, 0, 0)
-    gain, offset = VEHICLE.steering.gain_rad, VEHICLE.steering.offset_rad
-    believed = offset + gain * out.steering
-    assert abs(speed * speed * tan(believed) / VEHICLE.wheelbase_m) <= LIMITS.max_lateral_acceleration_mps2 * (1 + 1e-9)
+@settings(max_examples=300)
+@given(
+    near(1.0, 0.0, 0.5, -0.5, low=-0.5, high=1.0),
+    near(0.0, 1.0, low=0.0, high=1.0),
+    caps.flatmap(
+        lambda cap: st.tuples(
+            # Around the limit that counts.
+            near(min(cap, LIMITS.max_speed_mps) if isfinite(cap) else LIMITS.max_speed_mps, CRAWL_MPS, signed=True, garbage=True),
+            st.just(cap),
+        )
+    ),
+)
+def test_speed_limit_leaves_slower_drives_alone_and_fades_faster_ones(
+    throttle: float, brake: float, speed_and_cap: tuple[float, float]
+) -> None:
+    """Below the limit a command is untouched; above it drive fades to nothing; against the motion it is a brake."""
+    speed, cap = speed_and_cap
+    out = Gate(REVERSING, LOOSE).apply(command(0.0, throttle, brake), speed, Mode.AUTO, Reaction.NONE, 0, 0, cap_mps=cap)
+    allowed = allowed_throttle(REVERSING.drive, speed, min(cap, LIMITS.max_speed_mps))
+    if throttle * speed < 0.0 and abs(speed) > CRAWL_MPS and allowed > 0.0:
+        assert (out.throttle, out.brake) == (0.0, max(brake, CONTROLLED_STOP_BRAKE))
+        assert out.clipped & CLIPPED_THROTTLE
+        return
+    assert out.throttle == pytest.approx(copysign(min(abs(throttle), allowed), throttle), rel=1e-9, abs=1e-12)
+    assert out.brake == brake
+    if allowed == inf:
+        assert out.throttle == throttle
+        assert out.clipped == 0
+
+
+@settings(max_examples=200)
+@given(near(SLOW_MPS, sqrt(2.5 * 0.5 / tan(0.335)), LIMITS.max_speed_mps, signed=True), near(1.0, 0.0, signed=True))
+def test_lateral_acceleration_stays_within_its_limit(speed: float, ratio: float) -> None:
+    """Also around the speed at which full lock reaches the limit; what is within it passes."""
+    most = VEHICLE.steering.max_wheel_rad
+    if abs(speed) > SLOW_MPS:
+        most = min(most, atan(LIMITS.max_lateral_acceleration_mps2 * VEHICLE.wheelbase_m / speed**2))
+    wheel = ratio * most
+    vehicle = replace(VEHICLE, steering=replace(VEHICLE.steering, offset_rad=0.0, gain_rad=0.5))
+    out = Gate(vehicle, LIMITS).apply(command(wheel, 0.3), speed, Mode.AUTO, Reaction.NONE, 0, 0)
+    assert out.wheel_angle_rad == pytest.approx(min(max(wheel, -most), most), rel=1e-9, abs=1e-12)
+    if abs(ratio) < 1.0 - 1e-9:
+        assert not out.clipped & CLIPPED_STEERING
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(near(0.0, 1.0, -0.5, low=-0.5, high=1.0), near_count(PERIOD_NS, 100_000_000)), min_size=2, max_size=8),
+    near(0.0, 1.0, 2.0, signed=True),
+    near(0.5, 3.0, low=0.05),
+    near(5.0, 50.0, low=0.5),
+)
+def test_drive_accelerates_and_builds_up_within_its_limits(
+    steps: list[tuple[float, int]], speed: float, acceleration: float, jerk: float
+) -> None:
+    """A pause counts for at most 0.1 s; less drive passes at once."""
+    drive = REVERSING.drive
+    gate = Gate(REVERSING, replace(LOOSE, max_acceleration_mps2=acceleration, max_jerk_mps3=jerk))
+    now_ns, before = 0, 0.0
+    per_throttle = drive.acceleration_mps2(1.0, 0.0) - drive.acceleration_mps2(0.0, 0.0)
+    for number, (throttle, pause_ns) in enumerate(steps):
+        now_ns += pause_ns
+        out = gate.apply(command(0.0, throttle), speed, Mode.AUTO, Reaction.NONE, now_ns, 0).throttle
+        assert out * throttle >= 0.0
+        assert abs(out) <= abs(throttle)
+        if out:
+            along = max(copysign(speed, out * speed), 0.0)
+            sign = copysign(1.0, out)
+            assert sign * drive.acceleration_mps2(out, sign * along) <= acceleration * (1 + 1e-9) or abs(out) <= 1e-12
+            if number:
+                risen = abs(out) - max(sign * before, 0.0)
+                assert risen * per_throttle <= jerk * min(pause_ns * 1e-9, 0.1) * (1 + 1e-9) + 1e-12
+        if abs(throttle) <= abs(before) and throttle * before > 0.0:
+            assert out == throttle, "less drive passes at once"
+        before = out
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(near(0.0, 0.335, 0.02, signed=True), near_count(PERIOD_NS, 100_000_000)), min_size=2, max_size=8),
+    near(SLOW_MPS, 1.0, low=0.0, high=3.0),
+    near(2.0, low=0.1),
+)
+def test_wheel_turns_no_faster_than_its_rate(steps: list[tuple[float, int]], speed: float, rate_radps: float) -> None:
+    vehicle = replace(VEHICLE, steering=replace(VEHICLE.steering, offset_rad=0.0))
+    gate = Gate(vehicle, replace(LOOSE, max_steering_rate_radps=rate_radps, max_lateral_jerk_mps3=1.0))
+    most_radps = min(rate_radps, VEHICLE.wheelbase_m / speed**2) if speed > SLOW_MPS else rate_radps
+    now_ns, before = 0, 0.0
+    for number, (wheel, pause_ns) in enumerate(steps):
+        now_ns += pause_ns
+        out = gate.apply(command(wheel), speed, Mode.AUTO, Reaction.NONE, now_ns, 0)
+        step_rad = most_radps * min(pause_ns * 1e-9, 0.1)
+        wanted = min(max(wheel, -0.335), 0.335)
+        if number:
+            assert abs(out.wheel_angle_rad - before) <= step_rad * (1 + 1e-9) + 1e-12
+        if not number or abs(wheel - before) <= step_rad * (1 - 1e-9):
+            assert out.wheel_angle_rad == pytest.approx(wanted, abs=1e-9)
+        before = out.wheel_angle_rad
 
 
 def test_what_was_cut_is_named() -> None:
@@ -131,8 +272,8 @@ def across_mps2(vehicle: Vehicle, wheel_rad: float, speed_mps: float) -> float:
     # Front wheels; all four, which halves the base; sides, whose base is half the effective track.
     st.sampled_from((0.5, 0.25, 0.512, 2.6, 1.3)),
     st.sampled_from((0.0, 0.001, 0.02)),
-    st.floats(0.2, 12.0),
-    st.lists(st.floats(-0.6, 0.6), min_size=2, max_size=20),
+    near(SLOW_MPS, 1.0, 3.0, 12.0, low=0.2, high=15.0),
+    st.lists(near(0.0, 0.01, 0.1, 0.6, signed=True, low=-0.6, high=0.6), min_size=2, max_size=20),
 )
 def test_acceleration_and_jerk_across_are_held_for_whatever_turns(
     base_m: float, slip: float, speed: float, wheels: list[float]
@@ -153,7 +294,7 @@ def test_acceleration_and_jerk_across_are_held_for_whatever_turns(
         before = out.wheel_angle_rad
 
 
-@given(st.sampled_from((0.25, 0.512, 2.6)), st.sampled_from((0.001, 0.02)), st.floats(1.0, 10.0))
+@given(st.sampled_from((0.25, 0.512, 2.6)), st.sampled_from((0.001, 0.02)), near(1.0, 3.0, 10.0, low=0.5, high=15.0))
 def test_the_rate_is_that_of_the_base_that_turns(base_m: float, slip: float, speed: float) -> None:
     """No slower than the jerk asks for: a wheel that must turn further for the same turn may turn faster."""
     vehicle = turning(base_m, slip)

@@ -124,6 +124,7 @@ def _parser() -> ArgumentParser:
 
     service_commands(commands)
     twin_commands(commands)
+    _data_commands(commands)
 
     devices = commands.add_parser("devices", help="record a port, decode a recording").add_subparsers(
         dest="devices_command", metavar="COMMAND", required=True
@@ -234,7 +235,7 @@ def _bench_arguments(bench: ArgumentParser) -> None:
         description="Run an estimator over recorded drives: CSV files of the ART vehicle, logs, ROS bags. Judge it by their truth.",
     )
     recorded.add_argument(
-        "folder", nargs="?", default="../shared/data", metavar="DIR", help="file or folder (default ../shared/data)"
+        "folder", nargs="?", metavar="DIR", help="file or folder (default ~/vehicled/data, filled by vehicled data fetch)"
     )
     recorded.add_argument("--estimator", default="ekf4", metavar="NAME", help="estimator (default ekf4)")
     recorded.add_argument(
@@ -255,6 +256,31 @@ def _bench_arguments(bench: ArgumentParser) -> None:
     recorded.add_argument("--json", action="store_true", help="print JSON")
     recorded.add_argument("--plot", metavar="PNG", help="draw the recording, or an overview of several, into this file")
     recorded.set_defaults(run="vehicled.cli.bench:recorded")
+
+
+def _data_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+    data = commands.add_parser("data", help="list and fetch public recordings").add_subparsers(
+        dest="data_command", metavar="COMMAND", required=True
+    )
+    listing = data.add_parser("list", help="what there is, with size, licence and origin")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.set_defaults(run="vehicled.cli.data:listing")
+    fetch = data.add_parser(
+        "fetch",
+        help="fetch data sets from their authors' repositories",
+        description="Fetch data sets from the public repositories of their authors. Files that are there already are kept, so an "
+        "interrupted fetch goes on where it ended.",
+        epilog="Exit status: 0 everything is there; 2 something could not be fetched.",
+    )
+    fetch.add_argument("name", nargs="+", metavar="NAME", help="name of a data set, see vehicled data list")
+    fetch.add_argument("--accept-unknown-licence", action="store_true", help="fetch data whose authors state no licence")
+    fetch.add_argument(
+        "--mirror", default="https://raw.githubusercontent.com", metavar="URL",
+        help="address that holds OWNER/REPOSITORY/COMMIT/PATH (default https://raw.githubusercontent.com)",
+    )  # fmt: skip
+    fetch.set_defaults(run="vehicled.cli.data:fetch")
+    for command in (listing, fetch):
+        command.add_argument("--to", default="~/vehicled/data", metavar="DIR", help="folder (default ~/vehicled/data)")
 
 
 def _programme_argument(parser: ArgumentParser) -> None:

@@ -16,7 +16,7 @@ def twin_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         epilog="Exit status: 0 every target is kept and every check holds; 1 one is not; 2 the arguments cannot be used.",
     )
     validate.add_argument(
-        "folder", nargs="?", default="../shared/data", metavar="DIR", help="folder of reference runs (default ../shared/data)"
+        "folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)"
     )
     validate.add_argument(
         "--vehicle", metavar="NAME", help="this vehicle only: name of its file, as hmmwv_lfdm, or of the reference's, as hmmwv"
@@ -81,8 +81,8 @@ def twin_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         epilog="Exit status: 0 every path and controller is foretold to a quarter; 1 one is not; 2 the arguments cannot be used.",
     )
     predict.add_argument(
-        "folder", nargs="?", default="../shared/data", metavar="DIR",
-        help="folder with path_following_2024 and reference_paths (default ../shared/data)",
+        "folder", nargs="?", metavar="DIR",
+        help="folder with path_following_2024 and reference_paths (default ~/vehicled/data, filled by vehicled data fetch)",
     )  # fmt: skip
     predict.add_argument("--profile", default="art", metavar="P", help="vehicle, with a 4-DOF twin (default art)")
     predict.add_argument("--json", action="store_true", help="print JSON")

@@ -9,6 +9,7 @@ from vehicled.cli.show import Progress, print_table
 from vehicled.profile import load_profile
 from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
 from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import data_folder
 from vehicled.recordings.report import overall, sheets
 from vehicled.recordings.scores import Score
 from vehicled.registry import resolve
@@ -30,7 +31,8 @@ def recorded(arguments: Namespace) -> int:
     resolve("estimator", task.estimator)
     if task.identifier is not None:
         resolve("identifier", task.identifier)
-    found = chosen(arguments.folder, task, load_profile(arguments.profile).vehicle)
+    folder = data_folder(arguments.folder, "lot17_rtk_gps_2023", "mocap_ekf_mpc_2023")
+    found = chosen(folder, task, load_profile(arguments.profile).vehicle)
     progress = Progress()
     scores: list[Score] = []
     last = None
@@ -41,7 +43,7 @@ def recorded(arguments: Namespace) -> int:
     finally:
         progress.close()
     if last is None:
-        raise RecordingError(f"{arguments.folder}: no recording of kind {', '.join(task.kinds)} in {len(found)} files")
+        raise RecordingError(f"{folder}: no recording of kind {', '.join(task.kinds)} in {len(found)} files")
     if arguments.plot:
         from vehicled.recordings.plots import plot_overview, plot_track
 

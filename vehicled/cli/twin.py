@@ -14,6 +14,7 @@ from vehicled.app import SetupError
 from vehicled.cli.output import check_output, write_output
 from vehicled.cli.show import Progress, print_table
 from vehicled.cli.twin_page import errors_cells, render
+from vehicled.recordings.public_data import DATA_FOLDER
 
 _MARKS = {True: "yes", False: "NO", None: "-"}
 
@@ -30,7 +31,10 @@ def validate(arguments: Namespace) -> int:
         if progress.due():
             progress.show(text)
 
-    selection = Selection(arguments.folder, arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
+    folder = Path(arguments.folder or DATA_FOLDER).expanduser()
+    if arguments.folder is None and not folder.is_dir():
+        raise SetupError(f"{folder}: no such folder; name a folder of reference runs: docs/twin_validation.md says what it holds")
+    selection = Selection(str(folder), arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
     try:
         validation = run_all(selection, jobs=arguments.jobs, progress=tell)
     except RunError as error:

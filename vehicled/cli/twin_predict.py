@@ -21,6 +21,7 @@ from vehicled.paths import CourseError
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
 from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import data_folder
 
 STEP_NS = 1_000_000
 
@@ -82,6 +83,7 @@ def predict_drives(arguments: Namespace) -> int:
     """Predict, show. Returns 0 where every cell is within a quarter of what was real, else 1. Raises :class:`SetupError`."""
     profile = load_profile(arguments.profile)
     sim = profile.sim
+    folder = Path(data_folder(arguments.folder, "path_following_2024", "reference_paths")).expanduser()
 
     def make(response: DriveResponse, x_m: float, y_m: float, yaw_rad: float) -> Twin:
         return FourDofTwin(twin_of(sim, response), x_m, y_m, yaw_rad)
@@ -93,14 +95,15 @@ def predict_drives(arguments: Namespace) -> int:
             progress.show(text)
 
     try:
-        courses, drives = recorded_drives(Path(arguments.folder).expanduser())
+        courses, drives, left_out = recorded_drives(folder)
         predictions, unused = predict(courses, drives, make, tell)
+        unused = [*left_out, *unused]
     except (FileNotFoundError, RecordingError, CourseError) as error:
         raise SetupError(str(error)) from error
     finally:
         progress.close()
     if not predictions:
-        raise SetupError(f"{arguments.folder}: no path has two drives of one law: there is nothing to foretell")
+        raise SetupError(f"{folder}: no path has two drives of one law: there is nothing to foretell")
     cells = sorted({(p.path, p.law) for p in predictions})
     of_cell = {cell: [p for p in predictions if (p.path, p.law) == cell] for cell in cells}
     good = all(abs(_mean_ratio(each) - 1.0) <= WITHIN for each in of_cell.values())

@@ -104,20 +104,22 @@ class Drive(Struct, frozen=True):
     recording: Recording
 
 
-def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive]]:
-    """Waypoints by path, and the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``.
+def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], list[str]]:
+    """Return waypoints by path, the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``, and why a path is left out.
 
-    Raises FileNotFoundError naming what is missing, and :class:`~vehicled.recordings.errors.RecordingError`.
+    Raises FileNotFoundError where no path has its waypoints, and :class:`~vehicled.recordings.errors.RecordingError`.
     """
     real = folder / "path_following_2024" / "real"
     if not real.is_dir():
         raise FileNotFoundError(f"{real}: there is no such folder; name the one that holds path_following_2024 and reference_paths")
     courses: dict[str, Waypoints] = {}
     drives: list[Drive] = []
+    left_out: list[str] = []
     for place in sorted(path for path in real.iterdir() if path.is_dir()):
         file = folder / "reference_paths" / COURSES.get(place.name, f"{place.name}.csv")
         if not file.is_file():
-            raise FileNotFoundError(f"{file}: the course of {place.name} is missing")
+            left_out.append(f"{file}: the course of {place.name} is missing")
+            continue
         course = courses[place.name] = _waypoints(file)
         for source in sources(place):
             word = source.path.stem.split("_")[0]
@@ -126,7 +128,9 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive]]:
             for recording in source.load(("path",)):
                 error = cross_track_m(course, recording.raw_x_m, recording.raw_y_m)
                 drives.append(Drive(place.name, LAWS[word], source.path.stem, float(error.mean()), recording))
-    return courses, drives
+    if not courses:
+        raise FileNotFoundError("; ".join(left_out) or f"{real}: holds no drives")
+    return courses, drives, left_out
 
 
 def _waypoints(file: Path) -> Waypoints:

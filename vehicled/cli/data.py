@@ -1,0 +1,69 @@
+"""``vehicled data``: list and fetch public recordings."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import msgspec
+
+from vehicled.cli.show import Progress, print_table
+from vehicled.recordings import public_data
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import DATA_SETS, DataSet
+
+UNKNOWN = "none stated"
+
+
+def listing(arguments: Namespace) -> int:
+    """Show the data sets, and which of them are there."""
+    folder = Path(arguments.to).expanduser()
+    if arguments.json:
+        rows = [
+            {
+                "name": data.name, "what": data.what, "size_mb": data.size_mb, "licence": data.licence or None, "page": data.page,
+                "files": len(data.files), "fetched": _fetched(data, folder),
+            }
+            for data in DATA_SETS.values()
+        ]  # fmt: skip
+        print(msgspec.json.encode(rows).decode())
+        return 0
+    print_table(
+        f"public recordings; fetched ones are in {folder}",
+        ["name", "what", "about", "licence", "fetched", "page"],
+        [
+            [
+                data.name, data.what, f"{data.size_mb:g} MB", data.licence or UNKNOWN,
+                f"{_fetched(data, folder)} of {len(data.files)}", data.page,
+            ]
+            for data in DATA_SETS.values()
+        ],
+    )  # fmt: skip
+    return 0
+
+
+def fetch(arguments: Namespace) -> int:
+    """Fetch data sets. Raises :class:`RecordingError`."""
+    wanted = [public_data.chosen(name) for name in arguments.name]
+    folder = Path(arguments.to).expanduser()
+    unlicensed = [data.name for data in wanted if not data.licence]
+    if unlicensed and not arguments.accept_unknown_licence:
+        raise RecordingError(
+            f"{', '.join(unlicensed)}: the authors publish it without a licence: look at it for yourself, pass it on to nobody; "
+            "add --accept-unknown-licence to fetch it for that"
+        )
+    progress = Progress()
+    try:
+        for data in wanted:
+            print(f"{data.name}: {data.what}; licence: {data.licence or UNKNOWN}; from {data.page}", file=sys.stderr)
+            count = public_data.fetch(
+                data, folder, lambda text: progress.show(text) if progress.due() else None, source=arguments.mirror
+            )
+            progress.close()
+            print(f"{folder / data.name}: {count} files fetched, {len(data.files)} there")
+    finally:
+        progress.close()
+    return 0
+
+
+def _fetched(data: DataSet, folder: Path) -> int:
+    return sum((folder / data.name / file.path).is_file() for file in data.files)
