@@ -63,7 +63,14 @@ def _parser() -> ArgumentParser:
         help="break a device: port:kind[=value]@start[+duration] in seconds (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
     )
     sim.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
-    sim.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 5 lockstep, 0.5 wall)")
+    sim.add_argument(
+        "--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 5, with --strict-clock 0.5)"
+    )
+    sim.add_argument(
+        "--strict-clock",
+        action="store_true",
+        help="with --clock wall: count a stall of this computer as silence of the sensors, as on a vehicle",
+    )
     sim.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
     _view_argument(sim)
     sim.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -13,7 +13,10 @@ from vehicled.profile import Loaded, load
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, read_geojson
 
-LINK_TIMEOUT_S = {"lockstep": 5.0, "wall": 0.5}
+SHARED_TIMEOUT_S = 5.0
+"""Silence of the simulator that ends a run whose clock it shares: a stall is shorter, a simulator that hangs is not."""
+STRICT_TIMEOUT_S = 0.5
+"""The same on the clock of a vehicle, which drives on meanwhile."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -29,11 +32,18 @@ class Plan(Struct, frozen=True, kw_only=True):
     link: str
     seed: int
     overrides: list[str]
-    link_timeout_s: float
+    link_timeout_s: float | None
+    """Silence of the simulator that ends the run, as the user set it; see :meth:`silence_s`."""
     backend: str
+    paced: bool = False
+    """Wall time: the clock stands still while the simulator or the daemon stalls."""
+
+    def silence_s(self, *, shared_clock: bool) -> float:
+        """Silence of the simulator that ends the run."""
+        return self.link_timeout_s or (SHARED_TIMEOUT_S if shared_clock else STRICT_TIMEOUT_S)
 
     @classmethod
-    def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio") -> "Plan":
+    def of(cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio", paced: bool = False) -> "Plan":
         """From the command line. Raises the errors of profile, course and set-up."""
         overrides = list(arguments.set)
         for table in ("controller", "estimator", "identifier"):
@@ -57,8 +67,9 @@ class Plan(Struct, frozen=True, kw_only=True):
             link=link,
             seed=seed,
             overrides=overrides,
-            link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
+            link_timeout_s=arguments.link_timeout,
             backend=backend,
+            paced=paced,
         )
 
 

@@ -17,7 +17,7 @@ from vehicled.cli.view import check_view
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
-from vehicled.messages import Fault, Identification
+from vehicled.messages import Event, Fault, Identification
 from vehicled.runtime.connection import connect
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.run import START_PATIENCE_NS
@@ -26,7 +26,14 @@ from vehicled.runtime.simulator import SimulatorProcess
 
 def run(arguments: Namespace) -> int:
     """Drive a course in simulation and say how it went."""
-    plan = Plan.of(arguments, clock=arguments.clock, link=arguments.link, seed=arguments.seed, backend=arguments.async_backend)
+    plan = Plan.of(
+        arguments,
+        clock=arguments.clock,
+        link=arguments.link,
+        seed=arguments.seed,
+        backend=arguments.async_backend,
+        paced=arguments.clock == "wall" and not arguments.strict_clock,
+    )
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     if not arguments.connect:
@@ -44,7 +51,7 @@ def run(arguments: Namespace) -> int:
         (JUDGE_TAPS, judge.record),
         (MANOEUVRE_TAPS, manoeuvre.record),
         ((Identification,), learnt.record),
-        ((Fault,), EventLog(json=False, quiet=True, ready=plan.clock == "wall").record),
+        ((Fault, Event), EventLog(json=False, quiet=True, ready=plan.clock == "wall").record),
     ]
     progress = Progress()
     length_m = plan.course.length_m
@@ -174,6 +181,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         programme=programme,
         motion=manoeuvre.motion if programme else None,
         identified=learnt.values,
+        stalls=done.stalls,
         **figures_of(judge),
     )
 
