@@ -78,8 +78,8 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
 class Pace:
     """Takes out of the clock the time during which the simulator or the daemon did not run.
 
-    The world is never more than ``PACE_LEAD_NS`` ahead of what the daemon last named as its time, nor the clock further ahead of
-    the world: whatever exceeds that is lost. Nothing is lost before the daemon has named its time once.
+    The clock is never more than ``PACE_LEAD_NS`` ahead of the time that the simulator last granted, nor of the time that the
+    daemon last named: whatever exceeds that is lost. Nothing is lost before the daemon has named its time once.
     """
 
     def __init__(self) -> None:
@@ -92,21 +92,21 @@ class Pace:
         """The daemon names its time."""
         self._daemon_ns = t_ns
 
-    def is_late(self, daemon_clock_ns: int, reached_ns: int) -> bool:
+    def is_late(self, daemon_clock_ns: int, granted_ns: int) -> bool:
         """Whether time is lost now, unless the daemon has said something that was not read yet."""
-        return daemon_clock_ns - self.lost_ns > self._limit_ns(reached_ns)
+        return daemon_clock_ns - self.lost_ns > self._limit_ns(granted_ns)
 
-    def now_ns(self, daemon_clock_ns: int, reached_ns: int) -> int:
-        """Return the shared time; ``reached_ns`` is the world's."""
-        now_ns, limit_ns = daemon_clock_ns - self.lost_ns, self._limit_ns(reached_ns)
+    def now_ns(self, daemon_clock_ns: int, granted_ns: int) -> int:
+        """Return the shared time; ``granted_ns`` is that of the last GRANT."""
+        now_ns, limit_ns = daemon_clock_ns - self.lost_ns, self._limit_ns(granted_ns)
         if now_ns <= limit_ns:
             return now_ns
         self.lost_ns += now_ns - limit_ns
-        self.daemon_stalled = self._daemon_ns is not None and self._daemon_ns < reached_ns
+        self.daemon_stalled = self._daemon_ns is not None and self._daemon_ns < granted_ns
         return limit_ns
 
-    def _limit_ns(self, reached_ns: int) -> int:
-        return NEVER_NS if self._daemon_ns is None else min(reached_ns, self._daemon_ns) + PACE_LEAD_NS
+    def _limit_ns(self, granted_ns: int) -> int:
+        return NEVER_NS if self._daemon_ns is None else min(granted_ns, self._daemon_ns) + PACE_LEAD_NS
 
 
 def run_wall(
@@ -128,15 +128,15 @@ def run_wall(
     with PreciseSelector() as selector:
         selector.register(peer.socket, selectors.EVENT_READ)
         terminals = Terminals(ptys, world, ports or [], selector) if ptys is not None else None
-        reached_ns = beat_ns = clock.now_ns()
+        reached_ns = granted_ns = beat_ns = clock.now_ns()
         sync_ns = reached_ns + SYNC_PERIOD_NS
         try:
             while True:
                 real_ns = clock.now_ns()
-                if pace is not None and pace.is_late(real_ns, reached_ns) and select.select([peer.socket], [], [], 0.0)[0]:
+                if pace is not None and pace.is_late(real_ns, granted_ns) and select.select([peer.socket], [], [], 0.0)[0]:
                     # What it has said meanwhile tells which of the two did not run.
                     _hear(peer.receive(), world, clock, pace)
-                now_ns = real_ns if pace is None else pace.now_ns(real_ns, reached_ns)
+                now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
                 reached_ns = max(reached_ns, min(now_ns, reached_ns + SLICE_NS))
                 frames = []
                 for t_rx_ns, port, payload in world.advance(reached_ns):
@@ -148,7 +148,8 @@ def run_wall(
                     if pace is None:
                         frames.append(encode(Kind.GRANT, 0, now_ns))
                     else:
-                        frames.append(encode_grant(reached_ns, pace.lost_ns, daemon_stalled=pace.daemon_stalled))
+                        granted_ns = reached_ns
+                        frames.append(encode_grant(granted_ns, pace.lost_ns, daemon_stalled=pace.daemon_stalled))
                     beat_ns = real_ns + beat_period_ns
                 if real_ns >= sync_ns and not clock.same_boot:
                     frames.append(clock.question())

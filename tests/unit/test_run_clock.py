@@ -26,7 +26,7 @@ class Pair:
         self.monotonic = Monotonic()
         self.clock = PacedClock(self.monotonic)
         self.pace = Pace()
-        self.reached_ns = self.monotonic.t_ns
+        self.reached_ns = self.granted_ns = self.monotonic.t_ns
         self.apart_ns = 0
 
     def run(self, duration_ms: int, *, daemon: bool = True, simulator: bool = True) -> None:
@@ -34,7 +34,8 @@ class Pair:
         for _ in range(duration_ms):
             self.monotonic.t_ns += MS
             if simulator:
-                self.reached_ns = max(self.reached_ns, self.pace.now_ns(self.monotonic.t_ns, self.reached_ns))
+                self.reached_ns = max(self.reached_ns, self.pace.now_ns(self.monotonic.t_ns, self.granted_ns))
+                self.granted_ns = self.reached_ns
             if daemon:
                 if simulator:
                     process = "daemon" if self.pace.daemon_stalled else "simulator"

@@ -38,6 +38,10 @@ class StallCount(Struct):
     """Real time that the simulated clock stood still."""
 
 
+def _nothing() -> None:
+    """Nobody waits."""
+
+
 class RunClock:
     """The machine's monotonic clock, as it is."""
 
@@ -67,6 +71,8 @@ class PacedClock(RunClock):
         self._limit_ns = NEVER_NS
         self._latest_ns = 0
         self._stall: Stall | None = None
+        self.on_released: Callable[[], None] = _nothing
+        """Called when a clock that stood still goes on."""
         self.stalls = StallCount()
 
     def now_ns(self) -> int:
@@ -86,9 +92,12 @@ class PacedClock(RunClock):
 
     def on_grant(self, t_ns: int, lost_ns: int, process: str) -> Stall | None:
         """Follow a GRANT of the simulator. Returns the last stall once it is over."""
+        held = self._latest_ns >= self._limit_ns
         if self._limit_ns == NEVER_NS or t_ns + PACE_LEAD_NS > self._limit_ns:
             self._limit_ns = t_ns + PACE_LEAD_NS
         grown_ns, self.lost_ns = max(0, lost_ns - self.lost_ns), max(self.lost_ns, lost_ns)
+        if held and self._latest_ns < self._limit_ns:
+            self.on_released()
         stall = self._stall
         if grown_ns:
             if stall is not None and t_ns - stall.t_ns < SAME_STALL_NS:

@@ -11,6 +11,7 @@ from vehicled.link import LinkError
 from vehicled.machine import Machine, Outgoing
 from vehicled.messages import Event, PortState
 from vehicled.runtime.block_sampler import BlockSampler
+from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.evidence import WallWitness
 from vehicled.runtime.host import Transport
 from vehicled.runtime.lease import Lease
@@ -53,6 +54,8 @@ class WallPump:
         self._clock = witness.clock
         self._sink = sink
         self._alarm = Alarm()
+        if isinstance(self._clock, PacedClock):
+            self._clock.on_released = self._rearm
         self._lease = Lease(machine, transport, witness.clock.now_ns)
         self._sampler = BlockSampler(BLOCK_NS)
         self._ending: Ending | None = None
@@ -92,6 +95,9 @@ class WallPump:
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         """A port opened or was lost."""
         self._machine.on_port(port, state, detail, now_ns)
+        self._rearm()
+
+    def _rearm(self) -> None:
         self._alarm.rearm(self._clock.alarm_ns(self._machine.next_due_ns()))
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
@@ -101,7 +107,7 @@ class WallPump:
             self._machine.on_rx(port, data, t_rx_ns)
             self._sampler.disarm()
             self._name_block(t_rx_ns)
-            self._alarm.rearm(self._clock.alarm_ns(self._machine.next_due_ns()))
+            self._rearm()
 
     async def _tick(self) -> None:
         machine, witness, sampler, clock = self._machine, self._witness, self._sampler, self._clock
