@@ -1,9 +1,12 @@
 """Arguments of ``vehicled twin``."""
 
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import _SubParsersAction
+
+from vehicled.cli.log_names import log_name
+from vehicled.cli.parser import CommandParser
 
 
-def twin_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add the group ``twin``."""
     twin = commands.add_parser("twin", help="the vehicle models of the simulator: how true they are").add_subparsers(
         dest="twin_command", metavar="COMMAND", required=True
@@ -59,7 +62,12 @@ def twin_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
     which.add_argument("--profile", metavar="P", help="profile whose twin is fitted")
     which.add_argument("--vehicle", metavar="TWIN", help="name of a twin file, or a .toml file")
     calibrate.add_argument(
-        "--log", nargs="+", required=True, metavar="RUN", help="recorded drives: .mcap, CSV, bags, or folders of such"
+        "--log",
+        nargs="+",
+        type=log_name,
+        required=True,
+        metavar="RUN",
+        help="recorded drives: .mcap, CSV, bags, or folders of such",
     )
     calibrate.add_argument(
         "--fit", default="powertrain,steering,tyres", metavar="GROUP,...",

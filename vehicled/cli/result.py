@@ -201,9 +201,8 @@ def _stalls(stalls: StallCount) -> str:
     if not stalls.count:
         return "none: this computer kept up"
     longest = f"longest {stalls.longest_ns * 1e-6:.0f} ms ({stalls.longest_process})"
-    return (
-        f"this computer stalled {stalls.count} times, {longest}; the simulated clock stood still for {stalls.lost_ns * 1e-9:.2f} s"
-    )
+    times = "once" if stalls.count == 1 else f"{stalls.count} times"
+    return f"this computer stalled {times}, {longest}; the simulated clock stood still for {stalls.lost_ns * 1e-9:.2f} s"
 
 
 def _metres(figures: Figures) -> str:

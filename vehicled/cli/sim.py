@@ -47,13 +47,13 @@ def run(arguments: Namespace) -> int:
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()
+    progress = Progress()
     taps: list[Tap] = [
         (JUDGE_TAPS, judge.record),
         (MANOEUVRE_TAPS, manoeuvre.record),
         ((Identification,), learnt.record),
-        ((Fault, Event), EventLog(json=False, quiet=True, ready=plan.clock == "wall").record),
+        ((Fault, Event), EventLog(progress.above(), json=False, quiet=True, ready=plan.clock == "wall").record),
     ]
-    progress = Progress()
     length_m = plan.course.length_m
     started_ns = 0
 
