@@ -41,6 +41,7 @@ _vehicled() {
     done
     (( ${#open} )) && compadd -S '' -- "${open[@]}"
     (( ${#whole} )) && compadd -- "${whole[@]}"
+    (( ${#open} + ${#whole} ))
 }
 compdef _vehicled vehicled
 """

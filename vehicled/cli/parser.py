@@ -5,6 +5,7 @@ import shutil
 from argparse import Action, ArgumentError, ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from textwrap import fill
 from typing import Any, NoReturn
 
 USAGE_STATUS = 2
@@ -21,8 +22,8 @@ class HelpFormatter(argparse.HelpFormatter):
         super().__init__(prog, **{"max_help_position": 26, "width": columns - 2} | options)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = super()._fill_text
-        return "\n".join(line if not line.strip() or line[0] == " " else fill(line, width, indent) for line in text.splitlines())
+        wrap = super()._fill_text
+        return "\n".join(line if not line.strip() or line[0] == " " else wrap(line, width, indent) for line in text.splitlines())
 
 
 class CommandParser(ArgumentParser):
@@ -73,7 +74,9 @@ class CommandParser(ArgumentParser):
             needed = [a for a in self._actions if not a.option_strings or a.required or a in chosen]
             formatter = self._get_formatter()
             formatter.add_usage(None, needed, groups, "")
-            self.usage = formatter.format_help().strip().replace("%", "%%").replace(self.prog, "%(prog)s [options]", 1)
+            shown = " ".join(formatter.format_help().split()).replace(self.prog, f"{self.prog} [options]", 1)
+            width = formatter._width - len("usage: ")
+            self.usage = fill(shown, width, subsequent_indent=" " * 12, break_long_words=False).replace("%", "%%")
         try:
             return super().format_help()
         finally:
