@@ -264,7 +264,20 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
         process.start()
     for kind in kinds:
         disturb(kind, seconds, done, cpu)
-    words = ["sim", "--clock", "wall", "--controller", "mpc", "--course", COURSE, "--laps", "20", "--duration", str(seconds)]
+    words = [
+        "sim",
+        "--clock",
+        "wall",
+        "--strict-clock",
+        "--controller",
+        "mpc",
+        "--course",
+        COURSE,
+        "--laps",
+        "20",
+        "--duration",
+        str(seconds),
+    ]
     # Or the vehicle would stop, as it should, and nothing drive any more.
     for limit in ("imu", "estimate", "control"):
         words += ["--set", f"limits.{limit}_silence_s=0.4"]

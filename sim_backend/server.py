@@ -110,7 +110,7 @@ def _run(
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
     world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires, failures=failures, scenario=scenario)
     _settle()
-    return run_wall(peer, world, clock, port_names(profile), ptys)
+    return run_wall(peer, world, clock, port_names(profile), ptys, paced=hello.paced)
 
 
 def _settle() -> None:

@@ -1,5 +1,6 @@
 """The wall pump: the world runs on the daemon's monotonic clock, and bytes leave at the time at which they arrive."""
 
+import select
 import selectors
 import struct
 import time
@@ -10,7 +11,8 @@ from sim_backend.connection import Goodbye, Peer
 from sim_backend.ptys import Ptys
 from sim_backend.terminals import Terminals
 from sim_backend.world import World
-from vehicled.link import Frame, Kind, LinkError, decode_line, encode
+from vehicled.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, encode, encode_grant
+from vehicled.ports import NEVER_NS
 from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
@@ -73,46 +75,100 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
     return clock
 
 
-def run_wall(peer: Peer, world: World, clock: DaemonClock, ports: list[str] | None = None, ptys: Ptys | None = None) -> str:
+class Pace:
+    """Takes out of the clock the time during which the simulator or the daemon did not run.
+
+    The clock is never more than ``PACE_LEAD_NS`` ahead of the time that the simulator last granted, nor of the time that the
+    daemon last named: whatever exceeds that is lost. Nothing is lost before the daemon has named its time once.
+    """
+
+    def __init__(self) -> None:
+        self.lost_ns = 0
+        self.daemon_stalled = False
+        """The time was last lost to the daemon, not to the simulator."""
+        self._daemon_ns: int | None = None
+
+    def on_done(self, t_ns: int) -> None:
+        """The daemon names its time."""
+        self._daemon_ns = t_ns
+
+    def is_late(self, daemon_clock_ns: int, granted_ns: int) -> bool:
+        """Whether time is lost now, unless the daemon has said something that was not read yet."""
+        return daemon_clock_ns - self.lost_ns > self._limit_ns(granted_ns)
+
+    def now_ns(self, daemon_clock_ns: int, granted_ns: int) -> int:
+        """Return the shared time; ``granted_ns`` is that of the last GRANT."""
+        now_ns, limit_ns = daemon_clock_ns - self.lost_ns, self._limit_ns(granted_ns)
+        if now_ns <= limit_ns:
+            return now_ns
+        self.lost_ns += now_ns - limit_ns
+        self.daemon_stalled = self._daemon_ns is not None and self._daemon_ns < granted_ns
+        return limit_ns
+
+    def _limit_ns(self, granted_ns: int) -> int:
+        return NEVER_NS if self._daemon_ns is None else min(granted_ns, self._daemon_ns) + PACE_LEAD_NS
+
+
+def run_wall(
+    peer: Peer,
+    world: World,
+    clock: DaemonClock,
+    ports: list[str] | None = None,
+    ptys: Ptys | None = None,
+    *,
+    paced: bool = False,
+) -> str:
     """Run in real time until the daemon says goodbye; returns its reason. Raises :class:`vehicled.link.LinkError`.
 
     ``ptys``: devices that the daemon reaches by a terminal instead of the link; ``ports`` then are the names by port number.
+    ``paced``: the clock stands still while this process or the daemon does not run.
     """
+    pace = Pace() if paced else None
+    beat_period_ns = PACE_BEAT_NS if paced else HEARTBEAT_NS
     with PreciseSelector() as selector:
         selector.register(peer.socket, selectors.EVENT_READ)
         terminals = Terminals(ptys, world, ports or [], selector) if ptys is not None else None
-        reached_ns = beat_ns = clock.now_ns()
+        reached_ns = granted_ns = beat_ns = clock.now_ns()
         sync_ns = reached_ns + SYNC_PERIOD_NS
         try:
             while True:
-                now_ns = clock.now_ns()
-                reached_ns = min(now_ns, reached_ns + SLICE_NS)
+                real_ns = clock.now_ns()
+                if pace is not None and pace.is_late(real_ns, granted_ns) and select.select([peer.socket], [], [], 0.0)[0]:
+                    # What it has said meanwhile tells which of the two did not run.
+                    _hear(peer.receive(), world, clock, pace)
+                now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
+                reached_ns = max(reached_ns, min(now_ns, reached_ns + SLICE_NS))
                 frames = []
                 for t_rx_ns, port, payload in world.advance(reached_ns):
                     if terminals is None or not terminals.write(port, payload):
                         frames.append(encode(Kind.DATA, port, t_rx_ns, payload))
                 if terminals is not None:
                     terminals.follow(reached_ns)
-                if now_ns >= beat_ns:
-                    frames.append(encode(Kind.GRANT, 0, now_ns))
-                    beat_ns = now_ns + HEARTBEAT_NS
-                if now_ns >= sync_ns and not clock.same_boot:
+                if real_ns >= beat_ns:
+                    if pace is None:
+                        frames.append(encode(Kind.GRANT, 0, now_ns))
+                    else:
+                        granted_ns = reached_ns
+                        frames.append(encode_grant(granted_ns, pace.lost_ns, daemon_stalled=pace.daemon_stalled))
+                    beat_ns = real_ns + beat_period_ns
+                if real_ns >= sync_ns and not clock.same_boot:
                     frames.append(clock.question())
-                    sync_ns = now_ns + SYNC_PERIOD_NS
+                    sync_ns = real_ns + SYNC_PERIOD_NS
                 if frames:
                     peer.send(b"".join(frames))
-                wake_ns = min(world.next_wake_ns(), beat_ns)
+                lost_ns = 0 if pace is None else pace.lost_ns
+                wake_ns = min(world.next_wake_ns() + lost_ns, beat_ns)
                 wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
                 ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
                 if peer.socket.fileno() in ready or peer.has_backlog:
-                    _hear(peer.receive(), world, clock)
+                    _hear(peer.receive(), world, clock, pace)
                 if terminals is not None:
-                    terminals.read(ready, clock.now_ns())
+                    terminals.read(ready, clock.now_ns() - lost_ns)
         except Goodbye as goodbye:
             return str(goodbye)
 
 
-def _hear(frames: list[Frame], world: World, clock: DaemonClock) -> None:
+def _hear(frames: list[Frame], world: World, clock: DaemonClock, pace: Pace | None) -> None:
     for kind, port, t_ns, payload in frames:
         if kind is Kind.DATA:
             world.on_frame(port, t_ns, payload)
@@ -122,5 +178,8 @@ def _hear(frames: list[Frame], world: World, clock: DaemonClock) -> None:
             world.on_line(port, t_ns, decode_line(payload))
         elif kind is Kind.BYE:
             raise Goodbye(payload.decode(errors="replace"))
-        elif kind is not Kind.DONE:
+        elif kind is Kind.DONE:
+            if pace is not None:
+                pace.on_done(t_ns)
+        else:
             raise LinkError(f"the daemon sent {kind.name} in mid-run")

@@ -31,6 +31,7 @@ The first seven are those of PX4's ``failure`` command. A device may add kinds o
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from math import inf, isfinite
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -160,7 +161,9 @@ def value_of(failure: Failure, messages: Sequence[str], emulator: object) -> flo
     kind = KINDS.get(failure.kind)
     if kind is None:
         if failure.kind not in own:
-            raise FailureError(f"{failure}: no such failure here; there is {', '.join([*KINDS, *own])}")
+            close = get_close_matches(failure.kind, [*KINDS, *own], n=1, cutoff=0.5)
+            hint = f'did you mean "{close[0]}"? There' if close else "there"
+            raise FailureError(f"{failure}: no such failure here; {hint} is {', '.join([*KINDS, *own])}")
         kind = Kind(value=own[failure.kind])
     if kind.needs and not kind.needs & set(messages):
         raise FailureError(f'{failure}: only where {" or ".join(sorted(kind.needs))} passes, and not at "{failure.port}"')

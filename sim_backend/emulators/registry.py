@@ -1,6 +1,7 @@
 """Emulators by the name of the driver that they answer."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 from sim_backend.emulators.failing import FailingEmulator
@@ -47,7 +48,9 @@ def check_failures(profile: Profile, failures: Sequence[Failure], *, wires: bool
     for failure in failures:
         device = profile.devices.get(failure.port)
         if device is None:
-            raise FailureError(f'{failure}: there is no device "{failure.port}"; there is {", ".join(profile.devices)}')
+            close = get_close_matches(failure.port, profile.devices, n=1, cutoff=0.5)
+            hint = f'did you mean "{close[0]}"? There' if close else "there"
+            raise FailureError(f'{failure}: there is no device "{failure.port}"; {hint} is {", ".join(profile.devices)}')
         emulator(failure.port, device, 0, 0, wires=wires, failures=(failure,))
 
 

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 WALL = {
     "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_sim_link", "test_teleop", "test_wires_drive",
-    "test_failsafe_wall", "test_control_socket_flood", "test_view",
+    "test_failsafe_wall", "test_control_socket_flood", "test_view", "test_stalls",
 }  # fmt: skip
 """Modules whose drives take place in wall time. Side by side they would disturb each other, so they share one worker of xdist."""
 

@@ -133,3 +133,14 @@ def test_a_fix_of_long_ago_is_no_witness_of_the_present_speed() -> None:
         motion.hear(fix(NOW_NS - 3600 * SECOND_NS, 0.0), NOW_NS)
     assert motion.measured_mps(NOW_NS, gnss_unheard=False) == pytest.approx(0.8)
     assert motion.measured_mps(NOW_NS, gnss_unheard=True) == 0.0
+
+
+def test_misses_of_the_first_second_are_not_taken_for_a_share_of_ten() -> None:
+    watch = watched()
+    ticks(watch, 100, 3, 1)
+    assert watch.deadlines.share == pytest.approx(0.003)
+    # As many in every second are a share of ten as soon as they cannot be less any more.
+    ticks(watch, 100, 3, 4)
+    assert watch.deadlines.share == pytest.approx(0.012)
+    ticks(watch, 100, 3, 30)
+    assert watch.deadlines.share == pytest.approx(0.03)

@@ -5,26 +5,42 @@ import os
 import signal
 import sys
 import threading
-from argparse import REMAINDER, ArgumentParser, ArgumentTypeError, _SubParsersAction
+from argparse import REMAINDER, ArgumentTypeError, _ArgumentGroup, _SubParsersAction
 from collections.abc import Sequence
+from contextlib import suppress
 
 from vehicled.cli.argument_types import between
+from vehicled.cli.log_names import LOG_HELP, log_name
+from vehicled.cli.parser import USAGE_STATUS, CommandParser, GroupedParser
 
 # One BLAS thread, decided before numpy is loaded by anyone: its helper threads would only disturb the loop, and results must
 # not depend on how many cores there are.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-USAGE_STATUS = 2
-"""Exit status for input that cannot be used."""
+INTERRUPTED_STATUS = 130
+DEFECT_STATUS = 70
+"""Exit status after an error that is not the user's: a defect of this program."""
+TRACE_VARIABLE = "VEHICLED_TRACEBACK"
+"""Set in the environment, it shows the whole traceback of a defect."""
 
 _EXIT_STATUS = (
     "Exit status: 0 the course was driven to its end; 1 it was not, for any reason, a reached --duration included; "
-    "2 the arguments cannot be used; 130 interrupted."
+    "2 the arguments cannot be used; 130 interrupted. All of them: docs/command_line.md."
+)
+
+_GROUPS = (
+    ("Simulate a drive", ("sim", "simulator")),
+    ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
+    ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
+    ("Look at a drive", ("log", "replay")),
+    ("Test and study", ("failsafe", "twin", "bench", "experiment")),
+    ("Your shell", ("completion",)),
 )
 
 
-def _parser() -> ArgumentParser:
+def build_parser() -> GroupedParser:
+    """Return the parser of the whole command line."""
     from vehicled import __version__
     from vehicled.cli.arguments_hand import hand_commands
     from vehicled.cli.arguments_log import log_commands
@@ -34,48 +50,98 @@ def _parser() -> ArgumentParser:
     from vehicled.cli.arguments_twin import twin_commands
     from vehicled.registry import names
 
-    parser = ArgumentParser(prog="vehicled", description="Real-time daemon for small autonomous ground vehicles.")
-    parser.add_argument("--version", action="version", version=f"vehicled {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser = GroupedParser(
+        prog="vehicled",
+        usage="vehicled COMMAND [options]",
+        description="Real-time daemon for small autonomous ground vehicles, and the simulator that proves it.",
+        examples=(
+            "vehicled sim                          drive a lap in simulation, in seconds",
+            "vehicled sim --clock wall --view      the same in real time, with a live page",
+            "vehicled log report latest            one page about the newest drive",
+            "vehicled check my.toml                name every mistake of a profile",
+        ),
+        epilog="'vehicled COMMAND --help' explains a command. Exit status: 0 done, 1 a negative result, 2 the arguments cannot be "
+        "used, 130 interrupted.",
+    )
+    parser.groups = _GROUPS
+    parser.add_argument("--version", action="version", version=f"vehicled {__version__}", help="show the version and exit")
+    commands = parser.add_subparsers(prog="vehicled", dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
 
     sim = commands.add_parser(
-        "sim", help="drive a course in simulation", description="Drive a course against the simulator process.", epilog=_EXIT_STATUS
+        "sim",
+        help="drive a course in simulation",
+        description="Drive a course against the simulator process, and say how well it went.",
+        examples=(
+            "vehicled sim --course figure_eight --controller mpc",
+            "vehicled sim --course circle_r5_ccw --laps 3 --plot laps.png",
+            "vehicled sim --fail gnss:off@20+5     no fixes from 20 s on, for 5 s",
+            "vehicled sim --set limits.max_speed_mps=2 --seed 7",
+            "vehicled sim --clock wall --by-hand --view   then: vehicled teleop",
+        ),
+        epilog=_EXIT_STATUS,
     )
-    _profile_arguments(sim)
-    sim.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
-    sim.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
-    _programme_argument(sim)
-    sim.add_argument("--identifier", metavar="NAME", help="learn the vehicle's parameters while it drives: single_track")
-    sim.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
-    sim.add_argument("--clock", choices=("lockstep", "wall"), default="lockstep", help="who owns time (default lockstep)")
-    sim.add_argument("--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)")
-    sim.add_argument(
-        "--by-hand", action="store_true", help="nobody arms it: take it with vehicled teleop; for --clock wall; ends when disarmed"
+    what = sim.add_argument_group("what is driven")
+    _profile_arguments(what)
+    what.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
+    what.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
+    what.add_argument("--identifier", metavar="NAME", help="learn the vehicle's parameters while it drives: single_track")
+    _programme_argument(what)
+    what.add_argument(
+        "--by-hand",
+        action="store_true",
+        help="you drive it: arm it and take the wheel with 'vehicled teleop'; needs --clock wall; ends when it is disarmed",
     )
-    sim.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
-    sim.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
-    sim.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
-    sim.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
-    sim.add_argument(
+    what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
+    world = sim.add_argument_group("the simulated world")
+    world.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    world.add_argument(
         "--fail",
         action="append",
         default=[],
         metavar="FAILURE",
         help="break a device: port:kind[=value]@start[+duration] in seconds (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
     )
-    sim.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
-    sim.add_argument("--link-timeout", type=_seconds, metavar="S", help="silence that ends the run (default 5 lockstep, 0.5 wall)")
-    sim.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
-    _view_argument(sim)
-    sim.add_argument("--json", action="store_true", help="print the result as JSON")
-    sim.add_argument("--quiet", action="store_true", help="no progress, no events below a warning")
+    world.add_argument(
+        "--link",
+        choices=("messages", "wires"),
+        default="messages",
+        help="what the devices send: our own messages (default), or the bytes of the real devices",
+    )
+    world.add_argument(
+        "--clock",
+        choices=("lockstep", "wall"),
+        default="lockstep",
+        help="lockstep: as fast as it computes, and the same every time (default); wall: in real time",
+    )
+    world.add_argument(
+        "--strict-clock",
+        action="store_true",
+        help="with --clock wall: count a stall of this computer as silence of the sensors, as on a vehicle; "
+        "without it the simulated clock stands still meanwhile",
+    )
+    world.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
+    world.add_argument(
+        "--link-timeout",
+        type=_seconds,
+        metavar="S",
+        help="silence of the simulator that ends the run (default 5, with --strict-clock 0.5)",
+    )
+    world.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
+    output = sim.add_argument_group("what is shown and kept")
+    output.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
+    output.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
+    output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
+    _view_argument(output)
+    output.add_argument("--json", action="store_true", help="print the result as JSON")
+    output.add_argument("--quiet", action="store_true", help="no progress, no events below a warning")
     sim.set_defaults(run="vehicled.cli.sim:run")
 
     run = commands.add_parser(
         "run",
-        help="run the daemon",
+        help="run the daemon on a vehicle",
         description="Run the daemon on the vehicle's own ports, by the profile, until it is stopped; what the systemd unit starts. "
-        "A port that is not there is told once and tried again; the vehicle cannot be armed without it.",
+        "A port that is not there is reported once and tried again; the vehicle cannot be armed without it.",
+        examples=("vehicled run --profile my.toml", "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765"),
         epilog="Exit status: 130 stopped by a signal, after braking; 1 the simulator was lost; 2 the arguments cannot be used.",
     )
     _profile_arguments(run)
@@ -88,7 +154,17 @@ def _parser() -> ArgumentParser:
     _view_argument(run)
     run.set_defaults(run="vehicled.cli.run:serve")
 
-    simulator = commands.add_parser("simulator", help="run the simulator for a daemon that is started elsewhere")
+    simulator = commands.add_parser(
+        "simulator",
+        help="run the simulator alone, for a daemon elsewhere",
+        description="Run the simulator for a daemon that is started elsewhere. It serves one run and ends.",
+        examples=(
+            "vehicled simulator --listen tcp:0.0.0.0:7700",
+            "    and elsewhere: vehicled sim --connect tcp:HOST:7700 --clock wall",
+            "vehicled simulator --ptys /tmp/devices   serial ports for 'vehicled run'",
+        ),
+        epilog="Exit status: 0 the daemon said goodbye; 1 it was lost; 2 the arguments cannot be used; 143 terminated.",
+    )
     _profile_arguments(simulator)
     simulator.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
     simulator.add_argument(
@@ -106,11 +182,16 @@ def _parser() -> ArgumentParser:
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
     _control_commands(commands)
-    _failsafe_arguments(commands.add_parser("failsafe", help="the failsafe matrix, and a test that injects every row of it"))
+    _failsafe_arguments(commands.add_parser("failsafe", help="list the failsafe matrix, or inject every row of it"))
     hand_commands(commands)
     replay_command(commands)
 
-    check = commands.add_parser("check", help="check profiles or course files and name every mistake")
+    check = commands.add_parser(
+        "check",
+        help="check profiles or course files and name every mistake",
+        examples=("vehicled check my.toml", "vehicled check art track.csv"),
+        epilog="Exit status: 0 all are valid; 1 one is not; 2 the arguments cannot be used.",
+    )
     check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
     check.set_defaults(run="vehicled.cli.catalog:check")
 
@@ -161,13 +242,24 @@ def _parser() -> ArgumentParser:
     experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="its name and its options")
     experiment.set_defaults(run="vehicled.cli.experiment:run")
 
-    log = commands.add_parser("log", help="look into a log").add_subparsers(dest="log_command", metavar="COMMAND", required=True)
+    logs = commands.add_parser(
+        "log",
+        help="look into a log: report, timing, compare, export, ...",
+        description="Look into logs. A log is named by its file, by latest (latest:2 is the one before), or by the beginning of "
+        "its name.",
+        examples=(
+            "vehicled log report latest",
+            "vehicled log compare latest:2 latest",
+            "vehicled log export latest --to csv -o out",
+        ),
+    )
+    log = logs.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     info = log.add_parser("info", help="what a log holds")
     timing = log.add_parser("timing", help="where the time went: lateness, response, misses and their causes, per task")
     cat = log.add_parser("cat", help="the messages as JSON lines")
     recover = log.add_parser("recover", help="repair the log of a machine that died")
     for command in (info, timing, cat, recover):
-        command.add_argument("file", metavar="RUN.mcap")
+        command.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     for command in (info, timing):
         command.add_argument("--json", action="store_true", help="print JSON")
     recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
@@ -181,10 +273,24 @@ def _parser() -> ArgumentParser:
     recover.set_defaults(run="vehicled.cli.log:recover")
     log_commands(log)
     report_commands(log)
+
+    completion = commands.add_parser(
+        "completion",
+        help="complete commands, options and names with the Tab key",
+        description="Print a script that lets your shell complete commands, options, profiles, courses, logs and failures.",
+        examples=(
+            'eval "$(vehicled completion bash)"     in ~/.bashrc',
+            'eval "$(vehicled completion zsh)"      in ~/.zshrc, after compinit',
+            "vehicled completion fish | source      in ~/.config/fish/config.fish",
+        ),
+    )
+    completion.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"), help="your shell")
+    completion.add_argument("--line", metavar="TEXT", help="print what could complete this command line instead")
+    completion.set_defaults(run="vehicled.cli.completion:completion")
     return parser
 
 
-def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Those that talk to a daemon which runs on this machine."""
     texts = {
         "status": "what a running daemon does, and what it waits for",
@@ -208,7 +314,7 @@ def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
             command.add_argument("mode", choices=("auto", "teleop", "standby"))
 
 
-def _failsafe_arguments(failsafe: ArgumentParser) -> None:
+def _failsafe_arguments(failsafe: CommandParser) -> None:
     kinds = failsafe.add_subparsers(dest="failsafe_command", metavar="COMMAND", required=True)
     listing = kinds.add_parser("list", help="the matrix as a table")
     listing.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
@@ -228,7 +334,7 @@ def _failsafe_arguments(failsafe: ArgumentParser) -> None:
     test.set_defaults(run="vehicled.cli.failsafe.command:test")
 
 
-def _bench_arguments(bench: ArgumentParser) -> None:
+def _bench_arguments(bench: CommandParser) -> None:
     recorded = bench.add_subparsers(dest="bench_command", metavar="COMMAND", required=True).add_parser(
         "recorded",
         help="run an estimator over recorded drives and judge it by their truth",
@@ -258,7 +364,7 @@ def _bench_arguments(bench: ArgumentParser) -> None:
     recorded.set_defaults(run="vehicled.cli.bench:recorded")
 
 
-def _data_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+def _data_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     data = commands.add_parser("data", help="list and fetch public recordings").add_subparsers(
         dest="data_command", metavar="COMMAND", required=True
     )
@@ -283,7 +389,7 @@ def _data_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         command.add_argument("--to", default="~/vehicled/data", metavar="DIR", help="folder (default ~/vehicled/data)")
 
 
-def _programme_argument(parser: ArgumentParser) -> None:
+def _programme_argument(parser: "CommandParser | _ArgumentGroup") -> None:
     parser.add_argument(
         "--programme",
         metavar="P",
@@ -291,7 +397,7 @@ def _programme_argument(parser: ArgumentParser) -> None:
     )
 
 
-def _view_argument(parser: ArgumentParser) -> None:
+def _view_argument(parser: "CommandParser | _ArgumentGroup") -> None:
     parser.add_argument(
         "--view",
         nargs="?",
@@ -301,7 +407,7 @@ def _view_argument(parser: ArgumentParser) -> None:
     )
 
 
-def _profile_arguments(parser: ArgumentParser) -> None:
+def _profile_arguments(parser: "CommandParser | _ArgumentGroup") -> None:
     parser.add_argument("--profile", default="art", metavar="P", help="profile: a name or a .toml file (default art)")
     parser.add_argument("--course", metavar="C", help="course: a name or a path file (default: the profile's)")
     parser.add_argument("--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)")
@@ -338,9 +444,10 @@ def _seed(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point. Returns the exit status; a mistake in the input is a message, never a traceback."""
+    _prepare_streams()
     # Until everything is loaded Ctrl-C ends the process the plain way: an import that is interrupted half-way fails in odd words.
     previous = signal.signal(signal.SIGINT, signal.SIG_DFL) if threading.current_thread() is threading.main_thread() else None
-    arguments = _parser().parse_args(argv)
+    arguments = build_parser().parse(sys.argv[1:] if argv is None else argv)
     from importlib import import_module
 
     module, _, name = arguments.run.partition(":")
@@ -353,20 +460,63 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = command(arguments)
         sys.stdout.flush()
     except expected_errors() as error:
-        print(f"vehicled: {error}", file=sys.stderr)
-        return USAGE_STATUS
+        return _say(str(error), USAGE_STATUS)
     except KeyboardInterrupt:
         # Before or after the drive: while it lasts, Ctrl-C is a request to the vehicle.
-        print("vehicled: interrupted", file=sys.stderr)
-        return 130
+        return _say("interrupted", INTERRUPTED_STATUS)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not a failure of ours, and nothing to tell it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print("vehicled: the output cannot be written: no space left", file=sys.stderr)
-        return USAGE_STATUS
+        _forget_output()
+        if error.errno == errno.ENOSPC:
+            return _say("the output cannot be written: no space left", USAGE_STATUS)
+        if error.filename is None or TRACE_VARIABLE in os.environ:
+            return _defect(error, arguments.command)
+        return _say(f"{error.filename}: {error.strerror}; name a file that can be used", USAGE_STATUS)
+    except Exception as error:  # noqa: BLE001 - a defect is a message as well, with the way to its traceback
+        return _defect(error, arguments.command)
     return status
+
+
+def _prepare_streams() -> None:
+    """Make sure that standard streams are there, and that no character ends the program on a terminal that does not know it."""
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        # A file or socket must not get the number of a stream that the shell has closed.
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(descriptor)
+        sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+        sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+        sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _forget_output() -> None:
+    """Let nothing more be written to an output that takes nothing."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(text: str, status: int) -> int:
+    with suppress(OSError):
+        print(f"vehicled: {text}", file=sys.stderr)
+    return status
+
+
+def _defect(error: Exception, command: str) -> int:
+    # The journal of a vehicle keeps the whole of it.
+    if command == "run" or TRACE_VARIABLE in os.environ:
+        raise error
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = "" if frame is None else f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})"
+    if "home" in str(error) and isinstance(error, RuntimeError):
+        return _say("this user has no home directory: set HOME", USAGE_STATUS)
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return _say(f"a defect of vehicled, please report it: {text}{place}; {TRACE_VARIABLE}=1 shows all of it", DEFECT_STATUS)

@@ -1,11 +1,13 @@
 """Arguments of the commands about driving by hand: ``teleop`` and ``record-path``."""
 
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import _SubParsersAction
 
 from vehicled.cli.argument_types import between
+from vehicled.cli.log_names import LOG_HELP, log_name
+from vehicled.cli.parser import CommandParser
 
 
-def hand_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add them."""
     teleop = commands.add_parser(
         "teleop",
@@ -32,7 +34,7 @@ def hand_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         description="Save the path that was driven in a log, by hand or by itself, as a course for --course: smoothed, evenly "
         "spaced, with the speed driven, backward parts included, on the datum of the run.",
     )
-    record.add_argument("file", metavar="RUN.mcap")
+    record.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     record.add_argument("-o", "--output", metavar="CSV", help="course file (default: the log's name in this folder, with .csv)")
     record.add_argument("--spacing", type=_spacing, default=0.1, metavar="M", help="metres between waypoints (default 0.1)")
     record.add_argument("--from", dest="from_s", type=_time, metavar="T", help="leave out what was before T seconds of the run")

@@ -1,9 +1,12 @@
 """Arguments of those ``vehicled log`` commands that compare, export and import."""
 
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import _SubParsersAction
+
+from vehicled.cli.log_names import LOG_HELP, log_name
+from vehicled.cli.parser import CommandParser
 
 
-def log_commands(log: "_SubParsersAction[ArgumentParser]") -> None:
+def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
     """Add ``compare``, ``diff``, ``export`` and ``import``."""
     compare = log.add_parser(
         "compare",
@@ -11,8 +14,10 @@ def log_commands(log: "_SubParsersAction[ArgumentParser]") -> None:
         description="Compare an old run with a new one, or several old ones with several new ones (those after --against).",
         epilog="Exit status: 1 with --fail-on regression when a metric became worse; 2 the arguments cannot be used.",
     )
-    compare.add_argument("files", nargs="+", metavar="RUN.mcap", help="the old run and the new one, or with --against the old ones")
-    compare.add_argument("--against", nargs="+", metavar="RUN.mcap", default=[], help="the new runs, which are judged")
+    compare.add_argument(
+        "files", nargs="+", type=log_name, metavar="RUN", help="the old run and the new one, or with --against the old ones"
+    )
+    compare.add_argument("--against", nargs="+", type=log_name, metavar="RUN", default=[], help="the new runs, which are judged")
     compare.add_argument("--fail-on", choices=("regression",), help="exit with status 1 when there is one")
     compare.add_argument(
         "--threshold", type=_percent, default=0.05, metavar="PERCENT", help="a smaller change is noise (default 5)"
@@ -26,14 +31,14 @@ def log_commands(log: "_SubParsersAction[ArgumentParser]") -> None:
         help="the first difference of each topic, and what the runs were told differently",
         epilog="Exit status: 0 every message is equal, 1 one differs.",
     )
-    diff.add_argument("a", metavar="A.mcap")
-    diff.add_argument("b", metavar="B.mcap")
+    diff.add_argument("a", type=log_name, metavar="RUN_A")
+    diff.add_argument("b", type=log_name, metavar="RUN_B")
     diff.add_argument("--topic", action="append", default=[], metavar="T", help="only this one, as state_estimate; repeatable")
     diff.add_argument("--json", action="store_true", help="print JSON")
     diff.set_defaults(run="vehicled.cli.log:diff")
 
     export = log.add_parser("export", help="a log for other tools: CSV, Parquet, GPX, GeoJSON, KML, a rosbag2 folder")
-    export.add_argument("file", metavar="RUN.mcap")
+    export.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     export.add_argument("--to", required=True, choices=("csv", "parquet", "gpx", "geojson", "kml", "rosbag2"), help="format")
     export.add_argument("-o", "--output", required=True, metavar="OUT", help="file, or folder of csv, parquet and rosbag2")
     export.add_argument("--topic", action="append", default=[], metavar="T", help="only this one; repeatable")

@@ -1,11 +1,14 @@
 """Arguments of ``vehicled replay``."""
 
-from argparse import ArgumentParser, ArgumentTypeError, _SubParsersAction
+from argparse import ArgumentTypeError, _SubParsersAction
+
+from vehicled.cli.log_names import LOG_HELP, log_name
+from vehicled.cli.parser import CommandParser
 
 MAX_S = 1e6
 
 
-def replay_command(commands: "_SubParsersAction[ArgumentParser]") -> None:
+def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add it."""
     replay = commands.add_parser(
         "replay",
@@ -14,7 +17,7 @@ def replay_command(commands: "_SubParsersAction[ArgumentParser]") -> None:
         "With --set, --estimator or --controller: what another machine would have made of them, open loop.",
         epilog="Exit status: 0 all is the same, or a what-if; 1 something differs or is damaged; 2 the log cannot be replayed.",
     )
-    replay.add_argument("file", metavar="RUN.mcap", help="the log; of a rotated one its first part")
+    replay.add_argument("file", type=log_name, metavar="RUN", help=f"{LOG_HELP}; of a rotated one its first part")
     replay.add_argument("--until-diff", action="store_true", help="stop at the first difference")
     replay.add_argument(
         "--from", dest="from_s", type=_seconds, metavar="T0", help="replay from the start, show or count from T0 seconds on"

@@ -1,9 +1,12 @@
 """Arguments of those ``vehicled log`` commands that draw."""
 
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import _SubParsersAction
+
+from vehicled.cli.log_names import LOG_HELP, log_name
+from vehicled.cli.parser import CommandParser
 
 
-def report_commands(log: "_SubParsersAction[ArgumentParser]") -> None:
+def report_commands(log: "_SubParsersAction[CommandParser]") -> None:
     """Add ``report`` and ``plot``."""
     report = log.add_parser(
         "report",
@@ -11,12 +14,12 @@ def report_commands(log: "_SubParsersAction[ArgumentParser]") -> None:
         description="Write one HTML page that needs neither network nor script: did it finish, why did it stop, were the budgets "
         "kept, and everything over one axis of time. For screen, phone and paper.",
     )
-    report.add_argument("file", metavar="RUN.mcap")
+    report.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     report.add_argument("-o", "--output", metavar="FILE", help="the page (default: beside the log, RUN.html)")
     report.set_defaults(run="vehicled.cli.log:report")
 
     plot = log.add_parser("plot", help="draw fields over time (needs matplotlib)")
-    plot.add_argument("file", metavar="RUN.mcap")
+    plot.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     plot.add_argument(
         "--topic", action="append", default=[], metavar="T.FIELD", help="what to draw, as state_estimate.speed_mps; repeatable"
     )

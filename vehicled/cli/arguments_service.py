@@ -1,9 +1,11 @@
 """Arguments of the commands that look after the computer of a vehicle: ``doctor`` and ``service``."""
 
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import _SubParsersAction
+
+from vehicled.cli.parser import CommandParser
 
 
-def service_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+def service_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add them."""
     doctor = commands.add_parser(
         "doctor",

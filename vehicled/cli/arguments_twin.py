@@ -1,9 +1,12 @@
 """Arguments of ``vehicled twin``."""
 
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import _SubParsersAction
+
+from vehicled.cli.log_names import log_name
+from vehicled.cli.parser import CommandParser
 
 
-def twin_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
+def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add the group ``twin``."""
     twin = commands.add_parser("twin", help="the vehicle models of the simulator: how true they are").add_subparsers(
         dest="twin_command", metavar="COMMAND", required=True
@@ -15,9 +18,7 @@ def twin_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         "Show how far it ends up from the reference, beside what is wanted, and check every vehicle against theory.",
         epilog="Exit status: 0 every target is kept and every check holds; 1 one is not; 2 the arguments cannot be used.",
     )
-    validate.add_argument(
-        "folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)"
-    )
+    validate.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
     validate.add_argument(
         "--vehicle", metavar="NAME", help="this vehicle only: name of its file, as hmmwv_lfdm, or of the reference's, as hmmwv"
     )
@@ -59,7 +60,12 @@ def twin_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
     which.add_argument("--profile", metavar="P", help="profile whose twin is fitted")
     which.add_argument("--vehicle", metavar="TWIN", help="name of a twin file, or a .toml file")
     calibrate.add_argument(
-        "--log", nargs="+", required=True, metavar="RUN", help="recorded drives: .mcap, CSV, bags, or folders of such"
+        "--log",
+        nargs="+",
+        type=log_name,
+        required=True,
+        metavar="RUN",
+        help="recorded drives: .mcap, CSV, bags, or folders of such",
     )
     calibrate.add_argument(
         "--fit", default="powertrain,steering,tyres", metavar="GROUP,...",

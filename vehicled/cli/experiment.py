@@ -1,9 +1,10 @@
 """``vehicled experiment NAME``. Each experiment brings its own options, which are read when it is asked for."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
 
+from vehicled.cli.parser import CommandParser
 from vehicled.cli.show import Progress, print_table
 from vehicled.experiments.common import EXPERIMENTS, names
 
@@ -36,14 +37,14 @@ class TerminalConsole:
 
 def run(arguments: Namespace) -> int:
     """Run the experiment whose name and options stand in ``arguments.rest``. An unknown name ends with the list of those known."""
-    parser = ArgumentParser(prog="vehicled experiment", description="Repeat a published experiment and show both results.")
+    parser = CommandParser(prog="vehicled experiment", description="Repeat a published experiment and show both results.")
     commands = parser.add_subparsers(dest="name", metavar="EXPERIMENT", required=True)
     modules = {}
     for name in names():
         module, about = EXPERIMENTS[name]
         modules[name] = import_module(module)
         modules[name].add_arguments(commands.add_parser(name, help=about, description=modules[name].__doc__))
-    parsed = parser.parse_args(arguments.rest)
+    parsed = parser.parse(arguments.rest)
     console = TerminalConsole()
     try:
         status: int = modules[parsed.name].run(parsed, console)

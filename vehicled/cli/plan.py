@@ -15,7 +15,10 @@ from vehicled.profile import Loaded, Note, load
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, read_geojson
 
-LINK_TIMEOUT_S = {"lockstep": 5.0, "wall": 0.5}
+SHARED_TIMEOUT_S = 5.0
+"""Silence of the simulator that ends a run whose clock it shares: a stall is shorter, a simulator that hangs is not."""
+STRICT_TIMEOUT_S = 0.5
+"""The same on the clock of a vehicle, which drives on meanwhile."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -31,20 +34,35 @@ class Plan(Struct, frozen=True, kw_only=True):
     link: str
     seed: int
     overrides: list[str]
-    link_timeout_s: float
+    link_timeout_s: float | None
+    """Silence of the simulator that ends the run, as the user set it; see :meth:`silence_s`."""
     backend: str
     course_notes: list[str]
-    """What to tell the user of the course before it is driven."""
+    """Reasons why the course is driven slower than it asks."""
     findings: list[Note]
     """Warnings about the profile; its errors have been raised."""
+    paced: bool = False
+    """Wall time: the clock stands still while the simulator or the daemon stalls."""
+
+    def silence_s(self, *, shared_clock: bool) -> float:
+        """Return the silence of the simulator that ends the run."""
+        return self.link_timeout_s or (SHARED_TIMEOUT_S if shared_clock else STRICT_TIMEOUT_S)
 
     @classmethod
     def of(
-        cls, arguments: Namespace, *, clock: str, link: str, seed: int, backend: str = "asyncio", own_ports: bool = False
+        cls,
+        arguments: Namespace,
+        *,
+        clock: str,
+        link: str,
+        seed: int,
+        backend: str = "asyncio",
+        own_ports: bool = False,
+        paced: bool = False,
     ) -> "Plan":
-        """From the command line. Raises the errors of profile, course and set-up.
+        """Build the plan from the command line. Raises the errors of profile, course and set-up.
 
-        ``own_ports``: the run opens the devices' own ports, so they are judged too.
+        ``own_ports``: the run opens the devices' own ports, so they are checked too.
         """
         overrides = list(arguments.set)
         for table in ("controller", "estimator", "identifier"):
@@ -71,10 +89,11 @@ class Plan(Struct, frozen=True, kw_only=True):
             link=link,
             seed=seed,
             overrides=overrides,
-            link_timeout_s=arguments.link_timeout or LINK_TIMEOUT_S[clock],
+            link_timeout_s=arguments.link_timeout,
             backend=backend,
             course_notes=speed_warnings(loaded.profile.vehicle, loaded.profile.limits, course) if follows else [],
             findings=found,
+            paced=paced,
         )
 
 

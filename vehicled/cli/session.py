@@ -39,6 +39,7 @@ from vehicled.runtime.lockstep import run_lockstep
 from vehicled.runtime.run import Ending, Run
 
 if TYPE_CHECKING:
+    from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
     from vehicled.view.feed import Feed
 
@@ -69,6 +70,8 @@ class Drive(Struct, frozen=True):
     wall_s: float
     log: LogResult | None
     log_problem: str
+    stalls: "StallCount | None" = None
+    """Stalls of the computer, where the clock of the run stood still for them."""
 
 
 def drive(
@@ -100,7 +103,7 @@ def drive(
     Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
     written; from then on everything is an :class:`Ending`.
     """
-    link = None if sock is None else Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S)
+    link = None if sock is None else Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=plan.paced)
     lockstep = plan.clock == "lockstep"
     started_ns = time.monotonic_ns()
     with ExitStack() as undo:
@@ -109,7 +112,7 @@ def drive(
             undo.callback(link.close, "the daemon does not begin")
             plan = _same_world(plan, link.hello.world)
             if lockstep:
-                link.block(plan.link_timeout_s)
+                link.block(plan.silence_s(shared_clock=True))
                 started_ns = link.hello.start_ns
         profile, wiring = plan.loaded.profile, plan.wiring
         door_path = _door_path(profile.name, door) if door and not lockstep else None
@@ -118,7 +121,8 @@ def drive(
             # Here, because it brings an event loop that lockstep need not load.
             from vehicled.cli import wall_session
 
-            witness = wall_session.witness()
+            clock = wall_session.clock(link)
+            witness = wall_session.witness(clock)
             undo.callback(witness.close)
         stopwatch = declared_stopwatch(plan.wiring) if witness is None else witness.stopwatch
         router = Router()
@@ -156,8 +160,8 @@ def drive(
             with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
         else:
-            services = wall_session.services(plan, machine, writer, console, door_path)
-            transport = wall_session.transport(plan, link, ports or {}, router)
+            services = wall_session.services(plan, machine, writer, console, door_path, clock)
+            transport = wall_session.transport(plan, link, ports or {}, router, clock)
             with _refusal_alone():
                 ending = wall_session.run_wall(
                     plan, machine, transport, run, witness, router, services, live.turn if live else None
@@ -165,7 +169,7 @@ def drive(
     except BaseException:
         # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
         with suppress(Exception):
-            run.lost("the daemon crashed", time.monotonic_ns() if witness is not None else begin_ns)
+            run.lost("the daemon crashed", witness.clock.now_ns() if witness is not None else begin_ns)
         raise
     finally:
         if link is not None:
@@ -174,7 +178,7 @@ def drive(
         if witness is not None:
             witness.close()
         if live is not None:
-            live.finish(time.monotonic_ns())
+            live.finish(witness.clock.now_ns() if witness is not None else begin_ns)
     if on_end is not None:
         on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
@@ -182,7 +186,8 @@ def drive(
     if judged is not None and (verdict := judged()):
         end["lanes"] = verdict
     log = None if writer is None else writer.close(end, ending.now_ns)
-    return Drive(ending, machine, plan.seed, started_ns, wall_s, log, log.failure if log is not None else "")
+    stalls = None if witness is None else wall_session.stalls(witness.clock)
+    return Drive(ending, machine, plan.seed, started_ns, wall_s, log, log.failure if log is not None else "", stalls)
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:

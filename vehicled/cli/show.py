@@ -1,8 +1,10 @@
 """Tables and progress on the terminal. The only place that imports rich."""
 
+import shutil
 import sys
 import time
 from collections.abc import Sequence
+from typing import TextIO, cast
 
 from vehicled.runtime.events import PatientStream
 
@@ -25,6 +27,26 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     console.print(table)
 
 
+class _Above:
+    """Standard error, where the line of progress makes way for what is written."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self._progress = progress
+
+    def write(self, text: str) -> int:
+        self._progress.close()
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
+
+    def fileno(self) -> int:
+        return sys.stderr.fileno()
+
+
 class Progress:
     """One line that is rewritten a few times a second while a run lasts; plain text, so that it costs the loop microseconds."""
 
@@ -36,6 +58,7 @@ class Progress:
         self._every_ns = self.EVERY_NS if self._interactive else 20 * self.EVERY_NS
         self._next_ns = 0
         self._started_ns = time.monotonic_ns()
+        self._columns = shutil.get_terminal_size().columns
         self._width = 0
 
     def due(self) -> bool:
@@ -46,15 +69,23 @@ class Progress:
         """Write the line."""
         self._next_ns = time.monotonic_ns() + self._every_ns
         if self._interactive:
+            # A line that wraps could not be taken back.
+            text = text[: max(self._columns - 1, 1)]
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
         else:
             self._stream.write(text + "\n")
 
     def close(self) -> None:
-        """Clear the line."""
+        """Clear the line; the next one begins anew."""
         if self._interactive and self._width:
             self._stream.write("\r" + " " * self._width + "\r")
+            self._width = 0
+            self._next_ns = 0
+
+    def above(self) -> TextIO:
+        """Return a stream for other lines on the same terminal: each takes the place of the progress, which then goes on below."""
+        return cast(TextIO, _Above(self))
 
     @property
     def elapsed_s(self) -> float:

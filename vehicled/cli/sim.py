@@ -19,7 +19,7 @@ from vehicled.cli.view import check_view
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
-from vehicled.messages import Fault, Identification
+from vehicled.messages import Event, Fault, Identification
 from vehicled.runtime.connection import connect
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.run import START_PATIENCE_NS
@@ -28,7 +28,14 @@ from vehicled.runtime.simulator import SimulatorProcess
 
 def run(arguments: Namespace) -> int:
     """Drive a course in simulation and say how it went."""
-    plan = Plan.of(arguments, clock=arguments.clock, link=arguments.link, seed=arguments.seed, backend=arguments.async_backend)
+    plan = Plan.of(
+        arguments,
+        clock=arguments.clock,
+        link=arguments.link,
+        seed=arguments.seed,
+        backend=arguments.async_backend,
+        paced=arguments.clock == "wall" and not arguments.strict_clock,
+    )
     print_warnings(plan.findings)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
@@ -46,13 +53,13 @@ def run(arguments: Namespace) -> int:
     judge = Judge(plan.course, keep_trace=bool(arguments.plot))
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()
+    progress = Progress()
     taps: list[Tap] = [
         (JUDGE_TAPS, judge.record),
         (MANOEUVRE_TAPS, manoeuvre.record),
         ((Identification,), learnt.record),
-        ((Fault,), EventLog(json=False, quiet=True, ready=plan.clock == "wall").record),
+        ((Fault, Event), EventLog(progress.above(), json=False, quiet=True, ready=plan.clock == "wall").record),
     ]
-    progress = Progress()
     length_m = plan.course.length_m
     started_ns = 0
 
@@ -181,6 +188,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         motion=manoeuvre.motion if programme else None,
         identified=learnt.values,
         course_notes=plan.course_notes,
+        stalls=done.stalls,
         **figures_of(judge),
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from vehicled.app import SetupError
 from vehicled.attribution import HOLDERS
@@ -14,6 +15,8 @@ from vehicled.control_socket.console import Console
 from vehicled.journal import Router
 from vehicled.log.pipe import WriterProcess
 from vehicled.machine import Machine
+from vehicled.messages import HostHealth
+from vehicled.runtime.clock import PacedClock, RunClock, StallCount
 from vehicled.runtime.connection import Link
 from vehicled.runtime.evidence import WallWitness
 from vehicled.runtime.health import HealthSampler, LogHealth
@@ -29,34 +32,51 @@ from vehicled.runtime.wires import WireTransport
 Service = Callable[[], Coroutine[Any, Any, None]]
 
 
-def witness() -> WallWitness:
+def clock(link: Link | None) -> RunClock:
+    """Return the clock of the run: the machine's, or the one that a simulator shares and slows."""
+    return PacedClock() if link is not None and link.paced else RunClock()
+
+
+def stalls(clock: RunClock) -> StallCount | None:
+    """Return the stalls that the clock stood still for; None where it stands still for none."""
+    return clock.stalls if isinstance(clock, PacedClock) else None
+
+
+def witness(clock: RunClock) -> WallWitness:
     """Who holds the loop, and the stopwatch. To be closed."""
-    return WallWitness(HOLDERS)
+    return WallWitness(HOLDERS, clock=clock)
 
 
-def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router) -> Transport:
+def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
     """The vehicle's own ports; the link alone; or the real ports that the simulator offers with the link for the rest."""
     if link is None:
         return WireTransport(ports)
     urls = link.hello.urls if plan.link == "wires" else {}
     on_link = [port for port in plan.wiring.ports if port not in urls]
-    carried = LinkTransport(link, router, plan.link_timeout_s, on_link)
+    carried = LinkTransport(link, router, plan.silence_s(shared_clock=link.paced), on_link, clock)
     if not urls:
         return carried
     from vehicled.runtime.ports import make_port
 
-    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried)
+    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried, clock)
 
 
-def services(plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None) -> list[Service]:
+def services(
+    plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None, clock: RunClock
+) -> list[Service]:
     """What runs beside the pump: readings of the host, and the control socket."""
     folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
     sampler = HealthSampler(folder, _log_health(writer))
-    services: list[Service] = [lambda: sampler.serve(lambda health: machine.on_message(health, health.t_ns))]
+
+    def on_health(health: HostHealth) -> None:
+        t_ns = clock.at_ns(health.t_ns)
+        machine.on_message(replace(health, t_ns=t_ns), t_ns)
+
+    services: list[Service] = [lambda: sampler.serve(on_health)]
     if door is not None:
         from vehicled.control_socket.server import ControlServer
 
-        server = ControlServer(door)
+        server = ControlServer(door, clock.now_ns)
         services.append(lambda: server.serve(console))
     return services
 

@@ -6,7 +6,7 @@ import pwd
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -67,8 +67,10 @@ class _Stream:
 class ControlServer:
     """Serves one socket until cancelled."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        """``now_ns`` is the clock of the run."""
         self._path = path
+        self._now_ns = now_ns
         self.clients = 0
         """Connected now."""
         self.refused = 0
@@ -106,7 +108,7 @@ class ControlServer:
                     self._release(stream)
                     if stream.hand is not None:
                         # Who read the stick is gone: as good as the stick itself. Nobody waits for its silence.
-                        now_ns = time.monotonic_ns()
+                        now_ns = self._now_ns()
                         console.hand(replace(stream.hand, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
             except (OSError, EOFError):
                 pass  # It hung up, or did not read its answers.
@@ -158,7 +160,7 @@ class ControlServer:
         if stream.only_stops and not (isinstance(request, Ask) or (isinstance(request, Act) and request.action in STOPS)):
             await stream.send(refusal(FULL))
             return
-        now_ns = time.monotonic_ns()
+        now_ns = self._now_ns()
         match request:
             case Ask():
                 await stream.send(answer(status=console.status(now_ns)))
@@ -181,7 +183,7 @@ class ControlServer:
                 console.heartbeat(request.origin, now_ns)
             case Follow():
                 while True:
-                    await stream.send(answer(status=console.status(time.monotonic_ns())))
+                    await stream.send(answer(status=console.status(self._now_ns())))
                     await anyio.sleep(1.0 / request.rate_hz)
 
 

@@ -55,8 +55,11 @@ def connect(address: str) -> socket.socket:
 class Link:
     """A greeted connection: the simulator's ports and the frames that follow."""
 
-    def __init__(self, sock: socket.socket, clock: str, wanted: list[str], timeout_s: float) -> None:
-        """Greet the peer. Raises :class:`LinkError` when it is silent, of another version, or lacks a port of the profile."""
+    def __init__(self, sock: socket.socket, clock: str, wanted: list[str], timeout_s: float, *, paced: bool = False) -> None:
+        """Greet the peer; ``paced`` asks it to slow the clock while a process stalls.
+
+        Raises :class:`LinkError` when it is silent, of another version, or lacks a port of the profile.
+        """
         self.sock = sock
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
@@ -73,9 +76,11 @@ class Link:
         if missing:
             raise LinkError(f"the simulator has no port for {', '.join(missing)}: start it with the same profile")
         self.number = {port: i for i, port in enumerate(self.ports)}
-        self.send(
-            encode_hello(Hello(role="daemon", clock=clock, ports=self.ports, start_ns=self.hello.start_ns, boot_id=boot_id()))
-        )
+        self.paced = paced and self.hello.paced
+        """The simulator slows the clock while a process stalls."""
+        start_ns = self.hello.start_ns
+        answer = Hello(role="daemon", clock=clock, ports=self.ports, paced=self.paced, start_ns=start_ns, boot_id=boot_id())
+        self.send(encode_hello(answer))
 
     def _first_frame(self) -> Frame:
         while True:

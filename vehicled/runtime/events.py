@@ -4,8 +4,14 @@ import select
 import sys
 from typing import Any, TextIO, cast
 
-from vehicled.messages import Fault, Message, PortEvent, PortState, Reaction
+import msgspec
 
+from vehicled.messages import Event, Fault, Message, PortEvent, PortState, Reaction
+
+STALL_EVENT = "simulation_stall"
+"""Name of the event that tells of a stall of the computer that simulates."""
+TOLD_STALL_MS = 100.0
+"""Shorter stalls are only counted."""
 TAPS: tuple[type[Message], ...] = (Fault, PortEvent)
 """Messages that are told to humans."""
 
@@ -62,11 +68,20 @@ class EventLog:
         self._made = self._made or self._make()
         (self._made.warning if warning else self._made.info)(text, **facts)
 
+    def _say_stall(self, event: Event) -> None:
+        if event.name == STALL_EVENT:
+            stall = msgspec.json.decode(event.fields)
+            if stall["duration_ms"] >= TOLD_STALL_MS:
+                text = f"this computer stalled: the {stall['process']} did not run for {stall['duration_ms']:.0f} ms"
+                self._say(True, f"{text}; the simulated clock stood still")
+
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Tell one fault or port event."""
+        """Tell one fault, stall or port event."""
         if isinstance(message, Fault):
             grave = message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
             self._say(grave, message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)
+        elif isinstance(message, Event):
+            self._say_stall(message)
         elif isinstance(message, PortEvent):
             text = f"port {message.port} {message.state.name.lower()}"
             self._say(message.state is not PortState.OPENED, text, detail=message.detail)

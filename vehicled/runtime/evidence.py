@@ -16,6 +16,7 @@ from typing import Protocol, cast
 
 from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, UNEXPLAINED_TOLERANCE_NS, Execution, Reading, Surroundings
 from vehicled.messages import GarbageCollection
+from vehicled.runtime.clock import RunClock
 from vehicled.runtime.loop import PreciseEventLoop
 
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
@@ -76,14 +77,15 @@ class KernelCounters:
 class WallStopwatch:
     """The stopwatch of the road. Must be made and read on the thread of the loop."""
 
-    def __init__(self, kernel: KernelCounters | None = None) -> None:
+    def __init__(self, kernel: KernelCounters | None = None, clock: RunClock | None = None) -> None:
         self._kernel = kernel or KernelCounters()
+        self._now_ns = (clock or RunClock()).now_ns
 
     def read(self) -> Reading:
         """Now. About 2 us."""
         usage = resource.getrusage(_THREAD)
         delay_ns = self._kernel.run_delay_ns()
-        return time.monotonic_ns(), time.thread_time_ns(), usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt, delay_ns
+        return self._now_ns(), time.thread_time_ns(), usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt, delay_ns
 
     def begin(self, now_ns: int) -> Reading:
         """Reading at the start of a batch of tasks."""
@@ -91,7 +93,7 @@ class WallStopwatch:
 
     def end(self, task: int, begin: Reading) -> Reading:
         """Reading at the end of a task. About 1 us for one that kept the processor: it cannot have waited for it."""
-        t_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+        t_ns, cpu_ns = self._now_ns(), time.thread_time_ns()
         usage = resource.getrusage(_THREAD)
         waited = t_ns - begin[0] - (cpu_ns - begin[1]) > UNEXPLAINED_TOLERANCE_NS
         delay_ns = self._kernel.run_delay_ns() if waited else begin[5]
@@ -247,10 +249,11 @@ class WallWitness:
 
     STEAL_REFRESH_NS = 1_000_000_000
 
-    def __init__(self, holder_names: Sequence[str], kernel: KernelCounters | None = None) -> None:
+    def __init__(self, holder_names: Sequence[str], kernel: KernelCounters | None = None, clock: RunClock | None = None) -> None:
         """``holder_names``: the runtime's callbacks, by the number under which they hold the loop."""
         self.kernel = kernel or KernelCounters()
-        self.stopwatch = WallStopwatch(self.kernel)
+        self.clock = clock or RunClock()
+        self.stopwatch = WallStopwatch(self.kernel, self.clock)
         """For the tasks of the same loop."""
         self.holders = HolderLog(holder_names, self.stopwatch)
         self.collections = GcWatch()
@@ -273,7 +276,7 @@ class WallWitness:
 
     def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
         """What happened around the loop between release and end."""
-        idle = self._idle
+        idle, lost_ns = self._idle, self.clock.lost_ns
         since_ns, delay_before_ns = next((mark for mark in reversed(self._marks) if mark[0] <= release_ns), self._marks[0])
         delay_ns = self.kernel.run_delay_ns() - delay_before_ns
         delay_ns -= sum(run.end[5] - run.begin[5] for run in self.holders.since(since_ns) if run.begin[0] >= since_ns)
@@ -281,9 +284,9 @@ class WallWitness:
         window_ns = max(0, end_ns - release_ns)
         stolen_ns = (self.kernel.steal_ns() - self._steal_ns) * window_ns // max(end_ns - self._steal_since_ns, window_ns, 1)
         return Surroundings(
-            asleep_ns=None if isinstance(idle, NeverIdle) else (idle.idle_from_ns, idle.woke_ns),
+            asleep_ns=None if isinstance(idle, NeverIdle) else (idle.idle_from_ns - lost_ns, idle.woke_ns - lost_ns),
             callbacks=self.holders.since(release_ns),
-            collections=self.collections.since(release_ns),
+            collections=[(start - lost_ns, end - lost_ns) for start, end in self.collections.since(release_ns + lost_ns)],
             run_delay_ns=max(0, delay_ns) + max(0, stolen_ns),
             since_ns=since_ns,
         )

@@ -5,13 +5,16 @@ import time
 from collections.abc import Sequence
 
 import anyio
+import msgspec
 
 from vehicled.journal import Sink
-from vehicled.link import Kind, encode
+from vehicled.link import PACE_BEAT_NS, Kind, decode_grant, encode
 from vehicled.machine import Outgoing
-from vehicled.messages import Fault, PortState, Reaction
+from vehicled.messages import Event, Fault, PortState, Reaction
 from vehicled.ports import Send
+from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
+from vehicled.runtime.events import STALL_EVENT
 from vehicled.runtime.host import Host
 
 HEARTBEAT_NS = 50_000_000
@@ -20,8 +23,16 @@ HEARTBEAT_NS = 50_000_000
 class LinkTransport:
     """Carries the bytes of every port; its loss is the end of the run."""
 
-    def __init__(self, link: Link, sink: Sink, silence_s: float, ports: Sequence[str] | None = None) -> None:
-        """``silence_s``: the link is lost when nothing was heard for this long. ``ports``: those it carries, if not all of them."""
+    def __init__(
+        self, link: Link, sink: Sink, silence_s: float, ports: Sequence[str] | None = None, clock: RunClock | None = None
+    ) -> None:
+        """``silence_s``: the link is lost when nothing was heard for this long. ``ports``: those it carries, if not all of them.
+
+        A :class:`PacedClock` follows the GRANTs of the simulator.
+        """
+        self._clock = clock or RunClock()
+        self._paced = self._clock if isinstance(self._clock, PacedClock) else None
+        self._beat_ns = PACE_BEAT_NS if self._paced is not None else HEARTBEAT_NS
         self._link = link
         self._ports = link.ports if ports is None else ports
         self._sink = sink
@@ -37,15 +48,20 @@ class LinkTransport:
         link.sock.setblocking(False)
         self._heard_ns = time.monotonic_ns()
         for port in self._ports:
-            host.on_port(port, PortState.OPENED, "simulator link", self._heard_ns)
+            host.on_port(port, PortState.OPENED, "simulator link", self._clock.now_ns())
         while True:
             await anyio.wait_readable(link.sock)
-            now_ns = self._heard_ns = time.monotonic_ns()
+            self._heard_ns = time.monotonic_ns()
+            now_ns = self._clock.now_ns()
             for kind, number, t_ns, payload in link.receive():
                 if kind is Kind.DATA:
                     if number >= len(link.ports):
                         raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
                     host.on_rx(link.ports[number], payload, now_ns)
+                elif kind is Kind.GRANT and self._paced is not None:
+                    lost_ns, daemon_stalled = decode_grant(payload)
+                    self._tell(self._paced.on_grant(t_ns, lost_ns, "daemon" if daemon_stalled else "simulator"))
+                    now_ns = self._clock.now_ns()
                 elif kind is Kind.SYNC:
                     link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
                 elif kind is Kind.BYE:
@@ -53,9 +69,11 @@ class LinkTransport:
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
         """Send what is not too late, and a heartbeat; notice a silent simulator."""
+        # A paced clock stands still while the simulator is silent.
+        monotonic_ns = now_ns if self._paced is None else time.monotonic_ns()
         # Where bytes wait unread it was this process that stood still.
-        if now_ns - self._heard_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
-            raise LinkClosedError(f"the simulator has been silent for {(now_ns - self._heard_ns) / 1e9:.2f} s")
+        if monotonic_ns - self._heard_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
+            raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._heard_ns) / 1e9:.2f} s")
         out = []
         for item in outgoing:
             action = item.action
@@ -65,11 +83,19 @@ class LinkTransport:
                 self._sink.record(Fault(now_ns, "frame_expired", item.port, Reaction.WARN, True, why), now_ns)
                 continue
             out.append(self._link.encode(item))
-        if now_ns >= self._heartbeat_ns:
-            self._heartbeat_ns = now_ns + HEARTBEAT_NS
+        if monotonic_ns >= self._heartbeat_ns:
+            self._heartbeat_ns = monotonic_ns + self._beat_ns
             out.append(encode(Kind.DONE, 0, now_ns))
         if out:
             self._link.send(b"".join(out))
 
     async def aclose(self) -> None:
         """The link belongs to whoever opened it."""
+        if self._paced is not None:
+            self._tell(self._paced.finish())
+
+    def _tell(self, stall: Stall | None) -> None:
+        if stall is None:
+            return
+        fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
+        self._sink.record(Event(stall.t_ns, "warning", STALL_EVENT, fields), self._clock.now_ns())

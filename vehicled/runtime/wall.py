@@ -1,6 +1,5 @@
 """The wall-clock pump: wakes the machine when it is due and hands it bytes as they arrive. Runs on either of anyio's backends."""
 
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -9,9 +8,10 @@ import msgspec
 
 from vehicled.journal import Sink
 from vehicled.link import LinkError
-from vehicled.machine import Machine
+from vehicled.machine import Machine, Outgoing
 from vehicled.messages import Event, PortState
 from vehicled.runtime.block_sampler import BlockSampler
+from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.evidence import WallWitness
 from vehicled.runtime.host import Transport
 from vehicled.runtime.lease import Lease
@@ -51,9 +51,12 @@ class WallPump:
         self._transport = transport
         self._run = run
         self._witness = witness
+        self._clock = witness.clock
         self._sink = sink
         self._alarm = Alarm()
-        self._lease = Lease(machine, transport)
+        if isinstance(self._clock, PacedClock):
+            self._clock.on_released = self._rearm
+        self._lease = Lease(machine, transport, witness.clock.now_ns)
         self._sampler = BlockSampler(BLOCK_NS)
         self._ending: Ending | None = None
         self._interrupted = False
@@ -61,7 +64,7 @@ class WallPump:
     async def run(self) -> Ending:
         """Drive until the run ends. The last thing sent to the actuator is a stop, whatever happens."""
         machine = self._machine
-        machine.start(time.monotonic_ns())
+        machine.start(self._clock.now_ns())
         try:
             with self._alarm, self._lease:
                 self._witness.watch_loop()
@@ -86,13 +89,16 @@ class WallPump:
             self._run.interrupt(name)
             return
         why = f"interrupted twice ({name}): the brake was commanded, nothing was waited for"
-        self._end(Ending(Outcome.INTERRUPTED, why, time.monotonic_ns()))
+        self._end(Ending(Outcome.INTERRUPTED, why, self._clock.now_ns()))
         self._scope.cancel()
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         """A port opened or was lost."""
         self._machine.on_port(port, state, detail, now_ns)
-        self._alarm.rearm(self._machine.next_due_ns())
+        self._rearm()
+
+    def _rearm(self) -> None:
+        self._alarm.rearm(self._clock.alarm_ns(self._machine.next_due_ns()))
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Bytes were read."""
@@ -101,40 +107,49 @@ class WallPump:
             self._machine.on_rx(port, data, t_rx_ns)
             self._sampler.disarm()
             self._name_block(t_rx_ns)
-            self._alarm.rearm(self._machine.next_due_ns())
+            self._rearm()
 
     async def _tick(self) -> None:
-        machine, witness, sampler = self._machine, self._witness, self._sampler
+        machine, witness, sampler, clock = self._machine, self._witness, self._sampler, self._clock
         while not self._over():
             # Always through the alarm: it is a checkpoint even when late, so an overload cannot starve the receiver.
-            await self._alarm.wait_until(machine.next_due_ns())
-            now_ns = time.monotonic_ns()
-            if self._over() or machine.next_due_ns() > now_ns:
+            await self._alarm.wait_until(clock.alarm_ns(machine.next_due_ns()))
+            now_ns = clock.now_ns()
+            if self._over():
+                continue
+            if machine.next_due_ns() > now_ns:
+                # The clock waits for the simulator, or the instant was moved: the simulator hears from us all the same.
+                self._transmit((), now_ns)
                 continue
             sampler.arm()
             machine.on_time(now_ns)
             sampler.disarm()
             self._name_block(now_ns)
-            try:
-                with witness.holders.hold(TRANSMIT):
-                    self._lease.transmit(machine.take_tx(), now_ns)
-            except LinkError as error:
-                self._end(self._run.lost(str(error), time.monotonic_ns()))
-            else:
+            if self._transmit(machine.take_tx(), now_ns):
                 with witness.holders.hold(LOG):
-                    self._end(self._run.turn(time.monotonic_ns()))
+                    self._end(self._run.turn(self._clock.now_ns()))
                 if self._spare is not None:
                     with witness.holders.hold(VIEW):
-                        self._spare(time.monotonic_ns(), machine.next_due_ns())
+                        self._spare(self._clock.now_ns(), machine.next_due_ns())
             for collection in witness.collections.take():
                 self._sink.record(collection, collection.t_ns + collection.duration_ns)
-            witness.mark(time.monotonic_ns())
+            witness.mark(self._clock.now_ns())
+
+    def _transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> bool:
+        """Hand over; False where that ends the run."""
+        try:
+            with self._witness.holders.hold(TRANSMIT):
+                self._lease.transmit(outgoing, now_ns)
+        except LinkError as error:
+            self._end(self._run.lost(str(error), self._clock.now_ns()))
+            return False
+        return True
 
     async def _serve(self) -> None:
         try:
             await self._transport.serve(self)
         except LinkError as error:
-            self._end(self._run.lost(str(error), time.monotonic_ns()))
+            self._end(self._run.lost(str(error), self._clock.now_ns()))
             self._scope.cancel()
 
     def _over(self) -> bool:
@@ -148,5 +163,6 @@ class WallPump:
     def _name_block(self, now_ns: int) -> None:
         sighting = self._sampler.take()
         if sighting is not None:
-            fields = msgspec.json.encode({"where": sighting.where, "after_ms": (sighting.t_ns - now_ns) / 1e6}).decode()
+            after_ms = (self._clock.at_ns(sighting.t_ns) - now_ns) / 1e6
+            fields = msgspec.json.encode({"where": sighting.where, "after_ms": after_ms}).decode()
             self._sink.record(Event(now_ns, "warning", "loop_blocked", fields), now_ns)

@@ -68,7 +68,19 @@ class Processes:
     def sim(self, *options: str, lying: bool = False) -> None:
         """``vehicled sim`` on the wall clock; ``lying`` clocks jump when it is sent a signal."""
         module = "vehicled.cli.failsafe.lying_clock" if lying else "vehicled"
-        words = ["sim", "--clock", "wall", "--link", self.link, "--seed", str(self._seed), "--laps", "3", *options]
+        words = [
+            "sim",
+            "--clock",
+            "wall",
+            "--strict-clock",
+            "--link",
+            self.link,
+            "--seed",
+            str(self._seed),
+            "--laps",
+            "3",
+            *options,
+        ]
         self.daemon = self._start(module, [*words, *self._common(self._profile)])
 
     def daemon_and_simulator(self, profile: str) -> None:

@@ -32,8 +32,8 @@ RAISED_EVENT = "task_raised"
 """An event whose text names lines of source and is not compared."""
 RUNTIME_EVENTS = frozenset(
     {
-        "loop_blocked", "log_dropping", "log_dropped", "not_replayable_after", "journal_dropping", "journal_dropped",
-        "log_unpackable", "view_cost", "view_gone",
+        "loop_blocked", "simulation_stall", "log_dropping", "log_dropped", "not_replayable_after", "journal_dropping",
+        "journal_dropped", "log_unpackable", "view_cost", "view_gone",
     }
 )  # fmt: skip
 """Events that the runtime, the log and the view write; all others come from devices and tasks."""

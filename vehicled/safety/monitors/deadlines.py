@@ -5,6 +5,7 @@ from typing import Protocol
 
 SLOTS = 10
 SLOT_NS = 1_000_000_000
+WINDOW_NS = SLOTS * SLOT_NS
 
 
 class Account(Protocol):
@@ -20,7 +21,10 @@ class Account(Protocol):
 
 
 class DeadlineMonitor:
-    """Follows the executive's counters. Ten slots of a second each: the share is exact to within a tenth of its window."""
+    """Follows the executive's counters. Ten slots of a second each: the share is exact to within a tenth of its window.
+
+    Until the window is full, its missing part counts as kept: a few misses in the first second are few of ten seconds as well.
+    """
 
     def __init__(self) -> None:
         self.in_a_row = 0
@@ -32,7 +36,7 @@ class DeadlineMonitor:
         self.share_task = ""
         """The task that missed it."""
         self._slot = -1
-        self._marks: list[tuple[int, Sequence[tuple[int, int]]]] = []
+        self._marks: list[tuple[int, int, Sequence[tuple[int, int]]]] = []
 
     def look(self, now_ns: int, tasks: Sequence[tuple[str, Account]]) -> None:
         """Name and account of every task."""
@@ -45,11 +49,14 @@ class DeadlineMonitor:
             return
         self._slot = slot
         totals = [(account.n, account.misses) for _, account in tasks]
-        self._marks.append((slot, totals))
+        self._marks.append((slot, now_ns, totals))
         while self._marks and slot - self._marks[0][0] > SLOTS:
             self._marks.pop(0)
-        first = self._marks[0][1]
+        _, first_ns, first = self._marks[0]
+        filled = min((now_ns - first_ns) / WINDOW_NS, 1.0)
         # A share of very few releases says nothing: a second's worth of the slowest task is the least.
-        shares = [(missed - missed0) / max(run - run0, 50) for (run, missed), (run0, missed0) in zip(totals, first, strict=True)]
+        shares = [
+            (missed - missed0) * filled / max(run - run0, 50) for (run, missed), (run0, missed0) in zip(totals, first, strict=True)
+        ]
         self.share = max(shares)
         self.share_task = tasks[shares.index(self.share)][0]

@@ -1,0 +1,66 @@
+"""A computer that stalls in a simulation on the wall clock: the simulated clock stands still, and the drive goes on."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.closed_loop.conftest import Daemon
+from vehicled.log.reader import LogReader
+from vehicled.messages import Event
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc")
+
+Start = Callable[..., Daemon]
+
+
+def stall(pid: int, seconds: float = 0.4) -> None:
+    """Keep a process off the processor, as another program would."""
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("link", ["messages", "wires"])
+def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(start: Start, link: str) -> None:
+    daemon = start("--clock", "wall", "--link", link, "--profile", "art_vesc", "--duration", "5", watched=True)
+    daemon.wait_until_driving()
+    stall(daemon.simulator_pid())
+    time.sleep(0.5)
+    stall(daemon.process.pid)
+    status, result, said = daemon.end()
+    assert status == 1
+    assert result["why"] == "stopped by the time limit", said
+    stalls = result["stalls"]
+    assert stalls["count"] >= 2
+    assert stalls["lost_ns"] > 0.6e9
+    assert stalls["longest_ns"] > 0.35e9
+    assert "this computer stalled: the simulator did not run for" in said
+    assert "this computer stalled: the daemon did not run for" in said
+    with LogReader(daemon.log()) as log:
+        events = [entry.message for entry in log.messages(Event)]
+    told = [json.loads(event.fields) for event in events if event.name == "simulation_stall"]
+    assert {fields["process"] for fields in told} >= {"simulator", "daemon"}
+
+
+def test_with_a_strict_clock_a_stall_of_the_simulator_is_a_sensor_that_fell_silent(start: Start) -> None:
+    daemon = start("--clock", "wall", "--strict-clock", "--duration", "20", watched=True)
+    daemon.wait_until_driving()
+    stall(daemon.simulator_pid(), 0.3)
+    _, result, _ = daemon.end()
+    assert "no IMU sample for" in result["why"]
+    assert result["stalls"] is None
+
+
+def test_a_simulator_that_hangs_ends_the_run_braked(start: Start) -> None:
+    daemon = start("--clock", "wall", "--link-timeout", "0.7", watched=True)
+    daemon.wait_until_driving()
+    os.kill(daemon.simulator_pid(), signal.SIGSTOP)
+    status, result, _ = daemon.end()
+    assert status == 1
+    assert "the simulator has been silent" in result["why"]
+    assert "the brake was commanded" in result["why"]

@@ -1,0 +1,140 @@
+"""The parser of the command line: errors in one line with the nearest name, and help that fits a terminal."""
+
+import argparse
+import shutil
+from argparse import Action, ArgumentError, ArgumentParser, Namespace, _SubParsersAction
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from textwrap import fill
+from typing import Any, NoReturn
+
+USAGE_STATUS = 2
+"""Exit status for input that cannot be used."""
+NARROWEST, WIDEST = 40, 100
+_MOST_NAMES = 12
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Wraps paragraphs to the terminal and leaves lines that begin with a blank as they are."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+        super().__init__(prog, **{"max_help_position": 26, "width": columns - 2} | options)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        wrap = super()._fill_text
+        return "\n".join(line if not line.strip() or line[0] == " " else wrap(line, width, indent) for line in text.splitlines())
+
+
+class CommandParser(ArgumentParser):
+    """Parser of one command. Its subcommands are parsers of the same class."""
+
+    def __init__(self, *, examples: Sequence[str] = (), epilog: str = "", **options: Any) -> None:
+        """``examples`` are shown before the ``epilog``."""
+        shown = "Examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else ""
+        epilog = "\n".join(part for part in (shown, epilog) if part)
+        super().__init__(epilog=epilog or None, **{"formatter_class": HelpFormatter} | options)
+        self.examples = tuple(examples)
+
+    @property
+    def subcommands(self) -> dict[str, "CommandParser"]:
+        """Parsers of the subcommands by name; empty for a command without any."""
+        for action in self._actions:
+            if isinstance(action, _SubParsersAction):
+                return dict(action.choices)
+        return {}
+
+    def descend(self, words: Sequence[str]) -> "CommandParser":
+        """Return the parser of the innermost command that ``words`` name."""
+        parser = self
+        for word in words:
+            if word in parser.subcommands:
+                parser = parser.subcommands[word]
+        return parser
+
+    def walk(self) -> Iterator["CommandParser"]:
+        """Iterate over this parser and all below it."""
+        yield self
+        for parser in self.subcommands.values():
+            yield from parser.walk()
+
+    def parse(self, argv: Sequence[str]) -> Namespace:
+        """Parse all of ``argv``. Ends the process with one line that names what is wrong."""
+        arguments, unknown = self.parse_known_args(argv)
+        if unknown:
+            self.descend([word for word in argv if not word.startswith("-")])._refuse(unknown)
+        return arguments
+
+    def format_help(self) -> str:
+        """Return the help. Its usage names what must be given; the options follow below, with what they do."""
+        usage = self.usage
+        if usage is None:
+            groups = [group for group in self._mutually_exclusive_groups if group.required]
+            chosen = [action for group in groups for action in group._group_actions]
+            needed = [a for a in self._actions if not a.option_strings or a.required or a in chosen]
+            formatter = self._get_formatter()
+            formatter.add_usage(None, needed, groups, "")
+            shown = " ".join(formatter.format_help().split()).replace(self.prog, f"{self.prog} [options]", 1)
+            width = formatter._width - len("usage: ")
+            self.usage = fill(shown, width, subsequent_indent=" " * 12, break_long_words=False).replace("%", "%%")
+        try:
+            return super().format_help()
+        finally:
+            self.usage = usage
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with one line: what is wrong, and where help is."""
+        message = message.removeprefix("argument ").replace("the following arguments are required:", "missing:")
+        # An argument of the user's may hold a line break.
+        message = " ".join(message.split())
+        see = "See" if message.endswith("?") else "; see"
+        self.exit(USAGE_STATUS, f"{self.prog}: {message}{' ' * (see == 'See')}{see} '{self.prog} --help'\n")
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        choices = action.choices
+        if choices is None or value in choices:
+            return
+        names = [str(choice) for choice in choices]
+        kind = "command" if isinstance(action, _SubParsersAction) else "value"
+        cure = _nearest(str(value), names) or (f"there is {', '.join(names)}" if len(names) <= _MOST_NAMES else "")
+        raise ArgumentError(None if kind == "command" else action, f"no {kind} {str(value)[:60]!r}" + (f"; {cure}" if cure else ""))
+
+    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
+        option = next((word for word in unknown if word.startswith("-")), "")
+        if not option:
+            self.error(f"one argument too many: {unknown[0][:60]!r}")
+        name = option.partition("=")[0]
+        cure = _nearest(name, [known for action in self._actions for known in action.option_strings if known != "-h"])
+        self.error(f"no option {name[:60]!r}" + (f"; {cure}" if cure else ""))
+
+
+class GroupedParser(CommandParser):
+    """Parser of the program itself: its help lists the commands by what people do with them."""
+
+    groups: Sequence[tuple[str, Sequence[str]]] = ()
+    """Title and names. Commands in no group come last."""
+
+    def format_help(self) -> str:
+        """Return the help: usage, description, groups of commands, options, examples."""
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        commands = next(action for action in self._actions if isinstance(action, _SubParsersAction))
+        rows: dict[str, Action] = {row.dest: row for row in commands._choices_actions}
+        formatter.add_usage(self.usage, [], [], "usage: ")
+        grouped = {name for _, names in self.groups for name in names}
+        rest = [name for name in rows if name not in grouped]
+        for title, names in [*self.groups, *([("Other", rest)] if rest else [])]:
+            formatter.start_section(title)
+            formatter.add_arguments([rows[name] for name in names if name in rows])
+            formatter.end_section()
+        formatter.start_section("Options")
+        formatter.add_arguments([action for action in self._actions if action.option_strings])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = [other for other in known if len(name) > 1 and other.startswith(name)]
+    close = close or get_close_matches(name[:64], known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else ""
