@@ -60,7 +60,7 @@ class Road:
         antenna_x_m: float = 0.25,
         sign: float = 1.0,
     ) -> None:
-        self.watch = Watch(LIMITS, VEHICLE, antenna_x_m=antenna_x_m)
+        self.watch = Watch(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
         self._sign = sign
         self._v, self._rate, self._heading, self._gyro, self._course = v, yaw_rate, heading, gyro, course
         self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m

@@ -51,6 +51,7 @@ def _parser() -> ArgumentParser:
     sim.add_argument(
         "--by-hand", action="store_true", help="nobody arms it: take it with vehicled teleop; for --clock wall; ends when disarmed"
     )
+    _start_argument(sim)
     sim.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
     sim.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
     sim.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
@@ -95,6 +96,7 @@ def _parser() -> ArgumentParser:
     )
     simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="break a device, as in vehicled sim")
     simulator.add_argument("--by-hand", action="store_true", help="nobody in there arms the vehicle or lets it drive")
+    _start_argument(simulator)
     place = simulator.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH or tcp:HOST:PORT")
     place.add_argument(
@@ -176,6 +178,15 @@ def _parser() -> ArgumentParser:
     return parser
 
 
+def _start_argument(command: ArgumentParser) -> None:
+    command.add_argument(
+        "--start",
+        choices=("stand", "align", "push"),
+        help="how the vehicle learns its heading: it stands and a device measures it, it is aligned by driving, or somebody pushes "
+        "it 3 m (default: stand, or align where the profile has no heading device)",
+    )
+
+
 def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
     """Those that talk to a daemon which runs on this machine."""
     texts = {
@@ -183,7 +194,7 @@ def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         "arm": "arm a running daemon, and wait for its checks",
         "disarm": "disarm it; a vehicle under way is braked first",
         "stop": "brake now",
-        "mode": "drive the course, drive by hand, or disarm",
+        "mode": "drive the course, drive by hand, learn the heading by driving straight ahead, or disarm",
         "why": "why it is in its mode, with the chain of causes",
     }
     for name, text in texts.items():
@@ -197,7 +208,7 @@ def _control_commands(commands: "_SubParsersAction[ArgumentParser]") -> None:
         elif name == "stop":
             command.add_argument("--emergency", action="store_true", help="disable the drive until it is armed anew")
         elif name == "mode":
-            command.add_argument("mode", choices=("auto", "teleop", "standby"))
+            command.add_argument("mode", choices=("auto", "teleop", "align", "standby"))
 
 
 def _failsafe_arguments(failsafe: ArgumentParser) -> None:

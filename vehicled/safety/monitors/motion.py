@@ -105,6 +105,19 @@ class MotionMonitor:
             speed = max(speed, abs(self.wheel_mps))
         return speed
 
+    def fresh_wheel_mps(self, now_ns: int) -> float:
+        """Newest speed by wheels or motor; NaN when there is none of the last moments."""
+        return self.wheel_mps if now_ns - self._wheel_ns <= SPEED_FRESH_NS else float("nan")
+
+    def signed_mps(self, now_ns: int, throttle: float) -> float:
+        """Measured speed where no estimate exists: the larger of wheels and GNSS, with the sign of the wheels, else of the
+        throttle; NaN without either."""
+        wheel_mps = self.fresh_wheel_mps(now_ns)
+        if not isfinite(wheel_mps) and (len(self._ground) < GROUND_FIXES or now_ns - self._ground_ns > GROUND_FRESH_NS):
+            return float("nan")
+        forward = wheel_mps if isfinite(wheel_mps) and wheel_mps != 0.0 else throttle
+        return copysign(self.measured_mps(now_ns, gnss_unheard=False), forward)
+
     def _look_for_standing(self, s: "Situation", sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
         magnitude = self._slowest_mps(s, speed)
         # Creeping up to the end of a course is slower than an estimate can tell from standing.
