@@ -44,7 +44,10 @@ class AlignmentDrive:
             return ControlCommand(now_ns, inputs.newest_input_ns, 0.0, 0.0, 1.0)
         wanted_mps = min(self._params.speed_mps, inputs.speed_cap_mps)
         dt_s = (now_ns - before_ns) * 1e-9
-        self._pid, demand = speed_step(self._speed, self._vehicle.drive, self._pid, inputs.speed_mps, Target(wanted_mps, 0.0), dt_s)
+        # Whether the sign of the wheels is right is judged elsewhere: the gate stops what moves against its drive.
+        self._pid, demand = speed_step(
+            self._speed, self._vehicle.drive, self._pid, abs(inputs.speed_mps), Target(wanted_mps, 0.0), dt_s
+        )
         most_rad = STEERING_SHARE * self._vehicle.steering.max_wheel_rad
         wheel_rad = min(max(-STEERING_GAIN * inputs.turned_rad, -most_rad), most_rad)
         return ControlCommand(now_ns, inputs.newest_input_ns, wheel_rad, demand.throttle, demand.brake, target_speed_mps=wanted_mps)

@@ -235,7 +235,8 @@ class Supervisor:
         if self._arm_requested_ns is not None and self._arm_requested_ns < late_ns and self.mode is not Mode.STANDBY:
             self._arm_requested_ns = None
             self._record("arming_refused", "", Reaction.WARN, True, "arming refused: the vehicle does not stand", s.now_ns)
-        if self._wanted is not None and self._wanted_ns < late_ns:
+        # While arming waits its refusal ends both, and says what was missing for this very request.
+        if self._wanted is not None and self._wanted_ns < late_ns and self._arm_requested_ns is None:
             self._wanted = None
             if self.mode is Mode.ARMED:
                 self.why = "driving refused: " + ("; ".join(waited) or "the daemon stood still meanwhile, ask again")

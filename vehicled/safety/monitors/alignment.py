@@ -15,7 +15,8 @@ MIN_SHARE = 0.4
 MAX_TURN_RAD = 0.5
 MAX_DISAGREEMENT_RAD = 0.5
 """Largest angle between the estimated heading and the line from the first fix to the newest."""
-REVERSED_MPS = 0.2
+REVERSED_MPS = 0.1
+"""The gate brakes what moves against its drive at little more than this."""
 REVERSED_NS = 200_000_000
 LONGEST_STEP_NS = 100_000_000
 
@@ -105,7 +106,8 @@ class AlignmentMonitor:
         self.turned_rad = s.watch.yaw.turned_rad - self._turned_before_rad
         wheel_mps = s.watch.motion.fresh_wheel_mps(s.now_ns)
         backward = wheel_mps < -REVERSED_MPS or (usable(s.estimate) and s.speed_mps < -REVERSED_MPS)
-        self._reversed_ns = self._reversed_ns + dt_ns if backward else 0
+        # It fades instead of ending: the gate brakes, and the drive tries again.
+        self._reversed_ns = self._reversed_ns + dt_ns if backward else max(self._reversed_ns - dt_ns // 8, 0)
         self.failed = self._failure(s, wheel_mps)
         if not self.failed:
             self.known = self._success(s)
