@@ -1,6 +1,7 @@
 """A vehicle with one GNSS antenna learns its heading: by driving, by a push, by hand; and what goes wrong meanwhile is safe."""
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from math import hypot, pi, remainder, sin, tau
 
 import pytest
@@ -11,7 +12,17 @@ from sim_backend.scenario import Start
 from tests.closed_loop.fault_judge import SECOND_NS
 from vehicled.cli.failsafe.bench import Pair
 from vehicled.judge import Judge
-from vehicled.messages import EstimatorStatus, Fault, Message, Mode, MotorStatus, OperatorAction, OperatorCommand, Reaction
+from vehicled.messages import (
+    EstimatorStatus,
+    Fault,
+    Message,
+    Mode,
+    MotorStatus,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+    TeleopCommand,
+)
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.profile import load_profile
 from vehicled.safety.fence import Fence, Polygon
@@ -260,6 +271,40 @@ def test_a_heading_that_is_too_old_must_be_found_anew() -> None:
     assert estimate is not None
     assert estimate.status is EstimatorStatus.RUNNING
     assert "arm and drive" in drive.machine.why
+
+
+@pytest.mark.parametrize("estimator", ["ekf4", "planar", "ins"])
+@pytest.mark.parametrize("throttle", [0.08, -0.08], ids=["forward", "backward"])
+def test_a_hand_may_drive_first_either_way(estimator: str, throttle: float) -> None:
+    drive = Drive(f"estimator.name={estimator}", scenario=False, start="stand")
+    drive.run_s(1.0)
+    readings = count(1)
+
+    def steer(share: float) -> None:
+        now_ns = drive.pair.now_ns
+        drive.machine.on_message(TeleopCommand(now_ns, now_ns, 0.0, share, 0.0, True, "test", next(readings)), now_ns)
+
+    def held(share: float, seconds: float) -> None:
+        end_ns = drive.pair.now_ns + round(seconds * SECOND_NS)
+        while drive.pair.now_ns < end_ns:
+            steer(share)
+            drive.run_s(0.05)
+
+    held(0.0, 0.3)
+    drive.ask(OperatorAction.ARM)
+    drive.ask(OperatorAction.TELEOP)
+    held(0.0, 0.3)
+    assert drive.machine.mode is Mode.TELEOP, drive.machine.why
+    held(throttle, 2.5)
+    assert drive.machine.mode is Mode.TELEOP, drive.machine.why
+    assert abs(drive.pair.world.motion.speed_mps) > 0.5
+    assert drive.pair.world.motion.speed_mps * throttle > 0.0
+    estimate = drive.machine.estimate
+    assert estimate is not None
+    assert estimate.status is EstimatorStatus.RUNNING
+    assert abs(drive.heading_error_rad) < 0.1
+    drive.ask(OperatorAction.STOP)
+    drive.run(lambda: drive.machine.mode is Mode.STANDBY, 5.0)
 
 
 def test_a_profile_with_a_heading_device_stands_at_the_start() -> None:
