@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     # Loaded late, see below.
     from sim_backend.emulators.failures import Failure
+    from sim_backend.scenario import Start
     from vehicled.paths.course import Course
     from vehicled.profile.schema import Profile
 
@@ -83,7 +84,16 @@ def _main(arguments: Sequence[str] | None) -> int:
             sys.stdout.write(f"listening on {listener.address}\n")
             sys.stdout.flush()
         try:
-            serve(listener, profile, course, options.seed, wires=wires, failures=failures, scenario=not options.by_hand)
+            serve(
+                listener,
+                profile,
+                course,
+                options.seed,
+                wires=wires,
+                failures=failures,
+                scenario=not options.by_hand,
+                start=_start(options),
+            )
         except LinkError as error:
             _say(str(error))
             return 1
@@ -96,7 +106,15 @@ def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Cours
     from sim_backend.standalone import Standalone
 
     try:
-        standalone = Standalone(profile, course, options.seed, options.ptys.absolute(), failures, scenario=not options.by_hand)
+        standalone = Standalone(
+            profile,
+            course,
+            options.seed,
+            options.ptys.absolute(),
+            failures,
+            scenario=not options.by_hand,
+            start=_start(options),
+        )
     except OSError as error:
         _say(f"cannot make ptys in {options.ptys}: {error.strerror}")
         return 2
@@ -113,6 +131,11 @@ def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Cours
         finally:
             _say(f"the vehicle drove {standalone.driven_m:.2f} m")
     return 0
+
+
+def _start(options: argparse.Namespace) -> "Start | None":
+    """A vehicle that nobody in here arms stands on the course."""
+    return "stand" if options.by_hand else options.start
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -144,6 +167,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of all noise (default 0)")
     parser.add_argument("--by-hand", action="store_true", help="nobody in here arms the vehicle or lets it drive")
+    parser.add_argument("--start", choices=("stand", "align", "push"), help="how the vehicle comes to its heading")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="ADDRESS", help="unix:PATH, tcp:HOST:PORT, or fd:N for a socket handed down")
     place.add_argument(

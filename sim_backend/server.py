@@ -16,6 +16,7 @@ from sim_backend.emulators.registry import CAN_DRIVERS
 from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.plant.registry import prepare
+from sim_backend.scenario import Start
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
 from vehicled import __version__
 from vehicled.link import LinkError
@@ -38,6 +39,7 @@ def serve(
     wires: bool = False,
     failures: Sequence[Failure] = (),
     scenario: bool = True,
+    start: Start | None = None,
 ) -> str:
     """Serve one daemon; returns its reason for ending, or the vehicle's. Without ``scenario`` nobody in here arms the vehicle.
 
@@ -49,7 +51,7 @@ def serve(
         try:
             with ExitStack() as stack:
                 ptys = _ptys(profile, failures, stack) if wires and listener.inherited else None
-                return _run(peer, profile, course, seed, wires, failures, ptys, scenario)
+                return _run(peer, profile, course, seed, wires, failures, ptys, scenario, start)
         except Goodbye as goodbye:
             return str(goodbye)
         except VehicleLostError as error:
@@ -93,6 +95,7 @@ def _run(
     failures: Sequence[Failure],
     ptys: Ptys | None,
     scenario: bool,
+    start: Start | None,
 ) -> str:
     link = "wires" if wires else "messages"
     twin = {"profile": profile.name, "plant": profile.sim.plant, "course": course.name, "seed": str(seed), "link": link}
@@ -101,14 +104,18 @@ def _run(
     prepare(profile.sim)
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
     if hello.clock == "lockstep":
-        world = World(profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures, scenario=scenario)
+        world = World(
+            profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures, scenario=scenario, start=start
+        )
         _settle()
         return run_lockstep(peer, world, START_NS)
     # Loads the event loop's selector, which lockstep has no use for.
     from sim_backend.wall import run_wall, synchronise
 
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
-    world = World(profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires, failures=failures, scenario=scenario)
+    world = World(
+        profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires, failures=failures, scenario=scenario, start=start
+    )
     _settle()
     return run_wall(peer, world, clock, port_names(profile), ptys, paced=hello.paced)
 

@@ -13,6 +13,7 @@ from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.line import baud_of
 from sim_backend.emulators.registry import CAN_DRIVERS
 from sim_backend.ptys import Ptys
+from sim_backend.scenario import Start
 from sim_backend.terminals import Terminals, absent
 from sim_backend.wall import SLICE_NS
 from sim_backend.world import OPERATOR_PORT, World, port_names
@@ -36,6 +37,7 @@ class Standalone:
         failures: Sequence[Failure] = (),
         *,
         scenario: bool = True,
+        start: Start | None = None,
     ) -> None:
         """Without ``scenario`` nobody in here arms the vehicle. OSError when a pty cannot be had or the folder cannot be used."""
         self._names = port_names(profile)
@@ -46,7 +48,9 @@ class Standalone:
         watched = [OPERATOR_PORT] if self._has_operator else []
         can_ports = [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS]
         now_ns = time.monotonic_ns()
-        self._world = World(profile, course, seed, now_ns, time.time_ns(), wires=True, failures=failures, scenario=False)
+        self._world = World(
+            profile, course, seed, now_ns, time.time_ns(), wires=True, failures=failures, scenario=False, start=start
+        )
         self._ptys = Ptys(
             rates | dict.fromkeys(watched, 0), can_ports, folder, watched=watched, absent=absent(self._world, self._names, now_ns)
         )

@@ -11,8 +11,9 @@ from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.registry import emulator
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Pose, interpolate
+from sim_backend.plant.interface import Motion, Plant, Pose, interpolate
 from sim_backend.plant.registry import plant_class
+from sim_backend.scenario import PUSH_AFTER_NS, MovedOperator, PushedPlant, Start, behind, usual_start
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.gnss import Gnss
@@ -51,7 +52,7 @@ class _Channel:
 
     __slots__ = ("_count", "_interval_ns", "_start_ns", "due_ns", "port", "sensor")
 
-    def __init__(self, sensor: Sensor, port: int, start_ns: int) -> None:
+    def __init__(self, sensor: Sensor | MovedOperator, port: int, start_ns: int) -> None:
         self.sensor = sensor
         self.port = port
         self._start_ns = start_ns
@@ -67,7 +68,7 @@ class _Channel:
 
 
 class World:
-    """One vehicle on one course, at rest on its first point, with a scenario that arms it and lets it drive."""
+    """One vehicle on one course, at rest on its first point or behind it, with a scenario that arms it and lets it drive."""
 
     def __init__(
         self,
@@ -80,8 +81,11 @@ class World:
         wires: bool = False,
         failures: Sequence[Failure] = (),
         scenario: bool = True,
+        start: Start | None = None,
     ) -> None:
-        """``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device speaks the protocol of its driver, else messages.
+        """``start`` says how the vehicle comes to its heading; None: as the profile asks for.
+
+        ``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device speaks the protocol of its driver, else messages.
 
         Without ``scenario`` nobody arms the vehicle until :meth:`begin_scenario`.
 
@@ -93,7 +97,12 @@ class World:
         self._step_ns = round(sim.step_ms * 1e6)
         self._grid_ns = start_ns
         pose = Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
-        self._plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
+        self._start: Start = start or usual_start(profile)
+        if self._start == "align":
+            pose = behind(pose, profile.alignment.distance_m)
+        self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
+        if self._start == "push":
+            self._plant = PushedPlant(self._plant, profile, self._step_ns * 1e-9)
         self._actuators = Actuators(sim, start_ns, self._step_ns)
         self.scene: Scene = load_scene(sim.scene, course)
         """What the scanners of the vehicle see."""
@@ -120,7 +129,14 @@ class World:
             self.begin_scenario(start_ns)
 
     def begin_scenario(self, now_ns: int) -> None:
-        """The operator arms the vehicle and lets it drive, counted from now."""
+        """The operator arms the vehicle and lets it drive, counted from now, after an alignment or a push if need be."""
+        if self._start != "stand":
+            operator = MovedOperator(now_ns, aligns=self._start == "align")
+            self._channels.append(_Channel(operator, self._operator, now_ns))
+            self._due_ns = min(self._due_ns, self._channels[-1].due_ns)
+            if isinstance(self._plant, PushedPlant):
+                self._plant.begin((now_ns - self._grid_ns + PUSH_AFTER_NS) * 1e-9)
+            return
         for after_ns, action in ((ARM_AFTER_NS, OperatorAction.ARM), (DRIVE_AFTER_NS, OperatorAction.DRIVE)):
             self._send(self._operator, OperatorCommand(now_ns + after_ns, 0, action, "scenario"), now_ns + after_ns)
 
@@ -227,7 +243,8 @@ class World:
                 else:
                     motion = interpolate(before, after, (t_ns - before_ns) / (after_ns - before_ns))
                 ready_ns, message = channel.sensor.sample(t_ns, motion)
-                self._send(channel.port, message, ready_ns)
+                if message is not None:
+                    self._send(channel.port, message, ready_ns)
                 channel.next()
             if channel.due_ns < next_due_ns:
                 next_due_ns = channel.due_ns

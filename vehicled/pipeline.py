@@ -12,8 +12,10 @@ from math import isfinite, isnan
 from msgspec.structs import replace
 
 from vehicled.bus import Inbox, Latest
+from vehicled.control.alignment import AlignmentDrive, AlignmentInputs
 from vehicled.control.hand import hand_command
 from vehicled.control.interface import Controller
+from vehicled.control.speed import SpeedParams
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
@@ -38,6 +40,7 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
 from vehicled.ports import NEVER_NS
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import CourseEntry
@@ -47,7 +50,7 @@ from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.situation import Situation, Watch
 from vehicled.safety.supervisor import Supervisor
-from vehicled.vehicle import ControlFrameParams, Limits, Vehicle
+from vehicled.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
 
 INBOX_LIMIT = 4096
 STOP_PATIENCE_NS = 8 * 10**9
@@ -79,10 +82,17 @@ class Pipeline:
         course: Course | None = None,
         fence: Fence | None = None,
         control_frame: ControlFrameParams | None = None,
-        antenna_x_m: float = 0.0,
+        antenna_m: tuple[float, float] = (0.0, 0.0),
         telemetry: bool = False,
+        alignment: AlignmentParams | None = None,
+        datum: Datum | None = None,
+        speed: SpeedParams | None = None,
     ) -> None:
-        self.watch = Watch(limits, vehicle, sources, course, fence, antenna_x_m, telemetry=telemetry)
+        alignment = alignment or AlignmentParams()
+        self.watch = Watch(
+            limits, vehicle, sources, course, fence, antenna_m, telemetry=telemetry, alignment=alignment, datum=datum
+        )
+        self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
         self._vehicle = self._known = vehicle
         self._limits = limits
         self._estimator = estimator
@@ -177,7 +187,8 @@ class Pipeline:
         ``actuator_lost`` is the reason why the actuator cannot be reached; empty if it can.
         """
         supervisor = self.supervisor
-        supervisor.step(self._situation(now_ns, actuator_lost))
+        situation = self._situation(now_ns, actuator_lost)
+        supervisor.step(situation)
         self.raised = ""
         if supervisor.mode is not self._mode_seen:
             # Includes changes by the operator between two ticks.
@@ -186,11 +197,10 @@ class Pipeline:
         if supervisor.faults:
             for fault in supervisor.take_faults():
                 self._sink.record(fault, now_ns)
-        estimate = self.estimate.value
-        wanted = self._wanted(now_ns)
+        wanted = self._wanted(situation)
         command = self.gate.apply(
             wanted,
-            estimate.speed_mps if estimate is not None else float("nan"),
+            situation.speed_mps,
             supervisor.mode,
             supervisor.reaction,
             now_ns,
@@ -221,9 +231,15 @@ class Pipeline:
             odometry_age_ns=odometry_ns,
         )
 
-    def _wanted(self, now_ns: int) -> ControlCommand | None:
+    def _wanted(self, s: Situation) -> ControlCommand | None:
         """Return the command of the source that drives in this mode."""
-        mode, hand = self.supervisor.mode, self.watch.hand.command
+        mode, hand, now_ns = self.supervisor.mode, self.watch.hand.command, s.now_ns
+        if mode is Mode.ALIGN:
+            newest_ns = 0 if s.estimate is None else s.estimate.newest_input_ns
+            turned_rad, cap_mps = self.watch.alignment.turned_rad, min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps)
+            return self._alignment.step(AlignmentInputs(s.speed_mps, turned_rad, cap_mps, newest_ns), now_ns)
+        if mode is Mode.STOPPING and self._drove is Mode.ALIGN:
+            return self._alignment.stop(0 if s.estimate is None else s.estimate.newest_input_ns, now_ns)
         if mode is Mode.TELEOP and hand is not None:
             return hand_command(hand, self._known, now_ns)
         # A stop after manual driving holds the wheel angle, because there is no path to follow.
@@ -290,6 +306,9 @@ class Pipeline:
             self._frame.reset()
             self._drove = mode
         elif mode is Mode.TELEOP:
+            self._drove = mode
+        elif mode is Mode.ALIGN:
+            self._alignment.begin()
             self._drove = mode
         if mode not in (Mode.STOPPING, Mode.FAULT):
             self._stopping_since_ns = NEVER_NS

@@ -233,6 +233,23 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Largest rate of the commanded wheel angle; far above the actuator's own, so that it only catches faulty controllers."""
 
 
+class AlignmentParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Alignment by driving: a vehicle without a heading device learns its heading from the course over ground."""
+
+    allowed: bool = True
+    """Whether an operator may ask for it. It never begins without a request."""
+    speed_mps: Annotated[float, Meta(ge=0.2, le=3.0)] = 1.0
+    """Speed of the drive. The estimator needs at least its ``course_min_speed_mps``."""
+    distance_m: Annotated[float, Meta(ge=1.0, le=50.0)] = 5.0
+    """Longest drive. A circle of this radius and the stop distance must lie inside the fence."""
+    time_s: Annotated[float, Meta(ge=2.0, le=60.0)] = 20.0
+    """Longest time until the heading is known."""
+    heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=0.5)] = 0.05
+    """Standard deviation of the heading at which the drive ends."""
+    arming_sigma_rad: Annotated[float, Meta(gt=0.0, le=0.6)] = 0.2
+    """A larger standard deviation of the heading refuses arming: align again."""
+
+
 class ControlFrameParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of the control frame (``odom``): how fast the controller's pose follows a jump of the estimate."""
 

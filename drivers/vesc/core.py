@@ -44,7 +44,7 @@ DIAGNOSE_NS = 1_000_000_000
 SLOW_FIELD_NS = 2_000_000_000
 """Temperatures and supply are repeated in a MotorStatus for so long after they were measured."""
 STATUS_FRESH_NS = 200_000_000
-DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
+DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 _OBSTACLES = {
     "vesc_silent": "the controller is silent",
     "vesc_timed_out": "the controller has timed out",

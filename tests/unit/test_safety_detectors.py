@@ -60,7 +60,7 @@ class Road:
         antenna_x_m: float = 0.25,
         sign: float = 1.0,
     ) -> None:
-        self.watch = Watch(LIMITS, VEHICLE, antenna_x_m=antenna_x_m)
+        self.watch = Watch(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
         self._sign = sign
         self._v, self._rate, self._heading, self._gyro, self._course = v, yaw_rate, heading, gyro, course
         self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m
@@ -309,10 +309,19 @@ def test_coasting_down_is_explained_and_going_on_is_not() -> None:
     for k in range(10):
         motion.go(0.1, 0.0, 1.0 - 0.05 * k)
         assert motion.seconds[2] == 0.0
-    motion.go(2.5, 0.0, 1.0)
+    motion.go(2.5, 0.0, 1.0, target=0.2)
     assert motion.seconds[2] > 0.3
     motion.go(0.1, 0.5, 1.0)
     assert motion.seconds[2] == 0.0
+
+
+def test_a_vehicle_that_rolls_freely_may_hold_the_wanted_speed_without_throttle() -> None:
+    motion = Motion()
+    motion.go(1.0, 0.5, 1.0)
+    motion.go(60.0, 0.0, 0.99, target=1.0)
+    assert motion.seconds[2] == 0.0
+    motion.go(2.0, 0.0, 1.5, target=1.0)
+    assert motion.seconds[2] > 1.0, "faster than wanted, and it was not told to"
 
 
 def test_rolling_against_the_drive_is_noticed_by_estimate_or_wheel() -> None:

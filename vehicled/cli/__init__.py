@@ -91,6 +91,7 @@ def build_parser() -> GroupedParser:
         action="store_true",
         help="you drive it: arm it and take the wheel with 'vehicled teleop'; needs --clock wall; ends when it is disarmed",
     )
+    _start_argument(what)
     what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
     world = sim.add_argument_group("the simulated world")
     world.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
@@ -172,6 +173,7 @@ def build_parser() -> GroupedParser:
     )
     simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="break a device, as in vehicled sim")
     simulator.add_argument("--by-hand", action="store_true", help="nobody in there arms the vehicle or lets it drive")
+    _start_argument(simulator)
     place = simulator.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH or tcp:HOST:PORT")
     place.add_argument(
@@ -290,6 +292,15 @@ def build_parser() -> GroupedParser:
     return parser
 
 
+def _start_argument(command: "CommandParser | _ArgumentGroup") -> None:
+    command.add_argument(
+        "--start",
+        choices=("stand", "align", "push"),
+        help="how the vehicle finds its heading: a device measures it at standstill, it drives straight ahead, or a person pushes "
+        "it 3 m (default: stand, or align if the profile has no heading device)",
+    )
+
+
 def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Those that talk to a daemon which runs on this machine."""
     texts = {
@@ -297,7 +308,7 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "arm": "arm a running daemon, and wait for its checks",
         "disarm": "disarm it; a vehicle under way is braked first",
         "stop": "brake now",
-        "mode": "drive the course, drive by hand, or disarm",
+        "mode": "drive the course, drive by hand, learn the heading by driving straight ahead, or disarm",
         "why": "why it is in its mode, with the chain of causes",
     }
     for name, text in texts.items():
@@ -311,7 +322,7 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         elif name == "stop":
             command.add_argument("--emergency", action="store_true", help="disable the drive until it is armed anew")
         elif name == "mode":
-            command.add_argument("mode", choices=("auto", "teleop", "standby"))
+            command.add_argument("mode", choices=("auto", "teleop", "align", "standby"))
 
 
 def _failsafe_arguments(failsafe: CommandParser) -> None:

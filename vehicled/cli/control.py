@@ -18,7 +18,7 @@ WAITS = {"ARMED": "driving waits for", "AUTO": "the hand waits for", "STOPPING":
 """What waits, by mode; else arming."""
 NO_CAP = ("NONE", "WARN")
 """Reactions below a capped speed: the cap is then that of the stopping way alone."""
-MODES = {"auto": "drive", "teleop": "teleop", "standby": "disarm"}
+MODES = {"auto": "drive", "teleop": "teleop", "align": "align", "standby": "disarm"}
 
 
 def status(arguments: Namespace) -> int:
@@ -67,10 +67,11 @@ def stop(arguments: Namespace) -> int:
 
 
 def mode(arguments: Namespace) -> int:
-    """Change the mode: drive the course, drive by hand, or disarm."""
+    """Change the mode: drive the course, drive by hand, learn the heading, or disarm."""
     with Client(find(arguments.profile)) as client:
         client.ask(do="request", action=MODES[arguments.mode])
-        return _wait(client, arguments.mode.upper())
+        done = _wait(client, arguments.mode.upper())
+        return _follow_alignment(client) if arguments.mode == "align" else done
 
 
 def why(arguments: Namespace) -> int:
@@ -83,6 +84,20 @@ def why(arguments: Namespace) -> int:
     for text in state["waiting_for"]:
         print(f"  {WAITS.get(state['mode'], 'arming waits for')}: {text}")
     return 0
+
+
+def _follow_alignment(client: Client) -> int:
+    """Wait until the vehicle has stopped, and say what it has learnt; Ctrl-C stops it."""
+    try:
+        while (state := client.ask(do="status")["status"])["mode"] in ("ALIGN", "STOPPING"):
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        client.ask(do="request", action="stop")
+        raise
+    if state["mode"] == "STANDBY" and any(link["code"] == "heading_known" for link in state["chain"]):
+        print(f"STANDBY: {state['why']}")
+        return 0
+    raise ControlError(f"{state['mode']}: {state['why']}")
 
 
 def _wait(client: Client, wanted: str) -> int:
@@ -111,8 +126,9 @@ def _follow(client: Client, wanted: str) -> int:
         if state["why"] != told and not state["why"].startswith(("arming refused", "driving refused")):
             told = state["why"]
             print(f"{state['mode']}: {told}", file=sys.stderr)
+        # Arming and aligning begin in these modes; their checks are waited for.
         refused = state["why"].startswith(("arming refused", "driving refused", "arming called off", "driving called off")) or (
-            wanted != "ARMED" and state["mode"] in ("STANDBY", "FAULT")
+            wanted not in ("ARMED", "ALIGN") and state["mode"] in ("STANDBY", "FAULT")
         )
         if refused or time.monotonic() > end_s:
             raise ControlError(f"{state['mode']}: {state['why']}{_reasons(state)}")

@@ -43,6 +43,8 @@ def run(arguments: Namespace) -> int:
         _check_simulated(plan, arguments.fail)
     if arguments.by_hand and arguments.clock != "wall":
         raise SetupError("--by-hand needs --clock wall: a hand lives in real time")
+    if arguments.by_hand and arguments.start:
+        raise SetupError("--start is done by the scenario, and --by-hand has none: leave one of them out")
     if arguments.view is not None and arguments.clock != "wall":
         raise SetupError("--view needs --clock wall: in lockstep a drive is over before a page has loaded")
     if arguments.view is not None:
@@ -82,6 +84,8 @@ def run(arguments: Namespace) -> int:
     with ExitStack() as stack:
         if arguments.connect and arguments.fail:
             raise SetupError("--fail belongs to the simulator: with --connect give it to 'vehicled simulator' on the other machine")
+        if arguments.connect and arguments.start:
+            raise SetupError("--start belongs to the simulator: with --connect give it to 'vehicled simulator'")
         if arguments.connect and arguments.by_hand:
             raise SetupError(
                 "--by-hand belongs to the simulator: with --connect give it to 'vehicled simulator'; see also vehicled run"
@@ -97,6 +101,7 @@ def run(arguments: Namespace) -> int:
                 plan.link,
                 arguments.fail,
                 scenario=not arguments.by_hand,
+                start=arguments.start or "",
             )
             sock = stack.enter_context(simulator).sock
             simulator_pid = simulator.pid
@@ -144,6 +149,7 @@ def simulator(arguments: Namespace) -> int:
     failures = [word for failure in arguments.fail for word in ("--fail", failure)]
     place = ["--ptys", arguments.ptys] if arguments.ptys else ["--listen", arguments.listen]
     options = ["--seed", str(arguments.seed), "--link", arguments.link, *place, *(["--by-hand"] if arguments.by_hand else [])]
+    options += ["--start", arguments.start] if arguments.start else []
     return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 

@@ -19,6 +19,7 @@ ACTIONS: dict[str, OperatorAction] = {
     "arm": OperatorAction.ARM,
     "drive": OperatorAction.DRIVE,
     "teleop": OperatorAction.TELEOP,
+    "align": OperatorAction.ALIGN,
     "stop": OperatorAction.STOP,
     "disarm": OperatorAction.DISARM,
     "emergency_stop": OperatorAction.EMERGENCY_STOP,
@@ -33,7 +34,7 @@ class Ask(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="
 class Act(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="request", kw_only=True):
     """Ask for a change of mode."""
 
-    action: Literal["arm", "drive", "teleop", "stop", "disarm", "emergency_stop", "reset"]
+    action: Literal["arm", "drive", "teleop", "align", "stop", "disarm", "emergency_stop", "reset"]
     origin: Origin = ""
 
 

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from vehicled.estimation.alignment import initial_state
+from vehicled.estimation.alignment import Direction, initial_state
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
-from vehicled.estimation.ekf4_fusion import NAN, POSITION, Belief, Seen, fuse, setting
+from vehicled.estimation.ekf4_fusion import NAN, POSITION, Belief, Seen, SpeedSeen, fuse, setting
 from vehicled.estimation.ekf4_inputs import MAX_RANGE_M, Observable, enu_m, is_possible, seen, source_of
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
@@ -32,6 +32,7 @@ from vehicled.messages import (
     Message,
     MotorStatus,
     StateEstimate,
+    WheelSpeed,
 )
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
@@ -87,6 +88,7 @@ class Ekf4:
         self._gyro = Gyro(params.gyro_fresh_s, params.rest_s)
         self._pending: list[Observable] = []
         self._heading: Heading | None = None
+        self._direction = Direction()
         self._stepped_ns: int | None = None
         self._newest_input_ns = 0
         self._rejected_before = 0
@@ -224,6 +226,11 @@ class Ekf4:
     def _align(self, pending: list[Observable], now_ns: int) -> list[Observable]:
         """Start from the first fix with a heading, or with a course over ground. Returns what was queued behind that fix."""
         for index, message in enumerate(pending):
+            if isinstance(message, WheelSpeed | MotorStatus):
+                z = seen(self._params, self._vehicle.drive, self._datum, message)
+                if isinstance(z, SpeedSeen):
+                    self._direction.wheels(z.t_ns, z.speed_mps)
+                continue
             if not isinstance(message, Heading | GnssFix):
                 continue
             if not now_ns - self._history_ns <= message.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
@@ -239,7 +246,13 @@ class Ekf4:
         if heading is not None and abs(fix.t_ns - heading.t_ns) > HEADING_AGE_NS:
             heading = None
         state = initial_state(
-            self._params, fix, enu_m(self._datum, fix), heading, self._lever_arm_m, lowest_speed_mps(self._vehicle.drive)
+            self._params,
+            fix,
+            enu_m(self._datum, fix),
+            heading,
+            self._lever_arm_m,
+            lowest_speed_mps(self._vehicle.drive),
+            backward=self._direction.backward(fix.t_ns, self._commands.at(fix.t_ns - self._drive_delay_ns).throttle),
         )
         if state is None:
             return False

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from vehicled.estimation.alignment import Direction
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.ins_alignment import Aligner, first_state
@@ -69,6 +70,7 @@ class Ins:
         self._inertial = Queue(params.sensor_timeout_s)
         self._still = Stillness(params.rest)
         self._aligner = Aligner(params)
+        self._direction = Direction()
         self._waiting: list[Measured] = []
         self._last_drive = NOTHING
         self._wheel_rad = 0.0
@@ -233,7 +235,7 @@ class Ins:
             elif z.t_ns < known_ns - self._history_ns:
                 self._refused += 1
             elif z.fix is not None:
-                backward = self._commands.at(z.t_ns - self._drive_delay_ns).throttle < 0.0
+                backward = self._direction.backward(z.t_ns, self._commands.at(z.t_ns - self._drive_delay_ns).throttle)
                 yaw = self._aligner.yaw(z.t_ns, z.fix, backward)
                 if yaw is not None and max(abs(z.fix.east_m), abs(z.fix.north_m)) <= MAX_RANGE_M:
                     self._start(z, first_state(self._params, z.fix, yaw, self._still, self._arm_m), known_ns)
@@ -241,6 +243,8 @@ class Ins:
                     return
             elif HEADING <= z.source < WHEEL:
                 self._aligner.heading(z.source - HEADING, z.t_ns, z.value, z.sigma)
+            elif z.source >= WHEEL:
+                self._direction.wheels(z.t_ns, z.value)
 
     def _start(self, z: Measured, state: State, known_ns: int) -> None:
         state.newest_ns = z.t_ns

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from vehicled.estimation import planar_start, planar_update
+from vehicled.estimation.alignment import Direction
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_SIGMA
@@ -75,6 +76,7 @@ class Planar:
         )
         self._queue: list[tuple[int, Measured]] = []
         self._start = planar_start.Start(params, lever_arm_m)
+        self._direction = Direction()
         self._newest_input_ns = 0
         self._rejected = 0
         self._now_ns: int | None = None
@@ -222,17 +224,21 @@ class Planar:
 
     def _align(self, queue: list[tuple[int, Measured]], now_ns: int) -> list[tuple[int, Measured]]:
         """Try to start from what has come. Returns what is left of it for fusion."""
-        for index, (_, z) in enumerate(queue):
+        for index, (source, z) in enumerate(queue):
             if not now_ns - MAX_GAP_NS <= _stamp(z) <= now_ns + AHEAD_NS:
                 self._dropped += 1
             elif isinstance(z, Heading):
                 self._start.heading = z
             elif isinstance(z, Position):
-                state = self._start.attempt(z, self._vehicle, self._rejected)
+                throttle = self._commands.at(z.fix.t_ns - int(self._vehicle.drive.delay_s * 1e9)).throttle
+                backward = self._direction.backward(z.fix.t_ns, throttle)
+                state = self._start.attempt(z, self._vehicle, self._rejected, backward=backward)
                 if state is not None:
                     t_ns = min(z.fix.t_ns, now_ns)
                     self._timeline.start(t_ns, state)
-                    return [(source, later) for source, later in queue[index + 1 :] if _stamp(later) > t_ns]
+                    return [(kind, later) for kind, later in queue[index + 1 :] if _stamp(later) > t_ns]
+            elif source in (planar_update.WHEEL, planar_update.MOTOR):
+                self._direction.wheels(z.t_ns, z.value)
         return []
 
     def _restart(self) -> None:

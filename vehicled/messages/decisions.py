@@ -20,6 +20,8 @@ class OperatorAction(IntEnum):
     """Manual driving; needs ARM first."""
     RESET = 7
     """Leave FAULT once its cause has gone. Does not arm."""
+    ALIGN = 8
+    """Arm, drive slowly straight ahead until the heading is known, and stop disarmed."""
 
 
 class OperatorCommand(Message, frozen=True):
@@ -198,6 +200,8 @@ class Mode(IntEnum):
     TELEOP = 4
     STOPPING = 5
     FAULT = 6
+    ALIGN = 7
+    """Drives slowly straight ahead until the course over ground has shown the heading."""
 
 
 class ActuatorCommand(Message, frozen=True):

@@ -16,7 +16,18 @@ from vehicled.profile.sensors import SteeringFeedbackModel, WheelEncodersModel
 from vehicled.profile.table import Rate, Vector3
 from vehicled.profile.table import Table as Table
 from vehicled.safety.independent_stop import IndependentStop
-from vehicled.vehicle import ControlFrameParams, Delay, Drive, Limits, NonNegative, Positive, Share, SteeringAngle, Vehicle
+from vehicled.vehicle import (
+    AlignmentParams,
+    ControlFrameParams,
+    Delay,
+    Drive,
+    Limits,
+    NonNegative,
+    Positive,
+    Share,
+    SteeringAngle,
+    Vehicle,
+)
 
 PortName = Annotated[
     str,
@@ -271,6 +282,8 @@ class Profile(Table, frozen=True, kw_only=True):
     """What learns the vehicle's parameters while it drives; without it the beliefs of ``[vehicle]`` stay."""
     control_frame: ControlFrameParams = field(default_factory=ControlFrameParams)
     """How the controller is led over a jump of the estimate."""
+    alignment: AlignmentParams = field(default_factory=AlignmentParams)
+    """How a vehicle without a heading device learns its heading by driving."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: Log = field(default_factory=Log)
     host: HostTable = field(default_factory=HostTable)

@@ -23,6 +23,7 @@ class SimulatorProcess:
         failures: Sequence[str] = (),
         *,
         scenario: bool = True,
+        start: str = "",
     ) -> None:
         """Without ``scenario`` nobody in there arms the vehicle. Raises OSError when the process cannot be started."""
         self.sock, theirs = socket.socketpair()
@@ -41,6 +42,8 @@ class SimulatorProcess:
             ]
             if not scenario:
                 arguments.append("--by-hand")
+            if start:
+                arguments += ["--start", start]
             for failure in failures:
                 arguments += ["--fail", failure]
             for override in overrides:

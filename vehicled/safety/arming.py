@@ -1,12 +1,13 @@
 """What must be right before the vehicle is armed. Each check names what is wrong and what would cure it."""
 
 from collections.abc import Callable
-from math import isfinite
+from math import degrees, isfinite
 
 from msgspec import Struct
 
-from vehicled.messages import EstimatorStatus, ImuSample, MotorStatus, Reaction
+from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, Reaction
 from vehicled.ports import NEVER_NS
+from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.inertial import GRAVITY_MPS2
 from vehicled.safety.monitors.yaw import READINGS
@@ -41,11 +42,49 @@ def _inputs(s: Situation) -> str:
 def _estimator(s: Situation) -> str:
     estimate = s.estimate
     if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
+        if estimate is not None and waits_for_heading(s):
+            return f"the estimator has a position and no heading ({estimate.status.name.lower()}): {ALIGN_CURE}"
         status = "has not started" if estimate is None else estimate.status.name.lower()
         return f"the estimator is not running ({status}): give it a fix and a heading, or move the vehicle by hand"
     if not is_finite(estimate):
         return "the state estimate is not finite: restart the daemon and keep its log"
     return ""
+
+
+ALIGN_CURE = "align it by driving (vehicled mode align), push it 3 m forward, or drive it by hand"
+
+
+def waits_for_heading(s: Situation) -> bool:
+    """Whether only motion can give the estimator a heading: fixes come, and no device measures it."""
+    waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
+    return waits and s.watch.alignment.antenna_m is not None and not s.watch.sources.promised(Heading)
+
+
+def _estimator_by_hand(s: Situation) -> str:
+    return "" if waits_for_heading(s) else _estimator(s)
+
+
+def _heading(s: Situation) -> str:
+    estimate, limit = s.estimate, s.watch.alignment.params.arming_sigma_rad
+    if estimate is None or not heading_sigma_rad(estimate) > limit:
+        return ""
+    known = f"{degrees(heading_sigma_rad(estimate)):.0f} degrees"
+    return f"the heading is known to {known} only (limit {degrees(limit):.0f}): {ALIGN_CURE}"
+
+
+def _alignment(s: Situation) -> str:
+    """What an alignment by driving needs in the place of the checks of the estimate."""
+    alignment, stopping = s.watch.alignment, s.watch.stopping
+    params = alignment.params
+    if not params.allowed:
+        return "alignment by driving is not allowed: push the vehicle 3 m forward, or write [alignment] allowed = true"
+    if alignment.antenna_m is None:
+        return "GNSS has given no position yet: wait for a fix"
+    if not isfinite(s.speed_mps):
+        return "neither wheels nor GNSS measure a speed: wait for fixes with a velocity"
+    circle_m = params.distance_m + stopping.way_m(params.speed_mps) + alignment.reach_m(stopping.body_m)
+    near = stopping.room_around(alignment.antenna_m, circle_m)
+    return f"the alignment may drive in any direction, and {near}: take the vehicle to the middle" if near else ""
 
 
 def _certainty(s: Situation) -> str:
@@ -193,6 +232,7 @@ CHECKS: tuple[Check, ...] = (
     Check("setup", _setup, "profile and calibration are those of this vehicle and this board"),
     Check("inputs", _inputs, "every input that the profile promises is alive, within its age, and at 80 % of its rate or more"),
     Check("estimator", _estimator, "the estimator runs, and its state is finite"),
+    Check("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not asked of a hand"),
     Check("certainty", _certainty, "the position is known to a third of the corridor"),
     Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
     Check("standstill", _still, "it stands, by the estimate, the wheels and GNSS"),
@@ -215,13 +255,22 @@ CHECKS: tuple[Check, ...] = (
 """Every check, in the order in which they are told."""
 
 
-BY_HAND = frozenset({off_course, blocked})
+BY_HAND = frozenset({off_course, blocked, _heading})
 """What a hand does not have to wait for."""
+ALIGNING = frozenset({off_course, _estimator, _heading})
+"""What an alignment by driving does not have to wait for: it is to find the heading."""
 
 
-def missing(s: Situation, *, by_hand: bool = False) -> list[str]:
+def missing(s: Situation, *, by_hand: bool = False, aligning: bool = False) -> list[str]:
     """What arming still waits for, in words; empty when it may proceed.
 
-    ``by_hand``: a hand drives from any place, and away from what stands there.
+    ``by_hand``: a hand drives from any place, away from what stands there, and without a heading where no device gives one.
+    ``aligning``: the vehicle is armed to learn its heading.
     """
-    return [text for check in CHECKS if not (by_hand and check.missing in BY_HAND) and (text := check.missing(s))]
+    spared = BY_HAND if by_hand else ALIGNING if aligning else frozenset[Callable[[Situation], str]]()
+    checks = [check.missing for check in CHECKS if check.missing not in spared]
+    if by_hand:
+        checks = [_estimator_by_hand if check is _estimator else check for check in checks]
+    elif aligning:
+        checks.append(_alignment)
+    return [text for check in checks if (text := check(s))]

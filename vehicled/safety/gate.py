@@ -48,7 +48,7 @@ LONGEST_STEP_S = 0.1
 SLOW_MPS = 0.1
 """Slower than this nothing is felt across."""
 
-_MOVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING)
+_MOVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 
 
 class Gate:

@@ -13,9 +13,10 @@ class Trigger(Enum):
     STANDS = "the vehicle stands still"
     ARM = "arming was asked for and every check passed"
     DRIVE = "driving the course was asked for"
+    ALIGN = "alignment by driving was asked for, and it may begin"
     TELEOP = "driving by hand was asked for, the stick is neutral and held"
     DISARM = "disarming was asked for"
-    STOP = "a stop was asked for, or the course is finished"
+    STOP = "a stop was asked for, the course is finished, or the heading is known"
     REACTION = "a fault asks for a stop (S2, S3), or the machine slept"
     DISABLE = "a fault asks for S4, or an emergency stop"
     RESET = "a reset was asked for and the cause is gone"
@@ -39,19 +40,20 @@ TRANSITIONS: tuple[Transition, ...] = (
     _way(Trigger.ARM, Mode.ARMED, Mode.STANDBY),
     _way(Trigger.DRIVE, Mode.AUTO, Mode.ARMED),
     # A hand may take over at any time; the other way leads through a stop.
-    _way(Trigger.TELEOP, Mode.TELEOP, Mode.ARMED, Mode.AUTO),
+    _way(Trigger.TELEOP, Mode.TELEOP, Mode.ARMED, Mode.AUTO, Mode.ALIGN),
+    _way(Trigger.ALIGN, Mode.ALIGN, Mode.ARMED),
     _way(Trigger.DISARM, Mode.STANDBY, Mode.ARMED),
-    _way(Trigger.DISARM, Mode.STOPPING, Mode.AUTO, Mode.TELEOP),
-    _way(Trigger.STOP, Mode.STOPPING, Mode.AUTO, Mode.TELEOP),
-    _way(Trigger.REACTION, Mode.STOPPING, Mode.AUTO, Mode.TELEOP),
+    _way(Trigger.DISARM, Mode.STOPPING, Mode.AUTO, Mode.TELEOP, Mode.ALIGN),
+    _way(Trigger.STOP, Mode.STOPPING, Mode.AUTO, Mode.TELEOP, Mode.ALIGN),
+    _way(Trigger.REACTION, Mode.STOPPING, Mode.AUTO, Mode.TELEOP, Mode.ALIGN),
     _way(Trigger.REACTION, Mode.STANDBY, Mode.ARMED),
     _way(Trigger.DISABLE, Mode.FAULT, *(mode for mode in Mode if mode is not Mode.FAULT)),
     _way(Trigger.RESET, Mode.STANDBY, Mode.FAULT),
 )
 """Every way there is. What is not in the table does not happen."""
 
-DRIVING = frozenset({Mode.AUTO, Mode.TELEOP})
-MOVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.STOPPING})
+DRIVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN})
+MOVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING})
 """Modes in which the vehicle may be on its way."""
 
 _AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in way.before}
@@ -67,13 +69,15 @@ def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: 
     ``lasts``: what a device tells that no reset mends."""
     if mode is Mode.FAULT and lasts and action in (OperatorAction.ARM, OperatorAction.RESET):
         return f"the cause lasts: {lasts}"
-    if action not in (OperatorAction.ARM, OperatorAction.DRIVE, OperatorAction.TELEOP):
+    if action not in (OperatorAction.ARM, OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN):
         return ""
     if mode is Mode.STOPPING:
         return f"the vehicle is being stopped ({why}): ask again when it stands"
-    if action is OperatorAction.ARM:
+    if action in (OperatorAction.ARM, OperatorAction.ALIGN):
         return f"the vehicle drives already ({why})" if mode in DRIVING else ""
+    if mode is Mode.ALIGN and action is OperatorAction.DRIVE:
+        return "the vehicle learns its heading: arm it when it stands"
     if mode is Mode.TELEOP:
         return "a hand drives: stop it first, then arm" if action is OperatorAction.DRIVE else ""
-    armed = mode in (Mode.ARMED, Mode.AUTO) or arms
+    armed = mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN) or arms
     return "" if armed else f"the vehicle is not armed ({mode.name}: {why}): arm it first"

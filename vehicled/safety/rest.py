@@ -1,6 +1,9 @@
 """Whether the vehicle stands, by everybody who could know, and why that is not believed."""
 
+from math import isfinite
+
 from vehicled.safety.arming import ROLLING_MPS, STANDSTILL_MPS
+from vehicled.safety.monitors.motion import MOVING_MPS
 from vehicled.safety.situation import Situation
 
 DOUBTED_NS = 3 * 10**9
@@ -23,7 +26,9 @@ class Rest:
         """Whether it stands. Asked once per tick; ``gnss_stuck`` and ``gnss_refused``: those rules are in force."""
         estimate = s.estimate
         # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
-        if estimate is None or not (_fresh(s) and abs(estimate.speed_mps) < STANDSTILL_MPS):
+        # A measured speed has the noise of GNSS.
+        limit_mps = STANDSTILL_MPS if estimate is not None and isfinite(estimate.speed_mps) else MOVING_MPS
+        if estimate is None or not (_fresh(s) and abs(s.speed_mps) < limit_mps):
             self._still_since_ns = None
             return False
         self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
@@ -44,8 +49,10 @@ class Rest:
         estimate = s.estimate
         if estimate is None or not _fresh(s):
             said = "there is no fresh estimate: look after the sensors"
-        elif not abs(estimate.speed_mps) < STANDSTILL_MPS:
-            said = f"the estimate says {estimate.speed_mps:.2f} m/s: hold the vehicle"
+        elif not isfinite(s.speed_mps):
+            said = "neither an estimate nor wheels nor GNSS tell its speed: look after the sensors"
+        elif not abs(s.speed_mps) < STANDSTILL_MPS:
+            said = f"the estimate says {s.speed_mps:.2f} m/s: hold the vehicle"
         else:
             speed = s.watch.motion.measured_mps(s.now_ns, gnss_unheard=False)
             said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"

@@ -8,6 +8,7 @@ from msgspec import Struct
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
+    EstimatorStatus,
     Fault,
     GnssFix,
     Heading,
@@ -25,8 +26,10 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
 from vehicled.safety.entry import CourseEntry
 from vehicled.safety.fence import Fence
+from vehicled.safety.monitors.alignment import AlignmentMonitor
 from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
@@ -40,7 +43,7 @@ from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.vehicle import AlignmentParams, Limits, Vehicle
 
 
 class Watch:
@@ -53,17 +56,21 @@ class Watch:
         sources: Sequence[Source] = (),
         course: Course | None = None,
         fence: Fence | None = None,
-        antenna_x_m: float = 0.0,
+        antenna_m: tuple[float, float] = (0.0, 0.0),
         *,
         telemetry: bool = False,
+        alignment: AlignmentParams | None = None,
+        datum: Datum | None = None,
     ) -> None:
+        """``antenna_m``: GNSS antenna from the rear axle, forward and left; ``datum``: origin of the map."""
         self.telemetry = telemetry
         """The actuator is one that tells of itself."""
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
         self.gnss = GnssMonitor()
         self.inertial = InertialMonitor()
-        self.yaw = YawMonitor(antenna_x_m)
+        self.yaw = YawMonitor(antenna_m[0])
+        self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m)
         self.motion = MotionMonitor(vehicle)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
@@ -75,7 +82,7 @@ class Watch:
         self.told: dict[tuple[str, str], Fault] = {}
         """Episodes that devices told of and that last, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
-            GnssFix: (self.gnss, self.yaw, self.motion),
+            GnssFix: (self.gnss, self.yaw, self.motion, self.alignment),
             ImuSample: (self.inertial, self.yaw),
             Heading: (self.yaw,),
             WheelSpeed: (self.motion,),
@@ -109,6 +116,7 @@ class Watch:
         self.inertial.look(s)
         self.yaw.look(s)
         self.motion.look(s)
+        self.alignment.look(s)
         self.control.look(s)
         self.stopping.look(s)
         self.obstacle.look(s)
@@ -118,6 +126,7 @@ class Watch:
         self.motion.reset()
         self.control.reset()
         self.hand.reset()
+        self.alignment.reset()
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -145,8 +154,12 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     @property
     def speed_mps(self) -> float:
-        """Estimated speed; NaN when there is none."""
-        return self.estimate.speed_mps if self.estimate is not None else float("nan")
+        """Estimated speed, or the measured one while the estimator has no heading to start with; NaN without either."""
+        if self.estimate is None:
+            return float("nan")
+        if self.estimate.status is not EstimatorStatus.UNINITIALISED:
+            return self.estimate.speed_mps
+        return self.watch.motion.signed_mps(self.now_ns, self.sent.throttle if self.sent is not None else 0.0)
 
     @property
     def cross_track_m(self) -> float:

@@ -101,6 +101,12 @@ class Supervisor:
                 if self.mode is Mode.STANDBY:
                     # At once: who looks before the next tick must not take the refusal of the last request for that of this one.
                     self.why = "arming waits for its checks"
+            case OperatorAction.ALIGN:
+                self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
+                if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
+                    self._arm_requested_ns = now_ns
+                if self.mode in (Mode.STANDBY, Mode.ARMED):
+                    self.why = "arming for the alignment waits for its checks"
             case OperatorAction.DRIVE | OperatorAction.TELEOP:
                 self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
                 if self.mode is Mode.ARMED:
@@ -177,7 +183,8 @@ class Supervisor:
                 self._go(Trigger.STANDS, "waiting to be armed")
             elif self.mode is Mode.STOPPING:
                 self._go(Trigger.STANDS, self.why)
-                self.stopped = True
+                # An alignment is the beginning of a drive.
+                self.stopped = not s.watch.alignment.known
             elif self.mode is Mode.FAULT:
                 self.stopped = True
         if self.mode is Mode.FAULT and self._seen is not Mode.FAULT:
@@ -194,10 +201,22 @@ class Supervisor:
             self._stop(Trigger.REACTION, reason, reaction, s.now_ns, rule.code if rule is not None else "device")
         else:
             self.reaction = reaction
+            if self.mode is Mode.ALIGN and self._seen is Mode.ALIGN:
+                self._follow_alignment(s)
             # A drive that begins in this step has not begun its course anew yet.
             if self.mode is Mode.AUTO and self._seen is Mode.AUTO and s.course_finished:
                 self.course_driven = True
                 self._stop(Trigger.STOP, "the course is finished", Reaction.CONTROLLED_STOP, s.now_ns, "course_finished")
+
+    def _follow_alignment(self, s: Situation) -> None:
+        """Stop an alignment that has found the heading, or cannot."""
+        alignment = s.watch.alignment
+        if alignment.failed:
+            why = f"alignment failed: {alignment.failed}"
+            self._record("alignment_failed", "", Reaction.CONTROLLED_STOP, True, why, s.now_ns)
+            self._stop(Trigger.REACTION, why, Reaction.CONTROLLED_STOP, s.now_ns, "alignment_failed")
+        elif alignment.known:
+            self._stop(Trigger.STOP, alignment.known, Reaction.CONTROLLED_STOP, s.now_ns, "heading_known")
 
     def _latch(self, rule: Rule | None, why: str) -> None:
         """S4: no drive any more until somebody arms anew."""
@@ -216,7 +235,8 @@ class Supervisor:
         if self._arm_requested_ns is not None and self._arm_requested_ns < late_ns and self.mode is not Mode.STANDBY:
             self._arm_requested_ns = None
             self._record("arming_refused", "", Reaction.WARN, True, "arming refused: the vehicle does not stand", s.now_ns)
-        if self._wanted is not None and self._wanted_ns < late_ns:
+        # While arming waits its refusal ends both, and says what was missing for this very request.
+        if self._wanted is not None and self._wanted_ns < late_ns and self._arm_requested_ns is None:
             self._wanted = None
             if self.mode is Mode.ARMED:
                 self.why = "driving refused: " + ("; ".join(waited) or "the daemon stood still meanwhile, ask again")
@@ -235,12 +255,19 @@ class Supervisor:
             self._wait_for(missing(s))
             if not self.waiting:
                 self._wanted = None
+                s.watch.alignment.reset()
                 self.entry = Entry() if s.entry is None else s.entry.choose(s.estimate)
                 self._go(Trigger.DRIVE, ", ".join(("driving the course", *filter(None, (self.entry.said,)))))
-        elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO):
+        elif self._wanted is OperatorAction.ALIGN and self.mode is Mode.ARMED:
+            self._wait_for(missing(s, aligning=True))
+            if not self.waiting:
+                self._wanted = None
+                s.watch.alignment.begin(s)
+                self._go(Trigger.ALIGN, "driving straight ahead to learn the heading")
+        elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
             self._take_by_hand(s)
         # What a mode does not allow must not come true later, out of the blue.
-        if self._wanted is not None and self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO):
+        if self._wanted is not None and self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
             resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
             self._wanted = self._wanted if resets else None
 
@@ -255,6 +282,7 @@ class Supervisor:
         if hand.command is not None and not self.waiting:
             self._wanted = None
             hand.driver = hand.command.origin
+            s.watch.alignment.begin_by_hand(s)
             self._go(Trigger.TELEOP, f"driven by hand: {hand.command.origin}")
 
     def _wait_for(self, lacking: list[str]) -> None:
@@ -264,7 +292,8 @@ class Supervisor:
             self.why = "driving waits: " + "; ".join(lacking)
 
     def _arm(self, s: Situation, requested_ns: int) -> None:
-        self.waiting = missing(s, by_hand=self._wanted is OperatorAction.TELEOP)
+        wanted = self._wanted
+        self.waiting = missing(s, by_hand=wanted is OperatorAction.TELEOP, aligning=wanted is OperatorAction.ALIGN)
         late = s.now_ns - requested_ns > ARM_REQUEST_VALID_NS
         if late and not self.waiting:
             self.waiting = ["the daemon stood still meanwhile: ask again"]

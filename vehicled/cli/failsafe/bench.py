@@ -10,6 +10,7 @@ from typing import Any
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from sim_backend.lockstep import HORIZON_NS
+from sim_backend.scenario import Start
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
 from vehicled.app import build, declared_stopwatch, wire
 from vehicled.control.interface import Controller
@@ -90,12 +91,21 @@ class Pair:
         link: str = "wires",
         fence: Fence | None = None,
         scenario: bool = True,
+        start: Start | None = None,
     ) -> None:
-        """Without ``scenario`` nobody arms."""
+        """Without ``scenario`` nobody arms. ``start``: how the vehicle comes to its heading."""
         self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
         self._wiring = wire(profile, link)
         self.world = World(
-            profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=link == "wires", failures=failures, scenario=scenario
+            profile,
+            course,
+            seed,
+            START_NS,
+            SIMULATED_UTC_NS,
+            wires=link == "wires",
+            failures=failures,
+            scenario=scenario,
+            start=start,
         )
         self._names = port_names(profile)
         self._number = {name: i for i, name in enumerate(self._names)}

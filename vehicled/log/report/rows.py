@@ -26,7 +26,9 @@ from vehicled.messages import (
 
 _GREY, _BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _RED, _YELLOW = range(8)
 _COLOURS: dict[str, dict[Any, int]] = {
-    "mode": {Mode.INIT: 0, Mode.STANDBY: 0, Mode.ARMED: 5, Mode.AUTO: 3, Mode.TELEOP: 1, Mode.STOPPING: 2, Mode.FAULT: 6},
+    "mode": {
+        Mode.INIT: 0, Mode.STANDBY: 0, Mode.ARMED: 5, Mode.AUTO: 3, Mode.TELEOP: 1, Mode.STOPPING: 2, Mode.FAULT: 6, Mode.ALIGN: 4,
+    },
     "reaction": {
         Reaction.NONE: 3, Reaction.WARN: 7, Reaction.CAP_SPEED: 7, Reaction.CONTROLLED_STOP: 2, Reaction.BRAKE: 4,
         Reaction.DISABLE: 6,

@@ -78,7 +78,7 @@ class MotionMonitor:
             return
         fresh = isfinite(self.wheel_mps) and s.now_ns - self._wheel_ns <= SPEED_FRESH_NS
         self._look_for_standing(s, sent, speed, dt_ns)
-        self._look_for_motion(sent, speed, self.wheel_mps if fresh else 0.0, dt_ns)
+        self._look_for_motion(s, sent, speed, self.wheel_mps if fresh else 0.0, dt_ns)
         # It fades instead of ending: on the way from one speed to another a late witness agrees by chance.
         apart = fresh and self._apart(s, abs(speed))
         self.mismatch_ns = self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
@@ -105,6 +105,19 @@ class MotionMonitor:
             speed = max(speed, abs(self.wheel_mps))
         return speed
 
+    def fresh_wheel_mps(self, now_ns: int) -> float:
+        """Newest speed by wheels or motor; NaN when there is none of the last moments."""
+        return self.wheel_mps if now_ns - self._wheel_ns <= SPEED_FRESH_NS else float("nan")
+
+    def signed_mps(self, now_ns: int, throttle: float) -> float:
+        """Measured speed where no estimate exists: the larger of wheels and GNSS, with the sign of the wheels, else of the
+        throttle; NaN without either."""
+        wheel_mps = self.fresh_wheel_mps(now_ns)
+        if not isfinite(wheel_mps) and (len(self._ground) < GROUND_FIXES or now_ns - self._ground_ns > GROUND_FRESH_NS):
+            return float("nan")
+        forward = wheel_mps if isfinite(wheel_mps) and wheel_mps != 0.0 else throttle
+        return copysign(self.measured_mps(now_ns, gnss_unheard=False), forward)
+
     def _look_for_standing(self, s: "Situation", sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
         magnitude = self._slowest_mps(s, speed)
         # Creeping up to the end of a course is slower than an estimate can tell from standing.
@@ -118,7 +131,7 @@ class MotionMonitor:
             self._under_way = copysign(1.0, sent.throttle)
         self.stalled_ns = self.stalled_ns + dt_ns if stands and self._under_way else 0
 
-    def _look_for_motion(self, sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
+    def _look_for_motion(self, s: "Situation", sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
         drive, magnitude = self._vehicle.drive, abs(speed)
         # A margin of half the braking covers slopes and what the drive model does not know.
         braking = 0.5 * sent.brake * drive.brake_deceleration_mps2 - 0.5 * min(drive.acceleration_mps2(0.0, 0.0), 0.0)
@@ -126,6 +139,10 @@ class MotionMonitor:
             self._explained_mps = max(self._explained_mps, magnitude)
         else:
             self._explained_mps = max(self._explained_mps - braking * dt_ns * 1e-9, 0.0)
+            target = s.control.target_speed_mps if s.mode is Mode.AUTO and s.control is not None else 0.0
+            if sent.brake == 0.0 and target * speed > 0.0:
+                # A vehicle that rolls freely, or downhill, holds the wanted speed without any throttle.
+                self._explained_mps = max(self._explained_mps, min(magnitude, abs(target)))
         unexplained = sent.throttle == 0.0 and magnitude > self._explained_mps + 2.0 * MOVING_MPS
         # The gate turns the drive round at a crawl only: whatever moves against it rolls back.
         against = any(sent.throttle * v < 0.0 and abs(v) > 2.0 * MOVING_MPS for v in (speed, wheel_mps))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
-from vehicled.messages import LaserScan, Mode, ObstacleRange
+from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange
 from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS
 from vehicled.safety.monitors.lane import Array, Body, CourseLane, Stations, arc
@@ -92,6 +93,9 @@ class ObstacleMonitor:
         if self._heard_ns is None:
             return
         estimate = s.estimate
+        if estimate is not None and estimate.status is EstimatorStatus.UNINITIALISED and isfinite(s.speed_mps):
+            # What is ahead is ahead in the vehicle's own frame too.
+            estimate = replace(estimate, x_m=0.0, y_m=0.0, yaw_rad=0.0, speed_mps=s.speed_mps)
         if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
             self._pending.clear()
             return
@@ -188,7 +192,7 @@ class ObstacleMonitor:
         horizon_m = s.watch.stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
         control = s.control
         if s.mode is not Mode.STOPPING:
-            self._by_hand = s.mode is Mode.TELEOP
+            self._by_hand = s.mode in (Mode.TELEOP, Mode.ALIGN)
         follows = self._lane is not None and not self._by_hand
         if follows and control is not None and isfinite(control.progress_m + control.cross_track_m):
             assert self._lane is not None

@@ -79,7 +79,12 @@ class StoppingMonitor:
 
     def look(self, s: "Situation") -> None:
         """Predict the stop from the newest estimate."""
-        estimate, control = s.estimate, s.control
+        estimate, control, alignment = s.estimate, s.control, s.watch.alignment
+        if alignment.active or alignment.without_heading:
+            if isfinite(s.speed_mps):
+                self.distance_m = self.way_m(abs(s.speed_mps))
+            self._look_round(alignment.antenna_m, alignment.reach_m(self._body.reach_m))
+            return
         if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
             self.leaves = self.outside = ""
             return
@@ -92,6 +97,28 @@ class StoppingMonitor:
             # Going on straight while the path bends away by k leaves it by k d^2 / 2 after the way d.
             way_m = sqrt(2.0 * room_m / max(self._sharpest[index], 1e-3))
             self.cap_mps = max(self.speed_mps(way_m), self._limits.capped_speed_mps)
+
+    def room_around(self, antenna_m: tuple[float, float] | None, radius_m: float) -> str:
+        """Why a circle round the GNSS antenna does not lie inside the fence, in words; empty when it does."""
+        if self._fence is None:
+            return ""
+        if antenna_m is None:
+            return "the fence is known and the position is not"
+        if wrong := self._fence.violated(*antenna_m):
+            return f"the vehicle is {wrong}"
+        clear_m = self._fence.clear_m(*antenna_m)
+        return "" if clear_m > radius_m else f"the fence is {clear_m:.1f} m away, and {radius_m:.1f} m are needed either way"
+
+    def _look_round(self, antenna_m: tuple[float, float] | None, reach_m: float) -> None:
+        """Without a heading the vehicle may point anywhere: the stop must end inside the fence in any direction."""
+        self.outside = "" if self._fence is None or antenna_m is None else self._fence.violated(*antenna_m)
+        near = bool(self.room_around(antenna_m, self.distance_m + reach_m))
+        self.leaves = "beyond the fence if it points that way" if near else ""
+
+    @property
+    def body_m(self) -> float:
+        """Distance of the farthest corner of the vehicle from its rear axle."""
+        return self._body.reach_m
 
     def _look_at_fence(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> None:
         assert self._fence is not None

@@ -72,6 +72,11 @@ class YawMonitor:
         elif isinstance(message, GnssFix):
             self._hear_fix(message)
 
+    @property
+    def turned_rad(self) -> float:
+        """Integral of the gyro since the daemon started, bias included."""
+        return self._yaw_rad
+
     def look(self, s: "Situation") -> None:
         """What nobody has renewed for a second counts no more."""
         self._backward = s.speed_mps < 0.0

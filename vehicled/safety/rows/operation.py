@@ -118,8 +118,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="corridor_left",
                 reaction=Reaction.BRAKE,
-                # A hand drives where it likes, and is stopped there.
-                holds=lambda s: s.watch.hand.driver is None and abs(s.cross_track_m) > s.limits.corridor_m,
+                # A hand drives where it likes, and is stopped there; an alignment follows no course.
+                holds=lambda s: (
+                    s.watch.hand.driver is None and not s.watch.alignment.active and abs(s.cross_track_m) > s.limits.corridor_m
+                ),
                 reason=lambda s: f"{s.cross_track_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
                 detect_ms=0.0,
                 persist_ms=50.0,
@@ -217,7 +219,7 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=1000.0,
                 persist_ms=0.0,
                 react_ms=1200.0,
-                modes=frozenset({Mode.ARMED, Mode.AUTO, Mode.TELEOP}),
+                modes=frozenset({Mode.ARMED, Mode.AUTO, Mode.TELEOP, Mode.ALIGN}),
             ),
         ),
     ),

@@ -17,6 +17,12 @@ def is_finite(estimate: StateEstimate) -> bool:
     return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + covariance[0] + covariance[5])
 
 
+def _not_started(s: Situation) -> bool:
+    """Whether the estimator waits for a heading, and the drive does not rest on it."""
+    waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
+    return waits and s.watch.alignment.without_heading
+
+
 def _silent(s: Situation, kind: type[Message], limit_s: float) -> bool:
     """Whether a stream that the profile promises has been silent for too long."""
     sources = s.watch.sources
@@ -123,7 +129,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="estimate_not_finite",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.estimate is not None and not is_finite(s.estimate),
+                holds=lambda s: s.estimate is not None and not is_finite(s.estimate) and not _not_started(s),
                 reason=lambda s: "the state estimate is not finite",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -132,7 +138,12 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="estimator_diverged",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.estimate is not None and s.estimate.status is EstimatorStatus.DIVERGED,
+                holds=lambda s: (
+                    s.estimate is not None
+                    and s.estimate.status is EstimatorStatus.DIVERGED
+                    # An old heading may be as unknown as none: this drive is to find it.
+                    and not (s.watch.alignment.active and s.watch.alignment.without_heading)
+                ),
                 reason=lambda s: "the estimator has diverged",
                 detect_ms=0.0,
                 persist_ms=50.0,

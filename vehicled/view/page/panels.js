@@ -1,7 +1,7 @@
 // Everything that is text: gauges, the failsafe table, deadlines, the log, ports. All words of others enter as text, never as markup.
 
 const $ = (id) => document.getElementById(id);
-const MODES = { AUTO: "drives", TELEOP: "drives", ARMED: "drives", STANDBY: "rests", INIT: "rests", STOPPING: "stops", FAULT: "faulty" };
+const MODES = { AUTO: "drives", TELEOP: "drives", ALIGN: "drives", ARMED: "drives", STANDBY: "rests", INIT: "rests", STOPPING: "stops", FAULT: "faulty" };
 const STATES = { force: "in force", holds: "holds, not long enough yet", quiet: "quiet", idle: "not watched now" };
 const REACTS = { NONE: "none", WARN: "holds", CAP_SPEED: "holds" };
 const WAITS = { ARMED: "driving waits", AUTO: "the hand waits", STOPPING: "the stop does not end" };
@@ -203,12 +203,12 @@ export class Panels {
       if (state === "holds") add("holds", reaction, `${code}, if it lasts`, said);
     }
     for (const text of status.waiting_for) add("waits", "", WAITS[status.mode] ?? "arming waits", text);
-    if (!items.length) add("none", "", ["AUTO", "TELEOP"].includes(status.mode) ? "Nothing: no rule holds" : "Nothing is in the way of arming", "");
+    if (!items.length) add("none", "", ["AUTO", "TELEOP", "ALIGN"].includes(status.mode) ? "Nothing: no rule holds" : "Nothing is in the way of arming", "");
     put($("stoppers"), items);
     $("substitutes-all").hidden = !status.substitutes.length;
     say($("substitutes-count"), String(status.substitutes.length));
     put($("substitutes"), status.substitutes.map((text) => element("li", text)));
-    const chain = ["AUTO", "TELEOP", "ARMED"].includes(status.mode) ? [] : status.chain;
+    const chain = ["AUTO", "TELEOP", "ALIGN", "ARMED"].includes(status.mode) ? [] : status.chain;
     $("chain-head").hidden = !chain.length;
     put($("chain"), chain.map((link) => {
       const item = element("li", "", REACTS[link.reaction] ?? "force");

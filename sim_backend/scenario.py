@@ -1,0 +1,123 @@
+"""What people do to the simulated vehicle before it drives: align it by driving, or push it."""
+
+from collections.abc import Sequence
+from math import cos, hypot, sin
+from typing import Literal
+
+from msgspec.structs import replace
+
+from sim_backend.plant.interface import Motion, Plant, Pose
+from vehicled.messages import OperatorAction, OperatorCommand
+from vehicled.profile.schema import Profile
+
+Start = Literal["stand", "align", "push"]
+STARTS: Sequence[Start] = ("stand", "align", "push")
+ASK_NS = 300_000_000
+STOOD_NS = 1_500_000_000
+"""The operator arms a vehicle that has moved and then stood for so long."""
+MOVED_M = 0.5
+STANDING_MPS = 0.02
+PUSH_M, PUSH_MPS, PUSH_MPS2 = 3.0, 1.2, 1.5
+PUSH_AFTER_NS = 3_000_000_000
+"""Receivers have been configured and give fixes by then."""
+
+
+def usual_start(profile: Profile) -> Start:
+    """How a vehicle of this profile learns its heading: by its device, else by driving."""
+    measured = any("Heading" in device.messages for device in profile.devices.values())
+    return "stand" if measured or not profile.alignment.allowed else "align"
+
+
+def behind(pose: Pose, distance_m: float) -> Pose:
+    """Pose that reaches ``pose`` after driving straight ahead."""
+    return Pose(pose.x_m - distance_m * cos(pose.yaw_rad), pose.y_m - distance_m * sin(pose.yaw_rad), pose.yaw_rad)
+
+
+class MovedOperator:
+    """Operator who lets the vehicle drive after it has moved and come to rest; with ``aligns`` asks for that motion first.
+
+    A sensor of the world, because an operator looks at the vehicle.
+    """
+
+    rate_hz = 10.0
+    least_latency_ns = 0
+
+    def __init__(self, begin_ns: int, *, aligns: bool) -> None:
+        self._ask_ns = begin_ns + ASK_NS
+        self._pending = [OperatorAction.ALIGN] if aligns else []
+        self._from: tuple[float, float] | None = None
+        self._still_ns: int | None = None
+        self._done = False
+
+    def sample(self, t_ns: int, motion: Motion) -> tuple[int, OperatorCommand | None]:
+        """Request of this instant, if any."""
+        if self._from is None:
+            self._from = motion.x_m, motion.y_m
+        moved = hypot(motion.x_m - self._from[0], motion.y_m - self._from[1]) >= MOVED_M
+        if not moved or abs(motion.speed_mps) > STANDING_MPS:
+            self._still_ns = t_ns
+        elif not self._done and self._still_ns is not None and t_ns - self._still_ns >= STOOD_NS:
+            self._done = True
+            self._pending += [OperatorAction.ARM, OperatorAction.DRIVE]
+        if not self._pending or t_ns < self._ask_ns:
+            return t_ns, None
+        return t_ns, OperatorCommand(t_ns, 0, self._pending.pop(0), "scenario")
+
+
+class PushedPlant:
+    """Plant that somebody pushes straight ahead once, to where the plant inside stands.
+
+    The push is kinematic: the wheels roll without slip and hands overcome any brake. The plant inside stands braked meanwhile.
+    """
+
+    def __init__(self, inside: Plant, profile: Profile, step_s: float) -> None:
+        self._inside, self._step_s = inside, step_s
+        drive = profile.sim.drive or profile.vehicle.drive
+        self._wheel_radius_m, self._gear_ratio = drive.wheel_radius_m, drive.gear_ratio
+        self._ramp_s = PUSH_MPS / PUSH_MPS2
+        self._whole_s = self._ramp_s + PUSH_M / PUSH_MPS
+        self._time_s: float | None = None
+        self._begins_s = 0.0
+
+    def begin(self, after_s: float) -> None:
+        """Push ``after_s`` from now."""
+        self._time_s, self._begins_s = 0.0, after_s
+
+    @property
+    def motor_speed_radps(self) -> float:
+        """Of the drive motor."""
+        return self.motion().motor_speed_radps
+
+    def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
+        """One grid step."""
+        if self._time_s is not None and self._time_s >= self._begins_s + self._whole_s:
+            self._inside.step(throttle, brake, wheel_angle_rad)
+            return
+        if self._time_s is not None:
+            self._time_s += self._step_s
+        self._inside.step(0.0, 1.0, wheel_angle_rad)
+
+    def motion(self) -> Motion:
+        """Motion inside, on its way to there while the push lasts."""
+        at = self._inside.motion()
+        t_s = min(max((self._time_s or 0.0) - self._begins_s, 0.0), self._whole_s)
+        if t_s >= self._whole_s:
+            return at
+        rising_s, falling_s = min(t_s, self._ramp_s), max(t_s - (self._whole_s - self._ramp_s), 0.0)
+        speed = PUSH_MPS2 * (rising_s - falling_s)
+        moved_m = 0.5 * PUSH_MPS2 * (rising_s**2 - falling_s**2) + PUSH_MPS * max(t_s - self._ramp_s, 0.0)
+        acceleration = 0.0
+        if 0.0 < t_s < self._ramp_s:
+            acceleration = PUSH_MPS2
+        elif falling_s > 0.0:
+            acceleration = -PUSH_MPS2
+        left_m, wheel = PUSH_M - moved_m, speed / self._wheel_radius_m
+        return replace(
+            at,
+            x_m=at.x_m - left_m * cos(at.yaw_rad),
+            y_m=at.y_m - left_m * sin(at.yaw_rad),
+            speed_mps=speed,
+            acceleration_mps2=acceleration,
+            motor_speed_radps=wheel / self._gear_ratio,
+            wheel_speeds_radps=(wheel,) * 4,
+        )
