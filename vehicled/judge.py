@@ -18,6 +18,11 @@ _CUSP_TOLERANCE_M = 0.3
 """A vehicle that stands this close to a cusp has reached it."""
 
 
+def truth_tracker(course: Course) -> PathTracker:
+    """Return the tracker that projects the true position onto the course."""
+    return PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
+
+
 class Errors:
     """Mean, RMS and maximum of an error's magnitude, in constant memory. NaN if empty."""
 
@@ -81,14 +86,15 @@ class Judge:
 
     def __init__(self, course: Course, *, keep_trace: bool = False) -> None:
         """``keep_trace`` keeps every instant of driving for plots, manual driving included; memory then grows with the run."""
-        self._tracker = PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
+        self._tracker = truth_tracker(course)
         self._course = course
         self.here: PathPoint | None = None
         """Last projection of the true pose on the course."""
         self._estimates: deque[StateEstimate] = deque(maxlen=_RING)
         self._waiting: deque[_Instant] = deque(maxlen=_RING)
         self._target_speed_mps = nan
-        self._mode = Mode.INIT
+        self._modes = [(0, Mode.INIT)] * 2
+        """The last two modes, each with the time of its first command: a truth may arrive after the command that it precedes."""
         self._first_ns = 0
         self._last_ns = 0
         self.trace: list[TracePoint] | None = [] if keep_trace else None
@@ -122,16 +128,19 @@ class Judge:
             self._estimates.append(message)
             self._judge_estimates()
         elif isinstance(message, GroundTruth):
-            if self._mode is Mode.AUTO:
+            since_ns, mode = self._modes[1]
+            if message.t_ns < since_ns:
+                mode = self._modes[0][1]
+            if mode is Mode.AUTO:
                 self._compare(message)
                 self._judge_estimates()
-            elif self._mode is Mode.TELEOP and self.trace is not None:
+            elif mode is Mode.TELEOP and self.trace is not None:
                 self._waiting.append(_Instant(message, by_itself=False, target_speed_mps=nan, cross_track_m=nan))
                 self._judge_estimates()
         elif isinstance(message, ControlCommand):
             self._target_speed_mps = message.target_speed_mps
-        elif isinstance(message, ActuatorCommand):
-            self._mode = message.mode
+        elif isinstance(message, ActuatorCommand) and message.mode is not self._modes[1][1]:
+            self._modes = [self._modes[1], (message.t_ns, message.mode)]
 
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns

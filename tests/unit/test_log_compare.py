@@ -1,6 +1,7 @@
 """``vehicled log compare``: finds what was made worse, and only that."""
 
 import json
+from math import degrees
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from vehicled.log.compare.comparison import Comparison, Row, compare, judge
 from vehicled.log.compare.gather import Measure, Run, gather
 from vehicled.log.errors import LogError
 from vehicled.messages import ControlCommand, EstimatorStatus, GroundTruth, Message, StateEstimate
+from vehicled.paths.course import course_from_waypoints
+from vehicled.paths.stored import to_json
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +77,12 @@ def test_the_true_tracking_error_is_that_of_the_vehicle_not_of_its_estimate(tmp_
         estimate = StateEstimate(t_ns, t_ns, x, 0.25, 0.1, 1.0, 0.0, bench.COVARIANCE, EstimatorStatus.RUNNING)
         command = ControlCommand(t_ns + 1000, t_ns, 0.0, 0.1, 0.0, cross_track_m=0.25, heading_error_rad=-0.1)
         messages += [(t_ns, GroundTruth(t_ns, t_ns, x, 0.05, 0.0, 1.0, 0.0, 0.0)), (t_ns, estimate), (t_ns + 1000, command)]
-    found = compare([bench.write(tmp_path / "a.mcap", messages)] * 2, [tmp_path / "a.mcap"], resamples=20)
+    east = to_json(course_from_waypoints("east", [0.0, 5.0, 20.0], [0.0, 0.0, 0.0])).decode()
+    found = compare([bench.write(tmp_path / "a.mcap", messages, course=east)] * 2, [tmp_path / "a.mcap"], resamples=20)
     assert row(found, "tracking", "cross-track RMS").old == pytest.approx(0.25)
     assert row(found, "tracking", "true cross-track RMS").old == pytest.approx(0.05)
     assert row(found, "estimate", "position RMS").old == pytest.approx(0.2)
-    assert row(found, "estimate", "heading RMS").old == pytest.approx(0.1)
+    assert row(found, "estimate", "heading RMS").old == pytest.approx(degrees(0.1))
 
 
 def test_what_cannot_be_told_is_not_judged(logs: dict[str, str]) -> None:

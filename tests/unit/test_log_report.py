@@ -20,8 +20,10 @@ from vehicled.log.reader import LogReader
 from vehicled.log.report.page import render, write_report
 from vehicled.log.report.scan import Findings
 from vehicled.log.report.thin import COLUMNS, Axis, States, Thinned
-from vehicled.log.report.verdict import verdict
+from vehicled.log.report.verdict import stop_story, verdict
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
+from vehicled.paths.course import course_from_waypoints
+from vehicled.paths.stored import to_json
 
 START = 7_000_000_000
 SECONDS = 40
@@ -34,6 +36,8 @@ PANELS = {
     "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "collector",
 }  # fmt: skip
 PROFILE = b"[limits]\nmax_speed_mps = 3.0\ncorridor_m = 2.0\n[vehicle.steering]\nmax_wheel_rad = 0.335\n"
+
+ALONG_X = course_from_waypoints("lot17", [float(x) for x in range(50)], [0.0] * 50)
 
 
 def header(**changes):
@@ -50,7 +54,7 @@ def finish(writer, end=None):
 
 
 def start(folder, **changes):
-    files = [Attachment("profile.toml", "text/plain", PROFILE), Attachment("course.json", "application/json", b"{}")]
+    files = [Attachment("profile.toml", "text/plain", PROFILE), Attachment("course.json", "application/json", to_json(ALONG_X))]
     return WriterProcess.start(header(**changes), folder=str(folder), blocking=True, attachments=files)
 
 
@@ -241,10 +245,21 @@ def heights(path):
     return found
 
 
+def test_the_story_of_a_stop_begins_with_its_cause(found, page):
+    (stop,) = verdict(found).stops
+    story = stop_story(found, stop)
+    assert "no IMU sample for 50 ms (imu_silent)" in story.cause
+    assert len(story.chain) == 1
+    assert "RTK is float" in story.chain[0]
+    assert story.consequences[-1].endswith("AUTO -> STOPPING: no IMU sample for 50 ms")
+    assert page.index("(imu_silent)") < page.index("RTK is float, it was fixed (rtk_lost)") < page.index("What followed")
+
+
 def test_errors_against_the_truth(found):
     assert found.series["error.position_m"].max == pytest.approx(0.05, abs=1e-6)
     # The estimate lies 5 cm left of the truth and the truth goes along the course: the true error is the truth's own.
-    assert found.series["error.cross_track_m"].largest_magnitude == pytest.approx(0.02, abs=2e-4)
+    assert found.series["error.cross_track_m"].largest_magnitude == pytest.approx(0.02, abs=1e-5)
+    assert found.series["error.heading_rad"].mean == pytest.approx(-0.02, abs=1e-6)
     assert found.series["error.position_m"].n < SECONDS * 100  # not while stopping
 
 

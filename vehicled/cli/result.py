@@ -1,6 +1,6 @@
 """The table at the end of a run, and the same as JSON."""
 
-from math import isnan
+from math import degrees, isnan
 from typing import Any
 
 import msgspec
@@ -117,13 +117,13 @@ class Result(Struct, frozen=True, kw_only=True):
         rows = [
             ["driven", f"{self.driven_m:.1f} of {self.course_m:.1f} m in {self.driving_s:.1f} s"],
             ["cross-track error", _metres(self.cross_track_m)],
-            ["heading error", _line(self.heading_rad, "rad", 4)],
+            ["heading error", _degrees(self.heading_rad)],
             ["speed error", _line(self.speed_mps, "m/s", 3)],
         ]
         if self.section is not None:
             of = self.section
             errors = f"cross-track mean {of.cross_track_mean_m:.3f}  max {of.cross_track_max_m:.3f} m, "
-            errors += f"heading mean {of.heading_mean_rad:.4f} rad, at {of.speed_mean_mps:.2f} m/s"
+            errors += f"heading mean {degrees(of.heading_mean_rad):.2f} deg, at {of.speed_mean_mps:.2f} m/s"
             rows += [["manoeuvre", errors], ["lanes, boxes", self.markings]]
         return rows
 
@@ -135,7 +135,7 @@ class Result(Struct, frozen=True, kw_only=True):
             *([["driven slower", "; ".join(self.course_notes)]] if self.course_notes and self.motion is None else []),
             *(self._course_rows() if self.motion is None else _motion_rows(self.motion, self.driving_s)),
             ["estimate: position", _metres(self.estimate_position_m)],
-            ["estimate: heading", _line(self.estimate_yaw_rad, "rad", 4)],
+            ["estimate: heading", _degrees(self.estimate_yaw_rad)],
             ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
@@ -150,13 +150,12 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def _motion_rows(motion: Motion, driving_s: float) -> list[list[str]]:
+    turned = f"{degrees(motion.turned_rad):+.1f} deg, at most {degrees(motion.peak_yaw_rate_radps):.1f} deg/s, "
+    turned += f"{motion.peak_lateral_mps2:.2f} m/s2"
     cut = ", ".join(f"{kind} {count}" for kind, count in motion.cut.items())
     return [
         ["driven", f"{motion.driven_m:.1f} m in {driving_s:.1f} s, up to {motion.top_speed_mps:.2f} m/s"],
-        [
-            "turned",
-            f"{motion.turned_rad:+.3f} rad, at most {motion.peak_yaw_rate_radps:.3f} rad/s, {motion.peak_lateral_mps2:.2f} m/s2",
-        ],
+        ["turned", turned],
         ["cut by the gate", cut or "nothing"],
     ]
 
@@ -211,6 +210,11 @@ def _stalls(stalls: StallCount) -> str:
 
 def _metres(figures: Figures) -> str:
     return _line(figures, "m", 3)
+
+
+def _degrees(figures_rad: Figures) -> str:
+    """Angles are radians in code, logs and JSON, and degrees for people."""
+    return _line(Figures(*(degrees(value) for value in (figures_rad.mean, figures_rad.rms, figures_rad.max))), "deg", 2)
 
 
 def _health(tasks: list[TaskHealth]) -> str:

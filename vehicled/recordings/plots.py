@@ -37,7 +37,7 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
         return None if x is None or y is None else np.hypot(x - truth.x_m, y - truth.y_m)
 
     def turned(yaw: Array | None) -> Array | None:
-        return None if yaw is None else wrapped(yaw - truth.yaw_rad)
+        return None if yaw is None else np.degrees(wrapped(yaw - truth.yaw_rad))
 
     position = figure.add_subplot(grid[0, 1])
     raw = None if raw_is_truth else off(recording.raw_x_m, recording.raw_y_m)
@@ -46,7 +46,7 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
     heading = figure.add_subplot(grid[1, 1], sharex=position)
     _lines(heading, t_s, turned(measured_yaw(recording)), turned(recording.published_yaw_rad), turned(track.yaw_rad))
     heading.axhline(0.0, color="black", lw=0.6)
-    heading.set(ylabel="heading\noff by (rad)")
+    heading.set(ylabel="heading\noff by (deg)")
     speed = figure.add_subplot(grid[2, 1], sharex=position)
     speed.plot(t_s, truth.speed_mps, color=_TRUTH, lw=1.6)
     _lines(speed, t_s, None, recording.published_speed_mps, track.speed_mps)

@@ -1,7 +1,7 @@
 """Scores as tables of text, and what they say of a kind of recordings as a whole."""
 
 from collections.abc import Callable, Sequence
-from math import isfinite, sqrt
+from math import degrees, isfinite, sqrt
 
 from msgspec import Struct
 
@@ -133,7 +133,7 @@ def _errors_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
                 _number(_max(e.position_m)),
                 _number(_measured(score)),
                 _number(_mean(published.position_m)),
-                *(_number(_rms(source.heading_rad)) for source in (e, raw, published)),
+                *(_angle(_rms(source.heading_rad)) for source in (e, raw, published)),
                 _number(_rms(e.speed_mps), 2),
                 _number(_rms(score.steady_speed_mps), 2),
                 _number(_rms(published.speed_mps), 2),
@@ -141,7 +141,7 @@ def _errors_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
                 "" if score.known > 0.995 else f"{score.known:.0%}",
             ]
         )
-    heading = [_number(_average([_rms(source(s).heading_rad) for s in scores])) for source in (_estimate, _raw, _published)]
+    heading = [_angle(_average([_rms(source(s).heading_rad) for s in scores])) for source in (_estimate, _raw, _published)]
     rows.append(
         [
             f"all {whole.recordings}",
@@ -158,7 +158,7 @@ def _errors_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
         ]
     )
     columns = [
-        "recording", "position m", "max", "raw", "publ.", "yaw rad", "raw", "publ.", "speed m/s", "steady", "publ.", "outages m",
+        "recording", "position m", "max", "raw", "publ.", "yaw deg", "raw", "publ.", "speed m/s", "steady", "publ.", "outages m",
         "known",
     ]  # fmt: skip
     return _without_empty(Sheet(f"{whole.kind}, {whole.estimator}: position mean, heading and speed RMS", columns, rows))
@@ -172,8 +172,8 @@ def _vehicle_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
             [
                 name,
                 _number(_mean(score.ahead_position_m)),
-                _number(_rms(score.ahead_yaw_rad)),
-                _number(_rms(score.ahead_turn_rad)),
+                _angle(_rms(score.ahead_yaw_rad)),
+                _angle(_rms(score.ahead_turn_rad)),
                 *(
                     _number(None if fit is None else getattr(fit, name), digits)
                     for name, digits in (("gain_rad", 3), ("offset_rad", 3), ("delay_s", 2))
@@ -185,12 +185,12 @@ def _vehicle_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
         [
             f"all {whole.recordings}",
             _number(whole.ahead_position_m),
-            _number(whole.ahead_yaw_rad),
-            _number(whole.ahead_turn_rad),
+            _angle(whole.ahead_yaw_rad),
+            _angle(whole.ahead_turn_rad),
             *[""] * 6,
         ]
     )
-    columns = ["recording", "1 s ahead m", "yaw rad", "turn rad", "gain rad", "LS", "offset rad", "LS", "delay s", "LS"]
+    columns = ["recording", "1 s ahead m", "yaw deg", "turn deg", "gain rad", "LS", "offset rad", "LS", "delay s", "LS"]
     title = f"{whole.kind}, {whole.estimator}: one second ahead, open loop; steering identified and by least squares (LS)"
     return _without_empty(Sheet(title, columns, rows))
 
@@ -239,6 +239,10 @@ def _bridged(errors: Sequence[float]) -> str:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return "" if value is None or not isfinite(value) else f"{value:.{digits}f}"
+
+
+def _angle(value_rad: float | None) -> str:
+    return _number(None if value_rad is None else degrees(value_rad), 2)
 
 
 def _mean(spread: Spread | None) -> float | None:

@@ -1,34 +1,36 @@
 """Reads a run, with all its parts, into statistics per block of time. One pass, in constant memory."""
 
 import os
+from math import degrees
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from vehicled.log.compare.blocks import Counts, Quantile, Ratio, Statistic
+from vehicled.log.course import course_of
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import RunHeader
+from vehicled.log.truth import TruthJoin
 from vehicled.messages import (
     ActuatorCommand,
     CarrierSolution,
     ControlCommand,
-    EstimatorStatus,
     GnssFix,
     GroundTruth,
     Message,
     StateEstimate,
     TaskTick,
 )
+from vehicled.paths.course import Course
 
 MAX_BLOCKS = 100
 MIN_BLOCK_NS = 1_000_000_000
 _CHUNKS_AT_ONCE = 64
 _KINDS: tuple[type[Message], ...] = (TaskTick, StateEstimate, ControlCommand, ActuatorCommand, GroundTruth, GnssFix)
-_TAIL = 2000
-"""Rows kept of the batch before, so that what lies between two batches finds its neighbours."""
 _US, _MS = 1e3, 1e6
+_DEG = degrees(1.0)
 
 
 class Measure(Struct, frozen=True):
@@ -74,92 +76,26 @@ class _Task:
         self.skipped.add(block, due - 1, due)
 
 
-class _Truth:
-    """Errors of the estimate against the truth, brought to the times of the estimates on straight lines."""
-
-    def __init__(self, blocks: int) -> None:
-        self.position, self.heading, self.speed = (Ratio(blocks, root=True) for _ in range(3))
-        self.cross_track = Ratio(blocks, root=True)
-        self._truth: Any = None
-        self._waiting: list[Any] = []
-        self._errors: Any = None
-        self._commands: list[Any] = []
-
-    def add_truth(self, found: Any, run: "_Gatherer") -> None:
-        names = ["t_ns", "x_m", "y_m", "yaw_rad", "speed_mps"]
-        rows = {name: found[name].copy() for name in names}
-        before = self._truth
-        self._truth = rows if before is None else {name: np.concatenate([before[name][-_TAIL:], rows[name]]) for name in names}
-        waiting, self._waiting = self._waiting, []
-        for estimates in waiting:
-            self.add(estimates, run)
-
-    def add(self, estimates: Any, run: "_Gatherer") -> None:
-        truth = self._truth
-        if truth is None or not len(estimates):
-            self._wait(estimates)
-            return
-        t_ns = estimates["t_ns"]
-        ripe = t_ns <= truth["t_ns"][-1]
-        self._wait(estimates[~ripe])
-        status = estimates["status"]
-        usable = ripe & (t_ns >= truth["t_ns"][0]) & (status == EstimatorStatus.RUNNING) & np.isfinite(estimates["x_m"])
-        now = estimates[usable]
-        if not len(now):
-            return
-        at, known = now["t_ns"], truth["t_ns"]
-        # Relative to the first, so that float seconds keep their nanoseconds.
-        at_s, known_s = (at - known[0]) * 1e-9, (known - known[0]) * 1e-9
-        block = run.block(at)
-        ex = now["x_m"] - np.interp(at_s, known_s, truth["x_m"])
-        ey = now["y_m"] - np.interp(at_s, known_s, truth["y_m"])
-        yaw = np.interp(at_s, known_s, np.unwrap(truth["yaw_rad"]))
-        turn = np.remainder(now["yaw_rad"] - yaw + np.pi, 2.0 * np.pi) - np.pi
-        self.position.add(block, ex * ex + ey * ey)
-        self.heading.add(block, turn * turn)
-        self.speed.add(block, np.square(now["speed_mps"] - np.interp(at_s, known_s, truth["speed_mps"])))
-        rows = np.stack([at.astype(np.float64), ex, ey, np.unwrap(now["yaw_rad"])])
-        before = self._errors
-        if before is not None:
-            # Without a jump of whole turns between two batches.
-            rows[3] += 2.0 * np.pi * np.round((before[3, -1] - rows[3, 0]) / (2.0 * np.pi))
-        self._errors = rows if before is None else np.concatenate([before[:, -_TAIL:], rows], axis=1)
-        commands, self._commands = self._commands, []
-        for held in commands:
-            self.add_commands(held, run)
-
-    def add_commands(self, commands: Any, run: "_Gatherer") -> None:
-        """True distance from the path: the one that the controller saw, less the estimate's error across the path."""
-        known = commands[np.isfinite(commands["cross_track_m"]) & np.isfinite(commands["heading_error_rad"])]
-        errors = self._errors
-        if errors is None:
-            ripe = np.zeros(len(known), bool)
-        else:
-            t_ns = known["t_ns"].astype(np.float64)
-            ripe = t_ns <= errors[0, -1]
-            usable = ripe & (t_ns >= errors[0, 0])
-            now, at = known[usable], t_ns[usable]
-            ex, ey, yaw = (np.interp(at, errors[0], row) for row in errors[1:])
-            course = yaw + now["heading_error_rad"]
-            across = now["cross_track_m"] + np.sin(course) * ex - np.cos(course) * ey
-            self.cross_track.add(run.block(now["t_ns"]), across * across)
-        if not ripe.all():
-            self._commands = [*self._commands[-7:], known[~ripe]]
-
-    def _wait(self, estimates: Any) -> None:
-        # A log whose truth stops has nothing to wait for: the oldest go.
-        if len(estimates):
-            self._waiting = [*self._waiting[-7:], estimates]
+_ROOTS: dict[str, tuple[str, str, str, float]] = {
+    "cross_track_m": ("tracking", "true cross-track RMS", "m", 0.001),
+    "heading_rad": ("tracking", "true heading RMS", "deg", 0.03),
+    "position_m": ("estimate", "position RMS", "m", 0.001),
+    "yaw_rad": ("estimate", "heading RMS", "deg", 0.03),
+    "speed_mps": ("estimate", "speed RMS", "m/s", 0.001),
+}
+"""Errors against the truth: group, quantity, unit and floor."""
 
 
 class _Gatherer:
     def __init__(self, files: list[str]) -> None:
         start_ns, stop_ns, self.notes = 2**63 - 1, 0, list[str]()
         header: RunHeader | None = None
+        course: Course | None = None
         self.writer_cpu_s = 0.0
         for file in files:
             with LogReader(file) as log:
-                header = header or log.header
+                if header is None:
+                    header, course = log.header, course_of(log)
                 if log.header.run_id != header.run_id:
                     raise LogError(f"{file}: belongs to another run ({log.header.run_id}) than {files[0]} ({header.run_id})")
                 chunks = log.layout.chunks
@@ -182,8 +118,9 @@ class _Gatherer:
         self.tasks: dict[int, _Task] = {}
         self.loop, self.busy = Counts(n), Ratio(n, scale=100.0)
         self.ages = {name: Counts(n) for name in ("estimate", "control", "actuation")}
-        self.truth = _Truth(n)
-        self.cross_track, self.heading = Ratio(n, root=True), Ratio(n, root=True)
+        self.errors = {name: Ratio(n, root=True, scale=_DEG if unit == "deg" else 1.0) for name, (_, _, unit, _) in _ROOTS.items()}
+        self.truth = TruthJoin(self._put, course)
+        self.cross_track, self.heading = Ratio(n, root=True), Ratio(n, root=True, scale=_DEG)
         self.iterations, self.fallback = Ratio(n), Ratio(n, scale=100.0)
         self.clipped, self.fixed = Ratio(n, scale=100.0), Ratio(n, scale=100.0)
         self._last_release_ns = -1
@@ -196,15 +133,29 @@ class _Gatherer:
         for file in self.files:
             with LogReader(file) as log:
                 waiting: dict[type[Message], list[Any]] = {}
-                for kind, found in log.arrays(*_KINDS):
-                    held = waiting.setdefault(kind, [])
-                    held.append(found)
-                    if len(held) >= _CHUNKS_AT_ONCE:
-                        self._add(kind, np.concatenate(waiting.pop(kind)))
-                for kind, held in waiting.items():
-                    self._add(kind, np.concatenate(held))
+                for number, (kind, found) in enumerate(log.arrays(*_KINDS), start=1):
+                    waiting.setdefault(kind, []).append(found)
+                    # All types at once: those that are joined must not lie far apart.
+                    if number % (_CHUNKS_AT_ONCE * len(_KINDS)) == 0:
+                        self._add_all(waiting)
+                self._add_all(waiting)
                 if log.damaged_chunks:
                     self.notes.append(f"{file}: {log.damaged_chunks} damaged chunks skipped")
+
+        self.truth.advance(final=True)
+
+    def _add_all(self, waiting: dict[type[Message], list[Any]]) -> None:
+        for kind, pieces in waiting.items():
+            found = np.concatenate(pieces)
+            self._add(kind, found)
+            if kind in TruthJoin.TYPES:
+                self.truth.add(kind, found)
+        waiting.clear()
+        self.truth.advance()
+
+    def _put(self, name: str, t_ns: Any, errors: Any) -> None:
+        known = np.isfinite(errors)
+        self.errors[name].add(self.block(t_ns[known]), np.square(errors[known]))
 
     def _add(self, kind: type[Message], found: Any) -> None:
         if kind is TaskTick:
@@ -212,18 +163,16 @@ class _Gatherer:
             return
         block = self.block(found["t_ns"])
         if kind is GroundTruth:
-            self.truth.add_truth(found, self)
-        elif kind is GnssFix:
+            return
+        if kind is GnssFix:
             self.fixed.add(block, found["carrier"] == CarrierSolution.FIXED)
         elif kind is StateEstimate:
             self._add_age("estimate", block, found)
-            self.truth.add(found, self)
         elif kind is ControlCommand:
             self._add_age("control", block, found)
             for ratio, name in ((self.cross_track, "cross_track_m"), (self.heading, "heading_error_rad")):
                 known = np.isfinite(found[name])
                 ratio.add(block[known], np.square(found[name][known]))
-            self.truth.add_commands(found, self)
             solved = found["iterations"] > 0
             self.iterations.add(block[solved], found["iterations"][solved])
             self.fallback.add(block, found["level"] > 0)
@@ -279,11 +228,9 @@ class _Gatherer:
         for name, counts in self.ages.items():
             quantiles("age", name, counts, "ms", 0.1)
         ratio("tracking", "cross-track RMS", "m", self.cross_track, 0.001)
-        ratio("tracking", "heading RMS", "rad", self.heading, 0.0005)
-        ratio("tracking", "true cross-track RMS", "m", self.truth.cross_track, 0.001)
-        ratio("estimate", "position RMS", "m", self.truth.position, 0.001)
-        ratio("estimate", "heading RMS", "rad", self.truth.heading, 0.0005)
-        ratio("estimate", "speed RMS", "m/s", self.truth.speed, 0.001)
+        ratio("tracking", "heading RMS", "deg", self.heading, 0.03)
+        for name, (group, quantity, unit, floor) in _ROOTS.items():
+            ratio(group, quantity, unit, self.errors[name], floor)
         ratio("solver", "iterations", "", self.iterations, 0.1)
         ratio("solver", "fallback", "%", self.fallback, 0.01)
         ratio("actuation", "clipped", "%", self.clipped, 0.1)

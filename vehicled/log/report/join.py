@@ -1,28 +1,19 @@
-"""What needs messages of two types at once: errors against the truth, and the way of a measurement to the actuators.
+"""The way of a measurement to the actuators, which needs messages of two types at once.
 
 The types arrive in batches that overlap in time but do not end together, so each keeps a tail of a few seconds. That bounds the
 memory, whatever falls silent.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from vehicled.log.bins import Distribution
-from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, StateEstimate
 
 _TAIL_NS = 4_000_000_000
 """More than the streams of a log lie apart in the file."""
-_SKEW_NS = 1_000_000_000
-"""A batch may end between two types of one chunk."""
-_NEAR_NS = 50_000_000
-"""Nothing is interpolated over more than this."""
 _AGO_NS = 2_000_000_000
 """A measurement that has not reached the actuators by then has no way to them."""
-
-Put = Callable[[str, Any, Any], None]
-"""Takes (name of the series, times in ns, values)."""
 
 
 class _Tail:
@@ -52,77 +43,6 @@ class _Tail:
     @property
     def empty(self) -> bool:
         return self.rows is None or not len(self.rows)
-
-
-class TruthJoin:
-    """Errors of estimate and tracking against the truth that a simulator tells."""
-
-    _FIELDS: ClassVar[dict[type[Message], tuple[str, ...]]] = {
-        GroundTruth: ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps"),
-        StateEstimate: ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps"),
-        ControlCommand: ("t_ns", "cross_track_m", "heading_error_rad"),
-        ActuatorCommand: ("t_ns", "mode"),
-    }
-    TYPES = tuple(_FIELDS)
-
-    def __init__(self, put: Put) -> None:
-        self._put = put
-        self._tails = {kind: _Tail() for kind in self.TYPES}
-
-    def add(self, kind: type[Message], rows: Any) -> None:
-        """Rows of one of :attr:`TYPES`, in order."""
-        self._tails[kind].add(_pick(rows, self._FIELDS[kind]))
-
-    def advance(self, *, final: bool = False) -> None:
-        """Compare what is complete; at the end what is there."""
-        self._compare(final)
-        for tail in self._tails.values():
-            tail.trim("t_ns")
-
-    def _compare(self, final: bool) -> None:
-        truth = self._tails[GroundTruth].rows
-        estimates = self._tails[StateEstimate]
-        if truth is None or estimates.empty:
-            return
-        truth = truth[np.argsort(truth["t_ns"], kind="stable")]
-        until = 2**62 if final else int(min(truth["t_ns"][-1], estimates.rows["t_ns"].max())) - _SKEW_NS
-        fresh = estimates.take("t_ns", until)
-        if len(fresh):
-            self._estimates(fresh, truth)
-        commands = self._tails[ControlCommand].take("t_ns", until)
-        if commands is not None and len(commands):
-            self._tracking(commands, estimates.rows, truth)
-
-    def _estimates(self, estimates: Any, truth: Any) -> None:
-        t_ns = estimates["t_ns"]
-        near = _near(t_ns, truth["t_ns"]) & self._driving(t_ns)
-        estimates, t_ns = estimates[near], t_ns[near]
-        if not len(t_ns):
-            return
-        off_m = np.hypot(estimates["x_m"] - _at(t_ns, truth, "x_m"), estimates["y_m"] - _at(t_ns, truth, "y_m"))
-        self._put("error.position_m", t_ns, off_m)
-        self._put("error.yaw_rad", t_ns, _wrap(estimates["yaw_rad"] - _yaw(t_ns, truth)))
-        self._put("error.speed_mps", t_ns, estimates["speed_mps"] - _at(t_ns, truth, "speed_mps"))
-
-    def _tracking(self, commands: Any, estimates: Any, truth: Any) -> None:
-        """The true cross-track error, to first order: the believed one, and how far the truth lies beside the estimate."""
-        t_ns = commands["t_ns"]
-        near = _near(t_ns, truth["t_ns"]) & _near(t_ns, estimates["t_ns"]) & self._driving(t_ns)
-        commands, t_ns = commands[near], t_ns[near]
-        if not len(t_ns):
-            return
-        path_yaw = _yaw(t_ns, estimates) + commands["heading_error_rad"]
-        dx = _at(t_ns, truth, "x_m") - _at(t_ns, estimates, "x_m")
-        dy = _at(t_ns, truth, "y_m") - _at(t_ns, estimates, "y_m")
-        self._put("error.cross_track_m", t_ns, commands["cross_track_m"] - np.sin(path_yaw) * dx + np.cos(path_yaw) * dy)
-
-    def _driving(self, t_ns: Any) -> Any:
-        """Where the vehicle drives by itself: the truth of a vehicle that waits says nothing about how it drives."""
-        modes = self._tails[ActuatorCommand].rows
-        if modes is None or not len(modes):
-            return np.ones(len(t_ns), bool)
-        before = np.searchsorted(modes["t_ns"], t_ns) - 1
-        return (before >= 0) & (modes["mode"][np.maximum(before, 0)] == Mode.AUTO)
 
 
 class Journey:
@@ -198,26 +118,3 @@ def _pick(rows: Any, fields: tuple[str, ...]) -> Any:
     for name in fields:
         found[name] = rows[name]
     return found
-
-
-def _near(t_ns: Any, others_ns: Any) -> Any:
-    after = np.minimum(np.searchsorted(others_ns, t_ns), len(others_ns) - 1)
-    before = np.maximum(after - 1, 0)
-    return (np.abs(others_ns[after] - t_ns) < _NEAR_NS) & (np.abs(t_ns - others_ns[before]) < _NEAR_NS)
-
-
-def _at(t_ns: Any, rows: Any, field: str) -> Any:
-    origin = rows["t_ns"][0]
-    return np.interp(t_ns - origin, rows["t_ns"] - origin, rows[field])
-
-
-def _yaw(t_ns: Any, rows: Any) -> Any:
-    rows = rows[np.isfinite(rows["yaw_rad"])]
-    if not len(rows):
-        return np.full(len(t_ns), np.nan)
-    origin = rows["t_ns"][0]
-    return np.interp(t_ns - origin, rows["t_ns"] - origin, np.unwrap(rows["yaw_rad"]))
-
-
-def _wrap(angle: Any) -> Any:
-    return np.mod(angle + np.pi, 2 * np.pi) - np.pi

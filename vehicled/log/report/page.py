@@ -16,7 +16,7 @@ from vehicled.log.report.panels import panels
 from vehicled.log.report.rows import said
 from vehicled.log.report.scan import KEPT, Findings
 from vehicled.log.report.thin import COLUMNS
-from vehicled.log.report.verdict import Verdict, chain_sentences, verdict
+from vehicled.log.report.verdict import Verdict, stop_story, verdict
 from vehicled.log.schema import RunHeader
 from vehicled.messages import Event, Fault, OperatorCommand, PortEvent
 from vehicled.messages.records import Direction
@@ -99,8 +99,12 @@ def _verdict(f: Findings, judged: Verdict, title: str) -> str:
     # The one stop of a drive that went well has no history.
     untold = judged.good and len(judged.stops) == 1 and not judged.stops[0].chain
     for stop in judged.stops[: 0 if untold else _STOPS]:
-        links = "".join(f"<li>{escape(line)}</li>" for line in chain_sentences(f, stop))
-        stops += f"<ol>{links}</ol>"
+        story = stop_story(f, stop)
+        stops += f'<div class="stop"><p><b>Cause</b> {escape(story.cause)}</p>'
+        for label, lines in (("Before it", story.chain), ("What followed", story.consequences)):
+            links = "".join(f"<li>{escape(line)}</li>" for line in lines)
+            stops += f"<p>{label}</p><ol>{links}</ol>" if lines else ""
+        stops += "</div>"
     if stops:
         more = f"<p>{len(judged.stops) - _STOPS} more stops are in the list below.</p>" if len(judged.stops) > _STOPS else ""
         # A drive that went well stopped at its end; what tripped before was not the cause.

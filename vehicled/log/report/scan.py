@@ -9,14 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vehicled.attribution import NO_HOLDER, holder_name
+from vehicled.log.course import course_notes, course_of
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
-from vehicled.log.report.join import Journey, TruthJoin
+from vehicled.log.report.join import Journey
 from vehicled.log.report.thin import COLUMNS, Axis, LogBins, States, Thinned
 from vehicled.log.report.trace import Trace
 from vehicled.log.report.wires import PortCount, count
 from vehicled.log.schema import CHANNELS, RunHeader
 from vehicled.log.timing import Timing, TimingScan, gap_note
+from vehicled.log.truth import TruthJoin
 from vehicled.messages import (
     ActuatorCommand,
     CarrierSolution,
@@ -143,7 +145,6 @@ class Findings:
         self.origin_ns = self.header.start_monotonic_ns if self.header else start
         self.empty = not bounds
         names = {row.name: number for number, row in enumerate(self.header.tasks)} if self.header else {}
-        self.truth = TruthJoin(self._put)
         self.journey = Journey(names)
         for log in readers:
             if self.header is not None and (not log.is_vehicled_log or log.header.run_id != self.header.run_id):
@@ -153,6 +154,8 @@ class Findings:
                 self.notes.append(f"{os.path.basename(log.path)} is incomplete: {log.layout.problem}. What is whole is shown.")
         if self.header is not None:
             self._attachments(first)
+        self.course_notes = course_notes(first) if self.header is not None else []
+        self.truth = TruthJoin(self._put, course_of(first) if self.header is not None else None)
 
     def _attachments(self, log: LogReader) -> None:
         try:
@@ -261,7 +264,7 @@ class Findings:
         return found
 
     def _put(self, name: str, t_ns: Any, values: Any) -> None:
-        self._series(name).add(self.axis.columns(t_ns), values)
+        self._series(f"error.{name}").add(self.axis.columns(t_ns), values)
 
     def _ticks(self, rows: Any) -> None:
         columns = self.axis.columns(rows["release_ns"])

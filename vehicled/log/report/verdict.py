@@ -1,6 +1,7 @@
 """The verdict: did it finish, why did it stop, what led to that, were the budgets kept."""
 
 from math import isfinite
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -53,6 +54,7 @@ def verdict(f: Findings) -> Verdict:
     sentences: list[tuple[bool | None, str]] = []
     sentences += _deadlines(f)
     sentences += _figures(f)
+    sentences += [(None, f"Driven slower than the course asks: {note}.") for note in f.course_notes]
     if lanes := f.end.get("lanes", ""):
         sentences.append((not lanes.startswith("failed"), f"Lanes and boxes of the course: {lanes}."))
     faults: list[Fault] = f.rare[Fault]
@@ -122,19 +124,48 @@ def _figures(f: Findings) -> list[tuple[bool | None, str]]:
     return told
 
 
-def chain_sentences(f: Findings, stop: Stop) -> list[str]:
-    """What led to a stop, link by link, then the stop itself."""
-    links = [
-        f"{moment(f.seconds(fault.t_ns))}: {fault.reason} ({fault.code}){_over(f, fault, stop)}" for fault in stop.chain[:_TOLD]
-    ]
-    if len(stop.chain) > _TOLD:
-        links.append(f"and {len(stop.chain) - _TOLD} more")
-    return [*links, f"{moment(f.seconds(stop.t_ns))}: {stop.reason}"]
+class StopStory(NamedTuple):
+    """A stop as it is told: what caused it, what else led to it, what followed."""
+
+    cause: str
+    chain: list[str]
+    consequences: list[str]
 
 
-def _over(f: Findings, fault: Fault, stop: Stop) -> str:
-    """Whether a fault was over before the stop."""
-    for later in f.rare[Fault]:
+def stop_story(f: Findings, stop: Stop) -> StopStory:
+    """Return the cause of a stop, the faults that tripped on the way to it, and what it led to.
+
+    The cause is the fault that the stop names, else the first of those still active at the stop that asked for a reaction as strong
+    as the stop's. Without one it is the stop's own reason.
+    """
+    over_ns = {id(fault): _over_ns(f, fault, stop) for fault in stop.chain}
+    lasting = [fault for fault in stop.chain if over_ns[id(fault)] is None]
+    strong = [fault for fault in lasting if fault.reaction >= Reaction.CONTROLLED_STOP and fault.reaction >= stop.reaction]
+    named = [fault for fault in lasting if fault.reason and fault.reason in stop.reason]
+    cause = next(iter(named or strong), None)
+    moved = f"{moment(f.seconds(stop.t_ns))}: {stop.reason}"
+
+    def told(fault: Fault) -> str:
+        end_ns = over_ns[id(fault)]
+        over = "" if end_ns is None else f", over at {moment(f.seconds(end_ns))}"
+        return f"{moment(f.seconds(fault.t_ns))}: {fault.reason} ({fault.code}){over}"
+
+    if cause is None:
+        chain, consequences = [told(fault) for fault in stop.chain], []
+    else:
+        chain = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns <= cause.t_ns]
+        consequences = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns > cause.t_ns] + [moved]
+    if len(chain) > _TOLD:
+        chain = [*chain[:_TOLD], f"and {len(chain) - _TOLD} more"]
+    if len(consequences) > _TOLD:
+        consequences = [*consequences[: _TOLD - 1], f"and {len(consequences) - _TOLD} more", consequences[-1]]
+    return StopStory(moved if cause is None else told(cause), chain, consequences)
+
+
+def _over_ns(f: Findings, fault: Fault, stop: Stop) -> int | None:
+    """Return when a fault was over, if that was before the stop."""
+    faults: list[Fault] = f.rare[Fault]
+    for later in faults:
         if (later.code, later.origin) == (fault.code, fault.origin) and not later.active and fault.t_ns < later.t_ns < stop.t_ns:
-            return f", over at {moment(f.seconds(later.t_ns))}"
-    return ""
+            return later.t_ns
+    return None

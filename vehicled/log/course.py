@@ -1,0 +1,30 @@
+"""The course that a log was driven on, and where its vehicle could not keep its speeds."""
+
+from vehicled.control.speed import speed_warnings
+from vehicled.log.errors import LogError
+from vehicled.log.reader import LogReader
+from vehicled.paths.course import Course
+from vehicled.paths.errors import CourseError
+from vehicled.paths.stored import from_json
+from vehicled.profile import ProfileError, parse
+
+
+def course_of(log: LogReader) -> Course | None:
+    """Return the course in a log; None where it has none, as logs of other programs."""
+    try:
+        return from_json(log.attachment("course.json"))
+    except (LogError, CourseError):
+        return None
+
+
+def course_notes(log: LogReader) -> list[str]:
+    """Return why the course was driven slower than it asks, by the profile in the log."""
+    course = course_of(log)
+    try:
+        profile = parse(log.attachment("profile.toml").decode(errors="replace"), "profile.toml").profile
+    except (LogError, ProfileError):
+        # A profile of another version.
+        return []
+    return (
+        [] if course is None or profile.controller.name == "programme" else speed_warnings(profile.vehicle, profile.limits, course)
+    )
