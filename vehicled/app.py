@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vehicled import messages
 from vehicled.attribution import Witness
@@ -81,8 +81,7 @@ def wire(profile: Profile, link: str) -> Wiring:
             f"profile {profile.name!r} has {len(actuators)} devices with [capabilities]: exactly one must be the actuator"
         )
     ports = [*profile.devices, TRUTH_PORT]
-    tasks = profile.tasks
-    rows = {"ingestion": tasks.ingestion, "fusion": tasks.fusion, "control": tasks.control, "actuation": tasks.actuation}
+    rows = structs.asdict(profile.tasks)
     return Wiring(link=link, ports=ports, actuator=actuators[0], rates={name: rate_row(rows[name]) for name in PIPELINE})
 
 

@@ -4,7 +4,12 @@ from collections.abc import Callable
 from math import inf, pi, tan
 from typing import NamedTuple
 
+from vehicled.profile.schema import Tasks
+
 Range = tuple[float, float]
+
+
+TASKS = Tasks.__struct_fields__
 
 
 class Relation(NamedTuple):
@@ -287,7 +292,7 @@ RELATIONS: tuple[Relation, ...] = (
                 f"tasks.{task}.deadline_ms", (f"tasks.{task}.rate_hz",), lambda ms, f: ms * f / 1000.0, "deadline over period",
                 (0.05, 1.5), (0.001, 20.0), "the answer of one release must be there before the next",
             )
-            for task in ("ingestion", "fusion", "control", "actuation")
+            for task in TASKS
         ),
         *(
             Relation(
@@ -300,15 +305,15 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         *(
             Relation(f"tasks.{task}.rate_hz", (), _one, "rate of the task, Hz", (5.0, 2000.0))
-            for task in ("ingestion", "fusion", "control", "actuation")
+            for task in TASKS
         ),
         *(
             Relation(f"tasks.{task}.declared_us", (), lambda us: us or 100.0, "declared cost, us", (1.0, 100000.0))
-            for task in ("ingestion", "fusion", "control", "actuation")
+            for task in TASKS
         ),
         *(
             Relation(f"tasks.{task}.max_miss_share", (), _one, "share of missed deadlines", (0.0, 0.25))
-            for task in ("ingestion", "fusion", "control", "actuation")
+            for task in TASKS
         ),
         Relation(
             "tasks.control.rate_hz", ("tasks.fusion.rate_hz",), _ratio, "control rate over fusion rate", (0.02, 8.0), (0.0, inf),

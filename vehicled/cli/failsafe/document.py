@@ -95,9 +95,9 @@ _INDEPENDENT = """
 ## What only an independent stop covers
 
 Every reaction above is a command to the actuator. A drive that no longer obeys (stuck, running away, cut off from its commands)
-is only stopped by a relay or a radio kill switch that cuts its supply. Such a drive with a second fault leaves the corridor.
-Declare the stop in `[safety.independent_stop]` (profiles/README.md): `vehicled check` then states the stopping
-distance at top speed. Arming without one says so; with `required = true` it is refused.
+is stopped by a relay or a radio kill switch that cuts its supply, and by nothing else, whatever second fault comes beside it.
+Declare it in `[safety.independent_stop]` (profiles/README.md): `vehicled check` then states the stopping distance at top speed.
+Arming without one says so; with `required = true` it is refused.
 
 | row | fault | what is left |
 | --- | --- | --- |

@@ -4,7 +4,9 @@ The types arrive in batches that overlap in time but do not end together, so eac
 memory, whatever falls silent.
 """
 
-from typing import Any
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,12 +53,10 @@ class Journey:
     A stage ends with the first run of its task that begins after the stage before; the frame leaves when the actuation ends.
     """
 
-    TASKS = ("ingestion", "fusion", "control", "actuation")
-    STAGES = ("arrival", *TASKS)
-
     def __init__(self, tasks: dict[str, int]) -> None:
-        """``tasks``: numbers of the tasks by name."""
-        self._numbers = {tasks[name]: name for name in self.TASKS if name in tasks}
+        """``tasks``: numbers of the tasks by name, in the order in which they run."""
+        self._numbers = {number: name for name, number in sorted(tasks.items(), key=itemgetter(1))}
+        self._stages = ("arrival", *self._numbers.values())
         self._ends: dict[str, _Tail] = {name: _Tail() for name in self._numbers.values()}
         self._waiting: dict[str, _Tail] = {}
         self.stages: dict[str, dict[str, Distribution]] = {}
@@ -84,7 +84,7 @@ class Journey:
             tail.trim("t_rx_ns")
 
     def _follow_all(self, final: bool) -> None:
-        if len(self._ends) < len(self.TASKS) or any(tail.empty for tail in self._ends.values()):
+        if not self._ends or any(tail.empty for tail in self._ends.values()):
             return
         newest = min(int(tail.rows["start_ns"].max()) for tail in self._ends.values())
         for name, tail in self._waiting.items():
@@ -105,9 +105,9 @@ class Journey:
             steps.append(at)
         # Only what reached the actuators at once: a stall is in the deadlines, not in the usual way of a measurement.
         whole &= (steps[-1] - rows["t_rx_ns"] < _AGO_NS) & (rows["t_ns"] > 0)
-        stages = self.stages.setdefault(name, {stage: Distribution() for stage in self.STAGES})
-        totals = self.totals.setdefault(name, {stage: Distribution() for stage in self.STAGES})
-        for stage, before, after in zip(self.STAGES, steps, steps[1:]):
+        stages = self.stages.setdefault(name, {stage: Distribution() for stage in self._stages})
+        totals = self.totals.setdefault(name, {stage: Distribution() for stage in self._stages})
+        for stage, before, after in zip(self._stages, steps, steps[1:]):
             stages[stage].add((after - before)[whole])
             totals[stage].add((after - steps[0])[whole])
 

@@ -11,7 +11,7 @@ The rule, for a board on which 99 of 100 wake-ups are at most ``p99`` late and t
 1 to 3 refuse; 4 is told, for the log's writer is a process of its own and its backlog has a limit of its own.
 """
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vehicled.profile.schema import Profile
 from vehicled.runtime.board.measure import Measured, Spread
@@ -89,8 +89,7 @@ def judge(profile: Profile, found: Claim) -> list[Shortfall]:
     cure = _cure(found)
     need_ns = SHARE_OF_PERIOD * found.lateness_p99_ns
     late = f"wake-ups up to {found.lateness_p99_ns / 1e6:.2f} ms late (99 %)"
-    for name in ("ingestion", "fusion", "control", "actuation"):
-        task = getattr(profile.tasks, name)
+    for name, task in structs.asdict(profile.tasks).items():
         if need_ns > 1e9 / task.rate_hz:
             text = f"{late}, good for {found.task_hz} Hz,"
             shortfalls.append(Shortfall(f"tasks.{name}.rate_hz", f"{task.rate_hz:g} Hz", text, cure))
