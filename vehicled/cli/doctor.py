@@ -26,6 +26,12 @@ from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover
 from vehicled.runtime.ports.probe import Answer, probe
 from vehicled.runtime.realtime import RealtimeReport, Row
 
+SPEAKERS = {
+    "nmea": 'sentences of a GNSS receiver (driver ublox, protocol = "nmea", configure = false)',
+    "rtcm": "RTCM corrections (driver rtcm)",
+}
+"""Formats that are not the name of a driver."""
+
 
 class Report(Struct, frozen=True, kw_only=True):
     """All that was found out. Holds no secrets: neither the profile's text nor the environment nor the name of machine or user."""
@@ -214,4 +220,5 @@ def _heard(answer: Answer) -> str:
     if not answer.driver:
         return f"{answer.bytes} bytes at {answer.baud} baud that no decoder understands"
     kinds = ", ".join(f"{kind} {rate:.1f} Hz" for kind, rate in answer.messages[:5])
-    return f"{answer.driver} at {answer.baud} baud: {kinds}; arrivals at most {answer.gap_p99_ms:.1f} ms apart (99 %)"
+    speaker = SPEAKERS.get(answer.driver, answer.driver)
+    return f"{speaker} at {answer.baud} baud: {kinds}; arrivals at most {answer.gap_p99_ms:.1f} ms apart (99 %)"

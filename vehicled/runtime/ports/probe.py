@@ -16,6 +16,13 @@ BAUDS = (115_200, 921_600, 460_800, 38_400, 9_600, 230_400, 250_000)
 ENOUGH = 3
 """Messages that prove a decoder right: check sums are short, and noise passes one now and then."""
 
+BYTES_PER_MESSAGE = 4096
+"""In much data noise passes a check sum more often: so many bytes for each message are the most."""
+COMMON = {"nmea", "rtcm"}
+"""Formats that devices of many makers speak beside their own: they tell no device."""
+OWN_SENTENCES = {"vectornav": "VN"}
+"""Beginning of the sentences that only the devices of one driver send."""
+
 Decoder = Callable[[bytes], Iterable[tuple[str, object]]]
 
 
@@ -72,13 +79,20 @@ async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2,
 
 
 def judge(data: bytes, arrivals_ns: Sequence[int], baud: int, elapsed_s: float, decoders: Mapping[str, Decoder]) -> Answer:
-    """The decoder that understands most of it, if any does."""
-    counts: Counter[str] = Counter()
-    driver = ""
-    for name, decode in decoders.items():
-        found = Counter(kind for kind, _ in decode(data))
-        if found.total() >= ENOUGH and found.total() > counts.total():
-            driver, counts = name, found
+    """The decoder that understands most of what others do not, if any does; else a common format in which all of it is."""
+    found = {name: Counter(kind for kind, _ in decode(data)) for name, decode in decoders.items()}
+    common = {kind for name in COMMON & found.keys() for kind in found[name]}
+    own = {
+        name: sum(n for kind, n in kinds.items() if kind not in common or kind.startswith(OWN_SENTENCES.get(name, "\0")))
+        for name, kinds in found.items()
+    }
+    enough = max(ENOUGH, len(data) // BYTES_PER_MESSAGE)
+    driver = max(own, key=lambda name: own[name], default="")
+    if not driver or own[driver] < enough:
+        driver = max(COMMON & found.keys(), key=lambda name: found[name].total(), default="")
+    if not driver or found[driver].total() < enough:
+        driver = ""
+    counts = found.get(driver, Counter())
     gaps = sorted(later - sooner for sooner, later in pairwise(arrivals_ns))
     gap_ns = gaps[min(len(gaps) - 1, len(gaps) * 99 // 100)] if gaps else 0
     rates = tuple((kind, count / elapsed_s) for kind, count in counts.most_common())
