@@ -12,7 +12,6 @@ from sim_backend.ptys import Ptys
 from sim_backend.terminals import Terminals
 from sim_backend.world import World
 from vehicled.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, encode, encode_grant
-from vehicled.ports import NEVER_NS
 from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
@@ -20,6 +19,7 @@ SLICE_NS = 20_000_000
 """Most that the world is advanced between two looks at the socket: a simulator that is late catches up in slices, hears the
 daemon's commands in between, and never passes the clock."""
 SYNC_PERIOD_NS = 1_000_000_000
+_NO_LIMIT_NS = 1 << 62
 _SYNC_AT_START = 8
 _SYNC_WINDOW = 16
 _ECHO = struct.Struct("<q")
@@ -106,7 +106,7 @@ class Pace:
         return limit_ns
 
     def _limit_ns(self, granted_ns: int) -> int:
-        return NEVER_NS if self._daemon_ns is None else min(granted_ns, self._daemon_ns) + PACE_LEAD_NS
+        return _NO_LIMIT_NS if self._daemon_ns is None else min(granted_ns, self._daemon_ns) + PACE_LEAD_NS
 
 
 def run_wall(

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGES = ("vehicled", "drivers", "sim_backend")
 MODULE_LINES = 400
-RUNTIME_LINES = 1_500
+RUNTIME_LINES = 1_750
 # Leaves of the runtime that speak to one thing of the operating system each, and that no pump depends on.
 RUNTIME_LEAVES = {"health.py", "realtime.py", "sd_notify.py"}
 

@@ -1,4 +1,4 @@
-"""The pipeline's tasks are named in two places, the profile's table and the machine; a fifth task must reach everyone else from there."""
+"""The pipeline names its tasks in the profile and in the machine; a fifth task must reach everything else from there."""
 
 from pathlib import Path
 

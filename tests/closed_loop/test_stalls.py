@@ -43,6 +43,7 @@ def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(st
     assert "this computer stalled: the daemon did not run for" in said
     with LogReader(daemon.log()) as log:
         events = [entry.message for entry in log.messages(Event)]
+        assert log.end["stalls"].startswith("this computer stalled ")
     told = [json.loads(event.fields) for event in events if event.name == "simulation_stall"]
     assert {fields["process"] for fields in told} >= {"simulator", "daemon"}
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vehicled.cli import build_parser, main
+from vehicled.cli import main
+from vehicled.cli.arguments import build_parser
 from vehicled.cli.completion import SCRIPTS, candidates
 from vehicled.cli.log_names import log_name
 from vehicled.cli.parser import CommandParser

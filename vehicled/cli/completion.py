@@ -3,11 +3,11 @@
 import argparse
 import os
 import shlex
+import sys
 from argparse import Action, Namespace
 from collections.abc import Callable, Iterable
 
-from vehicled.app import SetupError
-from vehicled.cli.parser import CommandParser
+from vehicled.cli.parser import USAGE_STATUS, CommandParser
 
 _OPEN_ENDS = ("/", "=", ":", "@", ".")
 """Candidates that end so are not complete yet: no blank follows them."""
@@ -58,14 +58,15 @@ def completion(arguments: Namespace) -> int:
             print(candidate)
         return 0
     if not arguments.shell:
-        raise SetupError("completion: name your shell: bash, zsh or fish")
+        print("vehicled: completion: name your shell: bash, zsh or fish", file=sys.stderr)
+        return USAGE_STATUS
     print(SCRIPTS[arguments.shell].strip())
     return 0
 
 
 def candidates(line: str) -> list[str]:
     """Return what could stand in the place of the last word of ``line``, which begins with the name of the program."""
-    from vehicled.cli import build_parser
+    from vehicled.cli.arguments import build_parser
 
     *before, current = _words(line)
     parser = build_parser()

@@ -140,7 +140,7 @@ class Result(Struct, frozen=True, kw_only=True):
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
-            *([["stalls", _stalls(self.stalls)]] if self.stalls is not None else []),
+            *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],
             ["log", self.log_problem or self.log or "none written"],
         ]
@@ -198,14 +198,6 @@ def _line(figures: Figures, unit: str, digits: int) -> str:
     if isnan(figures.mean):
         return "nothing to judge: it did not drive by itself"
     return f"mean {figures.mean:.{digits}f}  RMS {figures.rms:.{digits}f}  max {figures.max:.{digits}f} {unit}"
-
-
-def _stalls(stalls: StallCount) -> str:
-    if not stalls.count:
-        return "none: this computer kept up"
-    longest = f"longest {stalls.longest_ns * 1e-6:.0f} ms ({stalls.longest_process})"
-    times = "once" if stalls.count == 1 else f"{stalls.count} times"
-    return f"this computer stalled {times}, {longest}; the simulated clock stood still for {stalls.lost_ns * 1e-9:.2f} s"
 
 
 def _metres(figures: Figures) -> str:

@@ -185,8 +185,10 @@ def drive(
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
     if judged is not None and (verdict := judged()):
         end["lanes"] = verdict
-    log = None if writer is None else writer.close(end, ending.now_ns)
     stalls = None if witness is None else wall_session.stalls(witness.clock)
+    if stalls is not None:
+        end["stalls"] = str(stalls)
+    log = None if writer is None else writer.close(end, ending.now_ns)
     return Drive(ending, machine, plan.seed, started_ns, wall_s, log, log.failure if log is not None else "", stalls)
 
 

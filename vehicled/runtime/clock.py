@@ -37,6 +37,14 @@ class StallCount(Struct):
     lost_ns: int = 0
     """Real time that the simulated clock stood still."""
 
+    def __str__(self) -> str:
+        """For people."""
+        if not self.count:
+            return "none: this computer kept up"
+        times = "once" if self.count == 1 else f"{self.count} times"
+        longest = f"longest {self.longest_ns * 1e-6:.0f} ms ({self.longest_process})"
+        return f"this computer stalled {times}, {longest}; the simulated clock stood still for {self.lost_ns * 1e-9:.2f} s"
+
 
 def _nothing() -> None:
     """Nobody waits."""

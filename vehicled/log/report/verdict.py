@@ -64,6 +64,8 @@ def verdict(f: Findings) -> Verdict:
         sentences.append((False, f"{len(trips)} faults with a reaction: {codes}."))
     elif f.header is not None and not f.empty:
         sentences.append((True, "No fault asked for a reaction."))
+    if stalls := f.end.get("stalls", ""):
+        sentences.append((None, f"Stalls: {stalls}."))
     lost = [event.name for event in f.rare[Event] if event.name in ("log_dropped", "journal_dropped", "not_replayable_after")]
     if lost:
         sentences.append((False, "The log has gaps, the disk was too slow: " + ", ".join(sorted(set(lost))) + "."))

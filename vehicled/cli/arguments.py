@@ -1,0 +1,435 @@
+"""The parser of the whole command line. Groups of commands have modules of their own, ``arguments_*``."""
+
+from argparse import REMAINDER, ArgumentTypeError, _ArgumentGroup, _SubParsersAction
+
+from vehicled.cli.argument_types import between
+from vehicled.cli.log_names import LOG_HELP, log_name
+from vehicled.cli.parser import CommandParser, GroupedParser
+
+_EXIT_STATUS = (
+    "Exit status: 0 the course was driven to its end; 1 it was not, for any reason, a reached --duration included; "
+    "2 the arguments cannot be used; 130 interrupted. All of them: docs/command_line.md."
+)
+
+_GROUPS = (
+    ("Simulate a drive", ("sim", "simulator")),
+    ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
+    ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
+    ("Look at a drive", ("log", "replay")),
+    ("Test and study", ("failsafe", "twin", "bench", "experiment", "data")),
+    ("Your shell", ("completion",)),
+)
+
+
+def build_parser() -> GroupedParser:
+    """Return the parser of the whole command line."""
+    from vehicled import __version__
+    from vehicled.cli.arguments_hand import hand_commands
+    from vehicled.cli.arguments_log import log_commands
+    from vehicled.cli.arguments_replay import replay_command
+    from vehicled.cli.arguments_report import report_commands
+    from vehicled.cli.arguments_service import service_commands
+    from vehicled.cli.arguments_twin import twin_commands
+    from vehicled.registry import names
+
+    parser = GroupedParser(
+        prog="vehicled",
+        usage="vehicled COMMAND [options]",
+        description="Real-time daemon for small autonomous ground vehicles, and the simulator that proves it.",
+        examples=(
+            "vehicled sim                          drive a lap in simulation, in seconds",
+            "vehicled sim --clock wall --view      the same in real time, with a live page",
+            "vehicled log report latest            one page about the newest drive",
+            "vehicled check my.toml                name every mistake of a profile",
+        ),
+        epilog="'vehicled COMMAND --help' explains a command. Exit status: 0 done, 1 a negative result, 2 the arguments cannot be "
+        "used, 130 interrupted.",
+    )
+    parser.groups = _GROUPS
+    parser.add_argument("--version", action="version", version=f"vehicled {__version__}", help="show the version and exit")
+    commands = parser.add_subparsers(prog="vehicled", dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
+
+    sim = commands.add_parser(
+        "sim",
+        help="drive a course in simulation",
+        description="Drive a course against the simulator process, and say how well it went.",
+        examples=(
+            "vehicled sim --course figure_eight --controller mpc",
+            "vehicled sim --course circle_r5_ccw --laps 3 --plot laps.png",
+            "vehicled sim --fail gnss:off@20+5     no fixes from 20 s on, for 5 s",
+            "vehicled sim --set limits.max_speed_mps=2 --seed 7",
+            "vehicled sim --clock wall --by-hand --view   then: vehicled teleop",
+        ),
+        epilog=_EXIT_STATUS,
+    )
+    what = sim.add_argument_group("what is driven")
+    _profile_arguments(what)
+    what.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
+    what.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
+    what.add_argument("--identifier", metavar="NAME", help="learn the vehicle's parameters while it drives: single_track")
+    _programme_argument(what)
+    what.add_argument(
+        "--by-hand",
+        action="store_true",
+        help="you drive it: arm it and take the wheel with 'vehicled teleop'; needs --clock wall; ends when it is disarmed",
+    )
+    _start_argument(what)
+    what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
+    world = sim.add_argument_group("the simulated world")
+    world.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    world.add_argument(
+        "--fail",
+        action="append",
+        default=[],
+        metavar="FAILURE",
+        help="break a device: port:kind[=value]@start[+duration] in seconds (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
+    )
+    world.add_argument(
+        "--link",
+        choices=("messages", "wires"),
+        default="messages",
+        help="what the devices send: our own messages (default), or the bytes of the real devices",
+    )
+    world.add_argument(
+        "--clock",
+        choices=("lockstep", "wall"),
+        default="lockstep",
+        help="lockstep: as fast as it computes, and the same every time (default); wall: in real time",
+    )
+    world.add_argument(
+        "--strict-clock",
+        action="store_true",
+        help="with --clock wall: count a stall of this computer as silence of the sensors, as on a vehicle; "
+        "without it the simulated clock stands still meanwhile",
+    )
+    world.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
+    world.add_argument(
+        "--link-timeout",
+        type=_seconds,
+        metavar="S",
+        help="silence of the simulator that ends the run (default 5, with --strict-clock 0.5)",
+    )
+    world.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
+    output = sim.add_argument_group("what is shown and kept")
+    output.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
+    output.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
+    output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
+    _view_argument(output)
+    output.add_argument("--json", action="store_true", help="print the result as JSON")
+    output.add_argument("--quiet", action="store_true", help="no progress, no events below a warning")
+    sim.set_defaults(run="vehicled.cli.sim:run")
+
+    run = commands.add_parser(
+        "run",
+        help="run the daemon on a vehicle",
+        description="Run the daemon on the vehicle's own ports, by the profile, until it is stopped; what the systemd unit starts. "
+        "A port that is not there is reported once and tried again; the vehicle cannot be armed without it.",
+        examples=("vehicled run --profile my.toml", "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765"),
+        epilog="Exit status: 130 stopped by a signal, after braking; 1 the simulator was lost; 2 the arguments cannot be used.",
+    )
+    _profile_arguments(run)
+    run.add_argument(
+        "--connect", metavar="URL", help="its devices are in a simulator that runs already: unix:PATH or tcp:HOST:PORT"
+    )
+    _programme_argument(run)
+    run.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
+    run.add_argument("--link-timeout", type=_seconds, metavar="S", help="with --connect: silence that ends the run (default 0.5)")
+    _view_argument(run)
+    run.set_defaults(run="vehicled.cli.run:serve")
+
+    simulator = commands.add_parser(
+        "simulator",
+        help="run the simulator alone, for a daemon elsewhere",
+        description="Run the simulator for a daemon that is started elsewhere. It serves one run and ends.",
+        examples=(
+            "vehicled simulator --listen tcp:0.0.0.0:7700",
+            "    and elsewhere: vehicled sim --connect tcp:HOST:7700 --clock wall",
+            "vehicled simulator --ptys /tmp/devices   serial ports for 'vehicled run'",
+        ),
+        epilog="Exit status: 0 the daemon said goodbye; 1 it was lost; 2 the arguments cannot be used; 143 terminated.",
+    )
+    _profile_arguments(simulator)
+    simulator.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    simulator.add_argument(
+        "--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)"
+    )
+    simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="break a device, as in vehicled sim")
+    simulator.add_argument("--by-hand", action="store_true", help="nobody in there arms the vehicle or lets it drive")
+    _start_argument(simulator)
+    place = simulator.add_mutually_exclusive_group(required=True)
+    place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH or tcp:HOST:PORT")
+    place.add_argument(
+        "--ptys",
+        metavar="DIR",
+        help="plug every device in as a serial port: a pty under the device's name in this folder; prints their addresses",
+    )
+    simulator.set_defaults(run="vehicled.cli.sim:simulator")
+
+    _control_commands(commands)
+    _failsafe_arguments(commands.add_parser("failsafe", help="list the failsafe matrix, or inject every row of it"))
+    hand_commands(commands)
+    replay_command(commands)
+
+    check = commands.add_parser(
+        "check",
+        help="check profiles or course files and name every mistake",
+        examples=("vehicled check my.toml", "vehicled check art track.csv"),
+        epilog="Exit status: 0 all are valid; 1 one is not; 2 the arguments cannot be used.",
+    )
+    check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
+    check.set_defaults(run="vehicled.cli.catalog:check")
+
+    profiles = commands.add_parser("profiles", help="list the profiles")
+    profiles.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
+    profiles.set_defaults(run="vehicled.cli.catalog:profiles")
+
+    courses = commands.add_parser("courses", help="list the courses, or tell what was read of a course file")
+    courses.add_argument("what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names those of a table")
+    courses.set_defaults(run="vehicled.cli.catalog:courses")
+
+    service_commands(commands)
+    twin_commands(commands)
+    _data_commands(commands)
+
+    devices = commands.add_parser("devices", help="record a port, decode a recording").add_subparsers(
+        dest="devices_command", metavar="COMMAND", required=True
+    )
+    record = devices.add_parser("record", help="write what a port sends to a file")
+    record.add_argument(
+        "port", metavar="URL", help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ..."
+    )
+    record.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="of a CAN bus: FILE.log (candump), .asc, .blf or .csv, by its ending"
+    )
+    record.add_argument("--duration", type=_seconds, metavar="S", help="end after S seconds (default: Ctrl-C)")
+    record.set_defaults(run="vehicled.cli.devices:record")
+    formats = ", ".join(sorted({*names("decoder"), *names("CAN decoder")}))
+    decode = devices.add_parser("decode", help="count and show the messages of a recording")
+    decode.add_argument("file", metavar="FILE")
+    decode.add_argument(
+        "--type",
+        metavar="T",
+        help=f"format, if its content does not tell: {formats}",
+    )
+    decode.add_argument("--only", metavar="NAME", help="show and export messages of this name only")
+    decode.add_argument("--show", action="store_true", help="print every message")
+    decode.add_argument("--csv", metavar="FILE", help="write the fields of the messages to this file")
+    decode.set_defaults(run="vehicled.cli.devices:decode")
+
+    _bench_arguments(commands.add_parser("bench", help="measure"))
+
+    experiment = commands.add_parser(
+        "experiment",
+        help="repeat a published experiment",
+        description="Repeat a published experiment and show both results: ekf-circle, mpc-tracking. Each has a --help of its own.",
+    )
+    experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="its name and its options")
+    experiment.set_defaults(run="vehicled.cli.experiment:run")
+
+    logs = commands.add_parser(
+        "log",
+        help="look into a log: report, timing, compare, export, ...",
+        description="Look into logs. A log is named by its file, by latest (latest:2 is the one before), or by the beginning of "
+        "its name.",
+        examples=(
+            "vehicled log report latest",
+            "vehicled log compare latest:2 latest",
+            "vehicled log export latest --to csv -o out",
+        ),
+    )
+    log = logs.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
+    info = log.add_parser("info", help="what a log holds")
+    timing = log.add_parser("timing", help="where the time went: lateness, response, misses and their causes, per task")
+    cat = log.add_parser("cat", help="the messages as JSON lines")
+    recover = log.add_parser("recover", help="repair the log of a machine that died")
+    for command in (info, timing, cat, recover):
+        command.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
+    for command in (info, timing):
+        command.add_argument("--json", action="store_true", help="print JSON")
+    recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
+    cat.add_argument("--topic", action="append", default=[], metavar="T", help="only this one, as state_estimate; repeatable")
+    cat.add_argument("--from", dest="start", type=float, metavar="S", help="from this time of the run, in seconds")
+    cat.add_argument("--to", dest="stop", type=float, metavar="S", help="up to this time")
+    cat.add_argument("--limit", type=int, metavar="N", help="so many lines at the most")
+    cat.set_defaults(run="vehicled.cli.log:cat")
+    info.set_defaults(run="vehicled.cli.log:info")
+    timing.set_defaults(run="vehicled.cli.log:timing")
+    recover.set_defaults(run="vehicled.cli.log:recover")
+    log_commands(log)
+    report_commands(log)
+
+    completion = commands.add_parser(
+        "completion",
+        help="complete commands, options and names with the Tab key",
+        description="Print a script that lets your shell complete commands, options, profiles, courses, logs and failures.",
+        examples=(
+            'eval "$(vehicled completion bash)"     in ~/.bashrc',
+            'eval "$(vehicled completion zsh)"      in ~/.zshrc, after compinit',
+            "vehicled completion fish | source      in ~/.config/fish/config.fish",
+        ),
+    )
+    completion.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"), help="your shell")
+    completion.add_argument("--line", metavar="TEXT", help="print what could complete this command line instead")
+    completion.set_defaults(run="vehicled.cli.completion:completion")
+    return parser
+
+
+def _start_argument(command: "CommandParser | _ArgumentGroup") -> None:
+    command.add_argument(
+        "--start",
+        choices=("stand", "align", "push"),
+        help="how the vehicle finds its heading: a device measures it at standstill, it drives straight ahead, or a person pushes "
+        "it 3 m (default: stand, or align if the profile has no heading device)",
+    )
+
+
+def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
+    """Those that talk to a daemon which runs on this machine."""
+    texts = {
+        "status": "what a running daemon does, and what it waits for",
+        "arm": "arm a running daemon, and wait for its checks",
+        "disarm": "disarm it; a vehicle under way is braked first",
+        "stop": "brake now",
+        "mode": "drive the course, drive by hand, learn the heading by driving straight ahead, or disarm",
+        "why": "why it is in its mode, with the chain of causes",
+    }
+    for name, text in texts.items():
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--profile", metavar="P", help="profile of the daemon, or its socket (default: the only one)")
+        command.set_defaults(run=f"vehicled.cli.control:{name}")
+        if name == "status":
+            command.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
+            command.add_argument("--rate", type=_watch_rate, default=2.0, metavar="HZ", help="so often (default 2)")
+            command.add_argument("--json", action="store_true", help="print JSON")
+        elif name == "stop":
+            command.add_argument("--emergency", action="store_true", help="disable the drive until it is armed anew")
+        elif name == "mode":
+            command.add_argument("mode", choices=("auto", "teleop", "align", "standby"))
+
+
+def _failsafe_arguments(failsafe: CommandParser) -> None:
+    kinds = failsafe.add_subparsers(dest="failsafe_command", metavar="COMMAND", required=True)
+    listing = kinds.add_parser("list", help="the matrix as a table")
+    listing.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
+    listing.set_defaults(run="vehicled.cli.failsafe.command:listing")
+    test = kinds.add_parser(
+        "test",
+        help="inject every row into a drive and measure",
+        description="Inject every row of the matrix into a simulated drive, closed loop: told by the right rule, and in time?",
+        epilog="Exit status: 0 every trial passed; 1 one did not; 2 the arguments cannot be used.",
+    )
+    test.add_argument("--row", type=int, action="append", default=[], metavar="N", help="this row only; repeatable")
+    test.add_argument("--link", choices=("messages", "wires"), help="this link only (default both)")
+    test.add_argument("--clock", choices=("lockstep", "wall"), help="this clock only (default both)")
+    test.add_argument("--n", type=_count, metavar="N", help="trials of each, at random phases (default 20 lockstep, 3 wall)")
+    test.add_argument("--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; the others count on (default 1)")
+    test.add_argument("--json", action="store_true", help="print JSON")
+    test.set_defaults(run="vehicled.cli.failsafe.command:test")
+
+
+def _bench_arguments(bench: CommandParser) -> None:
+    recorded = bench.add_subparsers(dest="bench_command", metavar="COMMAND", required=True).add_parser(
+        "recorded",
+        help="run an estimator over recorded drives and judge it by their truth",
+        description="Run an estimator over recorded drives: CSV files of the ART vehicle, logs, ROS bags. Judge it by their truth.",
+    )
+    recorded.add_argument(
+        "folder", nargs="?", metavar="DIR", help="file or folder (default ~/vehicled/data, filled by vehicled data fetch)"
+    )
+    recorded.add_argument("--estimator", default="ekf4", metavar="NAME", help="estimator (default ekf4)")
+    recorded.add_argument(
+        "--identifier", metavar="NAME", help="what identifies the vehicle beside it, or none (default: the first)"
+    )
+    recorded.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter: estimator.KEY or identifier.KEY; repeatable"
+    )
+    recorded.add_argument(
+        "--kind", action="append", default=[], metavar="KIND", help="mocap, rtk, plain, plain_start, path, ...; repeatable"
+    )
+    recorded.add_argument("--only", default="", metavar="NAME", help="recordings with this in their name")
+    recorded.add_argument("--rate", type=_rate, metavar="HZ", help="also step the estimator at this rate between the rows")
+    recorded.add_argument(
+        "--outage", type=_duration, default=3.7, metavar="S", help="take RTK away for S seconds every 15 s; 0: never (default 3.7)"
+    )
+    recorded.add_argument("--profile", default="art", metavar="P", help="vehicle believed of ROS bags (default art)")
+    recorded.add_argument("--json", action="store_true", help="print JSON")
+    recorded.add_argument("--plot", metavar="PNG", help="draw the recording, or an overview of several, into this file")
+    recorded.set_defaults(run="vehicled.cli.bench:recorded")
+
+
+def _data_commands(commands: "_SubParsersAction[CommandParser]") -> None:
+    data = commands.add_parser("data", help="list and fetch public recordings").add_subparsers(
+        dest="data_command", metavar="COMMAND", required=True
+    )
+    listing = data.add_parser("list", help="what there is, with size, licence and origin")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.set_defaults(run="vehicled.cli.data:listing")
+    fetch = data.add_parser(
+        "fetch",
+        help="fetch data sets from their authors' repositories",
+        description="Fetch data sets from the public repositories of their authors. Files that are there already are kept, so an "
+        "interrupted fetch goes on where it ended.",
+        epilog="Exit status: 0 everything is there; 2 something could not be fetched.",
+    )
+    fetch.add_argument("name", nargs="+", metavar="NAME", help="name of a data set, see vehicled data list")
+    fetch.add_argument("--accept-unknown-licence", action="store_true", help="fetch data whose authors state no licence")
+    fetch.add_argument(
+        "--mirror", default="https://raw.githubusercontent.com", metavar="URL",
+        help="address that holds OWNER/REPOSITORY/COMMIT/PATH (default https://raw.githubusercontent.com)",
+    )  # fmt: skip
+    fetch.set_defaults(run="vehicled.cli.data:fetch")
+    for command in (listing, fetch):
+        command.add_argument("--to", default="~/vehicled/data", metavar="DIR", help="folder (default ~/vehicled/data)")
+
+
+def _programme_argument(parser: "CommandParser | _ArgumentGroup") -> None:
+    parser.add_argument(
+        "--programme",
+        metavar="P",
+        help="drive a programme instead of the course: a .csv file or a name such as step_steer; see docs/manoeuvres.md",
+    )
+
+
+def _view_argument(parser: "CommandParser | _ArgumentGroup") -> None:
+    parser.add_argument(
+        "--view",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="serve the live view at HOST:PORT (default: view.address of the profile, 127.0.0.1:8765); see docs/live_view.md",
+    )
+
+
+def _profile_arguments(parser: "CommandParser | _ArgumentGroup") -> None:
+    parser.add_argument("--profile", default="art", metavar="P", help="profile: a name or a .toml file (default art)")
+    parser.add_argument("--course", metavar="C", help="course: a name or a path file (default: the profile's)")
+    parser.add_argument("--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the profile; repeatable")
+
+
+def _seconds(text: str) -> float:
+    return between(text, 1e-9, 1e6, "it is a number of seconds above 0, at most 1e6")
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and text.isascii() and len(text) <= 5 and 1 <= int(text) <= 10_000):
+        raise ArgumentTypeError(f"it is a whole number from 1 to 10000, not {text!r}")
+    return int(text)
+
+
+def _watch_rate(text: str) -> float:
+    return between(text, 0.1, 20.0, "a rate is from 0.1 to 20 Hz")
+
+
+def _duration(text: str) -> float:
+    return 0.0 if text.strip() in ("0", "0.0") else between(text, 1e-9, 1e6, "it is a number of seconds up to 1e6, 0 for never")
+
+
+def _rate(text: str) -> float:
+    return between(text, 1.0, 1000.0, "a rate is from 1 to 1000 Hz")
+
+
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and text.isascii() and len(text) <= 20):
+        raise ArgumentTypeError(f"a seed is a whole number from 0 on, not {text!r}")
+    return int(text)
