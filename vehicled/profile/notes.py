@@ -12,6 +12,8 @@ _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""
 LEAST_IMU_SAMPLES = 5
 """That may be missing before an inertial sensor counts as silent."""
+ALIGNMENT_MARGIN = 1.2
+"""Speed of an alignment over the speed from which on the estimator uses the course over ground: GNSS velocity has noise."""
 
 
 class Note(Problem, frozen=True):
@@ -64,6 +66,8 @@ def _devices(profile: Profile) -> Iterator[Note]:
                 f'no device gives {message}: {consequence}; add {device}, or write messages = ["{message}"] for the one that is it',
                 serious=True,
             )
+    if "Heading" not in carried:
+        yield from _no_heading(profile)
     silence_s = profile.limits.imu_silence_s
     for name, table in profile.devices.items():
         if "ImuSample" in table.messages and table.rate_hz and silence_s * table.rate_hz < LEAST_IMU_SAMPLES:
@@ -72,6 +76,23 @@ def _devices(profile: Profile) -> Iterator[Note]:
                 f"{silence_s:g} s are less than {LEAST_IMU_SAMPLES} samples of devices.{name} ({table.rate_hz:g} Hz): "
                 f"a few that are lost stop the vehicle; write {LEAST_IMU_SAMPLES / table.rate_hz:g} or more",
             )
+
+
+def _no_heading(profile: Profile) -> Iterator[Note]:
+    """What a vehicle needs whose heading no device measures."""
+    others = "push it 3 m forward or drive it by hand"
+    how = f"vehicled mode align, or {others}" if profile.alignment.allowed else others
+    yield Note("devices", f"no device gives Heading: the vehicle learns it by moving, so align it before it is armed ({how})")
+    tuning = profile.estimator.selected
+    least_mps = getattr(getattr(tuning, "gnss", tuning), "course_min_speed_mps", 0.0)
+    speed_mps = min(profile.alignment.speed_mps, profile.limits.max_speed_mps)
+    if profile.alignment.allowed and speed_mps < ALIGNMENT_MARGIN * least_mps:
+        yield Note(
+            "alignment.speed_mps",
+            f"at {speed_mps:g} m/s the estimator may take no course over ground (course_min_speed_mps = {least_mps:g}): "
+            f"write {ALIGNMENT_MARGIN * least_mps:g} or more, and allow as much in limits.max_speed_mps",
+            serious=True,
+        )
 
 
 def _tasks(profile: Profile) -> Iterator[Note]:
