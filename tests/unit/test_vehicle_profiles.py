@@ -11,7 +11,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, check, load_profile, parse
 from vehicled.profile.schema import Profile
 
-VEHICLES = ("nigel", "f1tenth", "roboracer", "hunter_se", "husky_a200", "art_twin", "hmmwv", "opencav", "rzr")
+VEHICLES = ("nigel", "f1tenth", "f1tenth_gnss", "roboracer", "hunter_se", "husky_a200", "art_twin", "hmmwv", "opencav", "rzr")
 PROFILES = Path(__file__).parents[2] / "profiles"
 SKID = "husky_a200"
 

@@ -16,6 +16,8 @@ _REACHABLE = 1.05
 SLOW_STOP_S = 1.0
 LEAST_IMU_SAMPLES = 5
 """That may be missing before an inertial sensor counts as silent."""
+ALIGNMENT_MARGIN = 1.2
+"""Speed of an alignment over the speed from which on the estimator uses the course over ground: GNSS velocity has noise."""
 
 
 def check(profile: Profile) -> list[Note]:
@@ -72,12 +74,7 @@ def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
                 level="error",
             )
     if "Heading" not in carried:
-        yield Note(
-            "devices",
-            "no device gives Heading: the estimator starts only after the vehicle was moved; "
-            "use two antennas or an IMU with a compass",
-            level="warning",
-        )
+        yield from _no_heading(profile)
     if "OperatorCommand" not in carried:
         yield Note(
             "devices",
@@ -106,6 +103,23 @@ def _corrections(profile: Profile) -> Iterator[Note]:
                 f"devices.{name}.corrections_from",
                 f"takes the corrections of {' and of '.join(stations)}, but a receiver computes from one station: name one here",
             )
+
+
+def _no_heading(profile: Profile) -> Iterator[Note]:
+    """What a vehicle needs whose heading no device measures."""
+    others = "push it 3 m forward or drive it by hand"
+    how = f"vehicled mode align, or {others}" if profile.alignment.allowed else others
+    yield Note("devices", f"no device gives Heading: the vehicle learns it by moving, so align it before it is armed ({how})")
+    tuning = profile.estimator.selected
+    least_mps = getattr(getattr(tuning, "gnss", tuning), "course_min_speed_mps", 0.0)
+    speed_mps = min(profile.alignment.speed_mps, profile.limits.max_speed_mps)
+    if profile.alignment.allowed and speed_mps < ALIGNMENT_MARGIN * least_mps:
+        yield Note(
+            "alignment.speed_mps",
+            f"at {speed_mps:g} m/s the estimator may take no course over ground (course_min_speed_mps = {least_mps:g}): "
+            f"write {ALIGNMENT_MARGIN * least_mps:g} or more, and allow as much in limits.max_speed_mps",
+            level="warning",
+        )
 
 
 def _tasks(profile: Profile) -> Iterator[Note]:

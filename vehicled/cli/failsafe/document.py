@@ -61,6 +61,20 @@ end. In any other place arming is refused: drive it back by hand, or take it to 
 a drive was resumed.
 """
 
+_ALIGNMENT = """
+## Alignment by driving
+
+`vehicled mode align` arms a vehicle that does not know its heading and drives it straight ahead, see [heading.md](heading.md). It
+waits for the checks above without `estimator`, `heading` and `place`, and for these: `alignment.allowed`, a GNSS position, a
+measured speed, and a circle of `alignment.distance_m`, the stop distance and the vehicle's own size inside the fence. In mode ALIGN
+every rule of the table that names it is in force. Until the estimator has started, the speed is that of wheels and GNSS. The fence
+is judged for the worst direction, and obstacles are looked for straight ahead. The corridor does not count.
+
+The drive also ends in a controlled stop, with the reason, when GNSS is silent, when the wheels turn against the command, when the
+vehicle turns by 29 degrees although it is steered straight, when the estimated heading is 29 degrees off the line that was driven,
+and when `alignment.distance_m` or `alignment.time_s` are used up. The vehicle is disarmed afterwards in any case.
+"""
+
 _CHOICES = """
 ## Why it is as it is
 
@@ -137,7 +151,7 @@ def markdown() -> str:
     text = _HEAD + "\n| row | fault | detected by | reaction |\n| --- | --- | --- | --- |\n"
     text += "".join(f"| {row.number} | {row.fault} | {row.detector} | {row.reaction} |\n" for row in MATRIX)
     text += _RULES + "".join(_rule(row, rule) for row in MATRIX for rule in row.rules)
-    text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING
+    text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING + _ALIGNMENT
     text += (
         _CHOICES
         + _OUTSIDE

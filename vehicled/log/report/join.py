@@ -4,9 +4,8 @@ The types arrive in batches that overlap in time but do not end together, so eac
 memory, whatever falls silent.
 """
 
-from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
