@@ -64,7 +64,12 @@ def _main(arguments: Sequence[str] | None) -> int:
     try:
         loaded = load(options.profile, options.overrides)
         vehicle = loaded.profile.vehicle
-        course = load_course(options.course or loaded.profile.course, width_m=vehicle.width_m, centre_m=0.5 * vehicle.wheelbase_m)
+        course = load_course(
+            options.course or loaded.profile.course,
+            width_m=vehicle.width_m,
+            centre_m=0.5 * vehicle.wheelbase_m,
+            turn_radius_m=vehicle.min_turn_radius_m,
+        )
         profile = truth_of(loaded, course)
         wires = options.link == "wires" or options.ptys is not None
         if wires:

@@ -215,11 +215,14 @@ def test_a_bump_is_no_saturation_that_lasts() -> None:
 # ------------------------------------------------------------------------------------------------------- command against motion
 
 
+BRAKED = replace(VEHICLE, drive=replace(VEHICLE.drive, brake_deceleration_mps2=3.0))
+
+
 class Motion:
     """Ticks of 10 ms with a command, an estimate, and what else says how fast it is."""
 
     def __init__(self) -> None:
-        self.watch = Watch(LIMITS, VEHICLE)
+        self.watch = Watch(LIMITS, BRAKED)
         self.now_ns = START
 
     def go(
@@ -303,25 +306,71 @@ def test_a_cusp_is_no_stall() -> None:
     assert motion.seconds[1] == pytest.approx(0.3, abs=0.02)
 
 
-def test_coasting_down_is_explained_and_going_on_is_not() -> None:
+def test_braking_is_explained_and_going_on_against_the_brake_is_not() -> None:
     motion = Motion()
     motion.go(1.0, 0.5, 1.0)
     for k in range(10):
         motion.go(0.1, 0.0, 1.0 - 0.05 * k)
         assert motion.seconds[2] == 0.0
-    motion.go(2.5, 0.0, 1.0, target=0.2)
+    motion.go(1.5, 0.0, 1.0, brake=0.5)
     assert motion.seconds[2] > 0.3
     motion.go(0.1, 0.5, 1.0)
     assert motion.seconds[2] == 0.0
 
 
-def test_a_vehicle_that_rolls_freely_may_hold_the_wanted_speed_without_throttle() -> None:
+def test_a_vehicle_without_a_brake_that_does_not_slow_down_is_noticed() -> None:
+    motion = Motion()
+    motion.watch = Watch(LIMITS, VEHICLE)
+    motion.go(1.0, VEHICLE.drive.steady_throttle(1.0), 1.0)
+    motion.go(2.5, 0.0, 1.0)
+    assert motion.seconds[2] > 0.3
+
+
+def test_a_gear_change_that_pushes_after_the_throttle_is_released_is_explained() -> None:
+    """An engine gave back 0.9 m/s within half a second of the release; then the vehicle coasts for seconds."""
+    motion = Motion()
+    motion.go(1.0, 0.3, 4.8)
+    for speed in (5.0, 5.3):
+        motion.go(0.1, 0.0, speed)
+    for k in range(40):
+        motion.go(0.1, 0.0, 5.3 - 0.03 * k)
+        assert motion.seconds[2] == 0.0
+
+
+def test_a_slope_that_is_driven_down_on_the_brake_is_explained() -> None:
+    """Of 5 %: the brake holds the speed, so half of it would have the vehicle slow down."""
+    drive = replace(BRAKED.drive, friction_nm=0.002, viscous_nms=0.0, no_load_speed_radps=1e4)
+    motion = Motion()
+    motion.watch = Watch(LIMITS, replace(BRAKED, drive=drive))
+    motion.go(2.0, drive.steady_throttle(2.0), 2.0)
+    slope_mps2 = 0.05 * 9.81
+    motion.go(10.0, 0.0, 2.0, brake=(slope_mps2 + drive.acceleration_mps2(0.0, 2.0)) / drive.brake_deceleration_mps2)
+    assert motion.seconds[2] == 0.0
+
+
+def test_an_uncommanded_motion_that_the_brake_ends_does_not_disable_the_drive() -> None:
+    """It is faster than explained when the brake is applied, and slows down as half a brake would have it."""
+    motion = Motion()
+    motion.go(1.0, 0.0, 0.0, brake=1.0)
+    motion.go(0.4, 0.0, 2.0)
+    assert motion.seconds[2] > LIMITS.uncommanded_s
+    speed = 2.0
+    while speed > 0.0:
+        motion.go(0.1, 0.0, speed, brake=1.0)
+        speed -= 0.06 * BRAKED.drive.brake_deceleration_mps2
+    assert motion.watch.motion.unbraked_ns == 0
+    motion = Motion()
+    motion.go(1.0, 0.0, 0.0, brake=1.0)
+    motion.go(1.5, 0.0, 2.0, brake=1.0)
+    assert motion.watch.motion.unbraked_ns * 1e-9 > LIMITS.uncommanded_s
+
+
+def test_it_rolls_back_after_it_has_come_to_rest() -> None:
     motion = Motion()
     motion.go(1.0, 0.5, 1.0)
-    motion.go(60.0, 0.0, 0.99, target=1.0)
-    assert motion.seconds[2] == 0.0
-    motion.go(2.0, 0.0, 1.5, target=1.0)
-    assert motion.seconds[2] > 1.0, "faster than wanted, and it was not told to"
+    motion.go(1.0, 0.0, 0.0)
+    motion.go(0.4, 0.0, -0.4)
+    assert motion.seconds[2] > 0.3
 
 
 def test_rolling_against_the_drive_is_noticed_by_estimate_or_wheel() -> None:

@@ -69,7 +69,7 @@ def situations(draw: Any) -> Situation:
     watch.yaw.parted_in_a_row, watch.yaw.aside_in_a_row, watch.yaw.gyro_aside_in_a_row = draw(counts), draw(counts), draw(counts)
     saturated_s = draw(seconds)
     watch.inertial.saturated_since_ns = None if saturated_s is None else now_ns - round(saturated_s * 1e9)
-    for name in ("mismatch_ns", "not_moving_ns", "uncommanded_ns"):
+    for name in ("mismatch_ns", "not_moving_ns", "uncommanded_ns", "unbraked_ns"):
         setattr(watch.motion, name, draw(st.integers(0, 5 * 10**9)))
     watch.motor.hottest_k, watch.motor.rest_v = draw(st.floats(250.0, 400.0)), draw(st.floats(0.0, 30.0))
     watch.control.stop_level_in_a_row, watch.control.clipped_in_a_row = draw(counts), draw(counts)

@@ -100,7 +100,12 @@ class Plan(Struct, frozen=True, kw_only=True):
 def course_of(profile: Profile, name_or_file: str | None) -> Course:
     """The course named, or the profile's; fitted to its vehicle where lanes depend on that. Raises CourseError."""
     vehicle = profile.vehicle
-    return load_course(name_or_file or profile.course, width_m=vehicle.width_m, centre_m=0.5 * vehicle.wheelbase_m)
+    return load_course(
+        name_or_file or profile.course,
+        width_m=vehicle.width_m,
+        centre_m=0.5 * vehicle.wheelbase_m,
+        turn_radius_m=vehicle.min_turn_radius_m,
+    )
 
 
 def check_direction(profile: Profile, course: Course) -> None:

@@ -13,6 +13,7 @@ from vehicled.paths import formulas, manoeuvres
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import ENDINGS, MAX_BYTES, course_from_bytes
+from vehicled.paths.random_course import random_course
 
 _FORMULAS: dict[str, Callable[..., Course]] = {
     "straight_20m": partial(formulas.straight, 20.0, name="straight_20m"),
@@ -50,6 +51,7 @@ _FORMULAS: dict[str, Callable[..., Course]] = {
     "room_sine_3": partial(manoeuvres.wave, 0.5, 1.0, name="room_sine_3"),
     "lot17_sine_square": manoeuvres.sine_square,
     "straight_run": manoeuvres.straight_run,
+    "random": random_course,
 }
 _MPH = 0.44704
 _THESIS: tuple[tuple[str, tuple[int, ...], Callable[..., Course]], ...] = (
@@ -67,7 +69,7 @@ _FORMULAS |= {
     for mph in speeds
 }
 
-_FITTED = ("width_m", "centre_m")
+_FITTED = ("width_m", "centre_m", "turn_radius_m")
 """Parameters that come from the vehicle where the user gives none."""
 _HIDDEN = ("datum", "name")
 
@@ -77,16 +79,19 @@ def names() -> list[str]:
     return sorted({*_FORMULAS, *(path.stem for path in shipped.folder("profiles/courses").glob("*.csv"))})
 
 
-def load_course(name_or_file: str, *, width_m: float | None = None, centre_m: float | None = None) -> Course:
+def load_course(
+    name_or_file: str, *, width_m: float | None = None, centre_m: float | None = None, turn_radius_m: float | None = None
+) -> Course:
     """The course of that name, else the one in that file. Raises CourseError naming what is wrong and what would be right.
 
-    One that is drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``. A table without a header takes the names of
-    its columns: ``yard.csv:columns=x,y,-,speed``, with - for one to ignore. ``width_m`` and ``centre_m``, the way
-    from the rear axle to the middle, are the vehicle's: those that fit their lanes to it use them.
+    A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``. A table without a header takes the names of
+    its columns: ``yard.csv:columns=x,y,-,speed``, with - for one to ignore. ``width_m``, ``centre_m``, the distance from the rear
+    axle to the middle, and ``turn_radius_m``, the tightest turn, are the vehicle's; a course that fits its lanes or bends to a
+    vehicle uses them.
     """
     head, colon, given = name_or_file.partition(":")
     if head in _FORMULAS:
-        fit = {key: value for key, value in zip(_FITTED, (width_m, centre_m), strict=True) if value is not None}
+        fit = {key: value for key, value in zip(_FITTED, (width_m, centre_m, turn_radius_m), strict=True) if value is not None}
         course = _drawn(head, given, fit)
         return course.renamed(name_or_file) if colon else course
     known = names()

@@ -131,9 +131,7 @@ MARGINS: dict[str, Margin] = {
     "speed_mismatch": Margin(lambda s: s.watch.motion.mismatch_ns * MILLI, _limit_ms("speed_mismatch_s"), "ms"),
     "not_moving": Margin(lambda s: s.watch.motion.not_moving_ns * MILLI, _limit_ms("not_moving_s"), "ms"),
     "uncommanded_motion": Margin(lambda s: s.watch.motion.uncommanded_ns * MILLI, _limit_ms("uncommanded_s"), "ms"),
-    "uncommanded_motion_lasts": Margin(
-        lambda s: s.watch.motion.uncommanded_ns * MILLI, lambda s: (s.limits.uncommanded_s + 1.0) * 1e3, "ms"
-    ),
+    "uncommanded_motion_lasts": Margin(lambda s: s.watch.motion.unbraked_ns * MILLI, _limit_ms("uncommanded_s"), "ms"),
     "overspeed": Margin(lambda s: abs(s.speed_mps), lambda s: s.limits.max_speed_mps + s.limits.overspeed_mps, "m/s"),
     "motor_hot": Margin(lambda s: s.watch.motor.hottest_k - 273.15, lambda s: s.limits.motor_hot_k - 273.15, "°C"),
     "motor_too_hot": Margin(lambda s: s.watch.motor.hottest_k - 273.15, lambda s: s.limits.motor_hot_k + 15.0 - 273.15, "°C"),

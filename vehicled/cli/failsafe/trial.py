@@ -61,9 +61,9 @@ class _Witness:
                 self.frames.append((log_time_ns, self.command, understood[-1].throttle, understood[-1].brake))
 
 
-def run_trial(injection: Injection, link: str, seed: int) -> Measured:
-    """Drive, inject at a random phase, watch."""
-    profile, course = profile_of(injection), _course()
+def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> Measured:
+    """Drive, inject at a random phase, watch; on ``COURSE`` where no other course is given."""
+    profile, course = profile_of(injection), course or _course()
     at_s = BEGIN_S + DRIVE_S + Random(f"{seed} {injection.key} {link}").random()
     witness = _Witness(profile, link, seed)
     failures = [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []

@@ -5,6 +5,7 @@ from math import copysign, hypot, isfinite
 from typing import TYPE_CHECKING
 
 from vehicled.messages import ActuatorCommand, GnssFix, Message, Mode, MotorStatus, WheelSpeed
+from vehicled.ports import NEVER_NS
 from vehicled.vehicle import Vehicle
 
 if TYPE_CHECKING:
@@ -17,6 +18,16 @@ GROUND_FRESH_NS = 500_000_000
 GROUND_FIXES = 3
 MISMATCH_SHARE = 0.3
 MISMATCH_MPS = 0.4
+DELAYS = 2.0
+"""A command may still act after so many delays of the drive, which is believed and not known."""
+SETTLE_NS = 100_000_000
+"""Further time in which drive and brake build up, and the estimate follows."""
+CERTAIN_RATIO = 0.5
+"""Ratio of the believed deceleration that is certain."""
+GRAVITY_MPS2 = 9.80665
+SLOPE_MPS2 = 0.08 * GRAVITY_MPS2
+"""Largest push of a slope. More is no slope."""
+SLOPE_TIME_S = 1.0
 
 
 class MotionMonitor:
@@ -24,6 +35,7 @@ class MotionMonitor:
 
     def __init__(self, vehicle: Vehicle) -> None:
         self._vehicle = vehicle
+        self._lag_ns = round(DELAYS * vehicle.drive.delay_s * 1e9) + SETTLE_NS
         self._before_ns: int | None = None
         self.not_moving_ns = 0
         """Drive enough to move has been commanded for so long, and nothing moves."""
@@ -42,6 +54,19 @@ class MotionMonitor:
         self._ground_ns = 0
         self._explained_mps = 0.0
         """Highest speed that the commands of the past still explain."""
+        self._driven_ns = -NEVER_NS
+        """When drive was last commanded."""
+        self._brakes: deque[tuple[int, float]] = deque()
+        """Times and brake commands that may still act, the weakest first."""
+        self._speed_mps = float("nan")
+        self._surplus_mps2 = 0.0
+        """Mean acceleration in the direction of motion that drive and brake do not explain."""
+        self._slope_mps2 = 0.0
+        """The same as far as a slope may be its cause, 0 and above."""
+        self.unbraked_ns = 0
+        """How long an uncommanded motion has been faster than the brake applied against it explains."""
+        self._braked_mps: float | None = None
+        """Highest speed that this brake still explains; None while nothing is braked for that reason."""
         self._under_way = 0.0
         """Sign of the drive that has kept it moving, 0 when none has."""
 
@@ -49,6 +74,7 @@ class MotionMonitor:
         """A drive begins."""
         self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = 0
         self._explained_mps = self._under_way = 0.0
+        self.unbraked_ns, self._braked_mps = 0, None
 
     def hear(self, message: Message, now_ns: int) -> None:
         """A measurement of speed."""
@@ -132,18 +158,61 @@ class MotionMonitor:
         self.stalled_ns = self.stalled_ns + dt_ns if stands and self._under_way else 0
 
     def _look_for_motion(self, s: "Situation", sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
-        drive, magnitude = self._vehicle.drive, abs(speed)
-        # A margin of half the braking covers slopes and what the drive model does not know.
-        braking = 0.5 * sent.brake * drive.brake_deceleration_mps2 - 0.5 * min(drive.acceleration_mps2(0.0, 0.0), 0.0)
-        if sent.throttle != 0.0:
+        magnitude = abs(speed)
+        brake = self._weakest_brake(sent, s.now_ns)
+        driven = s.now_ns - self._driven_ns <= self._lag_ns
+        self._learn_slope(sent, speed, dt_ns)
+        slower_mps = self._certain_mps2(brake) * dt_ns * 1e-9
+        if driven:
+            # A drive may be stronger than believed, and a gear change gives back what the engine has stored.
             self._explained_mps = max(self._explained_mps, magnitude)
+        elif magnitude < MOVING_MPS:
+            self._explained_mps = 0.0
         else:
-            self._explained_mps = max(self._explained_mps - braking * dt_ns * 1e-9, 0.0)
-            target = s.control.target_speed_mps if s.mode is Mode.AUTO and s.control is not None else 0.0
-            if sent.brake == 0.0 and target * speed > 0.0:
-                # A vehicle that rolls freely, or downhill, holds the wanted speed without any throttle.
-                self._explained_mps = max(self._explained_mps, min(magnitude, abs(target)))
-        unexplained = sent.throttle == 0.0 and magnitude > self._explained_mps + 2.0 * MOVING_MPS
+            self._explained_mps = max(self._explained_mps - slower_mps, 0.0)
+        unexplained = not driven and magnitude > self._explained_mps + 2.0 * MOVING_MPS
         # The gate turns the drive round at a crawl only: whatever moves against it rolls back.
         against = any(sent.throttle * v < 0.0 and abs(v) > 2.0 * MOVING_MPS for v in (speed, wheel_mps))
         self.uncommanded_ns = self.uncommanded_ns + dt_ns if unexplained or against else 0
+        if self._braked_mps is not None:
+            self._braked_mps = max(self._braked_mps - slower_mps, 0.0)
+        elif self.uncommanded_ns > s.limits.uncommanded_s * 1e9:
+            self._braked_mps = magnitude
+        lasts = self._braked_mps is not None and magnitude > self._braked_mps + 2.0 * MOVING_MPS
+        self.unbraked_ns = self.unbraked_ns + dt_ns if lasts else 0
+
+    def _weakest_brake(self, sent: ActuatorCommand, now_ns: int) -> float:
+        """Deceleration by the weakest brake command that may still act; notes when drive was commanded."""
+        if sent.throttle != 0.0:
+            self._driven_ns = now_ns
+        brakes = self._brakes
+        while brakes and brakes[-1][1] >= sent.brake:
+            brakes.pop()
+        brakes.append((now_ns, sent.brake))
+        while now_ns - brakes[0][0] > self._lag_ns:
+            brakes.popleft()
+        return brakes[0][1] * self._vehicle.drive.brake_deceleration_mps2
+
+    def _certain_mps2(self, brake_mps2: float) -> float:
+        """Deceleration that a brake and rolling resistance certainly give, on the ground that it drives on."""
+        drive = self._vehicle.drive
+        if drive.brake_deceleration_mps2 > 0.0 and brake_mps2 == 0.0:
+            # It may coast downhill for as long as it likes: what drives it then is seen once it is braked.
+            return 0.0
+        # No tyre holds more than about gravity, whatever a brake is believed to do.
+        braking = min(brake_mps2, GRAVITY_MPS2) - min(drive.acceleration_mps2(0.0, 0.0), 0.0)
+        return max(CERTAIN_RATIO * braking - self._slope_mps2, 0.0)
+
+    def _learn_slope(self, sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
+        """Follow the acceleration that drive and brake do not explain."""
+        before, self._speed_mps = self._speed_mps, speed
+        drive, dt_s, sense = self._vehicle.drive, dt_ns * 1e-9, copysign(1.0, speed)
+        # A vehicle that coasts and does not slow down may be driven by a fault: it is no witness of a slope.
+        coasts = sent.throttle == 0.0 and sent.brake * drive.brake_deceleration_mps2 == 0.0
+        if not isfinite(before) or abs(speed) < MOVING_MPS or coasts:
+            return
+        brake = sent.brake * min(1.0, GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, GRAVITY_MPS2))
+        surplus = sense * ((speed - before) / dt_s - drive.acceleration_mps2(sent.throttle, before, brake))
+        self._surplus_mps2 += min(dt_s / SLOPE_TIME_S, 1.0) * (surplus - self._surplus_mps2)
+        # More than a slope gives is another fault, and no excuse.
+        self._slope_mps2 = self._surplus_mps2 if 0.0 < self._surplus_mps2 <= SLOPE_MPS2 else 0.0

@@ -85,7 +85,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="uncommanded_motion_lasts",
                 reaction=Reaction.DISABLE,
-                holds=lambda s: s.watch.motion.uncommanded_ns > (s.limits.uncommanded_s + 1.0) * 1e9,
+                holds=lambda s: s.watch.motion.unbraked_ns > s.limits.uncommanded_s * 1e9,
                 reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s although it is braked",
                 detect_ms=1300.0,
                 persist_ms=10.0,

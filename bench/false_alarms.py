@@ -1,0 +1,432 @@
+"""How often healthy vehicles are stopped: the table of docs/failsafe.md.
+
+    python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE] [--markdown]
+    python -m bench.false_alarms --missed 20 [--jobs 2]
+
+Every drive is drawn from its profile and number: a random smooth course (``random``), speed, controller, link, noise of GNSS, a
+drop-out that the profile bears, a wrong belief about the vehicle, a slope. Nothing is broken, so every stop and every cap of the
+speed is a false alarm. Each one prints the command that repeats it. ``--missed`` injects every fault of ``vehicled failsafe test``
+on random courses instead and counts those that are not detected in time.
+
+Results go to ``--out`` line by line; a second call with the same file goes on where the first one ended. Exit status 1 when
+anything was stopped, capped or missed.
+"""
+
+import argparse
+import contextlib
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from math import ceil, cos, pi, sin
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+from msgspec import json as msgjson
+
+from sim_backend.connection import START_NS
+from sim_backend.emulators.failures import parse_failure
+from sim_backend.truth import truth_of
+from vehicled import shipped
+from vehicled.cli.failsafe.bench import Pair
+from vehicled.cli.failsafe.injections import INJECTIONS
+from vehicled.cli.failsafe.trial import run_trial
+from vehicled.cli.plan import course_of
+from vehicled.cli.show import Progress
+from vehicled.judge import Judge
+from vehicled.messages import Fault, Message, Mode, Reaction
+from vehicled.paths.catalog import load_course
+from vehicled.profile import load
+from vehicled.profile.schema import Profile
+from vehicled.safety.matrix import MATRIX
+
+SECOND_NS = 1_000_000_000
+PROFILES = tuple(sorted(path.stem for path in shipped.folder("profiles").glob("*.toml")))
+CONTROLLERS = ("pure_pursuit", "regulated_pure_pursuit", "stanley", "flat", "mpc")
+ART_CONTROLLERS = ("linear", "mpc_published")
+"""Published laws whose numbers are those of the ART vehicle."""
+MOST_SLOPE = 0.05
+HILL_M, HILL_STEP_M = 40.0, 2.0
+
+
+class Drive(Struct, frozen=True):
+    """One healthy drive, as the arguments of ``vehicled sim`` have it."""
+
+    profile: str
+    index: int
+    course: str
+    controller: str
+    link: str
+    seed: int
+    overrides: tuple[str, ...]
+    failures: tuple[str, ...]
+    limit_s: float
+    """Simulated time that it may take."""
+
+    @property
+    def command(self) -> str:
+        """What repeats it."""
+        words = ["vehicled", "sim", "--profile", self.profile, "--course", self.course, "--controller", self.controller]
+        words += ["--link", self.link, "--seed", str(self.seed)]
+        words += [word for text in self.overrides for word in ("--set", text)]
+        words += [word for text in self.failures for word in ("--fail", text)]
+        return shlex.join(words)
+
+
+class Outcome(Struct, frozen=True):
+    """Result of a drive."""
+
+    profile: str
+    index: int
+    finished: bool
+    driving_s: float
+    alarms: tuple[tuple[str, str, str], ...]
+    """Reaction, code and reason of what stopped it or capped its speed, in order."""
+    why: str
+    command: str
+    wall_s: float
+
+
+# ------------------------------------------------------------------------------------------------------------------ the drives
+
+
+def drive_of(name: str, index: int) -> Drive:
+    """The drive of that number."""
+    random = Random(f"false alarm {name} {index}")
+    profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
+    vehicle, limits, steering = profile.vehicle, profile.limits, profile.vehicle.steering
+    speed = random.uniform(0.2, 0.85) * min(limits.max_speed_mps, vehicle.drive.top_speed_mps)
+    lateral = random.uniform(0.15, 0.5) * limits.max_lateral_acceleration_mps2
+    radius = max(1.5 * vehicle.min_turn_radius_m, speed * speed / lateral)
+    # The wheels need two fifths of their rate at the most.
+    bend = max(2.5 * speed, 9.4 * speed * vehicle.wheelbase_m / (radius * steering.rate_radps), radius)
+    length = max(speed * random.uniform(12.0, 22.0), 4.0 * vehicle.length_m)
+    course = f"random:seed={random.randrange(10**6)},length_m={length:.4g},speed_mps={speed:.3g},"
+    course += f"lateral_mps2={lateral:.3g},bend_m={bend:.4g}"
+    controllers = CONTROLLERS + (ART_CONTROLLERS if name.startswith("art") and speed < 1.6 else ())
+    overrides: list[str] = []
+    failures: list[str] = []
+    for vary, probability in ((_gnss, 0.4), (_beliefs, 0.4), (_ground, 0.25)):
+        if random.random() < probability:
+            overrides += vary(random, profile)
+    if random.random() < 0.25:
+        failures.append(random.choice(_bearable(profile)).format(at=random.uniform(3.0, 10.0)))
+    wired = any(device.driver.name != "msglink" for device in profile.devices.values())
+    link = "wires" if wired and random.random() < 0.25 else "messages"
+    limit_s = 25.0 + 3.0 * length / speed
+    return Drive(
+        name, index, course, random.choice(controllers), link, index + 1, tuple(overrides), tuple(failures), round(limit_s, 1)
+    )
+
+
+def _gnss(random: Random, profile: Profile) -> list[str]:
+    """A receiver that is worse than the profile's, and within what a third of the corridor bears."""
+    corridor = profile.limits.corridor_m
+    sigma, walk = 0.02 * corridor, 0.06 * corridor
+    return random.choice(
+        [
+            ['sim.gnss.carrier="float"', f"sim.gnss.sigma_m={sigma:.3g}", f"sim.gnss.walk_sigma_m={walk:.3g}"],
+            ['sim.gnss.carrier="none"', f"sim.gnss.sigma_m={sigma:.3g}", f"sim.gnss.walk_sigma_m={walk:.3g}"],
+            # Coloured as plain GNSS was recorded, and smaller: that of the recordings is larger than these corridors.
+            [
+                'sim.gnss.model="recorded"',
+                'sim.gnss.carrier="none"',
+                f"sim.gnss.recorded.wander_sigma_m={walk:.3g}",
+                f"sim.gnss.recorded.smooth_sigma_m={walk:.3g}",
+            ],
+        ]
+    )
+
+
+def _beliefs(random: Random, profile: Profile) -> list[str]:
+    """A vehicle that steers and drives otherwise than its profile believes."""
+    steering, drive = profile.vehicle.steering, profile.vehicle.drive
+    gain, torque = random.uniform(0.85, 1.15), random.uniform(0.75, 1.3)
+    return random.choice(
+        [
+            [f"vehicle.steering.gain_rad={gain * steering.gain_rad:.4g}"],
+            [f"vehicle.drive.stall_torque_nm={torque * drive.stall_torque_nm:.5g}"],
+            [f"vehicle.steering.delay_s={max(steering.delay_s - 0.1, 0.0):.3g}"],
+            [f"vehicle.drive.delay_s={max(drive.delay_s - 0.1, 0.0):.3g}"],
+            [f"vehicle.drive.delay_s={drive.delay_s + 0.1:.3g}"],
+        ]
+    )
+
+
+def _ground(random: Random, profile: Profile) -> list[str]:
+    """A slope, for a plant that drives on ground; another load for the others, by what the drive is believed to move."""
+    if profile.sim.twin is None:
+        return [f"vehicle.drive.inertia_kgm2={random.uniform(0.8, 1.25) * profile.vehicle.drive.inertia_kgm2:.4g}"]
+    return [f"sim.terrain.height={_hills(random.choice((0.02, MOST_SLOPE)))}"]
+
+
+def _hills(slope: float) -> str:
+    """File of rolling ground with that slope at the most."""
+    folder = Path(tempfile.gettempdir()) / f"vehicled_false_alarms_{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"hills_{slope:g}.csv"
+    if not file.exists():
+        half = 200
+        height = slope * HILL_M / (2.0 * pi * 2**0.5)
+        axis = [k * HILL_STEP_M for k in range(-half, half + 1)]
+        wave = 2.0 * pi / HILL_M
+        rows = [",".join(f"{height * (sin(wave * x) + cos(wave * y) - 1.0):.5f}" for x in axis) for y in reversed(axis)]
+        _written(file.with_name(f"{file.name}.toml"), f"step_m = {HILL_STEP_M}\nx_m = {axis[0]}\ny_m = {axis[0]}\n")
+        _written(file, "\n".join(rows) + "\n")
+    return str(file)
+
+
+def _written(file: Path, text: str) -> None:
+    """Another process may write the same at the same time."""
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    part.write_text(text)
+    part.replace(file)
+
+
+def _bearable(profile: Profile) -> list[str]:
+    """Drop-outs that need no reaction: shorter than the limits of silence, or of a source that may be missing for a while."""
+    gap_s = min(0.35, 0.7 * profile.limits.gnss_silence_s)
+    found = [f"gnss:off@{{at:.2f}}+{gap_s:.2f}"]
+    if "heading" in profile.devices:
+        found += ["heading:off@{at:.2f}+2", "heading:slow=5@{at:.2f}+3"]
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------------- to drive one
+
+
+class _Alarms:
+    """Notes the faults that stop a drive or cap its speed."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.found: list[tuple[str, str, str]] = []
+
+    def record(self, message: Message, log_time_ns: int) -> None:
+        """See :class:`vehicled.journal.Sink`."""
+        if isinstance(message, Fault):
+            if message.active and message.code != "mode" and message.reaction >= Reaction.CAP_SPEED:
+                self.found.append((message.reaction.name, message.code, message.reason))
+        else:
+            self._judge.record(message, log_time_ns)
+
+
+def driven(drive: Drive) -> Outcome:
+    """Drive it in lockstep, machine and world in this process."""
+    begin_s = time.monotonic()
+    file = str(shipped.folder("profiles") / f"{drive.profile}.toml")
+    loaded = load(file, [*drive.overrides, f"controller.name={drive.controller}"])
+    course = course_of(loaded.profile, drive.course)
+    judge = Judge(course)
+    alarms = _Alarms(judge)
+    failures = [parse_failure(text) for text in drive.failures]
+    pair = Pair(truth_of(loaded, course), course, failures, alarms, drive.seed, link=drive.link)
+    machine, end_ns, drove = pair.machine, START_NS + round(drive.limit_s * SECOND_NS), False
+    while pair.now_ns < end_ns:
+        pair.grant()
+        drove = drove or machine.mode is Mode.AUTO
+        if drove and machine.mode is not Mode.AUTO and (machine.course_driven or alarms.found):
+            break
+        pair.reply()
+    return Outcome(
+        drive.profile, drive.index, bool(machine.course_driven), round(judge.driving_s, 2), tuple(alarms.found),
+        f"{machine.mode.name}: {machine.why}", drive.command, round(time.monotonic() - begin_s, 2),
+    )  # fmt: skip
+
+
+def _drive(job: tuple[str, int]) -> Outcome:
+    drive = drive_of(*job)
+    try:
+        return driven(drive)
+    except Exception as error:  # noqa: BLE001 - one that cannot be driven is a result, too
+        why = f"raised {type(error).__name__}: {error}"
+        return Outcome(drive.profile, drive.index, False, 0.0, (), why, drive.command, 0.0)
+
+
+# -------------------------------------------------------------------------------------------------------------- missed detections
+
+
+class Trial(Struct, frozen=True):
+    """Result of one injection."""
+
+    injection: int
+    seed: int
+    link: str
+    course: str
+    problem: str
+    react_ms: float
+
+
+def _inject(job: tuple[int, int]) -> Trial:
+    number, seed = job
+    injection = INJECTIONS[number]
+    random = Random(f"missed {injection.key} {seed}")
+    course = f"random:seed={random.randrange(10**6)},length_m=60,speed_mps=1,lateral_mps2=0.5"
+    link = random.choice(injection.links)
+    vehicle = load(injection.profile).profile.vehicle
+    try:
+        found = run_trial(injection, link, seed, load_course(course, turn_radius_m=vehicle.min_turn_radius_m))
+    except Exception as error:  # noqa: BLE001 - as above
+        return Trial(number, seed, link, course, f"raised {type(error).__name__}: {error}", float("nan"))
+    return Trial(number, seed, link, course, found.problem, found.react_ms)
+
+
+# --------------------------------------------------------------------------------------------------------------------- the table
+
+
+def upper_bound(events: int, n: int, confidence: float = 0.95) -> float:
+    """One-sided upper bound of Clopper and Pearson on a probability; with no event about 3 / n."""
+    if events >= n:
+        return 1.0
+    low, high = events / n, 1.0
+    for _ in range(60):
+        p = 0.5 * (low + high)
+        # P(at most that many events), by recursion over the terms of the binomial distribution.
+        term = total = (1.0 - p) ** n
+        for k in range(events):
+            term *= (n - k) / (k + 1) * p / (1.0 - p)
+            total += term
+        low, high = (low, p) if total < 1.0 - confidence else (p, high)
+    return high
+
+
+def _share(events: int, n: int) -> str:
+    return f"{events} of {n} (below {100.0 * upper_bound(events, n):.1f} %)" if n else "-"
+
+
+def alarm_table(outcomes: Sequence[Outcome]) -> str:
+    """False alarms by profile, in Markdown."""
+    lines = ["| profile | drives | driven | stopped, 95 % | capped, 95 % | codes |", "| --- | --- | --- | --- | --- | --- |"]
+    by_profile: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_profile[outcome.profile].append(outcome)
+    for name, drives in sorted(by_profile.items()):
+        stopped = sum(_stopped(each) for each in drives)
+        capped = sum(not _stopped(each) and bool(each.alarms) for each in drives)
+        counts = Counter(code for each in drives for code in {code for _, code, _ in each.alarms})
+        codes = ", ".join(f"`{code}` {n}" for code, n in counts.most_common()) or "-"
+        cells = (
+            f"`{name}`", str(len(drives)), f"{sum(each.driving_s for each in drives) / 60.0:.0f} min",
+            _share(stopped, len(drives)), _share(capped, len(drives)), codes,
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _stopped(outcome: Outcome) -> bool:
+    stops = (Reaction.CAP_SPEED.name, Reaction.WARN.name)
+    return not outcome.finished or any(reaction not in stops for reaction, _, _ in outcome.alarms)
+
+
+def missed_table(trials: Sequence[Trial]) -> str:
+    """Missed or late detections by rule, in Markdown."""
+    lines = ["| row | code | injected | missed or late, 95 % | slowest reaction |", "| --- | --- | --- | --- | --- |"]
+    by_number: dict[int, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        by_number[trial.injection].append(trial)
+    known = {rule.code for row in MATRIX for rule in row.rules}
+    for number, found in sorted(by_number.items()):
+        injection = INJECTIONS[number]
+        slowest = max((each.react_ms for each in found if each.react_ms == each.react_ms), default=float("nan"))
+        code = f"`{injection.code}`" if injection.code in known else injection.code or "-"
+        missed = _share(sum(bool(each.problem) for each in found), len(found))
+        lines.append(
+            f"| {injection.row} | {code} | {injection.how} | {missed} | {ceil(slowest) if slowest == slowest else '-'} ms |"
+        )
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------------------------------------- the campaign
+
+
+def _read(file: Path | None, kind: type[Any]) -> list[Any]:
+    """What an earlier call has written; a line that was cut off is left out."""
+    found = []
+    if file is not None and file.exists():
+        for line in file.read_bytes().splitlines():
+            with contextlib.suppress(Exception):
+                found.append(msgjson.decode(line, type=kind))
+    return found
+
+
+def _run(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: Path | None) -> Iterator[Any]:
+    """Each result as it comes, written to the file at once."""
+    with contextlib.ExitStack() as stack:
+        stream = stack.enter_context(file.open("ab")) if file is not None else None
+        pool = stack.enter_context(ProcessPoolExecutor(count))
+        for future in as_completed([pool.submit(work, job) for job in jobs]):
+            result = future.result()
+            if stream is not None:
+                stream.write(msgjson.encode(result) + b"\n")
+                stream.flush()
+            yield result
+
+
+def _campaign(arguments: argparse.Namespace) -> int:
+    done: list[Outcome] = [each for each in _read(arguments.out, Outcome) if each.profile in arguments.profile]
+    known = {(each.profile, each.index) for each in done}
+    indices = range(arguments.first, arguments.first + arguments.drives)
+    # By number, so that a campaign that is cut short has driven every profile alike.
+    jobs = [(name, index) for index in indices for name in arguments.profile if (name, index) not in known]
+    progress, total = Progress(), len(done) + len(jobs)
+    for outcome in _run(_drive, jobs, arguments.jobs, arguments.out):
+        done.append(outcome)
+        if outcome.alarms or not outcome.finished:
+            what = "; ".join(f"{reaction} {code}: {reason}" for reaction, code, reason in outcome.alarms) or outcome.why
+            print(f"{outcome.profile} {outcome.index}: {what}\n  {outcome.command}", flush=True)
+        if progress.due():
+            progress.show(f"{len(done)} of {total} drives, {sum(bool(each.alarms) for each in done)} with an alarm")
+    progress.close()
+    print(alarm_table(done))
+    print(f"\n{sum(each.wall_s for each in done) / 60.0:.1f} min of processor time", file=sys.stderr)
+    return 1 if any(each.alarms or not each.finished for each in done) else 0
+
+
+def _missed(arguments: argparse.Namespace) -> int:
+    done: list[Trial] = _read(arguments.out, Trial)
+    known = {(each.injection, each.seed) for each in done}
+    seeds = range(arguments.first, arguments.first + arguments.missed)
+    numbers = [k for k, each in enumerate(INJECTIONS) if not arguments.row or each.row in arguments.row]
+    jobs = [(number, seed) for seed in seeds for number in numbers if (number, seed) not in known]
+    progress, total = Progress(), len(done) + len(jobs)
+    for trial in _run(_inject, jobs, arguments.jobs, arguments.out):
+        done.append(trial)
+        if trial.problem:
+            injection = INJECTIONS[trial.injection]
+            print(f"row {injection.row} {injection.code} ({injection.how}), {trial.link}, seed {trial.seed}, {trial.course}:")
+            print(f"  {trial.problem}", flush=True)
+        if progress.due():
+            progress.show(f"{len(done)} of {total} injections, {sum(bool(each.problem) for each in done)} missed")
+    progress.close()
+    print(missed_table(done))
+    return 1 if any(each.problem for each in done) else 0
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--profile", action="append", default=[], help="repeatable (default: every shipped one)")
+    parser.add_argument("--drives", type=int, default=200, help="per profile (default 200)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first drive, or seed of the first injection")
+    parser.add_argument("--missed", type=int, default=0, metavar="N", help="inject every fault N times instead")
+    parser.add_argument("--row", type=int, action="append", default=[], help="with --missed: only this row; repeatable")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
+    parser.add_argument("--out", type=Path, help="file of results, to go on with")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.profile if name not in PROFILES]
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: no shipped profile; there are {', '.join(PROFILES)}")
+    if min(arguments.drives, arguments.jobs) < 1:
+        parser.error("at least one drive and one process")
+    arguments.profile = arguments.profile or list(PROFILES)
+    return _missed(arguments) if arguments.missed else _campaign(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
