@@ -52,7 +52,7 @@ def _parser() -> ArgumentParser:
         "--by-hand", action="store_true", help="nobody arms it: take it with vehicled teleop; for --clock wall; ends when disarmed"
     )
     sim.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
-    sim.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
+    sim.add_argument("--plot", metavar="FILE", help="draw the drive into this file: .png, or .pdf and .svg for a paper")
     sim.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
     sim.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
     sim.add_argument(
