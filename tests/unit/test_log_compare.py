@@ -58,6 +58,19 @@ def test_a_slower_build_is_named_and_an_improvement_is_its_mirror(logs: dict[str
     assert row(mirrored, "control", "missed").verdict == "improvement"
 
 
+def test_what_changed_stands_first_and_the_rest_on_demand(logs: dict[str, str]) -> None:
+    found = compare([logs["old"]], [logs["wide"]])
+    brief, every = found.to_text(every=False), found.to_text()
+    assert brief.startswith(f"{len(found.rows)} metrics: {found.count('regression')} regression")
+    shown, all_shown = ([line for line in text.splitlines() if " .. " in line] for text in (brief, every))
+    assert len(all_shown) > 2 * len(shown)
+    changes = [line.endswith(("regression", "improvement")) for line in shown]
+    assert changes == sorted(changes, reverse=True)
+    assert sum(changes) == found.count("regression") + found.count("improvement")
+    assert "--all shows them" in brief
+    assert "--all" not in every
+
+
 def test_errors_of_the_estimate_and_what_is_better_when_higher(logs: dict[str, str]) -> None:
     found = compare([logs["old"]], [logs["wide"]])
     position = row(found, "estimate", "position RMS")

@@ -23,7 +23,8 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
         "--threshold", type=_percent, default=0.05, metavar="PERCENT", help="a smaller change is noise (default 5)"
     )
     compare.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the resampling (default 1)")
-    compare.add_argument("--json", action="store_true", help="print JSON")
+    compare.add_argument("--all", action="store_true", help="show every metric, not only what changed and what matters most")
+    compare.add_argument("--json", action="store_true", help="print JSON with every metric")
     compare.set_defaults(run="vehicled.cli.log:compare")
 
     diff = log.add_parser(

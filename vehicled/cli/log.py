@@ -54,7 +54,7 @@ def compare(arguments: Namespace) -> int:
             raise LogError("give the old run and the new one, or several: A1 A2 --against B1 B2")
         old, new = old[:1], old[1:]
     found = compare(old, new, seed=arguments.seed, threshold=arguments.threshold)
-    print(found.to_json() if arguments.json else found.to_text())
+    print(found.to_json() if arguments.json else found.to_text(every=arguments.all))
     return 1 if arguments.fail_on and found.count("regression") else 0
 
 

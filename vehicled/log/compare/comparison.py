@@ -80,9 +80,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
         """As JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
-    def to_text(self) -> str:
-        """As a table of plain text: what changed first, then the rest."""
-        return _text(self)
+    def to_text(self, *, every: bool = True) -> str:
+        """Return a table of plain text: the verdict, what changed, then the figures of the drive; with ``every`` all metrics."""
+        return _text(self, every)
 
 
 def compare(
@@ -240,28 +240,53 @@ def _few(names: Sequence[str]) -> str:
 # ------------------------------------------------------------------ text
 
 
-def _text(found: Comparison) -> str:
-    lines = []
+SUMMARY = (
+    ("tracking", "true cross-track RMS"), ("tracking", "cross-track RMS"), ("estimate", "position RMS"), ("age", "actuation p99"),
+    ("loop", "lateness p99"),
+)  # fmt: skip
+"""What is shown of a comparison besides its changes; of each task the missed deadlines, too."""
+
+
+def _text(found: Comparison, every: bool) -> str:
+    counts = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in VERDICTS if found.count(verdict))
+    order = {verdict: number for number, verdict in enumerate(VERDICTS)}
+    ranked = sorted(found.rows, key=lambda row: (order[row.verdict], -abs(row.relative or 0.0) if _changed(row) else _rank(row)))
+    shown = ranked if every else [row for row in ranked if _changed(row) or _summary(row)]
+    lines = [f"{len(found.rows)} metrics: {counts}"]
     for old, new in zip_longest(found.old, found.new):
         lines.append(f"{'old ' + old[0] if old else '':<60}  {'new ' + new[0] if new else ''}".rstrip())
-    blocks = sorted({f"{length:.3g}" for length in found.block_s}, key=float)
-    how = f"blocks of {', '.join(blocks)} s, {found.resamples} resamples, seed {found.seed}"
-    lines += [
-        f"difference: new minus old, {found.level:.0%} interval by a block bootstrap ({how})",
-        f"verdict: beyond the noise of all metrics together, and above {found.threshold:.0%}",
-        *(f"note: {note}" for note in found.notes),
-        "",
-    ]
+    lines += [*(f"note: {note}" for note in found.notes), ""]
     head = ["", "metric", "unit", "old", "new", "difference", "interval", "share", "verdict"]
-    order = {verdict: number for number, verdict in enumerate(VERDICTS)}
-    shown = sorted(found.rows, key=lambda row: order[row.verdict])
     rows = [head, *(_cells(row) for row in shown)]
     width = [max(len(row[i]) for row in rows) for i in range(len(head) - 1)]
     for row in rows:
         cells = [cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, width))]
         lines.append("  ".join([*cells, row[-1]]).rstrip())
-    counts = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in VERDICTS if found.count(verdict))
-    return "\n".join([*lines, "", f"{len(found.rows)} metrics: {counts}"]) + "\n"
+    blocks = sorted({f"{length:.3g}" for length in found.block_s}, key=float)
+    how = f"blocks of {', '.join(blocks)} s, {found.resamples} resamples, seed {found.seed}"
+    hidden = len(found.rows) - len(shown)
+    lines += [
+        "",
+        *([f"{hidden} more metrics have no change that stands out: --all shows them"] if hidden else []),
+        f"difference: new minus old, {found.level:.0%} interval by a block bootstrap ({how})",
+        f"verdict: beyond the noise of all metrics together, and above {found.threshold:.0%}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rank(row: Row) -> int:
+    return SUMMARY.index((row.group, row.metric)) if (row.group, row.metric) in SUMMARY else len(SUMMARY)
+
+
+def _changed(row: Row) -> bool:
+    return row.verdict in ("regression", "improvement")
+
+
+def _summary(row: Row) -> bool:
+    # What one side does not have is a change of another kind.
+    missing = row.old is None or row.new is None
+    missed = row.metric == "missed" and bool(row.old or row.new)
+    return (row.group, row.metric) in SUMMARY or missing or missed
 
 
 def _cells(row: Row) -> list[str]:
