@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from drivers.ublox.codec import Ack, CfgValget, CfgValgetPoll, CfgValset, Nak, encode, key_name, poll
 from drivers.ublox.keys import Items
-from drivers.ublox.settings import Group, Params, baud_item
+from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item
 from vehicled.ports import NEVER_NS, Action, Send, SetBaud
 
 ANSWER_NS = 1_000_000_000
@@ -54,6 +54,8 @@ class Outcome(Struct, frozen=True):
     problems: tuple[str, ...]
     answered: bool
     """False when the receiver never answered; it will be tried again."""
+    lacking: tuple[str, ...] = ()
+    """Refused items that the driver can do without: receivers of standard precision do not have them all."""
 
 
 class _Request(Struct):
@@ -75,6 +77,7 @@ class Configuration:
         self._request: _Request | None = None
         self._problems: list[str] = []
         self._refused: set[int] = set()
+        self._lacking: list[str] = []
         self._rates: deque[int] = deque()
         self._rate = 0
         self._switched = False
@@ -194,6 +197,7 @@ class Configuration:
     def _begin(self, now_ns: int) -> None:
         self._problems = []
         self._refused = set()
+        self._lacking = []
         self._queue.clear()
         self._request = None
         self._switched = False
@@ -254,7 +258,8 @@ class Configuration:
         everything = {key for key, _ in chain.from_iterable(group.items for group in self._groups)}
         if self._refused >= everything:
             self._problems = ["every item is refused: not a receiver of generation 9, or its configuration is locked"]
-        self._outcome = Outcome(tuple(self._problems), True)
+            self._lacking = []
+        self._outcome = Outcome(tuple(self._problems), True, tuple(self._lacking))
 
     def _send(self, now_ns: int) -> None:
         request = self._request
@@ -280,6 +285,10 @@ class Configuration:
         else:
             key, value = items[0]
             self._refused.add(key)
+            if value == 0 or key in DISPENSABLE:
+                # What a receiver does not have need not be switched off.
+                self._lacking += [key_name(key)] if value else []
+                return
             what = f"{value} is refused" if request.kind == "set" else "cannot be read back"
             self._problems.append(f"{key_name(key)} {what}")
 

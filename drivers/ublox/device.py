@@ -59,6 +59,7 @@ class UbloxDevice:
         self._reception = Reception(params, self._wanted, self.figures)
         self._configuration = Configuration(params, groups(params, messages))
         self._configuration_fault = Episode("gnss_configuration")
+        self._lacking: tuple[str, ...] = ()
         self._tx: list[Action] = []
         self._waiting_bytes = 0
         self._open = False
@@ -230,6 +231,10 @@ class UbloxDevice:
         if outcome is None:
             return ()
         told = list(self._configuration_fault.set("; ".join(outcome.problems), now_ns))
+        if outcome.lacking and outcome.lacking != self._lacking:
+            self._lacking = outcome.lacking
+            reason = "refused: receivers of standard precision and older firmware do not have them; the driver works without"
+            told.append(event(now_ns, "info", "gnss_items_unavailable", items=outcome.lacking, reason=reason))
         if outcome.answered:
             self._reception.expect(period_ms(self._params))
             self._absent_since_ns = now_ns

@@ -68,6 +68,18 @@ class Group(NamedTuple):
     """Read first, and write only what is not so already: writing restarts the satellite search."""
 
 
+DISPENSABLE = frozenset(
+    KEYS[name]
+    for port in ("USB", "UART1", "UART2")
+    for name in (
+        f"CFG-{port}INPROT-RTCM3X", "CFG-ITFM-ENABLE", f"CFG-MSGOUT-UBX_NAV_HPPOSLLH_{port}", f"CFG-MSGOUT-UBX_NAV_COV_{port}",
+        f"CFG-MSGOUT-UBX_NAV_DOP_{port}", f"CFG-MSGOUT-UBX_NAV_EOE_{port}", f"CFG-MSGOUT-UBX_NAV_STATUS_{port}",
+        f"CFG-MSGOUT-UBX_NAV_TIMELS_{port}", f"CFG-MSGOUT-UBX_MON_RF_{port}", f"CFG-MSGOUT-UBX_RXM_RTCM_{port}",
+    )
+)  # fmt: skip
+"""Items without which the driver works, only less exactly: their refusal is told once and is no fault."""
+
+
 def period_ms(params: Params) -> int:
     """Time between epochs as the receiver is told."""
     return max(1, round(1000.0 / params.rate_hz))

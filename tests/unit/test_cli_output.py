@@ -10,6 +10,7 @@ import pytest
 from vehicled.app import SetupError
 from vehicled.cli import main
 from vehicled.cli.output import write_output
+from vehicled.cli.show import print_table
 
 
 def test_a_disk_that_is_full_costs_the_new_file_and_not_the_old_one(tmp_path: Path) -> None:
@@ -71,3 +72,15 @@ def test_a_recording_of_nothing_waits_aloud_and_leaves_nothing(tmp_path: Path, c
 def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert f"{words[-1]}: cannot be written; name a file in a folder that is there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_a_long_title_is_one_line_over_a_narrow_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    title = "/a/long/path/" * 5 + "recording[1].ubx, 9283 bytes"
+    print_table(title, ["message", "count"], [["NAV-PVT", "10"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].rstrip() == title
+    assert any(line.split() == ["NAV-PVT", "10"] for line in lines)

@@ -203,13 +203,13 @@ def test_requests_are_few_items_one_at_a_time_and_never_a_reset():
 
 
 def test_a_refused_item_is_named_and_the_others_are_set():
-    line = bench(Receiver(refuses=("CFG-MSGOUT-UBX_NAV_COV_USB", "CFG-ITFM-ENABLE")))
+    line = bench(Receiver(refuses=("CFG-MSGOUT-UBX_NAV_PVT_USB", "CFG-NAVSPG-DYNMODEL")))
     line.open()
     line.run(5.0)
     (fault,) = line.faults()
     assert (fault.code, fault.active) == ("gnss_configuration", True)
-    assert "CFG-MSGOUT-UBX_NAV_COV_USB 1 is refused" in fault.reason
-    assert "CFG-ITFM-ENABLE 1 is refused" in fault.reason
+    assert "CFG-MSGOUT-UBX_NAV_PVT_USB 1 is refused" in fault.reason
+    assert "CFG-NAVSPG-DYNMODEL 4 is refused" in fault.reason
     assert fault.reason.count(";") == 1
     expected = {key: value for key, value in wanted().items() if key not in line.receiver.refuses}
     assert {key: line.receiver.ram[key] for key in expected} == expected
@@ -221,6 +221,20 @@ def test_a_value_that_the_receiver_does_not_keep_is_named():
     line.run(3.0)
     (fault,) = line.faults()
     assert fault.reason == "CFG-RATE-MEAS reads 0 where 50 was written"
+
+
+def test_what_a_receiver_of_standard_precision_does_not_have_is_told_once_and_is_no_fault():
+    lacks = ("CFG-MSGOUT-UBX_NAV_HPPOSLLH_USB", "CFG-MSGOUT-UBX_TIM_TP_USB", "CFG-MSGOUT-UBX_RXM_RTCM_USB")
+    line = bench(Receiver(refuses=lacks))
+    line.open()
+    line.run(10.0)
+    assert not line.faults()
+    (told,) = line.events("gnss_items_unavailable")
+    assert told["items"] == [lacks[0], lacks[2]], "what was not wanted anyhow is not missed"
+    line.receiver.ram = dict.fromkeys(line.receiver.ram, 0)
+    line.run(30.0)
+    assert len(line.events("gnss_configured")) > 1
+    assert len(line.events("gnss_items_unavailable")) == 1
 
 
 def test_a_receiver_that_refuses_everything_is_said_to_be_of_another_generation():

@@ -15,7 +15,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title or None, box=SIMPLE, title_justify="left", header_style="bold", title_style="bold")
+    table = Table(box=SIMPLE, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
@@ -24,6 +24,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     if not console.is_terminal:
         # A pipe has no width; tables must not be folded for one.
         console = Console(width=max(120, console.width))
+    if title:
+        # Not as the title of the table, which is folded to its width: paths are longer than two narrow columns.
+        console.print(title, style="bold", soft_wrap=True, markup=False, highlight=False)
     console.print(table)
 
 
