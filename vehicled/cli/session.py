@@ -144,10 +144,12 @@ def drive(
     for types, record in taps:
         router.tap(types, record)
     router.record(course_message(plan.course, started_ns), started_ns)
+    # On the wall clock the set-up took its time, which is none of the drive's.
+    run_from_ns = started_ns if lockstep else time.monotonic_ns()
     run = Run(
         machine,
         writer or NoLog(),
-        until_ns=NEVER_NS if until_s is None else started_ns + round(until_s * 1e9),
+        until_ns=NEVER_NS if until_s is None else run_from_ns + round(until_s * 1e9),
         patience_ns=NEVER_NS if patience_s is None else round(patience_s * 1e9),
         stays=stays,
         ends_disarmed=ends_disarmed,
@@ -189,7 +191,7 @@ def drive(
     if stalls is not None:
         end["stalls"] = str(stalls)
     log = None if writer is None else writer.close(end, ending.now_ns)
-    return Drive(ending, machine, plan.seed, started_ns, wall_s, log, log.failure if log is not None else "", stalls)
+    return Drive(ending, machine, plan.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls)
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
