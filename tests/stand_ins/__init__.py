@@ -183,7 +183,7 @@ def _path_following(folder: Path) -> None:
     x, y = np.cumsum(0.2 * np.cos(yaw)) - 0.2, np.cumsum(0.2 * np.sin(yaw))
     course = Waypoints(x, y, yaw, np.ones(len(s)))
     write(folder / "reference_paths" / "syn_path_reconstructed.csv", dict(zip(("x_m", "y_m", "heading_rad", "speed_mps"), course)))
-    for number, error_rad in ((1, -0.030), (3, -0.036)):
+    for number, error_rad in ((1, 0.030), (3, 0.036)):
         law, drive, rows = PublishedLaw("linear", course, PublishedQp(1)), _Drive(LAP_GAIN_RAD), []
         throttle = steering = way_m = 0.0
         while way_m < 43.0 and len(rows) < 1000:
