@@ -147,6 +147,7 @@ def test_update_keeps_the_covariance_positive_definite(
         assert np.trace(after) <= np.trace(P) * (1 + 1e-9), "a measurement never adds uncertainty"
 
 
+@settings(max_examples=150)
 @given(
     st.lists(st.floats(-3, 3), min_size=16, max_size=16),
     st.floats(1e-4, 1e2),

@@ -18,7 +18,8 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from tests.recordings_bench import write
-from vehicled.experiments.twin_prediction import PublishedLaw, PublishedQp, Waypoints
+from vehicled.control.mpc_published import PublishedQp
+from vehicled.experiments.twin_prediction import PublishedLaw, Waypoints
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim
 from vehicled.wire.crc import crc24q
@@ -184,7 +185,8 @@ def _path_following(folder: Path) -> None:
     course = Waypoints(x, y, yaw, np.ones(len(s)))
     write(folder / "reference_paths" / "syn_path_reconstructed.csv", dict(zip(("x_m", "y_m", "heading_rad", "speed_mps"), course)))
     for number, error_rad in ((1, 0.030), (3, 0.036)):
-        law, drive, rows = PublishedLaw("linear", course, PublishedQp(1)), _Drive(LAP_GAIN_RAD), []
+        law, drive = PublishedLaw("linear", course, PublishedQp(1)), _Drive(LAP_GAIN_RAD)
+        rows: list[tuple[float, ...]] = []
         throttle = steering = way_m = 0.0
         while way_m < 43.0 and len(rows) < 1000:
             t_s, x_m, y_m, yaw_rad, speed_mps = drive.run(throttle, steering, ROW_MS, ROW_MS * (len(rows) + 1))[0]
