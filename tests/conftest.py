@@ -69,13 +69,29 @@ def project_root() -> Path:
     return ROOT
 
 
+def _reference_folder() -> Path:
+    """Folder of real recordings; VEHICLED_REFERENCE_DATA names another one, or none at all where it is empty."""
+    return Path(os.environ.get("VEHICLED_REFERENCE_DATA", str(ROOT.parent / "shared" / "data")) or os.devnull)
+
+
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Folder of reference recordings and courses that stands beside the checkout where it is available."""
-    folder = ROOT.parent / "shared" / "data"
+def real_data() -> Path:
+    """Folder of reference recordings, for tests of numbers that only those hold; skips where it is not there."""
+    folder = _reference_folder()
     if not folder.is_dir():
-        pytest.skip(f"needs the reference data in {folder}")
+        pytest.skip(f"checks numbers of real recordings, and there are none in {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def shared_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of reference recordings and courses, or one of the same layout that is made here."""
+    folder = _reference_folder()
+    if folder.is_dir():
+        return folder
+    from tests.stand_ins import make
+
+    return make(tmp_path_factory.mktemp("reference"))
 
 
 def _descriptors() -> dict[str, str]:

@@ -27,11 +27,11 @@ def _table(file: Path) -> Any:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_recorded_states_outdoors_are_reproduced_to_their_last_digit(shared_data: Path, run: str) -> None:
+def test_recorded_states_outdoors_are_reproduced_to_their_last_digit(real_data: Path, run: str) -> None:
     """Every row with and without a plain fix. Before each step the node overwrote position and heading with RTK and gyro, and it
     took the gyro's yaw (rad) less 14 for degrees, so that the measured heading was nearly constant.
     """
-    rows = _table(shared_data / "lot17_rtk_gps_2023" / f"{run}.csv")
+    rows = _table(real_data / "lot17_rtk_gps_2023" / f"{run}.csv")
     columns = ("ekf_x_m", "ekf_y_m", "ekf_heading_rad", "ekf_speed_mps")
     recorded = np.column_stack([rows[c] for c in columns])
     belief = begin(0.0, 0.0, 0.0)
@@ -65,11 +65,11 @@ def _estimator(params: Ekf4PublishedParams) -> Ekf4Published:
     return Ekf4Published(params, load_profile("art").vehicle, DATUM, (0.0, 0.0, 0.0))
 
 
-def test_recorded_positions_indoors_are_reproduced_from_the_inputs_alone(shared_data: Path) -> None:
+def test_recorded_positions_indoors_are_reproduced_from_the_inputs_alone(real_data: Path) -> None:
     """From the first row to the last of each run, nothing taken over from the recording between. The node stepped once for each
     row, but twice between the first two, with a measurement that was not logged."""
     medians, largest = [], []
-    for file in sorted((shared_data / "mocap_ekf_mpc_2023").rglob("*.csv")):
+    for file in sorted((real_data / "mocap_ekf_mpc_2023").rglob("*.csv")):
         rows = _table(file)
         belief = begin(rows[0]["ekf_x_m"], rows[0]["ekf_y_m"], rows[0]["mocap_heading_rad"])
         errors = []

@@ -21,14 +21,13 @@ from vehicled.recordings import mcap
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
 
-CAPTURES = Path(__file__).parents[2] / ".." / "shared" / "data" / "captures" / "gnss"
 WALK = "gnss_imu__walk_gnss_1730.ubx"
 
 
-def capture(name: str) -> Path:
-    file = CAPTURES / name
+def capture(shared_data: Path, name: str) -> Path:
+    file = shared_data / "captures" / "gnss" / name
     if not file.is_file():
-        pytest.skip(f"the captures are not here: {name}")
+        pytest.skip(f"{name} is too large to be brought along")
     return file
 
 
@@ -50,9 +49,9 @@ def taken(path: Path) -> list[tuple[int, Message]]:
     ],
 )
 def test_captures_give_the_fixes_that_others_count(
-    name: str, fixes: int, carriers: dict[str, int], span_s: float, tmp_path: Path
+    shared_data: Path, name: str, fixes: int, carriers: dict[str, int], span_s: float, tmp_path: Path
 ) -> None:
-    done = import_log(capture(name), tmp_path / "out.mcap")
+    done = import_log(capture(shared_data, name), tmp_path / "out.mcap")
     assert done.counts == {"gnss_fix": fixes}
     found = [message for _, message in taken(tmp_path / "out.mcap") if isinstance(message, GnssFix)]
     assert Counter(fix.carrier.name for fix in found) == carriers
@@ -67,10 +66,10 @@ def test_captures_give_the_fixes_that_others_count(
         assert log.header.start_wall_ns == pytest.approx(found[0].utc_ns, abs=1_000_000_000)
 
 
-def test_a_capture_and_its_values_by_pyubx2(tmp_path: Path) -> None:
+def test_a_capture_and_its_values_by_pyubx2(shared_data: Path, tmp_path: Path) -> None:
     pyubx2 = pytest.importorskip("pyubx2")
     file = tmp_path / "walk.ubx"
-    file.write_bytes(capture(WALK).read_bytes()[:150_000])
+    file.write_bytes(capture(shared_data, WALK).read_bytes()[:150_000])
     import_log(file, tmp_path / "out.mcap")
     found = [message for _, message in taken(tmp_path / "out.mcap") if isinstance(message, GnssFix)]
     with file.open("rb") as stream:
@@ -83,8 +82,8 @@ def test_a_capture_and_its_values_by_pyubx2(tmp_path: Path) -> None:
         assert fix.satellites == pvt.numSV
 
 
-def test_recorded_arrivals_are_kept(tmp_path: Path) -> None:
-    data = capture("gpsd__ublox-zed-f9p-rtk.log").read_bytes()
+def test_recorded_arrivals_are_kept(shared_data: Path, tmp_path: Path) -> None:
+    data = capture(shared_data, "gpsd__ublox-zed-f9p-rtk.log").read_bytes()
     (tmp_path / "x.ubx").write_bytes(data)
     rows = [f"{at} {min(500, len(data) - at)} {7_000_000_000 + at * 40_000}" for at in range(0, len(data), 500)]
     head = "# offset bytes monotonic_ns; monotonic 0 is UTC 1790000000000000000 ns\n"
@@ -100,8 +99,8 @@ def test_recorded_arrivals_are_kept(tmp_path: Path) -> None:
         import_log(tmp_path / "x.ubx", tmp_path / "again.mcap")
 
 
-def test_an_imported_walk_is_a_recording_and_a_track(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import_log(capture(WALK), tmp_path / "walk.mcap")
+def test_an_imported_walk_is_a_recording_and_a_track(shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import_log(capture(shared_data, WALK), tmp_path / "walk.mcap")
     recording = mcap.load(tmp_path / "walk.mcap")
     assert recording.published_x_m is None
     assert np.isfinite(recording.truth.x_m).sum() > 3500

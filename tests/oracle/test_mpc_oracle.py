@@ -223,9 +223,9 @@ def _rows(path: Path) -> Any:
         return np.array([[float(value) for value in row] for row in list(csv.reader(file))[1:]])
 
 
-def test_published_program_gives_the_recorded_commands(shared_data: Path) -> None:
+def test_published_program_gives_the_recorded_commands(real_data: Path) -> None:
     """Every logged row of every run: its errors and the command before it are all that goes in."""
-    files = sorted((shared_data / "path_following_2024").glob("*/*/mpc*.csv"))
+    files = sorted((real_data / "path_following_2024").glob("*/*/mpc*.csv"))
     assert files
     program = PublishedQp(4000)
     for path in files:
@@ -242,9 +242,9 @@ def test_published_program_gives_the_recorded_commands(shared_data: Path) -> Non
         assert np.percentile(differences, 90, axis=0).max() <= 2e-3, path.name
 
 
-def test_published_speed_is_the_logged_one(shared_data: Path) -> None:
+def test_published_speed_is_the_logged_one(real_data: Path) -> None:
     """The speed that the real runs fed back follows from their throttle alone."""
-    rows = _rows(shared_data / "path_following_2024/real/lot17/mpc_1.csv")
+    rows = _rows(real_data / "path_following_2024/real/lot17/mpc_1.csv")
     speed = 1.0 - rows[:, 7]
     throttle = np.clip(rows[:, 8], 0.0, 1.0)
     predicted = [published_speed_mps(v, t, 0.1) for v, t in zip(speed[1:-1], throttle[:-2], strict=True)]

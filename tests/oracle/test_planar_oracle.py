@@ -30,23 +30,23 @@ def _speed_rms_mps(recording: Recording) -> float:
     return float(np.sqrt(np.nanmean((_run(recording).speed_mps - recording.truth.speed_mps) ** 2)))
 
 
-def test_indoors_every_drive_is_better_than_its_measurement(shared_data: Path) -> None:
-    errors = np.array([_position_errors_m(r) for r in art.load(shared_data / "mocap_ekf_mpc_2023", ["mocap"])])
+def test_indoors_every_drive_is_better_than_its_measurement(real_data: Path) -> None:
+    errors = np.array([_position_errors_m(r) for r in art.load(real_data / "mocap_ekf_mpc_2023", ["mocap"])])
     assert len(errors) >= 10
     assert (errors[:, 1] < errors[:, 0]).all()
     assert errors[:, 1].mean() < 0.17
 
 
-def test_plain_gnss_from_a_known_start(shared_data: Path) -> None:
-    errors = np.array([_position_errors_m(r) for r in art.load(shared_data / "lot17_rtk_gps_2023", ["plain_start"])])
+def test_plain_gnss_from_a_known_start(real_data: Path) -> None:
+    errors = np.array([_position_errors_m(r) for r in art.load(real_data / "lot17_rtk_gps_2023", ["plain_start"])])
     ratio = errors[:, 1] / errors[:, 0]
     assert errors[:, 1].mean() < 0.7 * errors[:, 0].mean()
     assert (ratio < 1.0).mean() >= 0.9
     assert ratio.max() < 1.1
 
 
-def test_plain_gnss_alone_is_never_made_worse(shared_data: Path) -> None:
-    errors = np.array([_position_errors_m(r) for r in art.load(shared_data / "lot17_rtk_gps_2023" / "multi_speed", ["plain"])])
+def test_plain_gnss_alone_is_never_made_worse(real_data: Path) -> None:
+    errors = np.array([_position_errors_m(r) for r in art.load(real_data / "lot17_rtk_gps_2023" / "multi_speed", ["plain"])])
     assert (errors[:, 1] / errors[:, 0]).max() < 1.05
 
 

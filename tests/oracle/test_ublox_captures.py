@@ -113,6 +113,11 @@ def captures(shared_data: Path) -> dict[str, Any]:
     }
 
 
+def listed(shared_data: Path, kind: str) -> int:
+    """Messages of a kind, of any talker, by the published counts."""
+    return sum(count for entry in captures(shared_data).values() for name, count in entry["counts"].items() if name.endswith(kind))
+
+
 def frames_of(data: bytes) -> list[tuple[str, bytes]]:
     stream = framer()
     return stream.feed(data) + stream.flush()
@@ -120,7 +125,7 @@ def frames_of(data: bytes) -> list[tuple[str, bytes]]:
 
 def test_every_capture_has_the_counts_published_with_it(shared_data: Path) -> None:
     found = captures(shared_data)
-    assert len(found) >= 15
+    assert len(found) >= 14
     for name, entry in found.items():
         data = (shared_data / "captures" / name).read_bytes()
         assert Counter(kind for kind, _ in decode(data)) == entry["counts"], name
@@ -211,7 +216,7 @@ def test_ubx_values_are_those_of_pyubx2(shared_data: Path) -> None:
             compared[kind] += 1
     known = {"NAV-PVT", "NAV-HPPOSLLH", "NAV-COV", "NAV-RELPOSNED", "NAV-DOP", "NAV-EOE", "MON-RF", "MON-VER", "ACK-ACK", "ACK-NAK"}
     assert known <= compared.keys()
-    assert compared["NAV-PVT"] == 673
+    assert compared["NAV-PVT"] == listed(shared_data, "NAV-PVT") > 100
     assert compared["CFG-VALGET"] == 48
 
 
@@ -237,7 +242,7 @@ def test_nmea_values_are_those_of_pynmeagps(shared_data: Path) -> None:
                 else:
                     assert got == expected, (kind, field)
             compared[kind] += 1
-    assert compared == {"GGA": 599, "RMC": 601, "GST": 59, "VTG": 65, "GSA": 276, "ZDA": 59}
+    assert compared == {kind: listed(shared_data, kind) for kind in ("GGA", "RMC", "GST", "VTG", "GSA", "ZDA")}
 
 
 @pytest.mark.parametrize("lost", [0.0, 0.3])
@@ -284,7 +289,7 @@ def test_what_was_decoded_encodes_to_the_same_bytes(shared_data: Path) -> None:
             if kind not in ("NAV-PVT", "NAV-COV", "NAV-RELPOSNED", "MON-RF", "NAV-TIMELS", "NAV-HPPOSLLH"):
                 assert again == frame, kind
             compared[kind] += 1
-    assert sum(compared.values()) > 900
+    assert sum(compared.values()) > 500
 
 
 def test_keys_are_those_of_pyubx2() -> None:
@@ -313,11 +318,11 @@ def walk_arrivals(folder: Path) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("protocol", ["ubx", "nmea"])
-def test_a_walk_with_its_real_arrivals(shared_data: Path, protocol: Literal["ubx", "nmea"]) -> None:
+def test_a_walk_with_its_real_arrivals(real_data: Path, protocol: Literal["ubx", "nmea"]) -> None:
     """Epochs 250 ms apart whose arrivals scatter by 11 ms; RTK fixed, float for a second, fixed, float to the end."""
     receiver = UbloxDevice(Params(configure=False, protocol=protocol, latency_ms=24.0), [GnssFix], 1)
     told: list[Message] = []
-    for t_rx_ns, data in walk_arrivals(shared_data / "captures" / "gnss"):
+    for t_rx_ns, data in walk_arrivals(real_data / "captures" / "gnss"):
         told += receiver.on_time(t_rx_ns)
         told += receiver.on_rx(data, t_rx_ns)
     fixes = [message for message in told if isinstance(message, GnssFix)]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
+from tests.strategies import near
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4 import Ekf4
 from vehicled.estimation.ekf4_params import Ekf4Params
@@ -146,13 +147,42 @@ def test_update_keeps_the_covariance_positive_definite(
         assert np.trace(after) <= np.trace(P) * (1 + 1e-9), "a measurement never adds uncertainty"
 
 
+@settings(max_examples=150)
+@given(
+    st.lists(st.floats(-3, 3), min_size=16, max_size=16),
+    st.floats(1e-4, 1e2),
+    st.floats(-0.9, 0.9),
+    st.floats(0.0, 6.28),
+    near(13.8, 0.0, low=0.0),
+    st.booleans(),
+)
+def test_gate_takes_what_is_within_chi_square_and_nothing_beyond(
+    root: list[float], variance: float, correlation: float, direction_rad: float, wanted_nis: float, forced: bool
+) -> None:
+    A = np.array(root).reshape(4, 4)
+    P = A @ A.T + 1e-6 * np.eye(4)
+    R = variance * np.array(((1.0, correlation), (correlation, 1.0)))
+    z = measurements.position(Pose(0.0, 0.0, 0.4, 1.0, 0.1), 0.0, 0.0, R, (0.2, 0.05, 0.3))
+    S = z.H @ P @ z.H.T + z.R
+    residual = np.sqrt(wanted_nis) * np.linalg.cholesky(S) @ (math.cos(direction_rad), math.sin(direction_rad))
+    result = update(tuple(P.ravel().tolist()), replace(z, residual=residual), 13.8, forced)
+    assert result.nis == pytest.approx(wanted_nis, rel=1e-6, abs=1e-12)
+    assert result.accepted is (forced or result.nis <= 13.8)
+    if not result.accepted:
+        assert result.covariance == tuple(P.ravel().tolist())
+        assert result.shift == (0.0, 0.0, 0.0, 0.0)
+    elif result.nis <= 13.8:
+        K = P @ z.H.T @ np.linalg.inv(S)
+        np.testing.assert_allclose(result.shift, K @ residual, rtol=1e-6, atol=1e-9)
+
+
 # -------------------------------------------------------------------- any input
 
 wild = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, NAN, math.inf, -math.inf, 1e300, -1e300]))
-near = st.one_of(st.floats(-2, 2), wild)
+around = st.one_of(st.floats(-2, 2), wild)
 stamps = st.one_of(st.integers(-50, 50).map(lambda ms: ms * 1_000_000), st.sampled_from([-(2**62), 2**62, -(10**9), 10**9]))
 nines = st.tuples(*[st.one_of(st.floats(0, 1), wild)] * 9)
-threes = st.tuples(near, near, near)
+threes = st.tuples(around, around, around)
 
 
 def _fix(
@@ -163,13 +193,13 @@ def _fix(
 
 
 messages = st.one_of(
-    st.builds(_fix, stamps, near, near, near, threes, nines, nines, st.sampled_from(FixType)),
-    st.tuples(stamps, st.tuples(near, near).map(lambda v: lambda t: Heading(t, t, v[0], v[1], HeadingKind.MOVING_BASE))),
+    st.builds(_fix, stamps, around, around, around, threes, nines, nines, st.sampled_from(FixType)),
+    st.tuples(stamps, st.tuples(around, around).map(lambda v: lambda t: Heading(t, t, v[0], v[1], HeadingKind.MOVING_BASE))),
     st.tuples(stamps, st.tuples(threes, threes, st.booleans()).map(lambda v: lambda t: ImuSample(t, t, v[0], v[1], NAN, v[2]))),
-    st.tuples(stamps, st.tuples(near, near).map(lambda v: lambda t: WheelSpeed(t, t, v[0], v[1]))),
-    st.tuples(stamps, near.map(lambda v: lambda t: MotorStatus(t, t, v))),
-    st.tuples(stamps, st.tuples(near, near).map(lambda v: lambda t: SteeringFeedback(t, t, v[0], v[1]))),
-    st.tuples(stamps, st.tuples(near, near, near).map(lambda v: lambda t: ActuatorCommand(t, t, v[0], v[1], 0.0, v[2]))),
+    st.tuples(stamps, st.tuples(around, around).map(lambda v: lambda t: WheelSpeed(t, t, v[0], v[1]))),
+    st.tuples(stamps, around.map(lambda v: lambda t: MotorStatus(t, t, v))),
+    st.tuples(stamps, st.tuples(around, around).map(lambda v: lambda t: SteeringFeedback(t, t, v[0], v[1]))),
+    st.tuples(stamps, st.tuples(around, around, around).map(lambda v: lambda t: ActuatorCommand(t, t, v[0], v[1], 0.0, v[2]))),
 )
 pauses = st.one_of(st.just(5_000_000), st.integers(-(10**7), 10**8), st.sampled_from([0, 2 * 10**9, 10**13]))
 episodes = st.lists(st.tuples(pauses, st.lists(messages, max_size=4)), min_size=1, max_size=25)

@@ -351,9 +351,9 @@ def test_the_picture_shows_the_path_with_the_misalignment_that_was_allowed_for(
 
 
 @pytest.mark.xdist_group("compiled")
-def test_recorded_ramps_are_foretold_from_those_that_were_fitted(shared_data: Path) -> None:
+def test_recorded_ramps_are_foretold_from_those_that_were_fitted(real_data: Path) -> None:
     """The steering alone, which is quick: a held-out run at the measured speed stays within the wanted 0.07 m."""
-    folder = shared_data / "art_steering_ramp_2023"
+    folder = real_data / "art_steering_ramp_2023"
     read = [run for turn in ("steer_p02", "steer_p10") for run in _read(str(folder / turn)).values()]
     runs = [run for run in read if run.name.rpartition("/")[2] in ("test0_motion", "test1_motion", "test3_motion")]
     twin = load_twin("art_lfdm")

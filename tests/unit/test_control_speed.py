@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.strategies import near
 from vehicled.control.speed import (
     PidState,
     SpeedParams,
@@ -167,7 +168,14 @@ def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     assert speed_step(PARAMS, BRAKED, fast, inside, Target(1.0, 0.0), 0.01)[1] == (0.0, 0.0)
 
 
-@given(st.floats(-10.0, 200.0), st.floats(0.0, 100.0), st.floats(-9.0, 9.0), st.floats(1e-4, 1.0), st.booleans(), st.floats(-1, 1))
+@given(
+    near(0.0, 1.0, 2.5, BRAKED.top_speed_mps, low=-10.0, high=200.0),
+    near(0.0, 1.0, 2.5, BRAKED.top_speed_mps, low=0.0, high=100.0),
+    near(0.0, PARAMS.acceleration_mps2, signed=True),
+    near(0.01, low=1e-4, high=1.0),
+    st.booleans(),
+    near(0.0, PARAMS.integral_limit, signed=True),
+)
 def test_demand_is_always_inside_its_limits(speed: float, target: float, a: float, dt: float, brake: bool, integral: float) -> None:
     drive = BRAKED if brake else DRIVE
     state = PidState(1.0, integral, 0.5)

@@ -22,8 +22,8 @@ def mean_off(recording: Recording, x: np.ndarray, y: np.ndarray) -> float:
     return float(np.nanmean(np.hypot(x - recording.truth.x_m, y - recording.truth.y_m)))
 
 
-def test_raw_and_published_errors_indoors_are_those_that_are_known(shared_data: Path) -> None:
-    recordings = art.load(folder(shared_data, "mocap_ekf_mpc_2023"))
+def test_raw_and_published_errors_indoors_are_those_that_are_known(real_data: Path) -> None:
+    recordings = art.load(folder(real_data, "mocap_ekf_mpc_2023"))
     assert {recording.kind for recording in recordings} == {"mocap"}
     raw = [mean_off(r, r.raw_x_m, r.raw_y_m) for r in recordings]
     published = [
@@ -40,8 +40,8 @@ def test_raw_and_published_errors_indoors_are_those_that_are_known(shared_data: 
         assert np.nanmedian(recording.truth.yaw_rad - heading) == pytest.approx(0.12, abs=0.02)
 
 
-def test_laps_outdoors(shared_data: Path) -> None:
-    recordings = art.load(folder(shared_data, "lot17_rtk_gps_2023") / "single_speed")
+def test_laps_outdoors(real_data: Path) -> None:
+    recordings = art.load(folder(real_data, "lot17_rtk_gps_2023") / "single_speed")
     kinds = Counter(recording.kind for recording in recordings)
     assert kinds["rtk"] == kinds["plain"] == kinds["plain_start"] > 0
     for recording in recordings:
@@ -56,8 +56,8 @@ def test_laps_outdoors(shared_data: Path) -> None:
             assert 0.3 < np.sqrt(np.nanmean(published**2)) < 1.0
 
 
-def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
-    root = folder(shared_data, "path_following_2024")
+def test_real_and_simulated_drives_are_told_apart(real_data: Path) -> None:
+    root = folder(real_data, "path_following_2024")
     files = [*sorted(root.glob("real/*/*_2.csv")), *sorted(root.glob("sim/*_path/*.csv"))]
     assert files
     for file in files:
@@ -65,8 +65,8 @@ def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
         assert recording.kind == ("path_sim" if "sim" in file.parts else "path"), file
 
 
-def test_least_squares_reproduce_the_published_steering(shared_data: Path) -> None:
-    table = folder(shared_data, "published_tables") / "art_identified_steering.csv"
+def test_least_squares_reproduce_the_published_steering(real_data: Path) -> None:
+    table = folder(real_data, "published_tables") / "art_identified_steering.csv"
     rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
     # One path of the real drives: the others differ in nothing but length.
     wanted = {
@@ -77,9 +77,9 @@ def test_least_squares_reproduce_the_published_steering(shared_data: Path) -> No
     assert len(wanted) > 10
     late = []
     for name, (_, gain, offset, delay, _) in wanted.items():
-        if not (shared_data / name).is_file():
+        if not (real_data / name).is_file():
             continue
-        (recording,) = art.load(shared_data / name)
+        (recording,) = art.load(real_data / name)
         fit = least_squares.steering(recording)
         assert fit is not None
         assert fit.gain_rad == pytest.approx(float(gain), rel=0.02)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.strategies import near
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS
 from vehicled.messages import Mode
@@ -23,13 +24,19 @@ SQUARE = Polygon(((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)))
 L_SHAPE = Polygon(((0.0, 0.0), (4.0, 0.0), (4.0, 2.0), (2.0, 2.0), (2.0, 4.0), (0.0, 4.0)))
 
 
-@given(st.floats(0.01, 9.99), st.floats(0.01, 9.99))
-def test_inside_a_square(x: float, y: float) -> None:
-    assert SQUARE.contains(x, y)
-    assert SQUARE.distance_m(x, y) == pytest.approx(min(x, y, 10.0 - x, 10.0 - y))
+@given(near(0.0, 10.0), near(0.0, 10.0))
+def test_inside_a_square_and_outside_and_at_its_edge(x: float, y: float) -> None:
+    off_x, off_y = max(-x, x - 10.0), max(-y, y - 10.0)
+    wanted_m = -max(off_x, off_y) if max(off_x, off_y) <= 0.0 else hypot(max(off_x, 0.0), max(off_y, 0.0))
+    assert SQUARE.distance_m(x, y) == pytest.approx(wanted_m, abs=1e-12)
+    if max(off_x, off_y) != 0.0:
+        inside = max(off_x, off_y) < 0.0
+        assert SQUARE.contains(x, y) is inside
+        assert (Fence([SQUARE]).violated(x, y) == "") is inside
+        assert (Fence([SQUARE._replace(keep_out=True)]).violated(x, y) == "") is not inside
 
 
-@given(st.floats(0.0, 2.0 * pi), st.floats(0.0, 2.0))
+@given(st.floats(0.0, 2.0 * pi), near(1.0, scale=1.0, low=0.0))
 def test_the_even_odd_rule_agrees_with_a_circle_of_many_corners(angle: float, radius: float) -> None:
     ring = Polygon(tuple((cos(k * pi / 500), sin(k * pi / 500)) for k in range(1000)))
     if abs(radius - 1.0) > 1e-4:

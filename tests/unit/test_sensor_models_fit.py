@@ -31,8 +31,8 @@ def test_the_fit_finds_the_numbers_that_made_the_laps(script: ModuleType):
     assert found == pytest.approx(true, rel=0.15)
 
 
-def test_the_recordings_give_the_published_numbers(script: ModuleType, shared_data: Path):
-    files = sorted((shared_data / "lot17_rtk_gps_2023").rglob("*.csv"))
+def test_the_recordings_give_the_published_numbers(script: ModuleType, real_data: Path):
+    files = sorted((real_data / "lot17_rtk_gps_2023").rglob("*.csv"))
     found = [script.errors(script.read(file), 0.15) for file in files]
     published = RecordedError()
     form = script.fit(script.increments(found), published.wander_time_s)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.strategies import near
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -42,9 +43,14 @@ NEVER_HEARD = {"hand_gone", "gnss_silent", "imu_silent", "obstacle_sensor_silent
 BEYOND = {Sense.OVER: gt, Sense.REACHES: ge, Sense.UNDER: lt, Sense.WITHIN: le}
 RULE = {rule.code: rule for rule in RULES}
 
-seconds = st.one_of(st.none(), st.floats(0.0, 30.0))
+SILENCES_S = (
+    0.1, LIMITS.gnss_silence_s, LIMITS.imu_silence_s, LIMITS.estimate_silence_s, LIMITS.control_silence_s, LIMITS.loop_silence_s,
+    LIMITS.telemetry_silence_s, LIMITS.teleop_silence_s, LIMITS.ground_silence_s, LIMITS.rtk_lost_stop_s,
+)  # fmt: skip
+seconds = st.one_of(st.none(), near(*SILENCES_S, low=0.0, high=30.0))
+nanoseconds = near(*SILENCES_S, low=0.0, high=10.0).map(lambda value: round(value * 1e9))
 counts = st.integers(0, 12)
-numbers = st.one_of(st.floats(-50.0, 50.0), st.just(float("nan")))
+numbers = near(0.0, LIMITS.max_speed_mps, LIMITS.max_speed_mps + LIMITS.overspeed_mps, LIMITS.corridor_m, signed=True, garbage=True)
 
 
 def see(watch: Watch, free_m: float, cap_mps: float = inf) -> None:
@@ -70,8 +76,13 @@ def situations(draw: Any) -> Situation:
     saturated_s = draw(seconds)
     watch.inertial.saturated_since_ns = None if saturated_s is None else now_ns - round(saturated_s * 1e9)
     for name in ("mismatch_ns", "not_moving_ns", "uncommanded_ns", "unbraked_ns"):
-        setattr(watch.motion, name, draw(st.integers(0, 5 * 10**9)))
-    watch.motor.hottest_k, watch.motor.rest_v = draw(st.floats(250.0, 400.0)), draw(st.floats(0.0, 30.0))
+        setattr(
+            watch.motion, name, round(1e9 * draw(near(LIMITS.speed_mismatch_s, LIMITS.not_moving_s, LIMITS.uncommanded_s, low=0.0)))
+        )
+    watch.motor.hottest_k, watch.motor.rest_v = (
+        draw(near(LIMITS.motor_hot_k, LIMITS.motor_hot_k + 15.0)),
+        draw(near(9.0, 10.0, low=0.0)),
+    )
     watch.control.stop_level_in_a_row, watch.control.clipped_in_a_row = draw(counts), draw(counts)
     watch.host.clock_step_s = draw(st.floats(-5.0, 5.0))
     watch.stopping.distance_m = draw(st.floats(0.0, 5.0))
@@ -90,10 +101,10 @@ def situations(draw: Any) -> Situation:
         limits=LIMITS,
         watch=watch,
         estimate=StateEstimate(0, 0, 0.0, 0.0, 0.0, draw(numbers), 0.0, covariance, EstimatorStatus.RUNNING),
-        estimate_age_ns=draw(st.integers(0, 10**9)),
+        estimate_age_ns=draw(nanoseconds),
         control=ControlCommand(0, 0, 0.0, 0.0, 0.0, cross_track_m=draw(numbers)),
-        control_age_ns=draw(st.integers(0, 10**9)),
-        sent=ActuatorCommand(now_ns - draw(st.integers(0, 10**9)), 0, draw(st.sampled_from((0.0, 0.3))), 0.0, 0.0, 0.0),
+        control_age_ns=draw(nanoseconds),
+        sent=ActuatorCommand(now_ns - draw(nanoseconds), 0, draw(st.sampled_from((0.0, 0.3))), 0.0, 0.0, 0.0),
     )
 
 

@@ -111,7 +111,7 @@ def build_parser() -> GroupedParser:
     )
     world.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
     output = sim.add_argument_group("what is shown and kept")
-    output.add_argument("--plot", metavar="PNG", help="draw the drive into this file")
+    output.add_argument("--plot", metavar="FILE", help="draw the drive into this file: .png, or .pdf and .svg for a paper")
     output.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
     output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
     _view_argument(output)
