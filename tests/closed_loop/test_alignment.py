@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import count
 from math import hypot, pi, remainder, sin, tau
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from sim_backend.emulators.failures import Failure
 from sim_backend.scenario import Start
 from tests.closed_loop.fault_judge import SECOND_NS
+from vehicled.cli import main
 from vehicled.cli.failsafe.bench import Pair
 from vehicled.judge import Judge
 from vehicled.messages import (
@@ -305,6 +307,17 @@ def test_a_hand_may_drive_first_either_way(estimator: str, throttle: float) -> N
     assert abs(drive.heading_error_rad) < 0.1
     drive.ask(OperatorAction.STOP)
     drive.run(lambda: drive.machine.mode is Mode.STANDBY, 5.0)
+
+
+def test_an_aligned_drive_is_replayed(tmp_path: Path) -> None:
+    options = ["--profile", PROFILE, "--duration", "7", "--quiet", "--log", str(tmp_path)]
+    assert main(["sim", *options]) == 1, "the time limit ends it"
+    (log,) = tmp_path.glob("*.mcap")
+    with Journal(str(log)) as journal:
+        result = Replay(journal).run()
+    assert result.first is None
+    assert result.verdict == "identical"
+    assert result.digest == result.digest_in_log
 
 
 def test_a_profile_with_a_heading_device_stands_at_the_start() -> None:
