@@ -14,6 +14,8 @@ from tests.closed_loop.fault_judge import SECOND_NS
 from vehicled.cli import main
 from vehicled.cli.failsafe.bench import Pair
 from vehicled.judge import Judge
+from vehicled.log.replay.drive import Replay
+from vehicled.log.replay.journal import Journal
 from vehicled.messages import (
     EstimatorStatus,
     Fault,
