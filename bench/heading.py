@@ -53,7 +53,9 @@ def measure(way: str, estimator: str, seed: int) -> tuple[float, float, float, f
     profile = load_profile("f1tenth_gnss", [f"estimator.name={estimator}", *overrides])
     pair = Pair(profile, load_course(profile.course), (), Nothing(), seed, link="messages", start=start)
     began: tuple[float, float] | None = None
-    squares, sigmas, next_ns = [], [], 0
+    squares: list[float] = []
+    sigmas: list[float] = []
+    next_ns = 0
     while pair.now_ns < START_NS + 45 * SECOND_NS and len(squares) < 200:
         pair.grant()
         pair.reply()

@@ -220,7 +220,7 @@ def test_a_motor_that_turns_the_wrong_way_is_named() -> None:
     drive = Drive()
     sensor = drive.pair.world.emulator(list(drive.pair._profile.devices).index("drive"))
     plain = sensor.on_message
-    sensor.on_message = lambda m, t: plain(_reversed(m), t)  # type: ignore[method-assign]
+    sensor.on_message = lambda message, ready_ns: plain(_reversed(message), ready_ns)  # type: ignore[method-assign]
     drive.run(drive.stands)
     assert "the motor turns the wrong way, or its telemetry has the wrong sign" in drive.machine.why
     assert drive.moved_m < 2.5
@@ -245,7 +245,7 @@ def test_wheels_that_slip_stop_it() -> None:
     drive = Drive()
     sensor = drive.pair.world.emulator(list(drive.pair._profile.devices).index("drive"))
     plain = sensor.on_message
-    sensor.on_message = lambda m, t: plain(_slipping(m), t)  # type: ignore[method-assign]
+    sensor.on_message = lambda message, ready_ns: plain(_slipping(message), ready_ns)  # type: ignore[method-assign]
     drive.run(drive.stands)
     assert "wheels say" in drive.machine.why
 
