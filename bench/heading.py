@@ -37,7 +37,6 @@ WAYS: dict[str, tuple[Start, tuple[str, ...]]] = {
     ),
     "compass, clean": ("stand", (*COMPASS, "sim.heading.magnetometer.sigma_ut=0.3")),
     "compass, 5 uT of iron": ("stand", (*COMPASS, "sim.heading.magnetometer.hard_iron_ut=[3.0, 4.0, 0.0]")),
-    "compass by the motor's cable": ("stand", (*COMPASS, "sim.heading.magnetometer.current_ut_per_a=[0.0, 1.0, 0.0]")),
 }
 
 

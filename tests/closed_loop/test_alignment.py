@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import count
 from math import hypot, pi, remainder, sin, tau
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -10,8 +11,11 @@ from msgspec.structs import replace
 from sim_backend.emulators.failures import Failure
 from sim_backend.scenario import Start
 from tests.closed_loop.fault_judge import SECOND_NS
+from vehicled.cli import main
 from vehicled.cli.failsafe.bench import Pair
 from vehicled.judge import Judge
+from vehicled.log.replay.drive import Replay
+from vehicled.log.replay.journal import Journal
 from vehicled.messages import (
     EstimatorStatus,
     Fault,
@@ -216,7 +220,7 @@ def test_a_motor_that_turns_the_wrong_way_is_named() -> None:
     drive = Drive()
     sensor = drive.pair.world.emulator(list(drive.pair._profile.devices).index("drive"))
     plain = sensor.on_message
-    sensor.on_message = lambda m, t: plain(_reversed(m), t)  # type: ignore[assignment]
+    sensor.on_message = lambda message, ready_ns: plain(_reversed(message), ready_ns)  # type: ignore[method-assign]
     drive.run(drive.stands)
     assert "the motor turns the wrong way, or its telemetry has the wrong sign" in drive.machine.why
     assert drive.moved_m < 2.5
@@ -241,7 +245,7 @@ def test_wheels_that_slip_stop_it() -> None:
     drive = Drive()
     sensor = drive.pair.world.emulator(list(drive.pair._profile.devices).index("drive"))
     plain = sensor.on_message
-    sensor.on_message = lambda m, t: plain(_slipping(m), t)  # type: ignore[assignment]
+    sensor.on_message = lambda message, ready_ns: plain(_slipping(message), ready_ns)  # type: ignore[method-assign]
     drive.run(drive.stands)
     assert "wheels say" in drive.machine.why
 
@@ -305,6 +309,17 @@ def test_a_hand_may_drive_first_either_way(estimator: str, throttle: float) -> N
     assert abs(drive.heading_error_rad) < 0.1
     drive.ask(OperatorAction.STOP)
     drive.run(lambda: drive.machine.mode is Mode.STANDBY, 5.0)
+
+
+def test_an_aligned_drive_is_replayed(tmp_path: Path) -> None:
+    options = ["--profile", PROFILE, "--duration", "7", "--quiet", "--log", str(tmp_path)]
+    assert main(["sim", *options]) == 1, "the time limit ends it"
+    (log,) = tmp_path.glob("*.mcap")
+    with Journal(str(log)) as journal:
+        result = Replay(journal).run()
+    assert result.first is None
+    assert result.verdict == "identical"
+    assert result.digest == result.digest_in_log
 
 
 def test_a_profile_with_a_heading_device_stands_at_the_start() -> None:

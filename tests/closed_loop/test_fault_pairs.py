@@ -9,7 +9,8 @@ from tests.closed_loop.fault_judge import Judge
 from tests.closed_loop.misfortunes import Moment, pair
 from tests.closed_loop.pair_bench import run
 from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
-from vehicled.safety.supervisor import Link, Supervisor
+from vehicled.safety.supervisor import Supervisor
+from vehicled.safety.trip import Link
 
 SEEDS = (0, 4, 8, 1, 5, 9, 2, 10, 14, 3, 15, 23, 7, 29, 30, 31, 34, 145)
 MS = 1_000_000

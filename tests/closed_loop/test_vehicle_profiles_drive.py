@@ -16,6 +16,7 @@ BENDS = {
     # vehicle: length of a radian of the bend in metres, speed, largest cross-track error: twice what was measured
     "nigel": (0.35, 0.2, 0.008),
     "f1tenth": (4.0, 3.0, 0.05),
+    "f1tenth_gnss": (4.0, 1.5, 0.05),
     "roboracer": (4.0, 3.0, 0.03),
     "hunter_se": (2.5, 1.0, 0.035),
     "husky_a200": (2.0, 0.8, 0.06),

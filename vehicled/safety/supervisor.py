@@ -6,8 +6,6 @@ before it clears; every trip and every clearance is one :class:`Fault` record. N
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.safety.arming import STANDSTILL_MPS, missing
 from vehicled.safety.entry import Entry
@@ -16,6 +14,7 @@ from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
 from vehicled.safety.rest import Rest
 from vehicled.safety.rule import Clear, Rule
 from vehicled.safety.situation import Situation
+from vehicled.safety.trip import Link, Trip
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """A request waits this long for its checks to pass, then it is refused with what was missing."""
@@ -24,33 +23,12 @@ STUCK, REFUSED = "gnss_stuck", "gnss_refused"
 """Rules after which the receiver is no witness, and one in doubt."""
 
 
-class Link(Struct, frozen=True):
-    """One link of the chain of causes since the vehicle was armed."""
-
-    t_ns: int
-    code: str
-    reaction: Reaction
-    reason: str
-
-
-class _Trip:
-    """A rule on its way to tripping, tripped, or on its way to clearing."""
-
-    __slots__ = ("gone_ns", "reason", "since_ns", "tripped")
-
-    def __init__(self, since_ns: int) -> None:
-        self.since_ns = since_ns
-        self.tripped = False
-        self.reason = ""
-        self.gone_ns: int | None = None
-
-
 class Supervisor:
     """Decides mode, reaction and speed cap, once per actuation tick."""
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
         self._rules = {mode: [(rule, mode in rule.modes) for rule in rules] for mode in Mode}
-        self._trips: dict[str, _Trip] = {}
+        self._trips: dict[str, Trip] = {}
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
         self._wanted_ns, self._wanted_by = 0, ""
@@ -58,8 +36,7 @@ class Supervisor:
         self._ignored: tuple[OperatorAction, Mode] | None = None
         self._seen = Mode.INIT
         """Mode at the end of the last step."""
-        self.mode = Mode.INIT
-        self.reaction = Reaction.NONE
+        self.mode, self.reaction = Mode.INIT, Reaction.NONE
         self.why = "waiting for the vehicle to stand still"
         """Reason of the present mode, in words."""
         self.speed_cap_mps = float("inf")
@@ -78,7 +55,7 @@ class Supervisor:
         """Where the newest drive along the course began."""
         self.course_driven = False
         self.stopped = False
-        """A drive has ended, whatever the reason, and the vehicle stands."""
+        """A drive has ended, whatever the reason, and the vehicle stands; an alignment that succeeded is the beginning of one."""
         self.disarmed_by = ""
         """Who asked for disarming since the vehicle was armed; empty when nobody did."""
 
@@ -101,15 +78,12 @@ class Supervisor:
                 if self.mode is Mode.STANDBY:
                     # At once: who looks before the next tick must not take the refusal of the last request for that of this one.
                     self.why = "arming waits for its checks"
-            case OperatorAction.ALIGN:
+            case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN:
                 self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
-                if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
+                aligns = command.action is OperatorAction.ALIGN
+                if aligns and self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
-                if self.mode in (Mode.STANDBY, Mode.ARMED):
-                    self.why = "arming for the alignment waits for its checks"
-            case OperatorAction.DRIVE | OperatorAction.TELEOP:
-                self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
-                if self.mode is Mode.ARMED:
+                if self.mode is Mode.ARMED or (aligns and self.mode is Mode.STANDBY):
                     self.why = "driving waits for its checks"
             case OperatorAction.STOP:
                 self._call_off(who)
@@ -183,7 +157,6 @@ class Supervisor:
                 self._go(Trigger.STANDS, "waiting to be armed")
             elif self.mode is Mode.STOPPING:
                 self._go(Trigger.STANDS, self.why)
-                # An alignment is the beginning of a drive.
                 self.stopped = not s.watch.alignment.known
             elif self.mode is Mode.FAULT:
                 self.stopped = True
@@ -212,9 +185,9 @@ class Supervisor:
         """Stop an alignment that has found the heading, or cannot."""
         alignment = s.watch.alignment
         if alignment.failed:
-            why = f"alignment failed: {alignment.failed}"
-            self._record("alignment_failed", "", Reaction.CONTROLLED_STOP, True, why, s.now_ns)
-            self._stop(Trigger.REACTION, why, Reaction.CONTROLLED_STOP, s.now_ns, "alignment_failed")
+            why, code = f"alignment failed: {alignment.failed}", "alignment_failed"
+            self._record(code, "", Reaction.CONTROLLED_STOP, True, why, s.now_ns)
+            self._stop(Trigger.REACTION, why, Reaction.CONTROLLED_STOP, s.now_ns, code)
         elif alignment.known:
             self._stop(Trigger.STOP, alignment.known, Reaction.CONTROLLED_STOP, s.now_ns, "heading_known")
 
@@ -356,12 +329,12 @@ class Supervisor:
         self.speed_cap_mps = cap
         return worst
 
-    def _follow(self, rule: Rule, s: Situation, *, holds: bool) -> _Trip | None:
+    def _follow(self, rule: Rule, s: Situation, *, holds: bool) -> Trip | None:
         """Follow one rule; its trip while it is in force. What tripped once stays in force however the mode changes."""
         trip = self._trips.get(rule.code)
         if holds:
             if trip is None:
-                trip = self._trips[rule.code] = _Trip(s.now_ns)
+                trip = self._trips[rule.code] = Trip(s.now_ns)
             trip.gone_ns = None
             if not trip.tripped and s.now_ns - trip.since_ns >= rule.persist_ms * 1e6:
                 trip.tripped, trip.reason = True, rule.reason(s)
