@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -108,6 +108,7 @@ def situations(draw: Any) -> Situation:
     )
 
 
+@settings(max_examples=100)
 @given(situations())
 def test_beyond_its_limit_and_holding_are_the_same(s: Situation) -> None:
     for code, margin in MARGINS.items():
