@@ -113,7 +113,7 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle."""
+    """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle; see ``skid_steer``."""
 
     wheelbase_m: Positive
     track_m: Positive
@@ -126,8 +126,16 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Slip angle of the rear axle by lateral acceleration: it does not move where the vehicle points."""
     path_lag_s_per_mps: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
     """Time by speed from a turn of the wheels to the bend in the path of the rear axle, which yaw and tyres take."""
+    skid_steer: bool = False
+    """No wheel turns: the sides are driven apart. The reference point is then the middle of the wheels, which does not slip
+    sideways, and not that of the rear axle, which does by half the distance of the axles times the yaw rate."""
     steering: Steering
     drive: Drive
+
+    @property
+    def centre_m(self) -> float:
+        """Distance of the middle of the body ahead of the reference point."""
+        return 0.0 if self.skid_steer else 0.5 * self.wheelbase_m
 
     @property
     def min_turn_radius_m(self) -> float:
