@@ -67,7 +67,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         course = load_course(
             options.course or loaded.profile.course,
             width_m=vehicle.width_m,
-            centre_m=0.5 * vehicle.wheelbase_m,
+            centre_m=vehicle.centre_m,
             turn_radius_m=vehicle.min_turn_radius_m,
         )
         profile = truth_of(loaded, course)

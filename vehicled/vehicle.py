@@ -116,7 +116,7 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle."""
+    """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle; see ``skid_steer``."""
 
     wheelbase_m: Positive
     track_m: Positive
@@ -129,8 +129,16 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Rear slip angle per lateral acceleration."""
     path_lag_s_per_mps: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
     """Lag per speed from wheel angle to path curvature, caused by yaw inertia and tyres."""
+    skid_steer: bool = False
+    """True if the sides are driven apart and no wheel turns. The reference point is then the middle of the wheels, which does not
+    slip sideways; the rear axle slips by half the axle distance times the yaw rate."""
     steering: Steering
     drive: Drive
+
+    @property
+    def centre_m(self) -> float:
+        """Distance of the middle of the body ahead of the reference point."""
+        return 0.0 if self.skid_steer else 0.5 * self.wheelbase_m
 
     @property
     def min_turn_radius_m(self) -> float:

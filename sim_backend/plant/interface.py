@@ -10,7 +10,7 @@ class VehicleLostError(Exception):
 
 
 class Pose(NamedTuple):
-    """Where the vehicle starts: rear axle in ``map``, ENU."""
+    """Where the vehicle starts: its reference point in ``map``, ENU."""
 
     x_m: float
     y_m: float
@@ -18,7 +18,7 @@ class Pose(NamedTuple):
 
 
 class Motion(Struct, frozen=True, gc=False):
-    """True motion of the rear axle's middle: position in ``map`` (ENU), the rest in body axes."""
+    """True motion of the vehicle's reference point: position in ``map`` (ENU), the rest in body axes."""
 
     x_m: float
     y_m: float

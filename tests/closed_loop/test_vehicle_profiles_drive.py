@@ -41,3 +41,15 @@ def test_a_bend_is_driven(vehicle: str) -> None:
         pair.reply()
     assert judge.finished, f"{judge.driven_m:.1f} m driven; {pair.machine.mode.name}: {pair.machine.why}"
     assert judge.cross_track_m.max < most_m
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_skid_steered_vehicle_turns_a_corner_and_is_not_stopped(seed: int) -> None:
+    """Its rear axle slips sideways, so gyro and course over ground parted by half a radian where that was the reference point."""
+    course = course_from_waypoints("corner", [0.0, 4.0, 4.0], [0.0, 0.0, 4.0], default_speed_mps=0.8, closed=False)
+    judge = Judge(course)
+    pair = Pair(load_profile("husky_a200"), course, (), judge, seed=seed, link="messages")
+    while not pair.machine.course_driven and pair.now_ns < START_NS + LONGEST_S * SECOND_NS:
+        pair.grant()
+        pair.reply()
+    assert pair.machine.course_driven, f"{pair.machine.mode.name}: {pair.machine.why}"

@@ -51,8 +51,8 @@ class ManoeuvreJudge:
 
     def __init__(self, course: Course, vehicle: Vehicle, judge: Judge) -> None:
         """``judge`` of the same course is told every message first: the place on the course is looked for once."""
-        overhang_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m)
-        body = Body(vehicle.wheelbase_m + overhang_m, overhang_m, vehicle.width_m)
+        half_m = 0.5 * vehicle.length_m
+        body = Body(half_m + vehicle.centre_m, half_m - vehicle.centre_m, vehicle.width_m)
         self._markings = course.markings
         self._passing = Passing(course.markings, body)
         self._judge = judge

@@ -103,7 +103,7 @@ def course_of(profile: Profile, name_or_file: str | None) -> Course:
     return load_course(
         name_or_file or profile.course,
         width_m=vehicle.width_m,
-        centre_m=0.5 * vehicle.wheelbase_m,
+        centre_m=vehicle.centre_m,
         turn_radius_m=vehicle.min_turn_radius_m,
     )
 

@@ -23,8 +23,12 @@ class DoubleTrackPlant:
         self._even = even
         self._step_s = step_s
         self._vehicle = double_track(load_twin(sim.twin.vehicle, sim.twin.changes).parameters, step_s, self._ground)
-        self._rear_m = self._vehicle.constants.rear.arm_m
-        self._vehicle.reset(pose.x_m - self._rear_m * cos(pose.yaw_rad), pose.y_m - self._rear_m * sin(pose.yaw_rad), pose.yaw_rad)
+        constants = self._vehicle.constants
+        # Of a vehicle without wheels that turn it is the middle that does not slip sideways.
+        self._reference_m = 0.5 * (constants.front.arm_m + constants.rear.arm_m) if constants.sides else constants.rear.arm_m
+        self._vehicle.reset(
+            pose.x_m - self._reference_m * cos(pose.yaw_rad), pose.y_m - self._reference_m * sin(pose.yaw_rad), pose.yaw_rad
+        )
         self._slope = self._slope_before = self._tilt()
         self._slope_rates = self._slope_rates_before = (0.0, 0.0)
 
@@ -53,11 +57,11 @@ class DoubleTrackPlant:
 
     def motion(self) -> Motion:
         """State at the newest grid point."""
-        s, out, rear_m = self._vehicle.state, self._vehicle.outputs, self._rear_m
+        s, out, arm_m = self._vehicle.state, self._vehicle.outputs, self._reference_m
         roll_rate = s.roll_rate_radps + s.tip_rate_radps
-        x_m = s.x_m + rear_m * cos(s.yaw_rad)
-        y_m = s.y_m + rear_m * sin(s.yaw_rad)
-        lateral_mps = s.lateral_mps + rear_m * s.yaw_rate_radps
+        x_m = s.x_m + arm_m * cos(s.yaw_rad)
+        y_m = s.y_m + arm_m * sin(s.yaw_rad)
+        lateral_mps = s.lateral_mps + arm_m * s.yaw_rate_radps
         z_m, slope_acceleration = 0.0, (0.0, 0.0)
         if not self._even:
             z_m = self._ground.at(x_m, y_m)[0]
@@ -70,8 +74,8 @@ class DoubleTrackPlant:
             s.forward_mps,
             lateral_mps,
             s.yaw_rate_radps,
-            out.forward_mps2 - rear_m * s.yaw_rate_radps * s.yaw_rate_radps,
-            out.lateral_mps2 + rear_m * out.yaw_radps2,
+            out.forward_mps2 - arm_m * s.yaw_rate_radps * s.yaw_rate_radps,
+            out.lateral_mps2 + arm_m * out.yaw_radps2,
             out.yaw_radps2,
             s.engine_radps,
             z_m=z_m,

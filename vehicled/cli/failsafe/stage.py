@@ -190,7 +190,7 @@ class Stage:
         """On the course, so far before the front of the true vehicle."""
         place, vehicle = self._place, self.profile.vehicle
         here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
-        front_m = 0.5 * (vehicle.length_m + vehicle.wheelbase_m)
+        front_m = 0.5 * vehicle.length_m + vehicle.centre_m
         point = self._tracker.point_at(here.s_m + front_m + ahead_m + POST_M)
         self.pair.world.scene.add_circle(point.x_m, point.y_m, POST_M)
 

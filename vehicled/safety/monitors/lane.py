@@ -86,8 +86,8 @@ class Body:
     """The rectangle of a vehicle, with room beside it."""
 
     def __init__(self, vehicle: Vehicle, side_m: float) -> None:
-        self.front_m = 0.5 * (vehicle.length_m + vehicle.wheelbase_m)
-        self.rear_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m)
+        self.front_m = 0.5 * vehicle.length_m + vehicle.centre_m
+        self.rear_m = 0.5 * vehicle.length_m - vehicle.centre_m
         self.half_m = 0.5 * vehicle.width_m
         self.reach_m = hypot(max(self.front_m, self.rear_m), self.half_m)
         """From the rear axle to the furthest corner."""
