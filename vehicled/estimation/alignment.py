@@ -1,6 +1,6 @@
 """The first state of the filter, from one fix and what is known of the yaw."""
 
-from math import atan2, copysign, cos, hypot, isfinite, remainder, sin, sqrt, tau
+from math import atan2, copysign, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 from msgspec.structs import replace
@@ -39,10 +39,11 @@ def initial_state(
     heading: Heading | None,
     lever_arm_m: tuple[float, float, float],
     lowest_speed_mps: float = 0.0,
+    backward: bool = False,
 ) -> State | None:
     """State at the fix, whose antenna is at ``enu_m``: yaw from the heading, else from the course over ground when it moves fast
-    enough for one, taken as driven forward; None when there is neither. The wheel is taken as straight. Covariance diagonal but for
-    the fix's own (E, N).
+    enough for one, turned round if it is driven ``backward``; None when there is neither. The wheel is taken as straight.
+    Covariance diagonal but for the fix's own (E, N) and its slow error.
     """
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     speed = hypot(ve, vn)
@@ -55,7 +56,7 @@ def initial_state(
     if heading is not None:
         yaw, sigma_yaw = heading.yaw_rad, heading_sigma_rad(params, heading)
     elif moves:
-        yaw, sigma_yaw = atan2(vn, ve), sigma_speed / speed
+        yaw, sigma_yaw = atan2(vn, ve) + (pi if backward else 0.0), sigma_speed / speed
     else:
         return None
     R = position_covariance(params, fix)

@@ -15,6 +15,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from vehicled.estimation.alignment import initial_state
+from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
 from vehicled.estimation.ekf4_fusion import NAN, POSITION, Belief, Seen, fuse, setting
 from vehicled.estimation.ekf4_inputs import MAX_RANGE_M, Observable, enu_m, is_possible, seen, source_of
@@ -84,6 +85,7 @@ class Ekf4:
             keep_ns=self._history_ns,
             ahead_ns=FUTURE_TOLERANCE_NS,
         )
+        self._direction = DirectionMonitor(datum, vehicle)
         self._gyro = Gyro(params.gyro_fresh_s, params.rest_s)
         self._pending: list[Observable] = []
         self._heading: Heading | None = None
@@ -123,7 +125,9 @@ class Ekf4:
         elif isinstance(message, Observable):
             if not is_possible(message):
                 self._ignored += 1
-            elif len(self._pending) >= MAX_PENDING:
+                return
+            self._direction.observe(message)
+            if len(self._pending) >= MAX_PENDING:
                 self._late += 1
             elif self._params.use_motor_speed or not isinstance(message, MotorStatus):
                 self._pending.append(message)
@@ -133,6 +137,7 @@ class Ekf4:
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.wheel_angle_rad)):
             self._ignored += 1
             return
+        self._direction.command(command)
         lock = self._vehicle.steering.max_wheel_rad
         self._commands.append(
             command.t_ns,
@@ -182,6 +187,10 @@ class Ekf4:
                     self._heading = message
                 timeline.observe(message.t_ns, source_of(message), seen(self._params, drive, self._datum, message))
             self._check(timeline.advance(now_ns))
+        estimate = self._direction.judge(self._estimate(now_ns))
+        if not self._direction.contradicted:
+            return estimate
+        self._restart()
         return self._estimate(now_ns)
 
     def _take_gyro(self, now_ns: int) -> None:
@@ -239,7 +248,13 @@ class Ekf4:
         if heading is not None and abs(fix.t_ns - heading.t_ns) > HEADING_AGE_NS:
             heading = None
         state = initial_state(
-            self._params, fix, enu_m(self._datum, fix), heading, self._lever_arm_m, lowest_speed_mps(self._vehicle.drive)
+            self._params,
+            fix,
+            enu_m(self._datum, fix),
+            heading,
+            self._lever_arm_m,
+            lowest_speed_mps(self._vehicle.drive),
+            self._direction.sign(fix.t_ns) < 0,
         )
         if state is None:
             return False
@@ -253,6 +268,7 @@ class Ekf4:
         self._newest_input_ns = max(self._newest_input_ns, belief.newest_ns)
         self._timeline.clear()
         self._heading = None
+        self._direction.restarted()
         self.restarts += 1
 
     def _check(self, belief: Belief) -> None:

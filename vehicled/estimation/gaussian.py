@@ -59,7 +59,8 @@ def update(covariance: Covariance, z: Measurement, limit: float, forced: bool, c
     """
     P = np.array(covariance).reshape(4, 4)
     H, R, residual = z.H, z.R, z.residual
-    identity, inflation = _IDENTITY, z.inflation
+    identity = _IDENTITY
+    inflation: tuple[float, ...] = z.inflation
     if coloured is not None:
         P = coloured_error.joint(P, coloured)
         H = np.hstack((H, np.eye(2) if z.with_error else np.zeros((len(residual), 2))))

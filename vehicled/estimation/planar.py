@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from vehicled.estimation import planar_start, planar_update
+from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_SIGMA
@@ -74,6 +75,7 @@ class Planar:
             self._predict, self._update, keep_ns=history_ns, ahead_ns=AHEAD_NS
         )
         self._queue: list[tuple[int, Measured]] = []
+        self._direction = DirectionMonitor(datum, vehicle)
         self._start = planar_start.Start(params, lever_arm_m)
         self._newest_input_ns = 0
         self._rejected = 0
@@ -107,6 +109,7 @@ class Planar:
         item = self._item(message)
         if item is None:
             return
+        self._direction.observe(message)
         if len(self._queue) >= MAX_QUEUE:
             self._dropped += 1
         else:
@@ -118,6 +121,7 @@ class Planar:
             self._values_ignored += 1
             return
         self._driven = True
+        self._direction.command(command)
         self._commands.append(
             command.t_ns,
             Command(
@@ -189,6 +193,10 @@ class Planar:
             self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.newest_input_ns, gyro_ns)))
             if not self._is_sound(state):
                 self._restart()
+        estimate = self._direction.judge(self._estimate(now_ns))
+        if not self._direction.contradicted:
+            return estimate
+        self._restart()
         return self._estimate(now_ns)
 
     def _predict(self, state: PlanarState, t0_ns: int, t1_ns: int) -> PlanarState:
@@ -228,7 +236,7 @@ class Planar:
             elif isinstance(z, Heading):
                 self._start.heading = z
             elif isinstance(z, Position):
-                state = self._start.attempt(z, self._vehicle, self._rejected)
+                state = self._start.attempt(z, self._vehicle, self._rejected, self._direction.sign(z.fix.t_ns) < 0)
                 if state is not None:
                     t_ns = min(z.fix.t_ns, now_ns)
                     self._timeline.start(t_ns, state)
@@ -238,6 +246,7 @@ class Planar:
     def _restart(self) -> None:
         self._timeline.clear()
         self._start.clear()
+        self._direction.restarted()
         self.restarts += 1
 
     def _spread(self, state: PlanarState) -> float:

@@ -1,6 +1,6 @@
 """The first state of the planar filter: from a fix and a heading, a course over ground, or a way driven."""
 
-from math import atan2, cos, hypot, remainder, sin, sqrt, tau
+from math import atan2, cos, hypot, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 
@@ -60,9 +60,9 @@ class Start:
         self._first = None
         self.heading = None
 
-    def attempt(self, z: Position, vehicle: Vehicle, rejected: int) -> PlanarState | None:
+    def attempt(self, z: Position, vehicle: Vehicle, rejected: int, backward: bool = False) -> PlanarState | None:
         """State at this fix: yaw from a heading of about the same time, else from the fix's own velocity, else from the way since
-        an earlier fix, taken as driven forward; None when there is none of these.
+        an earlier fix, turned round if it is driven ``backward``; None when there is none of these.
         """
         p = self._params
         heading = self.heading
@@ -73,7 +73,12 @@ class Start:
         course = self._course(z.fix)
         if course is None:
             course = self._way(z)
-        return None if course is None else self._state(z, vehicle, rejected, course[0], course[1], None)
+        if course is None:
+            return None
+        state = self._state(z, vehicle, rejected, course[0] + (pi if backward else 0.0), course[1], None)
+        if backward:
+            state.x[V] = -state.x[V] if vehicle.drive.reverse_share > 0.0 else 0.0
+        return state
 
     def _course(self, fix: GnssFix) -> tuple[float, float] | None:
         """Yaw and its variance from the velocity of a moving antenna."""
