@@ -545,7 +545,7 @@ def test_innovations_and_errors_are_as_large_as_the_filter_says() -> None:
     """
     params = InsParams(
         imu_lever_arm_m=IMU_M,
-        gnss=GnssUse(sigma_floor_m=0.001, velocity_sigma_floor_mps=0.001),
+        gnss=GnssUse(sigma_floor_m=0.001, velocity_sigma_floor_mps=0.001, coloured=False),
         moving_base=HeadingUse(bias_sigma_rad=0.0),
         constraints=Constraints(use_lateral=False, use_vertical=False),
         rest=Rest(use_zero_velocity=False, use_zero_rate=False),

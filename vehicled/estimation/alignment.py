@@ -1,6 +1,6 @@
 """The first state of the filter, from one fix and what is known of the yaw."""
 
-from math import atan2, copysign, cos, hypot, isfinite, remainder, sin, sqrt, tau
+from math import atan2, copysign, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 from msgspec.structs import replace
@@ -13,28 +13,7 @@ from vehicled.estimation.history import Pose
 from vehicled.messages import GnssFix, Heading
 
 MAX_SPEED_MPS = 100.0
-BACKWARD_MPS = 0.2
-"""A wheel speed of this size against forward turns the course over ground round."""
-BACKWARD_FRESH_NS = 300_000_000
 UNKNOWN_SPEED_SIGMA_MPS = 1.0
-
-
-class Direction:
-    """Whether a vehicle whose heading is not known yet moves backward: by its wheels, else by its drive."""
-
-    def __init__(self) -> None:
-        self._speed_mps = 0.0
-        self._t_ns: int | None = None
-
-    def wheels(self, t_ns: int, speed_mps: float) -> None:
-        """Speed of wheels or motor, positive forward."""
-        self._t_ns, self._speed_mps = t_ns, speed_mps
-
-    def backward(self, t_ns: int, throttle: float) -> bool:
-        """At the time of a fix, while ``throttle`` acts. A vehicle that is pushed and has no wheel sensor counts as forward."""
-        if self._t_ns is not None and abs(t_ns - self._t_ns) <= BACKWARD_FRESH_NS and abs(self._speed_mps) > BACKWARD_MPS:
-            return self._speed_mps < 0.0
-        return throttle < 0.0
 
 
 def heading_sigma_rad(params: Ekf4Params, heading: Heading) -> float:
@@ -60,12 +39,11 @@ def initial_state(
     heading: Heading | None,
     lever_arm_m: tuple[float, float, float],
     lowest_speed_mps: float = 0.0,
-    *,
     backward: bool = False,
 ) -> State | None:
     """State at the fix, whose antenna is at ``enu_m``: yaw from the heading, else from the course over ground when it moves fast
-    enough for one, turned round if driven ``backward``; None when there is neither. The wheel is taken as straight. Covariance
-    diagonal but for the fix's own (E, N).
+    enough for one, turned round if it is driven ``backward``; None when there is neither. The wheel is taken as straight.
+    Covariance diagonal but for the fix's own (E, N) and its slow error.
     """
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     speed = hypot(ve, vn)
@@ -78,7 +56,7 @@ def initial_state(
     if heading is not None:
         yaw, sigma_yaw = heading.yaw_rad, heading_sigma_rad(params, heading)
     elif moves:
-        yaw, sigma_yaw = atan2(-vn, -ve) if backward else atan2(vn, ve), sigma_speed / speed
+        yaw, sigma_yaw = atan2(vn, ve) + (pi if backward else 0.0), sigma_speed / speed
     else:
         return None
     R = position_covariance(params, fix)

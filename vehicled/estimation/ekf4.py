@@ -14,9 +14,10 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from vehicled.estimation.alignment import Direction, initial_state
+from vehicled.estimation.alignment import initial_state
+from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
-from vehicled.estimation.ekf4_fusion import NAN, POSITION, Belief, Seen, SpeedSeen, fuse, setting
+from vehicled.estimation.ekf4_fusion import NAN, POSITION, Belief, Seen, fuse, setting
 from vehicled.estimation.ekf4_inputs import MAX_RANGE_M, Observable, enu_m, is_possible, seen, source_of
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
@@ -32,7 +33,6 @@ from vehicled.messages import (
     Message,
     MotorStatus,
     StateEstimate,
-    WheelSpeed,
 )
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
@@ -85,10 +85,10 @@ class Ekf4:
             keep_ns=self._history_ns,
             ahead_ns=FUTURE_TOLERANCE_NS,
         )
+        self._direction = DirectionMonitor(datum, vehicle)
         self._gyro = Gyro(params.gyro_fresh_s, params.rest_s)
         self._pending: list[Observable] = []
         self._heading: Heading | None = None
-        self._direction = Direction()
         self._stepped_ns: int | None = None
         self._newest_input_ns = 0
         self._rejected_before = 0
@@ -125,7 +125,9 @@ class Ekf4:
         elif isinstance(message, Observable):
             if not is_possible(message):
                 self._ignored += 1
-            elif len(self._pending) >= MAX_PENDING:
+                return
+            self._direction.observe(message)
+            if len(self._pending) >= MAX_PENDING:
                 self._late += 1
             elif self._params.use_motor_speed or not isinstance(message, MotorStatus):
                 self._pending.append(message)
@@ -135,6 +137,7 @@ class Ekf4:
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.wheel_angle_rad)):
             self._ignored += 1
             return
+        self._direction.command(command)
         lock = self._vehicle.steering.max_wheel_rad
         self._commands.append(
             command.t_ns,
@@ -184,6 +187,10 @@ class Ekf4:
                     self._heading = message
                 timeline.observe(message.t_ns, source_of(message), seen(self._params, drive, self._datum, message))
             self._check(timeline.advance(now_ns))
+        estimate = self._direction.judge(self._estimate(now_ns))
+        if not self._direction.contradicted:
+            return estimate
+        self._restart()
         return self._estimate(now_ns)
 
     def _take_gyro(self, now_ns: int) -> None:
@@ -226,11 +233,6 @@ class Ekf4:
     def _align(self, pending: list[Observable], now_ns: int) -> list[Observable]:
         """Start from the first fix with a heading, or with a course over ground. Returns what was queued behind that fix."""
         for index, message in enumerate(pending):
-            if isinstance(message, WheelSpeed | MotorStatus):
-                z = seen(self._params, self._vehicle.drive, self._datum, message)
-                if isinstance(z, SpeedSeen):
-                    self._direction.wheels(z.t_ns, z.speed_mps)
-                continue
             if not isinstance(message, Heading | GnssFix):
                 continue
             if not now_ns - self._history_ns <= message.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
@@ -252,7 +254,7 @@ class Ekf4:
             heading,
             self._lever_arm_m,
             lowest_speed_mps(self._vehicle.drive),
-            backward=self._direction.backward(fix.t_ns, self._commands.at(fix.t_ns - self._drive_delay_ns).throttle),
+            self._direction.sign(fix.t_ns) < 0,
         )
         if state is None:
             return False
@@ -266,6 +268,7 @@ class Ekf4:
         self._newest_input_ns = max(self._newest_input_ns, belief.newest_ns)
         self._timeline.clear()
         self._heading = None
+        self._direction.restarted()
         self.restarts += 1
 
     def _check(self, belief: Belief) -> None:

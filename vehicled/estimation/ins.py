@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vehicled.estimation.alignment import Direction
+from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.ins_alignment import Aligner, first_state
@@ -29,6 +29,7 @@ from vehicled.messages import (
     ActuatorCommand,
     GnssFix,
     Heading,
+    HeadingKind,
     ImuSample,
     Message,
     MotorStatus,
@@ -70,7 +71,9 @@ class Ins:
         self._inertial = Queue(params.sensor_timeout_s)
         self._still = Stillness(params.rest)
         self._aligner = Aligner(params)
-        self._direction = Direction()
+        uses = zip(HeadingKind, (params.inertial, params.magnetic, params.moving_base))
+        kinds = frozenset(kind for kind, use in uses if use.use_yaw and use.bias_sigma_rad < params.max_yaw_sigma_rad)
+        self._direction = DirectionMonitor(datum, vehicle, kinds)
         self._waiting: list[Measured] = []
         self._last_drive = NOTHING
         self._wheel_rad = 0.0
@@ -115,11 +118,13 @@ class Ins:
                 self._refused += 1
             else:
                 self._waiting.append(z)
+                self._direction.observe(message)
 
     def command(self, command: ActuatorCommand) -> None:
         """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isfinite(command.throttle) and isfinite(command.wheel_angle_rad):
             self._commands.append(command.t_ns, command)
+            self._direction.command(command)
         else:
             self._ignored += 1
 
@@ -151,6 +156,10 @@ class Ins:
                     if z.t_ns <= known_ns:
                         timeline.observe(z.t_ns, z.source, z)
             timeline.advance(known_ns)
+        estimate = self._direction.judge(self._estimate(now_ns))
+        if not self._direction.contradicted:
+            return estimate
+        self._restart()
         return self._estimate(now_ns)
 
     def _drive(self, since_ns: int, now_ns: int) -> int:
@@ -235,7 +244,7 @@ class Ins:
             elif z.t_ns < known_ns - self._history_ns:
                 self._refused += 1
             elif z.fix is not None:
-                backward = self._direction.backward(z.t_ns, self._commands.at(z.t_ns - self._drive_delay_ns).throttle)
+                backward = self._direction.sign(z.t_ns) < 0
                 yaw = self._aligner.yaw(z.t_ns, z.fix, backward)
                 if yaw is not None and max(abs(z.fix.east_m), abs(z.fix.north_m)) <= MAX_RANGE_M:
                     self._start(z, first_state(self._params, z.fix, yaw, self._still, self._arm_m), known_ns)
@@ -243,8 +252,6 @@ class Ins:
                     return
             elif HEADING <= z.source < WHEEL:
                 self._aligner.heading(z.source - HEADING, z.t_ns, z.value, z.sigma)
-            elif z.source >= WHEEL:
-                self._direction.wheels(z.t_ns, z.value)
 
     def _start(self, z: Measured, state: State, known_ns: int) -> None:
         state.newest_ns = z.t_ns
@@ -259,6 +266,7 @@ class Ins:
         self._drives.clear(NOTHING)
         self._still.reset()
         self._aligner.clear()
+        self._direction.restarted()
         self.restarts += 1
 
     # ---------------------------------------------------------------- output

@@ -179,7 +179,7 @@ class Sensors:
         s.nis, accepted = self._corrector.pair(s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,)))
         if accepted and z.colour >= 0:
             restore_floor(s.P, before, (P, P + 1), (C, C + 1), sqrt(max(z.colour_variance_m2[:2])))
-        elif accepted:
+        elif accepted and self._params.gnss.coloured:
             # A fixed solution has a slow error too, of millimetres to a centimetre.
             for axis, variance in enumerate((z.variance_m2[0], z.variance_m2[2])):
                 s.P[axis, axis] = max(float(s.P[axis, axis]), min(before[axis], FLOOR_RATIO * FLOOR_RATIO * variance))

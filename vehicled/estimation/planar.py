@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from vehicled.estimation import planar_start, planar_update
-from vehicled.estimation.alignment import Direction
+from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_SIGMA
@@ -75,8 +75,8 @@ class Planar:
             self._predict, self._update, keep_ns=history_ns, ahead_ns=AHEAD_NS
         )
         self._queue: list[tuple[int, Measured]] = []
+        self._direction = DirectionMonitor(datum, vehicle)
         self._start = planar_start.Start(params, lever_arm_m)
-        self._direction = Direction()
         self._newest_input_ns = 0
         self._rejected = 0
         self._now_ns: int | None = None
@@ -109,6 +109,7 @@ class Planar:
         item = self._item(message)
         if item is None:
             return
+        self._direction.observe(message)
         if len(self._queue) >= MAX_QUEUE:
             self._dropped += 1
         else:
@@ -120,6 +121,7 @@ class Planar:
             self._values_ignored += 1
             return
         self._driven = True
+        self._direction.command(command)
         self._commands.append(
             command.t_ns,
             Command(
@@ -191,6 +193,10 @@ class Planar:
             self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.newest_input_ns, gyro_ns)))
             if not self._is_sound(state):
                 self._restart()
+        estimate = self._direction.judge(self._estimate(now_ns))
+        if not self._direction.contradicted:
+            return estimate
+        self._restart()
         return self._estimate(now_ns)
 
     def _predict(self, state: PlanarState, t0_ns: int, t1_ns: int) -> PlanarState:
@@ -224,26 +230,23 @@ class Planar:
 
     def _align(self, queue: list[tuple[int, Measured]], now_ns: int) -> list[tuple[int, Measured]]:
         """Try to start from what has come. Returns what is left of it for fusion."""
-        for index, (source, z) in enumerate(queue):
+        for index, (_, z) in enumerate(queue):
             if not now_ns - MAX_GAP_NS <= _stamp(z) <= now_ns + AHEAD_NS:
                 self._dropped += 1
             elif isinstance(z, Heading):
                 self._start.heading = z
             elif isinstance(z, Position):
-                throttle = self._commands.at(z.fix.t_ns - int(self._vehicle.drive.delay_s * 1e9)).throttle
-                backward = self._direction.backward(z.fix.t_ns, throttle)
-                state = self._start.attempt(z, self._vehicle, self._rejected, backward=backward)
+                state = self._start.attempt(z, self._vehicle, self._rejected, self._direction.sign(z.fix.t_ns) < 0)
                 if state is not None:
                     t_ns = min(z.fix.t_ns, now_ns)
                     self._timeline.start(t_ns, state)
-                    return [(kind, later) for kind, later in queue[index + 1 :] if _stamp(later) > t_ns]
-            elif source in (planar_update.WHEEL, planar_update.MOTOR):
-                self._direction.wheels(z.t_ns, z.value)
+                    return [(source, later) for source, later in queue[index + 1 :] if _stamp(later) > t_ns]
         return []
 
     def _restart(self) -> None:
         self._timeline.clear()
         self._start.clear()
+        self._direction.restarted()
         self.restarts += 1
 
     def _spread(self, state: PlanarState) -> float:

@@ -60,7 +60,7 @@ class Start:
         self._first = None
         self.heading = None
 
-    def attempt(self, z: Position, vehicle: Vehicle, rejected: int, *, backward: bool = False) -> PlanarState | None:
+    def attempt(self, z: Position, vehicle: Vehicle, rejected: int, backward: bool = False) -> PlanarState | None:
         """State at this fix: yaw from a heading of about the same time, else from the fix's own velocity, else from the way since
         an earlier fix, turned round if it is driven ``backward``; None when there is none of these.
         """
@@ -77,7 +77,7 @@ class Start:
             return None
         state = self._state(z, vehicle, rejected, course[0] + (pi if backward else 0.0), course[1], None)
         if backward:
-            state.x[V] = -state.x[V]
+            state.x[V] = -state.x[V] if vehicle.drive.reverse_share > 0.0 else 0.0
         return state
 
     def _course(self, fix: GnssFix) -> tuple[float, float] | None:
