@@ -1,4 +1,4 @@
-"""The pipeline's tasks are named in two places, the profile's table and the machine; a fifth task must reach everyone else from there."""
+"""The tasks of the pipeline are named in the profile's table and in the machine: a fifth must reach everyone from there."""
 
 from pathlib import Path
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vehicled.app import SetupError
 from vehicled.cli.findings import print_warnings
+from vehicled.cli.injected import InjectedFailures, say
 from vehicled.cli.manoeuvre import TAPS as MANOEUVRE_TAPS
 from vehicled.cli.manoeuvre import ManoeuvreJudge
 from vehicled.cli.output import check_plot_file
@@ -18,7 +19,7 @@ from vehicled.cli.view import check_view
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
-from vehicled.messages import Fault, Identification
+from vehicled.messages import Event, Fault, Identification
 from vehicled.runtime.connection import connect
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.run import START_PATIENCE_NS
@@ -47,6 +48,7 @@ def run(arguments: Namespace) -> int:
         (MANOEUVRE_TAPS, manoeuvre.record),
         ((Identification,), learnt.record),
         ((Fault,), EventLog(json=False, quiet=True, ready=plan.clock == "wall").record),
+        ((Event,), say),
     ]
     progress = Progress()
     length_m = plan.course.length_m
@@ -103,6 +105,7 @@ def run(arguments: Namespace) -> int:
             door="any",
             view=arguments.view,
             simulator_pid=simulator_pid,
+            injected=InjectedFailures(arguments.fail) if arguments.fail else None,
             judged=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
         )
         progress.close()
