@@ -12,7 +12,7 @@ from vehicled.cli.failsafe.document import plain
 from vehicled.machine import Machine
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, check, load_profile
-from vehicled.safety.independent_stop import NOTICE, IndependentStop
+from vehicled.profile.independent_stop import NOTICE, IndependentStop
 from vehicled.safety.matrix import MATRIX
 
 RADIO = [

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from vehicled.profile.gnss import GnssModel as GnssModel
+from vehicled.profile.independent_stop import IndependentStop
 from vehicled.profile.sensors import HeadingModel as HeadingModel
 from vehicled.profile.sensors import ImuModel as ImuModel
 from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
 from vehicled.profile.sensors import SteeringFeedbackModel, WheelEncodersModel
 from vehicled.profile.table import Rate, Vector3
 from vehicled.profile.table import Table as Table
-from vehicled.safety.independent_stop import IndependentStop
 from vehicled.vehicle import ControlFrameParams, Delay, Drive, Limits, NonNegative, Positive, Share, SteeringAngle, Vehicle
 
 PortName = Annotated[
