@@ -9,8 +9,8 @@ directly, without a daemon. Truth is the plant's; no estimator has a part in it.
   consistent, above 1 the covariance lies, far below 1 it is too careful.
 - inside 95 %: share of time in which the position error is within the 95 % ellipse that the estimate claims.
 - error/sigma: largest Mahalanobis distance of the position.
-- false arms: runs with a moment at which arming would accept the estimate (RUNNING, sigma at most a third of the corridor) although
-  the position is wrong by more than 2.45 times that limit.
+- false arms: runs with a moment at which arming would accept the estimate (RUNNING, sigma at most a third of the corridor)
+  although the position is wrong by more than 2.45 times that limit.
 
 With ``--starts`` the vehicle has no heading device and no accelerometer, and begins in every way that can turn a yaw round: backward,
 pushed by hand, after a standstill. Counted are the starts with a row that is RUNNING although the yaw is wrong by more than 90

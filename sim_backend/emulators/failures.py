@@ -1,32 +1,7 @@
 """Failures on command: what fails, when, and how much, as text ``port:kind[=value]@start[+duration]`` in seconds.
 
-====================  =============================================================================  =====================
-kind                  what happens                                                                   value
-====================  =============================================================================  =====================
-``off``               nothing passes, in either direction
-``stuck``             the same values again and again, with new stamps; an actuator holds its last
-``garbage``           random bytes in the place of the device's and the daemon's
-``wrong``             plausible values that are not true                                             how far off
-``slow``              one value or command of n passes                                               n
-``delayed``           everything comes late, in both directions                                      seconds
-``intermittent``      a loose contact: nothing passes in a random half of the time                   seconds per turn
-``usb``               the port is gone, and the device comes back as it was switched on
-``brownout``          the same without the port going: the device restarts and forgets
-``baud``              the device speaks and hears at another line rate                               baud
-``no_fix``            the receiver loses its position: a tunnel
-``cold_start``        the receiver restarts, forgets, and has no position for the duration
-``float``             the receiver falls back from fixed to float and drifts off, and says so        metres
-``multipath``         the position jumps aside while the receiver still calls it fixed               metres
-``saturation``        the inertial unit is at the end of its range                                   share of the range
-``slip``              wheels spin or slide: motor and wheels tell a speed that is not the vehicle's  share of the speed
-``heat``              motor and controller are hot                                                   kelvin
-``battery``           the supply tells another voltage                                               volts
-``blocked``           the wheels are held, whatever is commanded
-``runaway``           the drive pushes by itself, whatever is commanded                              share of full drive
-``pull``              the steering pulls to the left                                                 share of full steering
-====================  =============================================================================  =====================
-
-The first seven are those of PX4's ``failure`` command. A device may add kinds of its own.
+``KINDS`` says what each kind does and to which devices; ``DEVICE_KINDS`` names those that only certain devices have. The parser,
+its error messages and the table of docs/devices.md are made from them. The first seven are those of PX4's ``failure`` command.
 """
 
 import re
@@ -65,14 +40,18 @@ class Failure(Struct, frozen=True):
 
 
 class Kind(NamedTuple):
-    """What a kind needs."""
+    """What a kind does and needs."""
 
+    what: str
+    """What happens."""
     needs: frozenset[str] = frozenset()
     """One of these message types must come from the device; none is needed if empty."""
     value: float | None = None
     """Unless another is named; None takes no value, NaN has one of its own for every type of message."""
     low: float = -inf
     high: float = inf
+    unit: str = ""
+    """Of the value."""
 
 
 _POSITIONED = frozenset({"GnssFix", "Heading"})
@@ -82,29 +61,69 @@ _ACTUATOR = frozenset({"ActuatorCommand"})
 _NAN = float("nan")
 
 KINDS: Mapping[str, Kind] = {
-    "off": Kind(),
-    "stuck": Kind(),
-    "garbage": Kind(),
-    "wrong": Kind(value=_NAN),
-    "slow": Kind(value=5.0, low=2.0, high=1000.0),
-    "delayed": Kind(value=0.5, low=0.001, high=60.0),
-    "intermittent": Kind(value=0.2, low=0.01, high=60.0),
-    "usb": Kind(),
-    "brownout": Kind(),
-    "baud": Kind(value=9600.0, low=300.0, high=4_000_000.0),
-    "no_fix": Kind(_POSITIONED),
-    "cold_start": Kind(_POSITIONED),
-    "float": Kind(frozenset({"GnssFix"}), 0.4, 0.01, 100.0),
-    "multipath": Kind(frozenset({"GnssFix"}), 1.5, 0.01, 1000.0),
-    "saturation": Kind(frozenset({"ImuSample"}), 1.0, 0.01, 1.0),
-    "slip": Kind(_WHEELS, 1.0, -1.0, 10.0),
-    "heat": Kind(_MOTOR, 360.0, 200.0, 500.0),
-    "battery": Kind(_MOTOR, 9.0, 0.0, 100.0),
-    "blocked": Kind(_ACTUATOR),
-    "runaway": Kind(_ACTUATOR, 0.6, -1.0, 1.0),
-    "pull": Kind(_ACTUATOR, 1.0, -2.0, 2.0),
+    "off": Kind("nothing passes, in either direction"),
+    "stuck": Kind("the same values again and again, with new stamps; an actuator holds its last"),
+    "garbage": Kind("random bytes in the place of the device's and the daemon's"),
+    "wrong": Kind("plausible values that are not true", value=_NAN, unit="how far off"),
+    "slow": Kind("one value or command of n passes", value=5.0, low=2.0, high=1000.0, unit="n"),
+    "delayed": Kind("everything comes late, in both directions", value=0.5, low=0.001, high=60.0, unit="seconds"),
+    "intermittent": Kind(
+        "a loose contact: nothing passes in a random half of the time", value=0.2, low=0.01, high=60.0, unit="seconds per turn"
+    ),
+    "usb": Kind("the plug is pulled and put back: the port is gone in wall time, and the device restarts"),
+    "brownout": Kind("the same without the port going: the device restarts and forgets"),
+    "baud": Kind("the device speaks and hears at another line rate", value=9600.0, low=300.0, high=4_000_000.0, unit="baud"),
+    "no_fix": Kind("the receiver loses its position: a tunnel", _POSITIONED),
+    "cold_start": Kind("the receiver restarts, forgets, and has no position for the duration", _POSITIONED),
+    "float": Kind(
+        "the receiver falls back from fixed to float and drifts off, and says so",
+        frozenset({"GnssFix"}),
+        0.4,
+        0.01,
+        100.0,
+        unit="metres",
+    ),
+    "multipath": Kind(
+        "the position jumps aside while the receiver still calls it fixed", frozenset({"GnssFix"}), 1.5, 0.01, 1000.0, unit="metres"
+    ),
+    "saturation": Kind(
+        "the inertial unit is at the end of its range", frozenset({"ImuSample"}), 1.0, 0.01, 1.0, unit="share of the range"
+    ),
+    "slip": Kind(
+        "wheels spin or slide: motor and wheels report a speed that is not the vehicle's",
+        _WHEELS,
+        1.0,
+        -1.0,
+        10.0,
+        unit="share of the speed",
+    ),
+    "heat": Kind("motor and controller are hot", _MOTOR, 360.0, 200.0, 500.0, unit="kelvin"),
+    "battery": Kind("the supply reports another voltage", _MOTOR, 9.0, 0.0, 100.0, unit="volts"),
+    "blocked": Kind("the wheels are held, whatever is commanded", _ACTUATOR),
+    "runaway": Kind("the drive pushes, whatever is commanded", _ACTUATOR, 0.6, -1.0, 1.0, unit="share of full drive"),
+    "pull": Kind("the steering pulls to the left", _ACTUATOR, 1.0, -2.0, 2.0, unit="share of full steering"),
 }
 """Kinds that any device may suffer."""
+
+DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
+    "jamming": ("u-blox receivers", "interference: the receiver reports a jamming state, 2 warning or 3 critical"),
+    "spoofing": ("u-blox receivers", "false signals: the receiver reports a spoofing state, 2 indicated or 3 multiple"),
+    "fault": ("VESC", "the controller reports the fault of this code and stops the motor"),
+    "own_timeout": ("VESC", "motor commands are lost, telemetry goes on: the controller's own time-out acts"),
+    "bus_off": ("VESC on CAN", "no frame passes on the bus"),
+}
+"""Kinds that emulators of certain devices add, with the devices."""
+
+
+def markdown() -> str:
+    """Return the table of docs/devices.md."""
+    rows = ["| kind | on | what happens | value |", "| --- | --- | --- | --- |"]
+    for name, kind in KINDS.items():
+        on = "ports of " + ", ".join(f"`{message}`" for message in sorted(kind.needs)) if kind.needs else "any device"
+        default = "" if kind.value is None or kind.value != kind.value else f", {kind.value:g} if not given"
+        rows.append(f"| `{name}` | {on} | {kind.what} | {kind.unit + default} |")
+    rows += [f"| `{name}` | {on} | {what} | |" for name, (on, what) in DEVICE_KINDS.items()]
+    return "\n".join(rows) + "\n"
 
 
 @runtime_checkable
@@ -164,7 +183,7 @@ def value_of(failure: Failure, messages: Sequence[str], emulator: object) -> flo
             close = get_close_matches(failure.kind, [*KINDS, *own], n=1, cutoff=0.5)
             hint = f'did you mean "{close[0]}"? There' if close else "there"
             raise FailureError(f"{failure}: no such failure here; {hint} is {', '.join([*KINDS, *own])}")
-        kind = Kind(value=own[failure.kind])
+        kind = Kind(DEVICE_KINDS.get(failure.kind, ("", ""))[1], value=own[failure.kind])
     if kind.needs and not kind.needs & set(messages):
         raise FailureError(f'{failure}: only where {" or ".join(sorted(kind.needs))} passes, and not at "{failure.port}"')
     if failure.kind == "baud" and not isinstance(emulator, Detunes):

@@ -202,7 +202,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         failure="drive:stuck@3+3", injected="the last pulses for 3 s; the operator asks for a stop after 1 s", vehicle="brakes",
         stop_s=4.0, within_s=1.1, named=("uncommanded_motion",), stands_s=(3.0, 5.0), recovers="after re-arming",
-        remark=f"{_NO_TELEMETRY}: **the stop is not obeyed** until the pulses move again, which is told 2.2 s after it",
+        remark=f"{_NO_TELEMETRY}: **the stop is not obeyed** until the pulses move again, which is told 2.2 s after it; "
+        "only an independent stop covers this",
     ),
     Row(
         failure="drive:garbage@3+2", injected="random bytes reach it for 2 s", vehicle="brakes", within_s=2.2,
@@ -252,7 +253,8 @@ ROWS: tuple[Row, ...] = (
         profile="art_vesc", failure="drive:stuck@3+3", vehicle="drive disabled", stop_s=4.0, within_s=1.1,
         injected="the last command and telemetry for 3 s; the operator asks for a stop after 1 s",
         named=("uncommanded_motion", "uncommanded_motion_lasts"), stands_s=(3.0, 4.0), recovers=_REARM,
-        remark="sound frames of old values: **the stop is not obeyed** until they move again, which is told 0.7 s after it",
+        remark="sound frames of old values: **the stop is not obeyed** until they move again, which is told 0.7 s after it; "
+        "only an independent stop covers this",
     ),
     Row(
         profile="art_vesc", failure="drive:garbage@3+1", injected="random bytes for 1 s", vehicle="brakes", within_s=0.12,

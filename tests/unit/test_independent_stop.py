@@ -8,6 +8,7 @@ import pytest
 
 from vehicled.app import build, declared_stopwatch, wire
 from vehicled.cli import main
+from vehicled.cli.failsafe.document import plain
 from vehicled.machine import Machine
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, check, load_profile
@@ -105,3 +106,11 @@ def test_check_tells_the_age_of_the_last_test(tmp_path: Path, capsys: pytest.Cap
         file.write_text(f'{head}[safety.independent_stop]\n{table}"{day.isoformat()}"\n{rest}')
         main(["check", str(file)])
         assert part in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [80, 120, 300])
+def test_the_list_of_rows_fits_the_terminal(width: int) -> None:
+    text = plain(width)
+    assert max(map(len, text.splitlines())) <= min(width, 120)
+    assert all(f"{row.number:>2}  {row.fault}" in text for row in MATRIX)
+    assert "None" not in text

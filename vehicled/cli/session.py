@@ -21,6 +21,7 @@ from msgspec import Struct
 from vehicled import __version__
 from vehicled.app import SetupError, build, course_message, declared_stopwatch
 from vehicled.attribution import HOLDERS
+from vehicled.cli.injected import InjectedFailures
 from vehicled.cli.plan import Plan
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.place import PlaceError, free_path, own_path
@@ -92,12 +93,14 @@ def drive(
     view: str | None = None,
     simulator_pid: int | None = None,
     judged: Callable[[], str] | None = None,
+    injected: InjectedFailures | None = None,
 ) -> Drive:
     """Run the daemon on a connected link, or without one on ``ports`` by device, until it ends.
 
     ``stays``: a drive that is over does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log.
     ``on_end`` is called before the log is closed. ``setup_fault`` says why it must not be armed, empty when it may.
     ``door`` serves a control socket, on the wall clock only: ``own`` is the profile's, ``any`` another name where that is taken.
+    ``injected`` failures are recorded when they begin and end.
     ``judged`` tells the verdict on the lanes of the course, for the log.
     ``view`` serves the live view, beside a control socket only, at an address or at that of the profile when empty.
     Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
@@ -146,6 +149,14 @@ def drive(
     router.record(course_message(plan.course, started_ns), started_ns)
     # On the wall clock the set-up took its time, which is none of the drive's.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
+
+    def turned(now_ns: int) -> None:
+        if injected is not None:
+            for event in injected.due(now_ns - started_ns, now_ns):
+                router.record(event, now_ns)
+        if progress is not None:
+            progress(machine, now_ns)
+
     run = Run(
         machine,
         writer or NoLog(),
@@ -153,7 +164,7 @@ def drive(
         patience_ns=NEVER_NS if patience_s is None else round(patience_s * 1e9),
         stays=stays,
         ends_disarmed=ends_disarmed,
-        progress=None if progress is None else lambda now_ns: progress(machine, now_ns),
+        progress=turned if progress is not None or injected is not None else None,
     )
     begin_ns = time.monotonic_ns()
     try:

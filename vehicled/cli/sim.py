@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vehicled.app import SetupError
 from vehicled.cli.findings import print_warnings
+from vehicled.cli.injected import InjectedFailures, announce
 from vehicled.cli.manoeuvre import TAPS as MANOEUVRE_TAPS
 from vehicled.cli.manoeuvre import ManoeuvreJudge
 from vehicled.cli.output import check_plot_file
@@ -61,6 +62,7 @@ def run(arguments: Namespace) -> int:
         (MANOEUVRE_TAPS, manoeuvre.record),
         ((Identification,), learnt.record),
         ((Fault, Event), EventLog(progress.above(), json=False, quiet=True, ready=plan.clock == "wall").record),
+        ((Event,), lambda message, log_time_ns: announce(progress.above(), message)),
     ]
     length_m = plan.course.length_m
     started_ns = 0
@@ -119,6 +121,7 @@ def run(arguments: Namespace) -> int:
             door="any",
             view=arguments.view,
             simulator_pid=simulator_pid,
+            injected=InjectedFailures(arguments.fail) if arguments.fail else None,
             judged=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
         )
         progress.close()

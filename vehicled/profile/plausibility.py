@@ -12,7 +12,8 @@ from typing import Any
 
 from vehicled.profile.collect import View
 from vehicled.profile.problems import KeyPath, Level, dotted
-from vehicled.profile.relations import RELATIONS, Range, Relation
+from vehicled.profile.relation import Range, Relation
+from vehicled.profile.relations import RELATIONS
 from vehicled.profile.units import did_you_mean
 
 Verdict = tuple[KeyPath, Level, str]

@@ -1,5 +1,6 @@
 """The matrix as a table for people: on the terminal, and as ``docs/failsafe.md``, which is made of nothing else."""
 
+import textwrap
 from math import isfinite
 
 from vehicled.messages import Mode, Reaction
@@ -14,7 +15,8 @@ GRADES = {
     Reaction.BRAKE: "S3",
     Reaction.DISABLE: "S4",
 }
-COLUMNS = ("row", "fault", "detected by", "reaction", "codes", "within")
+MAX_WIDTH = 120
+"""Longer lines are hard to read, however wide the terminal is."""
 
 _HEAD = """\
 # The failsafe matrix
@@ -137,13 +139,21 @@ when the vehicle is armed (event `substitutes`) and shown by `vehicled status`.
 """
 
 
-def cells(row: Row) -> list[str]:
-    """One line of the terminal's table."""
-    codes = ", ".join((*(rule.code for rule in row.rules), *row.devices)) or "-"
-    limits = [f"{rule.react_ms:.0f}" for rule in row.rules]
+def plain(width: int) -> str:
+    """Return every row as a block of labelled lines, wrapped to a terminal of this width."""
+    return "\n".join(_block(row, min(width, MAX_WIDTH)) for row in MATRIX)
+
+
+def _block(row: Row, width: int) -> str:
+    codes = ", ".join(dict.fromkeys((*(rule.code for rule in row.rules), *row.devices)))
+    limits = [f"{rule.code} {_time(rule.react_ms)}" for rule in row.rules]
     if isfinite(row.outside_ms):
-        limits.append(f"{row.outside_ms:.0f} outside")
-    return [str(row.number), row.fault, row.detector, row.reaction, codes, " / ".join(limits) + " ms"]
+        limits.append(f"{row.outside}: {_time(row.outside_ms)}")
+    cells = (("detected by", row.detector), ("reaction", row.reaction), ("codes", codes or "none"), ("within", ", ".join(limits)))
+    lines = [f"{row.number:>2}  {row.fault}"]
+    for label, text in cells:
+        lines += textwrap.wrap(text, width, initial_indent=f"    {label:<13}", subsequent_indent=" " * 17, break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
 
 
 def markdown() -> str:

@@ -279,7 +279,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(row=11, code="heading_stuck", how="the same heading again and again", fail="heading:stuck"),
     Injection(row=12, code="imu_silent", how="no byte of the unit passes", fail="imu:off"),
-    Injection(row=12, code="imu_frozen", how="the same sample again and again", fail="imu:stuck", also=("imu_stuck", "imu_silent")),
+    Injection(row=12, code="imu_stuck", how="the same sample again and again", fail="imu:stuck", also=("imu_silent",)),
     Injection(row=12, code="imu_saturated", how="the unit is at the end of its range, and says so", fail="imu:saturation"),
     Injection(row=12, code="gyro_against_course", how="0.5 rad/s of yaw too much", fail="imu:wrong=0.5"),
     Injection(

@@ -203,7 +203,7 @@ ROWS: tuple[Row, ...] = (
                 react_ms=150.0,
             ),
             Rule(
-                code="imu_frozen",
+                code="imu_stuck",
                 reaction=Reaction.CONTROLLED_STOP,
                 holds=lambda s: s.watch.inertial.stuck,
                 reason=lambda s: "accelerometer and gyro have not changed for 0.5 s",

@@ -1,0 +1,39 @@
+"""The failures of ``--fail``, said when they begin and when they end, whether or not the daemon notices them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from vehicled.messages import Event, Message
+
+INJECTED, OVER = "failure_injected", "failure_over"
+
+
+class InjectedFailures:
+    """Beginnings and ends in order of time."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        """``texts`` as given to ``--fail``; each has been checked."""
+        from sim_backend.emulators.failures import SECOND_NS, parse_failure
+
+        edges = []
+        for text in texts:
+            failure = parse_failure(text)
+            edges.append((round(failure.start_s * SECOND_NS), INJECTED, str(failure)))
+            if failure.duration_s < 1e6:
+                edges.append((round((failure.start_s + failure.duration_s) * SECOND_NS), OVER, str(failure)))
+        self._edges = sorted(edges, reverse=True)
+
+    def due(self, since_start_ns: int, now_ns: int) -> Iterator[Event]:
+        """Iterate over the events up to this time of the run."""
+        while self._edges and self._edges[-1][0] <= since_start_ns:
+            at_ns, name, failure = self._edges.pop()
+            yield Event(now_ns, "info", name, json.dumps({"failure": failure, "at_s": at_ns * 1e-9}))
+
+
+def announce(stream: TextIO, message: Message) -> None:
+    """Print the start or the end of an injected failure; ignore other messages."""
+    if isinstance(message, Event) and message.name in (INJECTED, OVER):
+        fields = json.loads(message.fields)
+        verb = "begins" if message.name == INJECTED else "is over"
+        print(f"t = {fields['at_s']:.1f} s: failure {fields['failure']} {verb}", file=stream)
