@@ -21,26 +21,32 @@ class Relation(NamedTuple):
 
 
 def plain(value: float) -> float:
+    """Return the value itself."""
     return value
 
 
 def not_zero(value: float) -> float:
+    """Return the value, and a usual delay for none."""
     return value or 0.05
 
 
 def ratio(value: float, other: float) -> float:
+    """Return the ratio; 1 for zero over zero."""
     return value / other if other else 1.0 if not value else inf
 
 
 def product(value: float, other: float) -> float:
+    """Return the product."""
     return value * other
 
 
 def top_speed_mps(stall: float, no_load: float, friction: float, viscous: float, radius: float, gear: float) -> float:
+    """Return the steady speed at full throttle of a drive."""
     return (stall - friction) * radius * gear / (stall / no_load + viscous)
 
 
 def steering(table: str, wheelbase: str) -> tuple[Relation, ...]:
+    """Return the relations of one steering table."""
     gain, lock, rate = f"{table}.gain_rad", f"{table}.max_wheel_rad", f"{table}.rate_radps"
     return (
         Relation(
@@ -67,6 +73,7 @@ def steering(table: str, wheelbase: str) -> tuple[Relation, ...]:
 
 
 def drive(table: str) -> tuple[Relation, ...]:
+    """Return the relations of one drive table."""
     stall, no_load, friction = f"{table}.stall_torque_nm", f"{table}.no_load_speed_radps", f"{table}.friction_nm"
     viscous, radius, gear = f"{table}.viscous_nms", f"{table}.wheel_radius_m", f"{table}.gear_ratio"
     inertia = f"{table}.inertia_kgm2"
@@ -111,6 +118,7 @@ def drive(table: str) -> tuple[Relation, ...]:
 
 
 def speed(table: str) -> tuple[Relation, ...]:
+    """Return the relations of one speed control."""
     stall, inertia = "vehicle.drive.stall_torque_nm", "vehicle.drive.inertia_kgm2"
     radius, gear = "vehicle.drive.wheel_radius_m", "vehicle.drive.gear_ratio"
     return (
