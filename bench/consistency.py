@@ -1,6 +1,6 @@
 """Whether an estimator's covariance covers its error: simulated sensor streams, every shipped estimator, every kind of receiver.
 
-    python -m bench.consistency [--estimator NAME]... [--receiver NAME]... [--seeds 10] [--seconds 150] [--jobs 2] [--json]
+python -m bench.consistency [--estimator NAME]... [--receiver NAME]... [--seeds 10] [--seconds 150] [--jobs 2] [--json]
 
 A kinematic truth (the plant of the twin, driven open loop) is sampled by the sensor models of the twin, and the estimator is fed
 directly, without a daemon. Truth is the plant's; no estimator has a part in it. Columns:
@@ -12,9 +12,9 @@ directly, without a daemon. Truth is the plant's; no estimator has a part in it.
 - false arms: runs with a moment at which arming would accept the estimate (RUNNING, sigma at most a third of the corridor)
   although the position is wrong by more than 2.45 times that limit.
 
-With ``--starts`` the vehicle has no heading device and no accelerometer, and begins in every way that can turn a yaw round: backward,
-pushed by hand, after a standstill. Counted are the starts with a row that is RUNNING although the yaw is wrong by more than 90
-degrees.
+With ``--starts`` the vehicle has no heading device and no accelerometer, and begins in every way that can turn a yaw round:
+backward, pushed by hand, after a standstill. Counted are the starts with a row that is RUNNING although the yaw is wrong by more
+than 90 degrees.
 """
 
 import argparse
