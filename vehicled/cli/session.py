@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from vehicled.runtime.ports import Port
     from vehicled.view.feed import Feed
 
-_GREETING_TIMEOUT_S = 15.0
+_GREETING_TIMEOUT_S = 60.0
 
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Virtual time needs no privileges; the collector is spared what lives as long as the run all the same."""
