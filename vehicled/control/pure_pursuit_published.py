@@ -1,6 +1,7 @@
 """Pure pursuit of the low-rate study on the HMMWV (Michigan Tech 2022) as it was published, to be compared with.
 
-The look-ahead is counted in samples of a recorded trace: from k = 10 on it is lengthened while the bearing of its point stays
+The look-ahead is counted in samples of a recorded trace, with ``reached_m`` from the first one that does not count as
+reached: in the study a waypoint is reached within a square of 1 m about the vehicle. From k = 10 on it is lengthened while the bearing of its point stays
 below 2 degrees, to at most 200. The command is the mean of the bearings of K = 10 points from there on, 45 degrees for full lock.
 Speed is held by PID, P 6.0, I 0.25, D 0, without feed-forward.
 
@@ -31,6 +32,8 @@ class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True
 
     sample_hz: NonNegative = 400.0
     """Of the trace; 0 for the rate of the control."""
+    reached_m: NonNegative = 0.0
+    """Half the side of the square in which a waypoint counts as reached, 0.5 in the study: samples count from the first one beyond."""
     first_samples: Samples = 10
     most_samples: Samples = 200
     mean_of: Samples = 10
@@ -75,6 +78,7 @@ class PurePursuitPublished(PathLaw):
     def _steer(self, scene: Scene) -> Wish:
         here, helm = scene.here, self._helm
         pose = scene.ahead if here.direction > 0 else scene.ahead._replace(yaw_rad=scene.ahead.yaw_rad + pi)
-        bearing, _ = mean_bearing(self._params, helm.tracker, pose, here.s_m, abs(here.speed_mps) * self._sample_s)
+        start_m = here.s_m + here.direction * self._params.reached_m
+        bearing, _ = mean_bearing(self._params, helm.tracker, pose, start_m, abs(here.speed_mps) * self._sample_s)
         steering = min(max(here.direction * bearing / self._params.full_lock_rad, -1.0), 1.0)
         return Wish(helm.vehicle.steering.wheel_angle_rad(steering))
