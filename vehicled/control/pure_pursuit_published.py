@@ -1,8 +1,9 @@
 """Pure pursuit of the low-rate study on the HMMWV (Michigan Tech 2022) as it was published, to be compared with.
 
-The look-ahead is counted in samples of a recorded trace: from k = 10 on it is lengthened while the bearing of its point stays
-below 2 degrees, to at most 200. The command is the mean of the bearings of K = 10 points from there on, 45 degrees for full lock.
-Speed is held by PID, P 6.0, I 0.25, D 0, without feed-forward.
+The look-ahead is counted in samples of a recorded trace, with ``reached_m`` from the first one that does not count as reached: in
+the study a waypoint is reached within a square of 1 m about the vehicle. From k = 10 on it is lengthened while the bearing of its
+point stays below 2 degrees, to at most 200. The command is the mean of the bearings of K = 10 points from there on, 45 degrees for
+full lock. Speed is held by PID, P 6.0, I 0.25, D 0, without feed-forward.
 
 Its faults are kept, except where the study leaves them open: the mean of bearings is no pursuit curvature, and what is counted in
 samples changes with the rate. Their trace has 400 Hz; ``sample_hz = 0`` counts at the control rate instead, which is what errors
@@ -30,6 +31,8 @@ class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True
 
     sample_hz: NonNegative = 400.0
     """Of the trace; 0 for the rate of the control."""
+    reached_m: NonNegative = 0.0
+    """Half the side of the square in which a waypoint counts as reached; 0.5 in the study. Samples count from beyond it."""
     first_samples: Samples = 10
     most_samples: Samples = 200
     mean_of: Samples = 10
@@ -75,6 +78,7 @@ class PurePursuitPublished(PathFollower):
     def _steer(self, state: FollowerState) -> SteeringDemand:
         here = state.here
         pose = state.ahead if here.direction > 0 else state.ahead._replace(yaw_rad=state.ahead.yaw_rad + pi)
-        bearing, _ = mean_bearing(self._params, self.tracker, pose, here.s_m, abs(here.speed_mps) * self._sample_s)
+        start_m = here.s_m + here.direction * self._params.reached_m
+        bearing, _ = mean_bearing(self._params, self.tracker, pose, start_m, abs(here.speed_mps) * self._sample_s)
         steering = min(max(here.direction * bearing / self._params.full_lock_rad, -1.0), 1.0)
         return SteeringDemand(self.vehicle.steering.wheel_angle_rad(steering))

@@ -2,6 +2,7 @@
 
 from math import isfinite
 
+from vehicled.messages import Mode
 from vehicled.safety.arming import ROLLING_MPS, STANDSTILL_MPS
 from vehicled.safety.monitors.motion import MOVING_MPS
 from vehicled.safety.situation import Situation
@@ -21,14 +22,21 @@ class Rest:
         """Since when the estimate has said that it stands."""
         self._moves_since_ns: int | None = None
         """Since when a stop has been under way."""
+        self._had_speed = False
+        """The estimator has given a speed since the vehicle was last armed."""
 
     def stands(self, s: Situation, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
         """Whether it stands. Asked once per tick; ``gnss_stuck`` and ``gnss_refused``: those rules are in force."""
         estimate = s.estimate
         # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
-        # A measured speed has the noise of GNSS.
-        limit_mps = STANDSTILL_MPS if estimate is not None and isfinite(estimate.speed_mps) else MOVING_MPS
-        if estimate is None or not (_fresh(s) and abs(s.speed_mps) < limit_mps):
+        estimated = estimate is not None and isfinite(estimate.speed_mps)
+        if estimated or s.mode in (Mode.INIT, Mode.STANDBY, Mode.ARMED):
+            self._had_speed = estimated
+        # Before the estimator has started, measured speeds must do; they have the noise of GNSS. Once it has, an estimate that was
+        # lost in motion proves no standstill.
+        known = estimated or not self._had_speed
+        limit_mps = STANDSTILL_MPS if estimated else MOVING_MPS
+        if estimate is None or not (known and _fresh(s) and abs(s.speed_mps) < limit_mps):
             self._still_since_ns = None
             return False
         self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
