@@ -200,9 +200,9 @@ ROWS: tuple[Row, ...] = (
         "GNSS sees it stand while it is told to drive: disarmed before the contact is back",
     ),
     Row(
-        failure="drive:stuck@3+3", injected="the last pulses for 3 s; the operator asks for a stop after 1 s", vehicle="brakes",
-        stop_s=4.0, within_s=1.1, named=("uncommanded_motion",), stands_s=(3.0, 5.0), recovers="after re-arming",
-        remark=f"{_NO_TELEMETRY}: **the stop is not obeyed** until the pulses move again, which is told 2.2 s after it; "
+        failure="drive:stuck@3+4", injected="the last pulses for 4 s; the operator asks for a stop after 1 s", vehicle="brakes",
+        stop_s=4.0, watch_s=7.0, within_s=1.1, named=("uncommanded_motion",), stands_s=(4.0, 6.0), recovers="after re-arming",
+        remark=f"{_NO_TELEMETRY}: **the stop is not obeyed** until the pulses move again, reported 3.3 s after it; "
         "only an independent stop covers this",
     ),
     Row(
