@@ -22,7 +22,7 @@ class Note(Problem, frozen=True):
 
 def check(profile: Profile) -> list[Note]:
     """Every remark on a valid profile; reads the course it names."""
-    return [*_vehicle(profile), *_devices(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
+    return [*_vehicle(profile), *_estimator(profile), *_devices(profile), *_tasks(profile), *_twin(profile), *_course(profile)]
 
 
 def _vehicle(profile: Profile) -> Iterator[Note]:
@@ -49,6 +49,14 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
                 f"devices.{name}.capabilities.brake",
                 f"the device {says}, but vehicle.drive.brake_deceleration_mps2 = {vehicle.drive.brake_deceleration_mps2:g}",
             )
+
+
+def _estimator(profile: Profile) -> Iterator[Note]:
+    if profile.estimator.name == "ekf4_published":
+        yield Note(
+            "estimator.name",
+            "ekf4_published repeats the errors of a published filter and does not say how wrong it is: drive with ekf4, planar or ins",
+        )
 
 
 def _devices(profile: Profile) -> Iterator[Note]:
