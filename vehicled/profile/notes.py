@@ -55,7 +55,7 @@ def _estimator(profile: Profile) -> Iterator[Note]:
     if profile.estimator.name == "ekf4_published":
         yield Note(
             "estimator.name",
-            "ekf4_published repeats the errors of a published filter and does not say how wrong it is: drive with ekf4, planar or ins",
+            "ekf4_published repeats the errors of a published filter, and its sigma is too small: drive with ekf4, planar or ins",
         )
 
 
