@@ -341,11 +341,10 @@ def run_one(task: tuple[str, float, int, tuple[str, ...]]) -> list[tuple[str, st
     return [(name, receiver, seed, judge(drive, estimates(name, drive))) for name in names]
 
 
-def start_one(start: str, receiver: str, seed: int, name: str) -> Verdict:
-    """One start without heading device and accelerometer."""
+def start_stream(start: str, receiver: str, seed: int) -> Stream:
+    """Simulate one start without heading device and accelerometer."""
     setup = Setup(receiver=RECEIVERS[receiver], seconds=34.0, accelerometer=False, heading=False, **STARTS[start])
-    drive = stream(setup, seed)
-    return judge(drive, estimates(name, drive))
+    return stream(setup, seed)
 
 
 def print_starts(names: Sequence[str], seeds: int) -> None:
@@ -354,8 +353,9 @@ def print_starts(names: Sequence[str], seeds: int) -> None:
     for label, receiver in START_RECEIVERS.items():
         for start in STARTS:
             row = [label, start]
+            drives = [start_stream(start, receiver, seed) for seed in range(1, seeds + 1)]
             for name in names:
-                found = [start_one(start, receiver, seed, name) for seed in range(1, seeds + 1)]
+                found = [judge(drive, estimates(name, drive)) for drive in drives]
                 reversed_starts = sum(verdict.reversed_rows > 0 for verdict in found)
                 running = float(np.mean([verdict.running for verdict in found]))
                 row.append(f"{reversed_starts} of {seeds}, running {running:.0%}")

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from bench.consistency import ESTIMATORS, RECEIVERS, Setup, Stream, Verdict, estimates, judge, start_one, stream
+from bench.consistency import ESTIMATORS, RECEIVERS, Setup, Stream, Verdict, estimates, judge, start_stream, stream
 
-SEEDS = (1, 2, 3)
-SECONDS = 40.0
+SEEDS = (1, 2)
+SECONDS = 24.0
 # A drive is so short against the correlation of the error that each seed is one draw of two degrees of freedom.
 BOUND = float(chi2.ppf(0.999, 2 * len(SEEDS))) / (2 * len(SEEDS))
 # This one declares a sixth of an error that no sensor aboard can see: 1.7 cm, while the walk settles at 10 cm.
 UNKNOWABLE = {"random_walk_airsim"}
 UNDERSTATED = {"half_declared"}
+# The same error as another one here; the benchmark has them all.
+REPEATED = {"art_judge", "gauss_airsim", "recorded_late", "rtk_half_declared", "rtk_double_declared", "single_walk"}
 _streams: dict[str, list[Stream]] = {}
 
 
@@ -32,14 +34,14 @@ def _early(receiver: dict[str, object]) -> dict[str, object]:
     zones = receiver.get("zones")
     if not isinstance(zones, list):
         return receiver
-    return {**receiver, "zones": [{**zone, "from_s": 12.0, "until_s": 20.0} for zone in zones]}
+    return {**receiver, "zones": [{**zone, "from_s": 8.0, "until_s": 14.0} for zone in zones]}
 
 
 def _judged(name: str, receiver: str) -> list[Verdict]:
     return [judge(drive, estimates(name, drive)) for drive in _drives(receiver)]
 
 
-@pytest.mark.parametrize("receiver", [name for name in RECEIVERS if name not in UNKNOWABLE | UNDERSTATED])
+@pytest.mark.parametrize("receiver", [name for name in RECEIVERS if name not in UNKNOWABLE | UNDERSTATED | REPEATED])
 def test_the_covariance_covers_the_error_on_every_receiver(receiver: str) -> None:
     for name in ESTIMATORS:
         found = _judged(name, receiver)
@@ -60,7 +62,6 @@ def test_an_understated_accuracy_is_not_made_worse(receiver: str) -> None:
 
 
 @pytest.mark.parametrize("receiver", ["rtk_fixed", "recorded"])
-@pytest.mark.parametrize("name", ["ekf4", "planar", "ins"])
 @pytest.mark.parametrize(
     "start",
     [
@@ -71,7 +72,9 @@ def test_an_understated_accuracy_is_not_made_worse(receiver: str) -> None:
         "stopped, then pushed backward",
     ],
 )
-def test_no_filter_runs_while_its_yaw_is_the_wrong_way_round(start: str, name: str, receiver: str) -> None:
-    found = start_one(start, receiver, 1, name)
-    assert found.reversed_rows == 0
-    assert found.running > 0.2, "and it finds the right way by itself"
+def test_no_filter_runs_while_its_yaw_is_the_wrong_way_round(start: str, receiver: str) -> None:
+    drive = start_stream(start, receiver, 1)
+    for name in ("ekf4", "planar", "ins"):
+        found = judge(drive, estimates(name, drive))
+        assert found.reversed_rows == 0, name
+        assert found.running > 0.2, f"{name} finds the right way by itself"

@@ -89,6 +89,7 @@ def test_nothing_to_remark_on_art_but_that_it_has_no_independent_stop() -> None:
     ("overrides", "path", "part"),
     [
         (["limits.max_speed_mps=3.5"], "limits.max_speed_mps", "tops out at 3.00 m/s"),
+        (['estimator.name="ekf4_published"'], "estimator.name", "drive with ekf4"),
         (["limits.max_speed_mps=0.4"], "limits.capped_speed_mps", "never acts"),
         (["vehicle.steering.max_wheel_rad=0.4"], "vehicle.steering.max_wheel_rad", "turns the wheel by 0.353 rad at most"),
         (["devices.drive.capabilities.brake=true"], "devices.drive.capabilities.brake", "has a brake"),

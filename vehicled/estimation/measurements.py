@@ -58,7 +58,7 @@ def declared_sigma_m(fix: GnssFix) -> float:
     """Return the position sigma per axis that the receiver declares, or the usual one of its kind of solution."""
     ee, nn = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
     if 0.0 < ee < inf and 0.0 < nn < inf:
-        return sqrt(0.5 * (ee + nn))
+        return min(sqrt(0.5 * ee + 0.5 * nn), MAX_SIGMA)
     return UNKNOWN_SIGMA_M[fix.carrier]
 
 

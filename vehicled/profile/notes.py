@@ -24,6 +24,7 @@ def check(profile: Profile) -> list[Note]:
     """Every remark on a valid profile; reads the course it names."""
     return [
         *_vehicle(profile),
+        *_estimator(profile),
         *devices_of(profile),
         *_corrections(profile),
         *_tasks(profile),
@@ -57,6 +58,15 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
                 f"devices.{name}.capabilities.brake",
                 f"the device {says}, but vehicle.drive.brake_deceleration_mps2 = {vehicle.drive.brake_deceleration_mps2:g}",
             )
+
+
+def _estimator(profile: Profile) -> Iterator[Note]:
+    if profile.estimator.name == "ekf4_published":
+        yield Note(
+            "estimator.name",
+            "ekf4_published repeats the errors of a published filter, and its sigma is too small: drive with ekf4, planar or ins",
+            level="warning",
+        )
 
 
 def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
