@@ -107,15 +107,15 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
 @pytest.mark.parametrize(
     ("was", "becomes", "named"),
     [
-        (FIX, 'port = "/dev/ttyACM0"', "devices.gnss.port (line 99): '/dev/ttyACM0' is no address of a port"),
-        (FIX, 'port = "serail:/dev/x"', "devices.gnss.port (line 99): 'serail:/dev/x' is no address of a port"),
-        (FIX, 'port = "serial:/dev/x?baud=abc"', "devices.gnss.port (line 99): 'serial:/dev/x?baud=abc': baud"),
+        (FIX, 'port = "/dev/ttyACM0"', "devices.gnss.port (line 100): '/dev/ttyACM0' is no address of a port"),
+        (FIX, 'port = "serail:/dev/x"', "devices.gnss.port (line 100): 'serail:/dev/x' is no address of a port"),
+        (FIX, 'port = "serial:/dev/x?baud=abc"', "devices.gnss.port (line 100): 'serial:/dev/x?baud=abc': baud"),
         (FIX, 'port = "serial:/dev/x?baudrate=9600"', "did you mean 'baud'?"),
         ('course = "lot17"', 'course = "nosuch"', 'course (line 20): no course "nosuch"'),
         ('course = "lot17"', 'course = "three_point_turn"', "course (line 20): course 'three_point_turn' is driven backward"),
         ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "nosuch.geojson cannot be read"),
         ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 21): art.toml"),
-        ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line 241): "foo" is not known; there is double_track, four_dof'),
+        ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line 251): "foo" is not known; there is double_track, four_dof'),
         ("[log]", '[view]\naddress = "[::"\n[log]', "view.address (line"),
     ],
 )

@@ -225,7 +225,7 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
         assert back_ns - lost_ns == pytest.approx(1.2e9, abs=0.6e9)
         within = [each for each in told if lost_ns <= each.t_ns < over_ns]
         names = {each.code if isinstance(each, Fault) else each.name for each in within if not isinstance(each, PortEvent)}
-        assert names - {"mode", *OF_THE_MACHINE} == set(row.named)
+        assert names - {"mode", "substitutes", *OF_THE_MACHINE} == set(row.named)
         hit = next(each for each in commands if each.t_ns >= lost_ns and each.reaction > Reaction.WARN)
         assert {"capped": Reaction.CAP_SPEED, "controlled stop": Reaction.CONTROLLED_STOP, "brakes": Reaction.BRAKE}[
             row.vehicle

@@ -143,7 +143,20 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
     folder = tmp_path_factory.mktemp("sitting")
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
     options = [word for override in PATIENT for word in ("--set", override)] + ["--link-timeout", "5"]
-    command = ["sim", "--clock", "wall", "--by-hand", "--course", "sine", "--json", "--quiet", "--log", str(folder), *options]
+    command = [
+        "sim",
+        "--clock",
+        "wall",
+        "--strict-clock",
+        "--by-hand",
+        "--course",
+        "sine",
+        "--json",
+        "--quiet",
+        "--log",
+        str(folder),
+        *options,
+    ]
     daemon = subprocess.Popen([*VEHICLED, *command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         path = folder / "vehicled" / "art.sock"

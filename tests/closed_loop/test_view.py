@@ -148,7 +148,7 @@ def _daemon(folder: Path) -> Iterator[tuple[str, list[str]]]:
     )
     try:
         assert process.stderr is not None
-        printed = [process.stderr.readline()]
+        printed = [next(line for line in process.stderr if "http" in line)]
         yield printed[0].partition(": ")[2].strip(), printed
         process.send_signal(2)
         process.wait(30)

@@ -108,7 +108,7 @@ DOCUMENTED_ART = [
 def test_shipped_profiles_give_no_false_alarm(profile: str) -> None:
     for overrides in [*DOCUMENTED, *(DOCUMENTED_ART if profile in ("art", "art_vesc") else [])]:
         loaded = load(profile, overrides)
-        assert [str(note) for note in findings(loaded, on_road=True)] == [], overrides
+        assert [str(note) for note in findings(loaded, on_road=True) if note.level != "note"] == [], overrides
 
 
 @pytest.mark.parametrize(

@@ -45,4 +45,4 @@ def test_without_recordings_it_says_so(
 ):
     monkeypatch.setattr(sys, "argv", ["gnss_fit.py", "--data", str(tmp_path)])
     script.main()
-    assert capsys.readouterr().out == f"skipped: no recordings in {tmp_path}\n"
+    assert capsys.readouterr().out == f"skipped: no recordings in {tmp_path}: vehicled data fetch lot17_rtk_gps_2023\n"

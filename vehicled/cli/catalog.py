@@ -84,7 +84,8 @@ def _is_sound_profile(what: str) -> bool:
         ),
     ]
     notes = [note for note in dict.fromkeys(notes) if note.path not in said or note.level == "error"]
-    problems += [note for note in notes if note.level == "error" and note not in problems]
+    known = {(problem.path, problem.message) for problem in problems}
+    problems += [note for note in notes if note.level == "error" and (note.path, note.message) not in known]
     if problems:
         print(ProfileError(sorted(problems, key=by_line), loaded.path))
     else:
