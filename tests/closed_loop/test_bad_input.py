@@ -144,7 +144,7 @@ def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: p
     assert "3 problems" in said
     assert said.index('"nosuch"') < said.index("devices.gnss.port") < said.index('"foo"')
     assert said.count("nosuch") == 1
-    assert "note: view.address: 'no-such-host.invalid' is no name that this computer knows" in said
+    assert "'no-such-host.invalid' is no name that this computer knows" in said
     assert f"{tmp_path}: is a folder" in said
 
 

@@ -139,7 +139,7 @@ def _daemon(folder: Path) -> Iterator[tuple[str, list[str]]]:
     options = [word for override in overrides for word in ("--set", override)] + ["--link-timeout", "5", "--quiet", "--json"]
     place = ["--profile", "art_vesc", "--course", "sine", "--view", "127.0.0.1:0", "--log", str(folder)]
     process = subprocess.Popen(
-        [*VEHICLED, "sim", "--clock", "wall", "--by-hand", *place, *options],
+        [*VEHICLED, "sim", "--clock", "wall", "--strict-clock", "--by-hand", *place, *options],
         cwd=ROOT,
         env={**os.environ, "XDG_RUNTIME_DIR": str(folder)},
         stdout=subprocess.DEVNULL,
