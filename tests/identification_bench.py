@@ -7,6 +7,7 @@ from math import cos, remainder, sin, tan, tau
 
 import numpy as np
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.identification import SingleTrackIdentifier
 from vehicled.messages import (
     ActuatorCommand,
@@ -18,29 +19,18 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
-from vehicled.vehicle import Drive, Steering, Vehicle
 
 NAN = float("nan")
 STEP_S = 0.02
 STEP_NS = 20_000_000
 
-BELIEVED = Vehicle(
-    wheelbase_m=0.5,
+BELIEVED = make_vehicle(
     track_m=0.33,
     length_m=0.6,
     width_m=0.4,
     mass_kg=7.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.01, max_wheel_rad=0.6, rate_radps=1.0, delay_s=0.3),
-    drive=Drive(
-        stall_torque_nm=0.09,
-        no_load_speed_radps=161.185,
-        friction_nm=0.02,
-        viscous_nms=1e-4,
-        gear_ratio=1.0 / 3.0,
-        wheel_radius_m=0.0845,
-        inertia_kgm2=1e-3,
-        delay_s=0.1,
-    ),
+    steering=make_steering(offset_rad=0.01, max_wheel_rad=0.6, rate_radps=1.0, delay_s=0.3),
+    drive=make_drive(wheel_radius_m=0.0845),
 )
 """What the profile says."""
 
