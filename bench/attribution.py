@@ -58,7 +58,7 @@ SCENARIOS = ("gc", "block", "solver", "hog", "late", "gc+hog", "block+hog")
 
 
 class Injection(Struct, frozen=True):
-    """What was done, from when to when on the monotonic clock."""
+    """Injected disturbance with its start and end on the monotonic clock."""
 
     kind: str
     from_ns: int
@@ -66,7 +66,7 @@ class Injection(Struct, frozen=True):
 
 
 def names_it(kind: str, cause: Cause, holder: str, task: str) -> bool:
-    """Whether cause and holder of a miss say what was injected."""
+    """True if cause and holder of a miss match the injection."""
     said = {
         "gc": cause is Cause.GARBAGE_COLLECTION,
         "block": cause is Cause.BLOCKED and holder == "receive",
@@ -81,7 +81,7 @@ def names_it(kind: str, cause: Cause, holder: str, task: str) -> bool:
 
 
 class Schedule:
-    """When to inject: each second, a little off, so that it meets every phase of the tasks."""
+    """Times of the injections: each second, with an offset that meets every phase of the tasks."""
 
     def __init__(self, seed: int, seconds: float) -> None:
         """The base is the present."""
@@ -234,7 +234,7 @@ def hog(
 
 
 def may_be_realtime() -> bool:
-    """Whether this process may use the real-time class."""
+    """True if this process may use the real-time class."""
     with suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
@@ -294,7 +294,7 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
 
 
 class Verdict(Struct, frozen=True):
-    """Of one scenario."""
+    """Result of one scenario."""
 
     scenario: str
     injections: int
@@ -312,7 +312,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def good(self) -> bool:
-        """What was promised holds, and there was something to judge."""
+        """True if the promises hold and the sample was large enough to judge."""
         named = self.overlapping > 0 and self.named >= NAMED_SHARE * self.overlapping
         return named and self.unknown <= UNKNOWN_SHARE * self.misses
 

@@ -1,4 +1,4 @@
-"""What decoding costs: our codecs against other parsers of the same bytes, and a full serial line in shares of a core.
+"""Cost of decoding: our codecs against other parsers of the same bytes, and a full serial line in shares of a core.
 
     python bench/codecs.py [--rounds 7] [--json]
 
@@ -47,7 +47,7 @@ CAPTURE = Path(DATA_FOLDER).expanduser() / "captures/gnss/gpsd__ublox-zed-f9r.lo
 PIECE_BYTES = 512
 FRAMES = 1000
 REPEATS = 5
-"""Of ours per round: it is short."""
+"""Runs of our codec per round, as one is short."""
 
 LINE_BYTES_PER_S = 92_160
 LINE_S = 4
@@ -79,7 +79,7 @@ def nav_pvt(i: int) -> ublox.NavPvt:
 
 
 def epoch(i: int) -> bytes:
-    """Everything the driver asks a receiver for, once per epoch."""
+    """Return all messages that the driver requests from a receiver, once per epoch."""
     pvt = nav_pvt(i)
     place = (pvt.longitude_deg_e7, pvt.latitude_deg_e7, pvt.height_mm, pvt.height_msl_mm)
     high_precision = ublox.NavHpposllh(0, 0, pvt.itow_ms, *place, 12, -34, 5, -6, 141, 180)
@@ -108,7 +108,7 @@ def ahrs_frame(i: int, sn: int, t_us: int) -> bytes:
 
 
 def pieces(data: bytes, size: int = PIECE_BYTES) -> list[bytes]:
-    """As a port hands them over."""
+    """Split bytes into pieces as a port delivers them."""
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
@@ -227,7 +227,7 @@ def spent_us(run: Callable[[], int], repeats: int) -> tuple[float, int]:
 
 
 def compare(row: Row, rounds: int) -> dict[str, Any]:
-    """In turns."""
+    """Measure ours and the reference in turns."""
     ours, reference = [], []
     for _ in range(rounds):
         own_us, own_count = spent_us(row.ours, REPEATS)

@@ -1,4 +1,4 @@
-"""Whether an estimator's covariance covers its error: simulated sensor streams, every shipped estimator, every kind of receiver.
+"""Consistency of the estimators: simulated sensor streams, every shipped estimator, every kind of receiver.
 
 python -m bench.consistency [--estimator NAME]... [--receiver NAME]... [--seeds 10] [--seconds 150] [--jobs 2] [--json]
 
@@ -110,7 +110,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     gnss_velocity: bool = True
     motor: bool = False
     pushed: tuple[float, float, float] | None = None
-    """From, until and speed of a push by hand, m/s; nothing is commanded meanwhile."""
+    """Start, end and speed (m/s) of a push by hand; no command is given meanwhile."""
     gyro_bias_radps: float = 0.001
 
 

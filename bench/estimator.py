@@ -1,4 +1,4 @@
-"""What the inertial filter costs, in times of filterpy's plain linear KalmanFilter of the same size.
+"""Cost of the inertial filter, relative to filterpy's plain linear KalmanFilter of the same size.
 
     python bench/estimator.py [--rounds 9] [--json]
 

@@ -1,4 +1,4 @@
-"""What the executive costs: its own code per release, and the wake-ups beside it.
+"""Cost of the executive: its own code per release, and the wake-ups.
 
     python bench/executive.py [--seconds 10] [--json]
 

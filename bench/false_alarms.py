@@ -1,4 +1,4 @@
-"""How often healthy vehicles are stopped: the table of docs/failsafe.md.
+"""Rate of false alarms on healthy vehicles: the table of docs/failsafe.md.
 
     python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE] [--markdown]
     python -m bench.false_alarms --missed 20 [--jobs 2]
@@ -71,7 +71,7 @@ class Drive(Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """What repeats it."""
+        """Command that repeats the drive."""
         words = ["vehicled", "sim", "--profile", self.profile, "--course", self.course, "--controller", self.controller]
         words += ["--link", self.link, "--seed", str(self.seed)]
         words += [word for text in self.overrides for word in ("--set", text)]
@@ -346,7 +346,7 @@ def missed_table(trials: Sequence[Trial]) -> str:
 
 
 def _read(file: Path | None, kind: type[Any]) -> list[Any]:
-    """What an earlier call has written; a line that was cut off is left out."""
+    """Read the results of an earlier call; an incomplete last line is ignored."""
     found = []
     if file is not None and file.exists():
         for line in file.read_bytes().splitlines():

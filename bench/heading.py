@@ -1,4 +1,4 @@
-"""How well a vehicle knows its heading: after an alignment by driving, after a push, with a compass, while it stands and drives.
+"""Accuracy of the heading: after an alignment by driving, after a push, with a compass, standing and driving.
 
     python bench/heading.py [SEEDS]
 

@@ -1,4 +1,4 @@
-"""How late a 200 Hz task starts: our event loop against the others, interleaved in one run.
+"""Lateness of a 200 Hz task: our event loop against the others, interleaved in one run.
 
     python bench/lateness.py --seconds 20 --plot lateness.png
 
@@ -208,7 +208,7 @@ def summary(late: dict[str, "np.ndarray[Any, Any]"]) -> dict[str, dict[str, floa
 
 
 def verdicts(table: dict[str, dict[str, float]]) -> list[str]:
-    """What it comes to, in words."""
+    """Return the conclusions as sentences."""
     mine, stock = table[OURS], table[STOCK]
 
     def against(name: str, key: str, word: str) -> str:

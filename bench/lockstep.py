@@ -1,4 +1,4 @@
-"""How much faster than real time a lap runs in lockstep, and where the time goes.
+"""Speed of a lap in lockstep relative to real time, and where the time goes.
 
     python bench/lockstep.py [--rounds 5] [--cpus 0] [--json] [--profile-daemon]
 
@@ -42,11 +42,11 @@ class Usage:
         self._own, self._children = _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN)
 
     def own_s(self) -> float:
-        """Of this process."""
+        """Return the CPU time of this process."""
         return _cpu(resource.RUSAGE_SELF) - self._own
 
     def children_s(self) -> float:
-        """Of the children that ended since."""
+        """Return the CPU time of the children that ended since."""
         return _cpu(resource.RUSAGE_CHILDREN) - self._children
 
 

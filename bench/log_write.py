@@ -1,4 +1,4 @@
-"""What logging costs the loop, and what the writer process manages.
+"""Cost of logging for the loop, and throughput of the writer process.
 
     python bench/log_write.py [--rounds 7] [--json]
 

@@ -1,4 +1,4 @@
-"""What a step of the predictive controller costs, and what of it is the solver's own time.
+"""Cost of a step of the predictive controller, and the solver's share of it.
 
     python bench/mpc.py [--steps 400] [--json]
 
@@ -131,7 +131,7 @@ class DefaultOsqp:
 
     @property
     def iterations(self) -> int:
-        """Of the last solution."""
+        """Iterations of the last solution."""
         return int(self._solver.info.iter)
 
 
@@ -214,7 +214,7 @@ class DoMpc:
 
 
 def competitors(bench: Bench) -> tuple[dict[str, Any], list[str]]:
-    """Those that are installed, and a sentence for each that is not."""
+    """Return the installed competitors, and a sentence for each missing one."""
     found: dict[str, Any] = {}
     missing = []
     for name, build in (("osqp default", DefaultOsqp), ("casadi osqp", CasadiOsqp), ("do-mpc", DoMpc)):
@@ -297,7 +297,7 @@ def summary(rows: dict[str, list[float]]) -> dict[str, dict[str, float]]:
 
 
 def promises(rows: dict[str, dict[str, float]]) -> list[tuple[str, float, str, bool]]:
-    """What is promised of the disturbed steps: name, value, limit, whether kept."""
+    """Return the promises about the disturbed steps: name, value, limit, True if kept."""
     full, solve = rows["full step"], rows["solve"]
     ratio = full["p50"] / rows["solver's clock"]["p50"]
     found = [

@@ -1,4 +1,4 @@
-"""What it takes to make the page about a run, beside merely reading its log.
+"""Cost of a report about a run, compared with merely reading its log.
 
     python bench/report.py [--laps 4] [--rounds 3] [--log FILE] [--json]
 

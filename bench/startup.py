@@ -1,4 +1,4 @@
-"""How long the command line takes to start, against Python itself, interleaved in one run.
+"""Start-up time of the command line, against Python itself, interleaved in one run.
 
     python bench/startup.py --rounds 20
 

@@ -1,4 +1,4 @@
-"""How well each vehicle keeps to its course: the table of docs/vehicles.md.
+"""Accuracy of each vehicle on its course: the table of docs/vehicles.md.
 
     python bench/vehicles.py [--seed 1] [--profile NAME]... [--json]
 
@@ -29,7 +29,7 @@ def twins() -> dict[str, str]:
 
 
 def driven(name: str, seed: int) -> dict[str, Any]:
-    """What the run came to, as the command says it. Raises SystemExit where it says nothing."""
+    """Return the result of the run as the command prints it. Raises SystemExit without one."""
     # By its file: a user's own profile of that name would come first.
     profile = str(FOLDER / f"{name}.toml")
     argv = [sys.executable, "-m", "vehicled", "sim", "--profile", profile, "--clock", "lockstep", "--seed", str(seed)]

@@ -1,4 +1,4 @@
-"""What the live view costs the loop, with nobody looking and with four readers of whom one never reads.
+"""Cost of the live view for the loop, with no readers and with four of which one never reads.
 
     python bench/view.py [--seconds 20] [--rounds 3] [--json]
 
@@ -37,7 +37,7 @@ NONE, ALONE, FOUR = "no view", "view, nobody looks", "view, four readers"
 ARMS = (NONE, ALONE, FOUR)
 FOXGLOVE = "foxglove.websocket.v1"
 WARM_UP_NS = 3 * 10**9
-"""At the start of each drive not counted: the processes of an arm start side by side, and of each arm others."""
+"""Time left out at the start of each drive, while the processes of an arm, different for each, start side by side."""
 TOPICS = ("/vehicled/state_estimate", "/vehicled/actuator_command", "/vehicled/gnss_fix", "/vehicled/fault")
 
 

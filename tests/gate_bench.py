@@ -1,4 +1,4 @@
-"""What the command gate must do, as checks of a module: run on the gate itself, and on every mutant of it.
+"""Checks of a command gate module: run on the gate, and on every mutant of it.
 
 Numbers that the gate names stand here as numbers: a constant that changes must be noticed.
 """
@@ -35,7 +35,7 @@ LOOSE = Limits(
     max_lateral_jerk_mps3=1e6,
     max_steering_rate_radps=1e6,
 )
-"""Nothing but the range is a limit."""
+"""Limits that leave only the range of the actuators."""
 AUTHORITY = 0.09 * 0.0845 / 3.0 / 1e-3
 MS = 1_000_000
 START = 7_000 * MS

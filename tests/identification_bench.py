@@ -32,12 +32,12 @@ BELIEVED = make_vehicle(
     steering=make_steering(offset_rad=0.01, max_wheel_rad=0.6, rate_radps=1.0, delay_s=0.3),
     drive=make_drive(wheel_radius_m=0.0845),
 )
-"""What the profile says."""
+"""Vehicle of the profile."""
 
 
 @dataclass
 class Truth:
-    """What the vehicle is. Numbers may be changed while it drives."""
+    """True parameters of the vehicle, which may change while it drives."""
 
     gain_rad: float = 0.335
     offset_rad: float = 0.01
@@ -61,7 +61,7 @@ class Driven:
 
 
 class Drill:
-    """Drives a vehicle by given commands and shows the identifier what it would see of it."""
+    """Drives a vehicle by given commands and feeds the identifier."""
 
     def __init__(self, truth: Truth, identifier: SingleTrackIdentifier, seed: int = 1) -> None:
         self.truth = truth
@@ -83,14 +83,14 @@ class Drill:
         throttle: Callable[[float, float], float] = lambda t, v: min(1.0, max(0.0, 0.5 + 1.5 * (1.2 - v))),
         noise: float = 1.0,
     ) -> None:
-        """Drive on. ``throttle`` is given time and speed; the default holds 1.2 m/s."""
+        """Drive on. ``throttle`` is a function of time and speed; the default holds 1.2 m/s."""
         for k in range(int(duration_s / STEP_S)):
             t = k * STEP_S
             self._step(steering(t), throttle(t, self.speed_mps), noise)
 
     @property
     def known(self) -> Identification:
-        """The newest answer."""
+        """Newest answer of the identifier."""
         return self.told[-1]
 
     def _step(self, steering: float, throttle: float, noise: float) -> None:
@@ -148,5 +148,5 @@ def weave(t: float) -> float:
 
 
 def identifier(**params: object) -> SingleTrackIdentifier:
-    """One that believes :data:`BELIEVED`."""
+    """Return an identifier that starts from :data:`BELIEVED`."""
     return SingleTrackIdentifier(SingleTrackIdentifier.Params(**params), BELIEVED)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass
 class Result:
-    """What a drive was like; arrays have one entry per control step."""
+    """Result of a drive; arrays have one entry per control step."""
 
     finished: bool
     cross_track_m: Array
@@ -33,7 +33,7 @@ class Result:
     speed_mps: Array
     commands: list[ControlCommand]
     end: tuple[float, float, float]
-    """x, y, yaw at rest."""
+    """Final pose x, y, yaw at standstill."""
 
     def end_error(self, course: Course) -> tuple[float, float]:
         """Distance (m) and angle (rad) from the last pose of the course."""

@@ -97,12 +97,12 @@ class Drive:
 
     @property
     def moved_m(self) -> float:
-        """How far the vehicle is from where it began."""
+        """Distance of the vehicle from its start."""
         motion = self.pair.world.motion
         return hypot(motion.x_m - self.began.x_m, motion.y_m - self.began.y_m)
 
     def stands(self) -> bool:
-        """Whether an alignment is over, one way or the other."""
+        """True if an alignment has ended, successfully or not."""
         return self.machine.mode in (Mode.STANDBY, Mode.FAULT) and any("-> ALIGN" in mode for mode in self.modes)
 
 

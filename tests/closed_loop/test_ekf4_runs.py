@@ -123,7 +123,7 @@ def test_speed_is_known_without_wheel_sensor_when_the_drive_is_believed_wrong() 
 
 
 def test_latency_does_not_become_a_lag() -> None:
-    """At 0.3 s latency and 10 Hz three fixes are under way at once: neither a lag of 0.36 m nor a correction made twice."""
+    """Three fixes overlap at 0.3 s latency and 10 Hz: neither a lag of 0.36 m nor a double correction may result."""
     drive = Drive20s(fix_latency_ms=300).run()
     distance = drive.errors(3.0)[0]
     assert math.sqrt((distance**2).mean()) < 2.5 * SIGMA_M

@@ -1,4 +1,4 @@
-"""What the tyres in the prediction are good for: a fast winding turn through a GNSS outage, with nothing but the commands."""
+"""Benefit of the tyres in the prediction: a fast winding turn through a GNSS outage, with nothing but the commands."""
 
 import math
 

@@ -48,7 +48,7 @@ def test_what_was_learnt_and_a_drive_that_did_not_begin_are_told_and_drawn(tmp_p
 
 
 class Witness:
-    """How far the true vehicle is off the course while it drives."""
+    """Journal listener that keeps the cross-track errors of the true vehicle while it drives."""
 
     def __init__(self, course: Course) -> None:
         self._tracker = PathTracker(course)

@@ -62,7 +62,7 @@ class Drive:
                 self.nearest_m = min(self.nearest_m, self.gap_m(*post((self.pair.now_ns - START_NS) / SECOND)))
 
     def gap_m(self, x: float, y: float) -> float:
-        """True way from the outline of the vehicle to the post."""
+        """True distance from the outline of the vehicle to the post."""
         true = self.pair.world.motion
         c, s = cos(true.yaw_rad), sin(true.yaw_rad)
         corners = ((true.x_m + c * ahead - s * left, true.y_m + s * ahead + c * left) for ahead, left in self._outline)
@@ -75,12 +75,12 @@ class Drive:
 
     @property
     def codes(self) -> list[str]:
-        """What was told, without changes of the mode."""
+        """Codes of the faults, without mode changes."""
         return [fault.code for fault in self.faults if fault.code != "mode"]
 
     @property
     def digest(self) -> str:
-        """Of every frame."""
+        """Digest of every frame."""
         return self.pair.machine.digest.hexdigest()
 
 

@@ -25,7 +25,7 @@ STEP_NS = 2_000_000
 
 @dataclass
 class Result:
-    """What a drive was like."""
+    """Result of a drive."""
 
     finished: bool
     cross_track_m: np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -134,7 +134,7 @@ def test_feed_forward_removes_what_pursuit_cuts_off_a_bend() -> None:
 
 
 def test_a_corner_is_begun_before_it() -> None:
-    """At a right angle the vehicle must leave the line, but no further than the fillet of its tightest arc."""
+    """The vehicle must leave the line at a right angle, but no further than the fillet of its tightest arc."""
     late = PurePursuitParams(turn_in_share=10.0, speed=SpeedParams(p=2.0))
     worst = np.abs(drive(load_course("lot17")).cross_track_m).max()
     assert worst < (math.sqrt(2.0) - 1.0) * VEHICLE.min_turn_radius_m

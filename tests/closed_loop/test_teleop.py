@@ -123,7 +123,7 @@ SCRIPTS = {"released": _released, "silent": _silent, "unplugged": _unplugged, "d
 
 
 class Sitting(Struct, frozen=True):
-    """What came of it."""
+    """Results of the drives."""
 
     drives: dict[str, Drive]
     messages: list[tuple[int, Message]]

@@ -33,7 +33,7 @@ SIZES = {"phone": (390, 844, True), "desktop": (1440, 900, False)}
 
 
 class Page:
-    """What a page does, without a browser: it answers beats with readings."""
+    """A page without a browser: it answers beats with readings."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -111,7 +111,7 @@ SCRIPTS: dict[str, Callable[[Page], None]] = {"released": _released, "silent": _
 
 
 class Seen(Struct):
-    """What the browser showed."""
+    """State of the browser's page."""
 
     complaints: list[str]
     sizes: dict[str, dict[str, Any]]
@@ -119,7 +119,7 @@ class Seen(Struct):
 
 
 class Sitting(Struct, frozen=True):
-    """What came of it."""
+    """Results of the drive."""
 
     drives: dict[str, tuple[int, int]]
     messages: list[tuple[int, Message]]
@@ -324,7 +324,7 @@ def test_the_log_is_told_what_the_view_cost(sitting: Sitting) -> None:
 
 @pytest.fixture
 def seen(sitting: Sitting) -> Seen:
-    """What the browser showed."""
+    """State of the browser's page."""
     if sitting.seen is None:
         pytest.skip("no Chromium on this machine")
     return sitting.seen

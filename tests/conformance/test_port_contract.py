@@ -1,4 +1,4 @@
-"""What every port must keep to, whatever carries it. A new kind of channel joins by one line in ``PEERS``."""
+"""The contract of every port, whatever carries it. A new kind of channel joins by one line in ``PEERS``."""
 
 import os
 import random
@@ -39,7 +39,7 @@ class Peer(Protocol):
     url: str
     mortal: bool
     chunks: list[bytes]
-    """What to exchange: pieces that may be handed to the port one by one."""
+    """Data to exchange, in pieces that may be handed to the port one by one."""
 
     def send(self, data: bytes) -> None: ...
     def receive(self) -> bytes: ...

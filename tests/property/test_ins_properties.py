@@ -97,7 +97,7 @@ def _difference(a: State, b: State) -> Floats:
 @settings(max_examples=40)
 @given(states, inputs, st.floats(1e-3, 0.02))
 def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, dt_s: float) -> None:
-    """Of the state after the step by the state before, over all 22 directions."""
+    """Jacobian of the state after the step by the state before, over all 22 directions."""
     predictor = Predictor(InsParams(), 0.5)
     predictor.predict(s, u, dt_s)
     F = predictor.transition.copy()

@@ -1,4 +1,4 @@
-"""What a board may claim: measured truly, judged by the rule, and told to whoever would arm a vehicle on it."""
+"""Board verdict: measured truly, judged by the rule, and shown to the operator before arming."""
 
 import hashlib
 import json

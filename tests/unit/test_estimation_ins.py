@@ -101,7 +101,7 @@ class Drive20s:
     judged: bool = False
     estimates: list[StateEstimate] = field(default_factory=list)
     feeds: list[tuple[int, list[Message]]] = field(default_factory=list)
-    """What the filter heard at each step."""
+    """Inputs of the filter at each step."""
     inside: list[tuple[float, float]] = field(default_factory=list)
 
     def run(self) -> "Drive20s":

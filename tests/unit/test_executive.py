@@ -116,7 +116,7 @@ def callback(begin_ns: int, end_ns: int, cpu_ns: int, *, voluntary: int = 0, fau
 
 
 NEVER_SLEPT = (-2 * MS, -MS)
-"""Since the release."""
+"""Begin and end of a sleep before the release: the loop did not sleep after it."""
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_what_the_scheduler_owed_is_counted_once() -> None:
 
 
 def test_small_waits_behind_many_add_up() -> None:
-    """Of 9 ms the task itself took 3, two others 3 each: what can be mended is the queue."""
+    """The task took 3 of 9 ms, two others 3 each: the queue is the part that can be improved."""
     ticks: list[TaskTick] = []
     stopwatch = _Scripted((0, 0, 0, 0, 0, 0), *((k * 3 * MS, k * 3 * MS, 0, 0, 0, 0) for k in (1, 2, 3)))
     executive = Executive([task(f"t{k}", deadline_ms=8) for k in range(3)], stopwatch, ticks.append)

@@ -130,7 +130,7 @@ def test_steering_is_learnt_from_headings_without_a_gyro():
 
 
 def test_the_believed_yaw_rate_is_not_believed():
-    """Without gyro and heading the estimate's yaw rate comes from the believed steering, and would confirm any belief."""
+    """The estimate's yaw rate rests on the assumed steering without gyro and heading, and would confirm any assumption."""
     identified = identifier()
     for k in range(1000):
         now = 1_000_000_000 + 20_000_000 * k

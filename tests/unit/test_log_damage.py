@@ -22,7 +22,7 @@ HIT = 10
 """The chunk that is damaged."""
 UNCOMPRESSED_CRC = 9 + 24
 DATA_BYTES = 9 + 24 + 4 + 4 + 4
-"""Where the length of the data is in a chunk of zstd."""
+"""Offset of the data length in a zstd chunk."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def places(log_file):
 
 
 def messages(log_file):
-    """In all: those sent and what the writer projects from them."""
+    """Return the number of all records: those sent and the writer's projections."""
     return int(info(log_file).messages)
 
 

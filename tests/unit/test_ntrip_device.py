@@ -50,7 +50,7 @@ class Line:
         return self.close().open()
 
     def pump(self) -> "Line":
-        """Until neither has anything to say."""
+        """Exchange bytes until neither side has output."""
         while actions := self.device.take_tx():
             for action in actions:
                 if isinstance(action, Send):
@@ -70,7 +70,7 @@ class Line:
         return self.pump()
 
     def run_until(self, end_ns: int) -> "Line":
-        """What the device wants to do on its own until then."""
+        """Run the device's timers until then."""
         while self.device.next_due_ns() <= end_ns:
             self.now_ns = max(self.now_ns, self.device.next_due_ns())
             self.messages += self.device.on_time(self.now_ns)
@@ -85,7 +85,7 @@ class Line:
         return [message for message in self.messages if isinstance(message, Fault)]
 
     def reason(self) -> str:
-        """Of the one fault there must be."""
+        """Return code and reason of the only fault."""
         (fault,) = self.faults()
         assert fault.active
         return f"{fault.code}: {fault.reason}"

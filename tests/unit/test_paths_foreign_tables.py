@@ -29,7 +29,7 @@ def told(course: Course) -> str:
 
 
 def race_line(heading: Callable[[float], float] = lambda yaw: yaw - math.pi / 2, kappa: float = 1 / RADIUS_M) -> str:
-    """As TUM's optimiser writes it: three comment lines, the last one with the names, and the first point again at the end."""
+    """Table of TUM's optimiser: three comment lines, the last with the names, and the first point repeated at the end."""
     rows = [
         f"{math.tau * RADIUS_M * k / N:.7f};{x:.7f};{y:.7f};{heading(yaw):.7f};{kappa:.7f};{v:.7f};0.0000000"
         for k, ((x, y), yaw, v) in enumerate(zip([*RING, RING[0]], [*TANGENT, TANGENT[0]], [*VX, VX[0]]))

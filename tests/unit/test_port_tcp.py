@@ -170,7 +170,7 @@ async def test_a_slow_tls_reader_gets_every_byte(listener, tmp_path):
 
 
 async def test_much_arrives_at_once_through_tls(listener, tmp_path):
-    """What is decrypted already does not make the descriptor readable again."""
+    """Bytes that are already decrypted do not make the descriptor readable again."""
     whole = bytes(range(256)) * 4_000
 
     def write(connection: ssl.SSLSocket) -> None:

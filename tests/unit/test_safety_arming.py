@@ -1,4 +1,4 @@
-"""What arming waits for besides the estimate and its inputs: each check names the cause and the cure, and goes when it is gone."""
+"""Arming checks besides the estimate and its inputs: each names cause and cure, and clears with the cause."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ MOTOR = MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 11.0, 0.0, 300.0, 300.0, 0)
 
 
 class Account(Struct):
-    """What the executive would count of a task."""
+    """Return the executive's counts of a task."""
 
     n: int
     misses: int

@@ -71,7 +71,7 @@ class Road:
         self.noticed: dict[str, float] = {}
 
     def drive(self, until_s: float) -> dict[str, float]:
-        """When each rule held first."""
+        """Drive on; return the time at which each rule first held."""
         while self.t_s < until_s:
             self._tick()
         return self.noticed
@@ -338,7 +338,7 @@ def test_a_gear_change_that_pushes_after_the_throttle_is_released_is_explained()
 
 
 def test_a_slope_that_is_driven_down_on_the_brake_is_explained() -> None:
-    """Of 5 %: the brake holds the speed, so half of it would have the vehicle slow down."""
+    """A slope of 5 %: the brake holds the speed, so half of it would have the vehicle slow down."""
     drive = replace(BRAKED.drive, friction_nm=0.002, viscous_nms=0.0, no_load_speed_radps=1e4)
     motion = Motion()
     motion.watch = Watch(LIMITS, replace(BRAKED, drive=drive))

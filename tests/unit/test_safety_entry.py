@@ -1,4 +1,4 @@
-"""Where the next drive along a course begins."""
+"""Start of the next drive along a course."""
 
 from math import cos, nan, pi, sin
 

@@ -1,4 +1,4 @@
-"""What stands in the lane: the rectangle of the vehicle swept along it, readings that are believed, and scans that are not."""
+"""Obstacles in the lane: the vehicle's swept rectangle, readings that are believed, and scans that are not."""
 
 from math import cos, inf, nan, pi, sin
 
@@ -92,7 +92,7 @@ def test_the_swept_rectangle_is_that_of_a_slow_march(curvature, direction, x, y)
 
 
 def test_a_lane_follows_its_course_round_a_bend_and_a_beam_does_not():
-    """At the first corner of the sine: what stands straight ahead is beside the lane, what stands in the bend is in it."""
+    """An obstacle straight ahead of the sine's first corner is beside the lane; one in the bend is in it."""
     circle = load_course("circle_r5_ccw")
     lane = CourseLane(circle).ahead(3.0, 0.0, 6.0)
     k = int(np.searchsorted(circle.s_m, 3.0 + FRONT_M + 3.0))

@@ -1,4 +1,4 @@
-"""Where the receiver of the twin hears badly: what it loses, when it finds it again, what it tells; zones in files."""
+"""Poor reception of the simulated receiver: loss, recovery, reports; zones in files."""
 
 import json
 from contextlib import suppress

@@ -255,7 +255,7 @@ class TestEnvironment:
 
 
 def test_the_first_steps_need_no_package_at_all(project_root: Path) -> None:
-    """On a board with a bare and older Python these modules run before anything is installed."""
+    """These modules run on a board with only an older Python, before anything is installed."""
     import ast
 
     cli = ("__init__", "service", "installation", "environment", "arguments_service", "arguments_hand", "arguments_replay")

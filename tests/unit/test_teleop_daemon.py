@@ -1,4 +1,4 @@
-"""What the daemon makes of a hand beyond rows 5 and 6 of the matrix: who is listened to, and where a hand may be armed."""
+"""Teleop in the daemon, beyond rows 5 and 6 of the matrix: which device has control, and when teleop may be armed."""
 
 import pytest
 from msgspec.structs import replace

@@ -31,7 +31,7 @@ class Human:
         return self.readings[-1][1]
 
     def wait(self, ms: int) -> Reading:
-        """Nothing is pressed."""
+        """No key is pressed."""
         end_ns = self.now_ns + ms * MS
         while self.now_ns < end_ns:
             self.now_ns = min(end_ns, self.now_ns + 10 * MS)

@@ -1,4 +1,4 @@
-"""From frames to messages: epochs, units and axes, time of validity, states and episodes."""
+"""Frames to messages: epochs, units and axes, time of validity, states and episodes."""
 
 import json
 from datetime import UTC, date, datetime

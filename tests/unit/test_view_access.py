@@ -1,4 +1,4 @@
-"""Who may see the live view: addresses, names, origins, tokens, and what is served at all."""
+"""Access to the live view: addresses, names, origins, tokens, and the files that are served."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the loop does for the view: in gaps only, within its share of the time, dropping what nobody takes."""
+"""The loop's work for the view: in gaps only, within its share of the time, dropping what nobody takes."""
 
 import os
 import subprocess

@@ -15,7 +15,7 @@ from vehicled.view.foxglove import Hub, Session
 
 
 class SpecClient:
-    """What docs/spec.md of foxglove/ws-protocol asks of a client, and nothing of ours."""
+    """A client of docs/spec.md of foxglove/ws-protocol, sharing no code with the server."""
 
     def __init__(self) -> None:
         self.info: dict[str, Any] = {}
@@ -67,7 +67,7 @@ class Bench:
 
 
 def decode(channel: dict[str, Any], payload: bytes) -> Any:
-    """By the schema that was advertised, with another project's reader."""
+    """Decode by the advertised schema, with another project's reader."""
     assert channel["encoding"] == "cdr"
     assert channel["schemaEncoding"] == "ros2msg"
     store = get_typestore(Stores.EMPTY)

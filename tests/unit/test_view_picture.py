@@ -1,4 +1,4 @@
-"""What the page is told, from the records of the log."""
+"""Data for the page, made from the records of the log."""
 
 import json
 import math
