@@ -33,7 +33,7 @@ def moving(t_ns: int) -> MotorStatus:
     return MotorStatus(t_ns, 0, 100.0, 5.0, 2.5, 11.1, 0.5, 320.0, 330.0)
 
 
-def at_rest(t_ns: int) -> MotorStatus:
+def standing(t_ns: int) -> MotorStatus:
     """A motor at standstill."""
     return MotorStatus(t_ns, 0, 0.0, 0.0, 0.0, 11.7, 0.0)
 
@@ -66,7 +66,7 @@ class Bench:
         brake: float = 0.0,
         steering: float = 0.0,
         mode: Mode = Mode.AUTO,
-        sample: Callable[[int], MotorStatus] | None = at_rest,
+        sample: Callable[[int], MotorStatus] | None = standing,
     ) -> list[Message]:
         """Run for this time and return the driver's messages. No throttle: no commands; no sample: a silent motor."""
         begun = len(self.messages)

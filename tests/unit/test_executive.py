@@ -83,7 +83,7 @@ def test_response_counts_not_execution() -> None:
     assert bench.ticks[1].missed, "woken 6 ms late with no execution time at all is a miss"
 
 
-class _Witness:
+class _FixedEvidence:
     def __init__(self, around: Surroundings) -> None:
         self.around = around
 
@@ -158,7 +158,7 @@ def test_attribution_names_the_largest_part(
     begin: Reading, end: Reading, around: dict[str, Any], cause: Cause, holder: int
 ) -> None:
     ticks: list[TaskTick] = []
-    witness = _Witness(Surroundings(**around))
+    witness = _FixedEvidence(Surroundings(**around))
     executive = Executive([task(deadline_ms=5)], _Scripted(begin, end), ticks.append, witness)
     executive.start(0)
     executive.run(begin[0])
@@ -181,7 +181,7 @@ def test_what_the_scheduler_owed_is_counted_once() -> None:
     ticks: list[TaskTick] = []
     around = Surroundings(asleep_ns=(-MS, 4 * MS), run_delay_ns=3 * MS, since_ns=0)
     stopwatch = _Scripted((4 * MS, 0, 0, 0, 0, 0), (8 * MS, MS, 0, 1, 0, 3 * MS))
-    executive = Executive([task(deadline_ms=5)], stopwatch, ticks.append, _Witness(around))
+    executive = Executive([task(deadline_ms=5)], stopwatch, ticks.append, _FixedEvidence(around))
     executive.start(0)
     executive.run(4 * MS)
     assert ticks[0].cause is Cause.WAKE_UP
