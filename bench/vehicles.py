@@ -22,7 +22,7 @@ HEADS = ("profile", "twin", "course", "mean", "largest")
 
 
 def twins() -> dict[str, str]:
-    """Twin by profile, of those that have one, small vehicles first."""
+    """Return twins by profile, small vehicles first."""
     profiles = {path.stem: load_profile(str(path)) for path in FOLDER.glob("*.toml")}
     ordered = sorted(profiles, key=lambda name: profiles[name].vehicle.length_m)
     return {name: twin.vehicle for name in ordered if (twin := profiles[name].sim.twin) is not None}
@@ -41,7 +41,7 @@ def driven(name: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Drive and print."""
+    """Drive and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="append", default=[], help="repeatable (default: every one that has a twin)")

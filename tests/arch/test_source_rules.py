@@ -19,8 +19,8 @@ FRAGMENTS_EXEMPT = {"vehicled", "drivers", "sim_backend"}
 RETIRED_EXEMPT = {"vehicled", "drivers", "sim_backend", "tests"}  # tests: only `surroundings` of a stub in test_executive.py
 # Words that begin the rest of a sentence, not a sentence.
 FRAGMENT_WORDS = {
-    "Of", "What", "As", "That", "Who", "So", "By", "Where", "Whether", "Which", "How", "When", "For", "From", "With", "To", "In", "On",
-    "At", "Nothing", "Everything", "Since", "If", "Those", "Beyond", "Without", "Until",
+    "Of", "What", "As", "That", "Who", "So", "By", "Where", "Whether", "Which", "How", "When", "For", "From", "With", "To", "In",
+    "On", "At", "Nothing", "Everything", "Since", "If", "Those", "Beyond", "Without", "Until",
 }  # fmt: skip
 # Mirrors docs/glossary.md, table "Retired words": word, and its replacement. A class must not contain one, a function not be one.
 RETIRED_CLASSES = {
