@@ -132,7 +132,7 @@ def test_the_same_seed_gives_the_same_trial() -> None:
     assert first.react_ms != other.react_ms
 
 
-def test_what_an_actuator_lacks_is_stood_in_for_and_told() -> None:
+def test_a_missing_actuator_ability_is_replaced_and_reported() -> None:
     assert {name for row in MATRIX for name in row.substitute} == set(CAPABILITIES)
     assert {row.number for row in MATRIX if "telemetry" in row.substitute} == {13, 14, 16, 17, 18}
     assert substitutes(frozenset()) == ()

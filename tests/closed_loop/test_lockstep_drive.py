@@ -31,7 +31,7 @@ def test_the_lap_finishes_within_its_tolerance(drive: Drive) -> None:
     assert all(task["misses"] == task["skips"] == 0 for task in result["tasks"])
 
 
-def test_what_was_learnt_and_a_drive_that_did_not_begin_are_told_and_drawn(tmp_path: Path) -> None:
+def test_what_was_learnt_and_a_drive_that_did_not_begin_are_reported_and_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "drive.svg"
     options = ["--identifier", "single_track", "--no-log", "--quiet", "--plot", str(picture)]
     for more, row, title in (

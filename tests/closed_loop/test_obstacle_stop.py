@@ -156,7 +156,7 @@ def test_it_stops_for_somebody_who_crosses_and_does_not_go_on_by_itself(tmp_path
     assert drive.pair.world.motion.speed_mps > 0.5
 
 
-def test_who_has_crossed_in_time_slows_it_down_at_most(tmp_path):
+def test_an_obstacle_that_has_crossed_in_time_only_slows_it_down(tmp_path):
     drive = Drive(tmp_path, crossing(1.6, speed_mps=4.0)[0])
     drive.until(5.0)
     assert drive.pair.machine.mode is Mode.AUTO
@@ -164,7 +164,7 @@ def test_who_has_crossed_in_time_slows_it_down_at_most(tmp_path):
     assert drive.pair.world.motion.speed_mps > 0.8
 
 
-def test_what_stands_beside_the_lane_or_outside_a_bend_stops_nobody(tmp_path):
+def test_obstacles_beside_the_lane_or_outside_a_bend_are_ignored(tmp_path):
     """Posts a little further than the vehicle is wide, on both sides, all along; and one straight ahead of where a bend begins."""
     drive = Drive(tmp_path, "\n".join(post(*on_course(s, left)) for s in (2.5, 3.5) for left in (-0.75, 0.75)))
     drive.until(4.5)

@@ -315,7 +315,7 @@ def test_requests_of_the_page_are_in_the_log_under_its_name(sitting: Drives) -> 
     assert re.fullmatch(r"web page \d+ at 127\.0\.0\.1", origins.pop())
 
 
-def test_the_log_is_told_what_the_view_cost(sitting: Drives) -> None:
+def test_the_log_holds_the_cost_of_the_view(sitting: Drives) -> None:
     (cost,) = [json.loads(m.fields) for _, m in sitting.messages if isinstance(m, Event) and m.name == "view_cost"]
     assert cost["turns"] > 50
     assert cost["frames"] > 50

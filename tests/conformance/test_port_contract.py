@@ -313,7 +313,7 @@ async def test_lost_once_and_opened_again(mortal):
         assert port.counts.opened == 4
 
 
-async def test_what_is_not_there_is_told_once(mortal):
+async def test_a_missing_peer_is_reported_once(mortal):
     mortal.die()
     port = make_port("device", mortal.url)
     async with serving(port) as host:

@@ -236,7 +236,7 @@ def test_the_gain_is_cut_to_what_the_delay_allows() -> None:
     assert usable_gain(SpeedParams(p=0.5), late) == 0.5
 
 
-def test_a_course_that_is_driven_slower_than_it_asks_is_told() -> None:
+def test_a_course_that_is_driven_slower_than_it_asks_is_reported() -> None:
     profile = load_profile("art")
     said = {
         name: " ".join(speed_warnings(profile.vehicle, profile.limits, load_course(name)))

@@ -88,7 +88,7 @@ class TestGcWatch:
         finally:
             watch.close()
 
-    def test_a_collection_that_has_not_told_its_end_is_known(self):
+    def test_a_collection_without_an_end_is_known(self):
         watch = GcWatch()
         try:
             watch._on_gc("start", {})

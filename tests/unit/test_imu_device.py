@@ -76,7 +76,7 @@ def test_time_comes_from_the_clock_of_the_device() -> None:
     assert device.clock.resets == 0
 
 
-def test_a_restart_of_the_device_is_told_once() -> None:
+def test_a_restart_of_the_device_is_reported_once() -> None:
     device = _n100(messages=[ImuSample])
     got = _run(device, [_imu(i, at_us=50_000_000 + 10_000 * i) for i in range(300)])
     got += _run(device, [_imu(i) for i in range(500)], start_ns=300 * PERIOD)

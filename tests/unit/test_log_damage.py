@@ -95,7 +95,7 @@ def test_a_flipped_opcode_or_length_of_a_chunk_costs_nothing(log_file, tmp_path,
 
 @pytest.mark.parametrize("at", [UNCOMPRESSED_CRC, DATA_BYTES + 30, DATA_BYTES - 2])
 @pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
-def test_a_flipped_byte_inside_costs_its_chunk_and_is_told(log_file, tmp_path, at, cut):
+def test_a_flipped_byte_inside_costs_its_chunk_and_is_reported(log_file, tmp_path, at, cut):
     chunks = places(log_file)
     offset, length = chunks[HIT]
     bad = damaged(log_file, tmp_path, (offset + at, 0x10), size=sum(chunks[-1]) if cut else None)
@@ -146,7 +146,7 @@ def test_any_flipped_byte_costs_at_most_one_chunk(log_file, tmp_path, seed):
         assert report.chunks + report.damaged_chunks >= len(chunks) - 1
 
 
-def test_chunks_of_large_files_are_not_checked_and_that_is_said(log_file, tmp_path, monkeypatch):
+def test_chunks_of_large_files_are_reported_as_not_checked(log_file, tmp_path, monkeypatch):
     bad = damaged(log_file, tmp_path, (places(log_file)[HIT][0] + 1, 1))
     monkeypatch.setattr(info_module, "_CHECK_LIMIT_BYTES", 1_000)
     told = info(bad)

@@ -279,7 +279,7 @@ def test_brake_now_needs_no_task() -> None:
     assert (command.throttle, command.brake, command.reaction) == (0.0, 1.0, Reaction.BRAKE)
 
 
-def test_the_run_ends_when_the_vehicle_stands_or_patience_is_over() -> None:
+def test_the_run_ends_at_standstill_or_timeout() -> None:
     rig = Rig()
     rig.drive()
     now = START + 100 * MS

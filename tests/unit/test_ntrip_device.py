@@ -467,7 +467,7 @@ def test_a_fix_without_a_place_tells_none(fix: GnssFix):
     assert wire.pump().caster.positions == []
 
 
-def test_a_stall_is_told_once_reconnects_and_ends_when_corrections_flow():
+def test_a_stall_is_reported_once_reconnects_and_ends_when_corrections_flow():
     wire = line(stall_s=15.0).open().publish(*FRAMES)
     assert wire.run_until(wire.now_ns + 14 * S).reopened == []
     wire.run_until(wire.now_ns + 2 * S)
@@ -488,7 +488,7 @@ def test_a_stall_is_told_once_reconnects_and_ends_when_corrections_flow():
     assert wire.device.stalls == 3
 
 
-def test_patience_is_bounded():
+def test_timeout_is_bounded():
     wire = line(stall_s=15.0)
     for _ in range(12):
         wire.caster = Caster()

@@ -61,7 +61,7 @@ def test_a_race_line_is_a_lap_with_its_speeds() -> None:
         (lambda yaw: 7.3 * yaw, "contradict"),
     ],
 )
-def test_the_zero_of_a_heading_is_told(heading: Callable[[float], float], words: str) -> None:
+def test_the_zero_of_a_heading_is_reported(heading: Callable[[float], float], words: str) -> None:
     assert words in told(load(race_line(heading)))
 
 
@@ -137,7 +137,7 @@ def test_what_is_in_doubt_is_refused(text: str, words: str) -> None:
         load(text)
 
 
-def test_repeated_rows_are_told() -> None:
+def test_repeated_rows_are_reported() -> None:
     text = told(load("x,y\n" + "".join(f"{k // 2},0\n" for k in range(20))))
     assert "20 waypoints, an open line" in text
     assert "10 of them dropped" in text

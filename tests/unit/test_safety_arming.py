@@ -125,7 +125,7 @@ def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
     assert missing(situation(lost, replace(expects, stop_without_ground=False))) != []
 
 
-def test_a_fix_of_long_ago_is_no_witness_of_the_present_speed() -> None:
+def test_an_old_fix_does_not_confirm_the_present_speed() -> None:
     motion = MotionMonitor(VEHICLE)
 
     def fix(t_ns: int, speed_mps: float) -> GnssFix:

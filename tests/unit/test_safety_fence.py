@@ -88,7 +88,7 @@ def test_a_file_gives_the_polygons_in_metres() -> None:
         ('{"type": "Feature", "properties": {"keep_out": "yes"}, "geometry": {"type": "Polygon", "coordinates": []}}', "keep_out"),
     ],
 )
-def test_a_bad_file_is_told_with_its_place(text: str, named: str) -> None:
+def test_a_bad_file_is_reported_with_its_place(text: str, named: str) -> None:
     with pytest.raises(CourseError, match=r"yard\.geojson") as caught:
         read_geojson(text.encode(), "yard.geojson", LOT_17)
     assert named in str(caught.value)

@@ -58,7 +58,7 @@ def test_bytes_pass_unchanged_both_ways(ptys: Ptys) -> None:
         os.close(host)
 
 
-def test_a_new_line_rate_is_told_once(ptys: Ptys) -> None:
+def test_a_new_line_rate_is_reported_once(ptys: Ptys) -> None:
     host = open_terminal(ptys.urls["gnss"])
     try:
         settings = termios.tcgetattr(host)

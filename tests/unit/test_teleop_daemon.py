@@ -89,7 +89,7 @@ def test_what_an_unplugged_stick_says_is_not_listened_to() -> None:
     assert hand.command == reading(1)
 
 
-def test_another_stick_takes_nothing_away_from_who_drives() -> None:
+def test_another_input_device_takes_nothing_from_the_active_one() -> None:
     hand = HandMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.driver = "pad"
@@ -166,7 +166,7 @@ def test_of_two_sticks_that_are_held_the_one_that_asked_drives(last: str) -> Non
     assert bench.supervisor.mode is Mode.STOPPING, "any stick stops it"
 
 
-def test_who_asks_without_a_stick_gives_it_to_the_one_that_was_held_first() -> None:
+def test_a_request_without_input_device_selects_the_one_held_first() -> None:
     bench = armed()
     bench.receive(1)
     bench.receive(1, origin="page")

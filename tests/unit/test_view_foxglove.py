@@ -101,7 +101,7 @@ def test_messages_are_those_of_the_log_and_standard_types_beside_them() -> None:
     assert (pose.x, pose.y) == (1.25, -2.5)
 
 
-def test_the_course_is_there_for_who_comes_later() -> None:
+def test_a_late_reader_gets_the_course() -> None:
     bench = Bench()
     course = Path(STARTED_NS, "line", False, (0.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0))
     bench.feed(packed([(course, STARTED_NS)]))
@@ -110,7 +110,7 @@ def test_the_course_is_there_for_who_comes_later() -> None:
     assert [topic for topic, _, _ in bench.client.data] == ["/vehicled/path", "/course"]
 
 
-def test_who_unsubscribes_hears_no_more() -> None:
+def test_no_message_follows_an_unsubscription() -> None:
     bench = Bench()
     bench.ask(bench.client.subscribe(vehicled__state_estimate=7))
     bench.ask('{"op": "unsubscribe", "subscriptionIds": [7]}')
@@ -121,7 +121,7 @@ def test_who_unsubscribes_hears_no_more() -> None:
     assert len(bench.client.data) == 1
 
 
-def test_every_subscription_that_there_is_not_is_told() -> None:
+def test_every_subscription_that_there_is_not_is_reported() -> None:
     bench = Bench()
     bench.ask(bench.client.subscribe(vehicled__state_estimate=7))
     bench.ask('{"op": "unsubscribe", "subscriptionIds": [3, 7, 4]}')

@@ -163,7 +163,7 @@ def test_a_page_that_took_the_wheel_and_fell_silent_has_lost_it() -> None:
     assert not driver.seated
 
 
-def test_a_daemon_that_is_gone_is_told_and_does_not_keep_the_wheel() -> None:
+def test_a_lost_daemon_is_reported_and_does_not_keep_the_wheel() -> None:
     bench = Bench()
     driver = seated(bench)
     for line in bench.lines:
