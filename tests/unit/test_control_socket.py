@@ -95,7 +95,7 @@ async def test_requests_reach_the_run_and_are_answered(tmp_path: Path) -> None:
     assert not path.exists(), "the socket goes with the daemon"
 
 
-async def test_a_client_that_can_open_the_socket_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_socket_appears_with_its_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.sock"
     early: list[Path] = []
 

@@ -190,7 +190,7 @@ def test_stamps_from_the_future_do_not_lock_out_the_rest():
     assert drill.known.steering_gain_rad == pytest.approx(0.225, rel=0.05)
 
 
-def test_planners_get_the_turning_radius():
+def test_the_identified_vehicle_has_the_learnt_wheel_angle():
     drill = Drill(Truth(gain_rad=0.2), identifier())
     drill.drive(30.0, weave)
     vehicle = BELIEVED.identified(drill.known)

@@ -178,7 +178,7 @@ def test_a_wrong_heading_is_not_armed_with() -> None:
     assert not any("parted" in text for text in missing(road.situation))
 
 
-def test_entries_that_are_not_renewed_are_forgotten() -> None:
+def test_old_heading_evidence_is_forgotten() -> None:
     road = Road(heading=lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0))
     road.drive(5.6)
     assert road.watch.yaw.parted_in_a_row >= READINGS

@@ -170,7 +170,7 @@ def test_a_vehicle_that_rolls_is_not_armed_whatever_its_estimate_believes() -> N
 
 
 @pytest.mark.parametrize("action", [STOP, DISARM])
-def test_a_second_stop_request_brakes(action: OperatorAction) -> None:
+def test_a_stop_request_during_a_gentle_stop_brakes(action: OperatorAction) -> None:
     bench = driving()
     bench.step(1, course_finished=True)
     assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)

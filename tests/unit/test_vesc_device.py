@@ -609,7 +609,7 @@ def test_status_frames_that_are_off_are_diagnosed_and_polls_take_over() -> None:
     assert bench.faults(active=False) == ["vesc_status_off"]
 
 
-def test_a_silent_controller_is_not_reported_as_answering() -> None:
+def test_a_silent_controller_raises_only_the_silence_fault() -> None:
     bench = Bench().open()
     bench.run(3000, STANDBY)
     bench.alive = False
@@ -619,7 +619,7 @@ def test_a_silent_controller_is_not_reported_as_answering() -> None:
     assert bench.faults() == bench.faults(active=False) == ["vesc_silent"]
 
 
-def test_without_status_frames_their_report_ends_and_returns_with_them() -> None:
+def test_the_fault_of_missing_status_frames_ends_with_silence_and_is_raised_again() -> None:
     bench = Bench()
     bench.status_period = None
     bench.open().run(4000, STANDBY)
