@@ -45,20 +45,20 @@ from vehicled.log.timing import timing
 from vehicled.messages import Cause, TaskTick
 
 PAUSE_S = 6.0
-"""The drive begins undisturbed."""
+"""Undisturbed time at the start of the drive."""
 EVERY_S = 1.0
 NAMED_SHARE, UNKNOWN_SHARE, OVERLAP_SHARE = 0.95, 0.05, 0.25
 HEAP_OBJECTS = 100_000
 BLOCK_S, HOG_S, LATE_S, SOLVER_S, OVERLOAD_S = 0.018, 0.018, 0.018, 0.009, 0.2
 HOG_FIFO = 50
-"""Above the daemon."""
+"""Real-time priority above the daemon's."""
 HOGS_OF_ORDINARY_CLASS = 4
 COURSE = "circle_r5_ccw"
 SCENARIOS = ("gc", "block", "solver", "hog", "late", "gc+hog", "block+hog")
 
 
 class Injection(Struct, frozen=True):
-    """What was done, from when to when on the monotonic clock."""
+    """Injected disturbance with its start and end on the monotonic clock."""
 
     kind: str
     from_ns: int
@@ -66,7 +66,7 @@ class Injection(Struct, frozen=True):
 
 
 def names_it(kind: str, cause: Cause, holder: str, task: str) -> bool:
-    """Whether cause and holder of a miss say what was injected."""
+    """True if cause and holder of a miss match the injection."""
     said = {
         "gc": cause is Cause.GARBAGE_COLLECTION,
         "block": cause is Cause.BLOCKED and holder == "receive",
@@ -81,10 +81,10 @@ def names_it(kind: str, cause: Cause, holder: str, task: str) -> bool:
 
 
 class Schedule:
-    """When to inject: each second, a little off, so that it meets every phase of the tasks."""
+    """Times of the injections: each second, with an offset that meets every phase of the tasks."""
 
     def __init__(self, seed: int, seconds: float) -> None:
-        """The base is the present."""
+        """Draw the times, counted from now."""
         rng = random.Random(seed)
         base_ns = time.monotonic_ns()
         count = int((seconds - PAUSE_S - 1.0) / EVERY_S)
@@ -93,14 +93,14 @@ class Schedule:
         """Times that have come."""
 
     def due(self) -> bool:
-        """Once for each time that has come."""
+        """True once for each time that has come."""
         if self.count >= len(self._times_ns) or time.monotonic_ns() < self._times_ns[self.count]:
             return False
         self.count += 1
         return True
 
     def remaining(self) -> Iterator[int]:
-        """Times that have not come yet, in ns; taken one by one."""
+        """Iterate over the times ahead, ns."""
         while self.count < len(self._times_ns):
             self.count += 1
             yield self._times_ns[self.count - 1]
@@ -108,21 +108,21 @@ class Schedule:
 
 @contextmanager
 def noted(done: list[Injection], kind: str) -> Iterator[None]:
-    """Note from when to when the block ran."""
+    """Note start and end of the block."""
     from_ns = time.monotonic_ns()
     yield
     done.append(Injection(kind, from_ns, time.monotonic_ns()))
 
 
 def burn(seconds: float) -> None:
-    """Use the processor."""
+    """Keep the processor busy."""
     until_ns = time.thread_time_ns() + round(seconds * 1e9)
     while time.thread_time_ns() < until_ns:
         pass
 
 
 def before(owner: type, method: str, act: Callable[[], None]) -> None:
-    """Have ``act`` called at the head of a method."""
+    """Call ``act`` at the head of a method."""
     original = getattr(owner, method)
 
     def wrapped(self: Any, *arguments: Any) -> Any:
@@ -139,7 +139,7 @@ def pin_loop(cpu: int | None) -> None:
 
 
 def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -> None:
-    """Put an injection into this process, which will run the daemon."""
+    """Install an injection in this process, which will run the daemon."""
     from drivers.msglink.device import MsgLinkDevice
     from vehicled.control.mpc import Mpc
     from vehicled.runtime.wall import WallPump
@@ -217,7 +217,7 @@ def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -
 def hog(
     seconds: float, cpu: int | None, fifo: bool, first: bool, over: Flag, told: "multiprocessing.Queue[list[Injection]]"
 ) -> None:
-    """A process that takes a processor each second."""
+    """Take a processor each second; the body of a process of its own."""
     schedule = Schedule(2, seconds)
     if cpu is not None:
         os.sched_setaffinity(0, {cpu})
@@ -234,7 +234,7 @@ def hog(
 
 
 def may_be_realtime() -> bool:
-    """Whether this process may use the real-time class."""
+    """True if this process may use the real-time class."""
     with suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
@@ -243,7 +243,7 @@ def may_be_realtime() -> bool:
 
 
 def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list[Injection]:
-    """Run the disturbed daemon in this process; what was injected."""
+    """Run the disturbed daemon in this process; return the injections."""
     from vehicled.cli import main
     from vehicled.runtime import realtime
 
@@ -294,31 +294,31 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
 
 
 class Verdict(Struct, frozen=True):
-    """Of one scenario."""
+    """Result of one scenario."""
 
     scenario: str
     injections: int
     misses: int
     unknown: int
     overlapping: int
-    """Misses of which an injection took a good part; ``named`` of them name it, the rest say ``otherwise``."""
+    """Misses mostly within an injection; ``named`` of them name it, the rest are in ``otherwise``."""
     named: int
     otherwise: dict[str, int]
     outside: dict[str, int]
     """Causes of all other misses."""
     told: dict[str, int]
-    """Causes of all by ``vehicled log timing``."""
+    """Causes of all misses by ``vehicled log timing``."""
     log: str
 
     @property
     def good(self) -> bool:
-        """What was promised holds, and there was something to judge."""
+        """True if the promises hold and the sample was large enough to judge."""
         named = self.overlapping > 0 and self.named >= NAMED_SHARE * self.overlapping
         return named and self.unknown <= UNKNOWN_SHARE * self.misses
 
 
 def judge(scenario: str, log_path: str, injections: list[Injection]) -> Verdict:
-    """Compare the causes in a log with what was injected."""
+    """Compare the causes in a log with the injections."""
     misses = overlapping = named = unknown = 0
     otherwise: Counter[str] = Counter()
     outside: Counter[str] = Counter()
@@ -350,7 +350,7 @@ def judge(scenario: str, log_path: str, injections: list[Injection]) -> Verdict:
 
 
 def run(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> Verdict:
-    """Run a scenario in a process of its own and judge it. Raises RuntimeError when it leaves no log."""
+    """Run a scenario in a process of its own and judge it. Raises RuntimeError if it leaves no log."""
     place = Path(folder) / scenario.replace("+", "_and_")
     place.mkdir(parents=True, exist_ok=True)
     truth = place / "injected.json"
@@ -364,7 +364,7 @@ def run(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> Verdic
 
 
 def to_text(verdict: Verdict) -> str:
-    """A few lines."""
+    """Return a verdict in a few lines."""
 
     def counts(found: dict[str, int]) -> str:
         return ", ".join(f"{name} {count}" for name, count in sorted(found.items(), key=lambda item: -item[1])) or "none"
@@ -378,7 +378,7 @@ def to_text(verdict: Verdict) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the scenarios, print what they came to."""
+    """Run the scenarios and print the verdicts."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0], allow_abbrev=False)
     parser.add_argument("scenario", nargs="*", choices=[*SCENARIOS, []], help="which (default all)")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each drive (default 20)")

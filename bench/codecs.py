@@ -1,4 +1,4 @@
-"""What decoding costs: our codecs against other parsers of the same bytes, and a full serial line in shares of a core.
+"""Cost of decoding: our codecs against other parsers of the same bytes, and a full serial line in shares of a core.
 
     python bench/codecs.py [--rounds 7] [--json]
 
@@ -47,7 +47,7 @@ CAPTURE = Path(DATA_FOLDER).expanduser() / "captures/gnss/gpsd__ublox-zed-f9r.lo
 PIECE_BYTES = 512
 FRAMES = 1000
 REPEATS = 5
-"""Of ours per round: it is short."""
+"""Runs of our codec per round, as one is short."""
 
 LINE_BYTES_PER_S = 92_160
 LINE_S = 4
@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
 
 def nav_pvt(i: int) -> ublox.NavPvt:
-    """An epoch of a receiver with a fixed solution."""
+    """Return a receiver's NAV-PVT with a fixed solution."""
     # Date and clock, accuracy and fix, place, accuracies, motion, their accuracies and what is seldom looked at.
     return ublox.NavPvt(
         40 * i, 2024, 5, 17, 9, 41, i % 60, 0xF7, 25, -120_000 + i, 3, 0x83, 0xEA, 28, -894_012_345 + 13 * i, 430_712_345 + 7 * i,
@@ -79,7 +79,7 @@ def nav_pvt(i: int) -> ublox.NavPvt:
 
 
 def epoch(i: int) -> bytes:
-    """Everything the driver asks a receiver for, once per epoch."""
+    """Return all messages that the driver requests from a receiver, once per epoch."""
     pvt = nav_pvt(i)
     place = (pvt.longitude_deg_e7, pvt.latitude_deg_e7, pvt.height_mm, pvt.height_msl_mm)
     high_precision = ublox.NavHpposllh(0, 0, pvt.itow_ms, *place, 12, -34, 5, -6, 141, 180)
@@ -89,18 +89,18 @@ def epoch(i: int) -> bytes:
 
 
 def force_and_rate(i: int) -> tuple[Vector3, Vector3]:
-    """A vehicle that shakes."""
+    """Return a sample of a vehicle that shakes."""
     return (0.3 * sin(0.1 * i), 0.2 * sin(0.07 * i), -9.81 + 0.1 * sin(0.3 * i)), (0.01 * sin(0.2 * i), 0.0, 0.3 * sin(0.01 * i))
 
 
 def imu_frame(i: int, sn: int, t_us: int) -> bytes:
-    """A packet 0x40."""
+    """Return a packet 0x40."""
     force, rate = force_and_rate(i)
     return n100.encode_imu(n100.ImuPacket(rate, force, (200.0, 0.0, 450.0), 40.0, 101_325.0, 40.0, t_us), sn)
 
 
 def ahrs_frame(i: int, sn: int, t_us: int) -> bytes:
-    """A packet 0x41."""
+    """Return a packet 0x41."""
     return n100.encode_ahrs(n100.AhrsPacket(force_and_rate(i)[1], 0.0, 0.0, 1.0 + 1e-4 * i, (1.0, 0.0, 0.0, 0.0), t_us), sn)
 
 
@@ -108,12 +108,12 @@ def ahrs_frame(i: int, sn: int, t_us: int) -> bytes:
 
 
 def pieces(data: bytes, size: int = PIECE_BYTES) -> list[bytes]:
-    """As a port hands them over."""
+    """Split bytes into pieces as a port delivers them."""
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def ubx_fields(data: bytes) -> Callable[[], int]:
-    """Ours: frames found and decoded."""
+    """Return a run of our parser that finds and decodes frames."""
     cut = pieces(data)
 
     def decode() -> int:
@@ -133,7 +133,7 @@ def ubx_fields(data: bytes) -> Callable[[], int]:
 
 
 def ubx_frames(data: bytes) -> Callable[[], int]:
-    """Ours: frames found."""
+    """Return a run of our parser that only finds frames."""
     cut = pieces(data)
 
     def find() -> int:
@@ -144,12 +144,12 @@ def ubx_frames(data: bytes) -> Callable[[], int]:
 
 
 def pyubx2(data: bytes, **options: Any) -> Callable[[], int]:
-    """The same by pyubx2."""
+    """Return a run of pyubx2 over the same bytes."""
     return lambda: sum(1 for _ in UBXReader(io.BytesIO(data), protfilter=7, quitonerror=ERR_IGNORE, **options))
 
 
 def bare(layout: struct.Struct, data: bytes, stride: int, offset: int) -> Callable[[], int]:
-    """The floor: a layout at every place where one is known to be."""
+    """Return a run of the floor: a layout unpacked at known places."""
     unpack_from, places = layout.unpack_from, range(offset, len(data), stride)
 
     def unpack() -> int:
@@ -161,7 +161,7 @@ def bare(layout: struct.Struct, data: bytes, stride: int, offset: int) -> Callab
 
 
 def n100_row() -> Row:
-    """Packets 0x40, as the driver decodes them."""
+    """Compare packets 0x40, decoded as the driver does."""
     data = b"".join(imu_frame(i, i, 1_000_000 + 2_500 * i) for i in range(FRAMES))
     cut = pieces(data)
 
@@ -174,7 +174,7 @@ def n100_row() -> Row:
 
 
 def vesc_row() -> Row:
-    """STATUS frames in the kernel's records, 32 of which fit a piece."""
+    """Compare STATUS frames in the kernel's records, 32 to a piece."""
     data = b"".join(pack(encode_can(Status(1, 4000.0 + i, 3.5, 0.25))) for i in range(FRAMES))
     cut = pieces(data)
 
@@ -185,7 +185,7 @@ def vesc_row() -> Row:
 
 
 def imu_sample_row() -> Row:
-    """ImuSample of a message device."""
+    """Compare ImuSample of a message device."""
     frames = [msglink.encode(ImuSample(2_500_000 * i, 0, *force_and_rate(i), 313.0)) for i in range(1, FRAMES + 1)]
     data = b"".join(frames)
     cut, payloads, decode_payload = pieces(data), [frame[5:-2] for frame in frames], msgpack.Decoder(ImuSample).decode
@@ -203,7 +203,7 @@ def imu_sample_row() -> Row:
 
 
 def rows() -> list[Row]:
-    """All that can be compared here."""
+    """Return all comparisons that can run here."""
     pvt = b"".join(ublox.encode(nav_pvt(i)) for i in range(FRAMES))
     found = [
         Row("NAV-PVT", pvt, ubx_fields(pvt), "pyubx2", pyubx2(pvt)),
@@ -219,7 +219,7 @@ def rows() -> list[Row]:
 
 
 def spent_us(run: Callable[[], int], repeats: int) -> tuple[float, int]:
-    """CPU time per message, and how many there were."""
+    """Return CPU time per message and the number of messages."""
     begin = time.thread_time_ns()
     for _ in range(repeats):
         count = run()
@@ -227,7 +227,7 @@ def spent_us(run: Callable[[], int], repeats: int) -> tuple[float, int]:
 
 
 def compare(row: Row, rounds: int) -> dict[str, Any]:
-    """In turns."""
+    """Measure ours and the reference in turns."""
     ours, reference = [], []
     for _ in range(rounds):
         own_us, own_count = spent_us(row.ours, REPEATS)

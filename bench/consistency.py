@@ -1,4 +1,4 @@
-"""Whether an estimator's covariance covers its error: simulated sensor streams, every shipped estimator, every kind of receiver.
+"""Consistency of the estimators: simulated sensor streams, every shipped estimator, every kind of receiver.
 
 python -m bench.consistency [--estimator NAME]... [--receiver NAME]... [--seeds 10] [--seconds 150] [--jobs 2] [--json]
 
@@ -51,11 +51,11 @@ STEP_NS = 5_000_000
 FUSION_NS = 20_000_000
 LEVER_ARM_M = (0.25, 0.0, 0.30)
 ARMING_SIGMA_M = 2.0 / 3.0
-"""A third of the corridor of the profile `art`: what arming and the rule `position_uncertain` ask for."""
+"""A third of the corridor of the profile `art`, required by arming and the rule `position_uncertain`."""
 INSIDE_95 = 5.991
 FALSE_ARM_M = sqrt(INSIDE_95) * ARMING_SIGMA_M
 SETTLE_S = 5.0
-"""Rows before this do not count for yaw and speed; a filter is still aligning."""
+"""Time before which yaw and speed do not count, as the filter is still aligning."""
 
 RECEIVERS: dict[str, dict[str, Any]] = {
     "rtk_fixed": {},
@@ -90,7 +90,7 @@ ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "planar": ("planar", {}),
     "ins": ("ins", {"imu_lever_arm_m": (0.25, 0.0, 0.10), "moving_base": {"bias_sigma_rad": 0.005}}),
 }
-"""Estimators that ship to drive, by name. `ekf4_published` is a replica of another filter and not judged."""
+"""Estimators for driving, by name. `ekf4_published` replicates another filter and is not judged."""
 
 
 class Setup(Struct, frozen=True, kw_only=True):
@@ -99,18 +99,18 @@ class Setup(Struct, frozen=True, kw_only=True):
     receiver: dict[str, Any] = msgspec.field(default_factory=dict)
     seconds: float = 150.0
     standstill_s: float = 4.0
-    """Time before the vehicle moves first."""
+    """Time before the first motion."""
     speed_mps: float = 1.2
     legs: tuple[tuple[float, float], ...] = ()
     """Times and speeds of the drive; empty for one leg at `speed_mps`."""
     reverse: bool = False
-    """The vehicle can reverse."""
+    """True if the vehicle can reverse."""
     accelerometer: bool = True
     heading: bool = True
     gnss_velocity: bool = True
     motor: bool = False
     pushed: tuple[float, float, float] | None = None
-    """From, until and speed of a push by hand, m/s; nothing is commanded meanwhile."""
+    """Start, end and speed (m/s) of a push by hand; no command is given meanwhile."""
     gyro_bias_radps: float = 0.001
 
 
@@ -219,7 +219,7 @@ def stream(setup: Setup, seed: int) -> Stream:
 
 
 def _pushed(plant: FourDof, sim: Any, speed_mps: float) -> FourDof:
-    """The same vehicle moved by a hand at a speed."""
+    """Return the same vehicle, pushed by hand at a speed."""
     at: Motion = plant.motion()
     return FourDof(sim, Pose(at.x_m, at.y_m, at.yaw_rad), STEP_NS * 1e-9, speed_mps)
 
@@ -247,14 +247,14 @@ def _degraded(setup: Setup, declared: float, message: Message) -> Message:
 
 
 def build(name: str, profile: Profile) -> Any:
-    """An estimator of the table, with its defaults."""
+    """Return an estimator of the table, with its defaults."""
     registered, keys = ESTIMATORS[name]
     kind = resolve("estimator", registered)
     return kind(msgspec.convert(keys, kind.Params), profile.vehicle, LOT_17, LEVER_ARM_M)
 
 
 def estimates(name: str, drive: Stream) -> list[StateEstimate]:
-    """Feed a drive to an estimator; its estimate at every row of the truth."""
+    """Feed a drive to an estimator; return its estimate at every row of the truth."""
     estimator = build(name, drive.profile)
     found, position = [], 0
     arrivals = drive.arrivals
@@ -275,7 +275,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     rows: int
     running: float
-    """Share of all rows."""
+    """Fraction of all rows."""
     anees: float
     anees_yaw: float
     anees_speed: float
@@ -286,7 +286,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     mean_sigma_m: float
     false_arm: bool
     reversed_rows: int
-    """Rows RUNNING with a yaw wrong by more than 90 degrees."""
+    """Rows that are RUNNING with a yaw error above 90 degrees."""
     nis: float
     """Mean normalised innovation squared of the position, divided by its two degrees of freedom."""
 
@@ -335,7 +335,7 @@ def judge(drive: Stream, found: Sequence[StateEstimate]) -> Verdict:
 
 
 def run_one(task: tuple[str, float, int, tuple[str, ...]]) -> list[tuple[str, str, int, Verdict]]:
-    """One receiver and seed, every estimator."""
+    """Judge one receiver and seed with every estimator."""
     receiver, seconds, seed, names = task
     drive = stream(Setup(receiver=RECEIVERS[receiver], seconds=seconds), seed)
     return [(name, receiver, seed, judge(drive, estimates(name, drive))) for name in names]
@@ -348,7 +348,7 @@ def start_stream(start: str, receiver: str, seed: int) -> Stream:
 
 
 def print_starts(names: Sequence[str], seeds: int) -> None:
-    """Run every start and print how many were RUNNING while reversed."""
+    """Run every start and print the number that was RUNNING while reversed."""
     rows = []
     for label, receiver in START_RECEIVERS.items():
         for start in STARTS:
@@ -364,7 +364,7 @@ def print_starts(names: Sequence[str], seeds: int) -> None:
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--estimator", action="append", choices=list(ESTIMATORS))
     parser.add_argument("--receiver", action="append", choices=list(RECEIVERS))

@@ -1,4 +1,4 @@
-"""What the inertial filter costs, in times of filterpy's plain linear KalmanFilter of the same size.
+"""Cost of the inertial filter, relative to filterpy's plain linear KalmanFilter of the same size.
 
     python bench/estimator.py [--rounds 9] [--json]
 
@@ -35,7 +35,7 @@ from vehicled.vehicle import Steering, Vehicle
 BLOCK = 200
 STEP_NS = 5_000_000
 LIMIT = 3.0
-"""Largest ratio to filterpy that this project allows itself."""
+"""Largest allowed ratio to filterpy."""
 VEHICLE = Vehicle(
     wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
     steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
@@ -47,7 +47,7 @@ VEHICLE = Vehicle(
 
 
 def ours() -> Callable[[], None]:
-    """Prediction and GNSS update on the state that the last call left."""
+    """Return a step of our filter: prediction and GNSS update on the state of the last call."""
     params = InsParams(imu_lever_arm_m=(0.25, 0.0, 0.1))
     predictor, sensors = Predictor(params, 0.5), Sensors(params, (0.2, 0.0, 0.3))
     drive = Drive((0.1, 0.2, 9.8), (0.001, 0.002, 0.003))
@@ -66,7 +66,7 @@ def ours() -> Callable[[], None]:
 
 
 def theirs() -> Callable[[], None] | None:
-    """The same with filterpy; None where it is not installed."""
+    """Return the same step with filterpy; None if it is not installed."""
     try:
         kalman: Any = import_module("filterpy.kalman")
     except ImportError:
@@ -98,7 +98,7 @@ class Daemon:
             self.step()
 
     def prepare(self, *, fix: bool | None = None) -> None:
-        """Hand over what arrived; not part of the measurement, for drivers and ingestion do it."""
+        """Deliver messages; not measured, as drivers and ingestion do it."""
         self.now_ns = now_ns = next(self._clock)
         for t_ns in (now_ns - STEP_NS // 2, now_ns):
             self._ins.observe(ImuSample(t_ns, t_ns, (0.01, 0.0, 9.8), (0.001, 0.0, 0.002)))
@@ -115,12 +115,12 @@ class Daemon:
             )  # fmt: skip
 
     def step(self) -> None:
-        """One release of the fusion task."""
+        """Run one release of the fusion task."""
         self._ins.step(self.now_ns)
 
 
 def block_us(step: Callable[[], None], prepare: Callable[[], None] | None = None) -> list[float]:
-    """Times of BLOCK calls."""
+    """Return the times of BLOCK calls."""
     clock = time.perf_counter_ns
     times = []
     for _ in range(BLOCK):
@@ -133,7 +133,7 @@ def block_us(step: Callable[[], None], prepare: Callable[[], None] | None = None
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", action="store_true")

@@ -1,4 +1,4 @@
-"""What the executive costs: its own code per release, and the wake-ups beside it.
+"""Cost of the executive: its own code per release, and the wake-ups.
 
     python bench/executive.py [--seconds 10] [--json]
 
@@ -32,16 +32,16 @@ SLICE_S = 10.0
 
 
 class ShiftedStopwatch(WallStopwatch):
-    """Pays for every reading of the wall stopwatch and moves it to the time of the release: nothing has to be waited for."""
+    """Wall stopwatch, with the cost of every reading, shifted to the time of the release so that nothing waits."""
 
     def begin(self, now_ns: int) -> Reading:
-        """Reads, and takes the release as now."""
+        """Read the stopwatch, and shift it so that the release is now."""
         reading = self.read()
         self._shift_ns = now_ns - reading[0]
         return now_ns, *reading[1:]
 
     def end(self, task: int, begin: Reading) -> Reading:
-        """Reads."""
+        """Read the stopwatch."""
         reading = self.read()
         return reading[0] + self._shift_ns, *reading[1:]
 
@@ -58,20 +58,20 @@ class Row:
 
 
 def nothing(now_ns: int) -> None:
-    """The task."""
+    """Do nothing: the empty task."""
 
 
 def forget(tick: TaskTick) -> None:
-    """The log."""
+    """Drop a log record."""
 
 
 def table() -> list[TaskSpec]:
-    """The pipeline with empty tasks."""
+    """Return the pipeline with empty tasks."""
     return [TaskSpec(name=name, rate_hz=rate, deadline_ns=10**9, run=nothing) for name, rate in RATES.items()]
 
 
 def executive_us(virtual_s: float) -> float:
-    """CPU time per release inside the executive."""
+    """Return CPU time per release inside the executive."""
     executive = Executive(table(), ShiftedStopwatch(), forget)
     executive.start(0)
     begin = time.thread_time_ns()
@@ -82,7 +82,7 @@ def executive_us(virtual_s: float) -> float:
 
 
 def bare_us(virtual_s: float) -> float:
-    """CPU time per release of the plainest loop."""
+    """Return CPU time per release of the plainest loop."""
     rows = [Row(round(1e9 / rate), nothing) for rate in RATES.values()]
     releases, now_ns = 0, 0
     begin = time.thread_time_ns()
@@ -97,7 +97,7 @@ def bare_us(virtual_s: float) -> float:
 
 
 async def thread_share(seconds: float) -> float:
-    """Share of a core that the whole thread takes while it waits for every release."""
+    """Return the fraction of a core that a thread takes while it waits for every release."""
     executive = Executive(table(), WallStopwatch(), forget)
     alarm = Alarm()
     start_ns = time.monotonic_ns()
@@ -111,7 +111,7 @@ async def thread_share(seconds: float) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the part that really waits")
     parser.add_argument("--json", action="store_true")

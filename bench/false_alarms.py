@@ -1,4 +1,4 @@
-"""How often healthy vehicles are stopped: the table of docs/failsafe.md.
+"""Rate of false alarms on healthy vehicles: the table of docs/failsafe.md.
 
     python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE] [--markdown]
     python -m bench.false_alarms --missed 20 [--jobs 2]
@@ -57,7 +57,7 @@ HILL_M, HILL_STEP_M = 40.0, 2.0
 
 
 class Drive(Struct, frozen=True):
-    """One healthy drive, as the arguments of ``vehicled sim`` have it."""
+    """One healthy drive, in the arguments of ``vehicled sim``."""
 
     profile: str
     index: int
@@ -68,11 +68,11 @@ class Drive(Struct, frozen=True):
     overrides: tuple[str, ...]
     failures: tuple[str, ...]
     limit_s: float
-    """Simulated time that it may take."""
+    """Limit of simulated time."""
 
     @property
     def command(self) -> str:
-        """What repeats it."""
+        """Command that repeats the drive."""
         words = ["vehicled", "sim", "--profile", self.profile, "--course", self.course, "--controller", self.controller]
         words += ["--link", self.link, "--seed", str(self.seed)]
         words += [word for text in self.overrides for word in ("--set", text)]
@@ -88,7 +88,7 @@ class Outcome(Struct, frozen=True):
     finished: bool
     driving_s: float
     alarms: tuple[tuple[str, str, str], ...]
-    """Reaction, code and reason of what stopped it or capped its speed, in order."""
+    """Reaction, code and reason of every stop and cap, in order."""
     why: str
     command: str
     wall_s: float
@@ -98,7 +98,7 @@ class Outcome(Struct, frozen=True):
 
 
 def drive_of(name: str, index: int) -> Drive:
-    """The drive of that number."""
+    """Return the drive of a number."""
     random = Random(f"false alarm {name} {index}")
     profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
     vehicle, limits, steering = profile.vehicle, profile.limits, profile.vehicle.steering
@@ -127,7 +127,7 @@ def drive_of(name: str, index: int) -> Drive:
 
 
 def _gnss(random: Random, profile: Profile) -> list[str]:
-    """A receiver that is worse than the profile's, and within what a third of the corridor bears."""
+    """Draw a receiver worse than the profile's that a third of the corridor still bears."""
     corridor = profile.limits.corridor_m
     sigma, walk = 0.02 * corridor, 0.06 * corridor
     return random.choice(
@@ -146,7 +146,7 @@ def _gnss(random: Random, profile: Profile) -> list[str]:
 
 
 def _beliefs(random: Random, profile: Profile) -> list[str]:
-    """A vehicle that steers and drives otherwise than its profile believes."""
+    """Draw a vehicle whose steering and drive differ from its profile."""
     steering, drive = profile.vehicle.steering, profile.vehicle.drive
     gain, torque = random.uniform(0.85, 1.15), random.uniform(0.75, 1.3)
     return random.choice(
@@ -161,14 +161,14 @@ def _beliefs(random: Random, profile: Profile) -> list[str]:
 
 
 def _ground(random: Random, profile: Profile) -> list[str]:
-    """A slope, for a plant that drives on ground; another load for the others, by what the drive is believed to move."""
+    """Draw a slope for a plant that drives on ground; for the others a load of the same force."""
     if profile.sim.twin is None:
         return [f"vehicle.drive.inertia_kgm2={random.uniform(0.8, 1.25) * profile.vehicle.drive.inertia_kgm2:.4g}"]
     return [f"sim.terrain.height={_hills(random.choice((0.02, MOST_SLOPE)))}"]
 
 
 def _hills(slope: float) -> str:
-    """File of rolling ground with that slope at the most."""
+    """Write rolling ground with at most that slope; return its file."""
     folder = Path(tempfile.gettempdir()) / f"vehicled_false_alarms_{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"hills_{slope:g}.csv"
@@ -184,14 +184,14 @@ def _hills(slope: float) -> str:
 
 
 def _written(file: Path, text: str) -> None:
-    """Another process may write the same at the same time."""
+    """Write a file at once, as another process may write the same file."""
     part = file.with_name(f"{file.name}.{os.getpid()}")
     part.write_text(text)
     part.replace(file)
 
 
 def _bearable(profile: Profile) -> list[str]:
-    """Drop-outs that need no reaction: shorter than the limits of silence, or of a source that may be missing for a while."""
+    """Draw drop-outs that need no reaction: shorter than the limits of silence, or of an optional source."""
     gap_s = min(0.35, 0.7 * profile.limits.gnss_silence_s)
     found = [f"gnss:off@{{at:.2f}}+{gap_s:.2f}"]
     if "heading" in profile.devices:
@@ -203,7 +203,7 @@ def _bearable(profile: Profile) -> list[str]:
 
 
 class _Alarms:
-    """Notes the faults that stop a drive or cap its speed."""
+    """Journal listener that notes the faults that stop a drive or cap its speed."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -219,7 +219,7 @@ class _Alarms:
 
 
 def driven(drive: Drive) -> Outcome:
-    """Drive it in lockstep, machine and world in this process."""
+    """Run a drive in lockstep, machine and world in this process."""
     begin_s = time.monotonic()
     file = str(shipped.folder("profiles") / f"{drive.profile}.toml")
     loaded = load(file, [*drive.overrides, f"controller.name={drive.controller}"])
@@ -282,7 +282,7 @@ def _inject(job: tuple[int, int]) -> Trial:
 
 
 def upper_bound(events: int, n: int, confidence: float = 0.95) -> float:
-    """One-sided upper bound of Clopper and Pearson on a probability; with no event about 3 / n."""
+    """Return the one-sided upper Clopper-Pearson bound of a probability; with no event about 3 / n."""
     if events >= n:
         return 1.0
     low, high = events / n, 1.0
@@ -302,7 +302,7 @@ def _share(events: int, n: int) -> str:
 
 
 def alarm_table(outcomes: Sequence[Outcome]) -> str:
-    """False alarms by profile, in Markdown."""
+    """Return false alarms by profile, in Markdown."""
     lines = ["| profile | drives | driven | stopped, 95 % | capped, 95 % | codes |", "| --- | --- | --- | --- | --- | --- |"]
     by_profile: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
@@ -326,7 +326,7 @@ def _stopped(outcome: Outcome) -> bool:
 
 
 def missed_table(trials: Sequence[Trial]) -> str:
-    """Missed or late detections by rule, in Markdown."""
+    """Return missed or late detections by rule, in Markdown."""
     lines = ["| row | code | injected | missed or late, 95 % | slowest reaction |", "| --- | --- | --- | --- | --- |"]
     by_number: dict[int, list[Trial]] = defaultdict(list)
     for trial in trials:
@@ -347,7 +347,7 @@ def missed_table(trials: Sequence[Trial]) -> str:
 
 
 def _read(file: Path | None, kind: type[Any]) -> list[Any]:
-    """What an earlier call has written; a line that was cut off is left out."""
+    """Read the results of an earlier call; an incomplete last line is ignored."""
     found = []
     if file is not None and file.exists():
         for line in file.read_bytes().splitlines():
@@ -357,7 +357,7 @@ def _read(file: Path | None, kind: type[Any]) -> list[Any]:
 
 
 def _run(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: Path | None) -> Iterator[Any]:
-    """Each result as it comes, written to the file at once."""
+    """Yield each result as it comes, written to the file at once."""
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(file.open("ab")) if file is not None else None
         pool = stack.enter_context(ProcessPoolExecutor(count))
@@ -410,7 +410,7 @@ def _missed(arguments: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profile", action="append", default=[], help="repeatable (default: every shipped one)")
     parser.add_argument("--drives", type=int, default=200, help="per profile (default 200)")

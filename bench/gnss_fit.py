@@ -1,4 +1,4 @@
-"""The receiver model ``recorded`` fitted anew: plain GNSS against RTK on the laps of the ART vehicle.
+"""Fit of the receiver model ``recorded``: plain GNSS against RTK on the laps of the ART vehicle.
 
     python bench/gnss_fit.py [--data ~/vehicled/data/lot17_rtk_gps_2023] [--resamples 200] [--json]
 
@@ -35,7 +35,7 @@ MAX_GAP_S = 0.3
 DELAYS_S = np.arange(-0.3, 0.61, 0.05)
 CHECKED_S = (1.0, 5.0, 10.0, 20.0)
 SIMULATED = 30
-"""Laps per recorded one."""
+"""Simulated laps per recorded one."""
 Array = NDArray[np.float64]
 
 
@@ -50,7 +50,7 @@ class Lap(NamedTuple):
 
 
 def read(file: Path) -> Lap:
-    """A lap from its table."""
+    """Read a lap from its table."""
     rows = np.genfromtxt(file, delimiter=",", names=True)
     t_s = np.asarray(rows["time_nominal_s"], dtype=np.float64)
     found: list[Array] = []
@@ -62,7 +62,7 @@ def read(file: Path) -> Lap:
 
 
 def errors(lap: Lap, delay_s: float) -> Array:
-    """Plain minus RTK (n, 2) in m; NaN where RTK was away."""
+    """Return plain minus RTK (n, 2) in m; NaN without RTK."""
     wanted_s = lap.plain_s - delay_s
     right = np.clip(np.searchsorted(lap.rtk_s, wanted_s), 1, len(lap.rtk_s) - 1)
     away = (lap.rtk_s[right] - lap.rtk_s[right - 1] > MAX_GAP_S) | (wanted_s < lap.rtk_s[0]) | (wanted_s > lap.rtk_s[-1])
@@ -73,7 +73,7 @@ def errors(lap: Lap, delay_s: float) -> Array:
 
 
 def increments(laps: Sequence[Array]) -> Array:
-    """D (m^2) by lag, pooled over laps and axes."""
+    """Return D (m^2) by lag, pooled over laps and axes."""
     pooled = []
     for lag in LAGS:
         squares = [((e[lag:] - e[:-lag]) ** 2).ravel() for e in laps if len(e) > lag]
@@ -82,7 +82,7 @@ def increments(laps: Sequence[Array]) -> Array:
 
 
 def modelled(form: Array) -> Array:
-    """D (m^2) of the model by lag. ``form``: white, wander, its time, smooth, its time."""
+    """Return the model's D (m^2) by lag. ``form``: white, wander, its time, smooth, its time."""
     white, wander, wander_s, smooth, smooth_s = form
     t = LAGS / RATE_HZ
     d: Array = 2.0 * (
@@ -92,7 +92,7 @@ def modelled(form: Array) -> Array:
 
 
 def fit(found: Array, wander_s: float) -> Array:
-    """The five numbers for given increments, one of them given. Starts from several places and keeps the best."""
+    """Fit the five numbers to increments, one of them given. Starts from several places and keeps the best."""
 
     def form(logarithms: Array) -> Array:
         white, wander, smooth, smooth_s = np.exp(logarithms)
@@ -105,7 +105,7 @@ def fit(found: Array, wander_s: float) -> Array:
 
 
 def autocorrelation(laps: Sequence[Array]) -> Array:
-    """Within a lap, about its own mean, at the checked times; mean over laps and axes."""
+    """Return the autocorrelation about the mean of each lap at the checked times, averaged over laps and axes."""
     rows = []
     for e in laps:
         centred = e - np.nanmean(e, axis=0)
@@ -119,7 +119,7 @@ def _lags() -> list[int]:
 
 
 def simulated(form: Array, lengths: Sequence[int], seed: int) -> list[Array]:
-    """Laps of the simulator's own model, of given lengths."""
+    """Simulate laps of given lengths with the simulator's own model."""
     white, wander, wander_s, smooth, smooth_s = form.tolist()
     table = RecordedError(
         white_sigma_m=white, wander_sigma_m=wander, wander_time_s=wander_s, smooth_sigma_m=smooth, smooth_time_s=smooth_s
@@ -134,7 +134,7 @@ def simulated(form: Array, lengths: Sequence[int], seed: int) -> list[Array]:
 
 
 def main() -> None:
-    """Fit, judge, print."""
+    """Run the fit and print its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, default=Path(DATA_FOLDER).expanduser() / "lot17_rtk_gps_2023")
     parser.add_argument("--wander-time", type=float, default=100.0, metavar="S")

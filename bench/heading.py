@@ -1,4 +1,4 @@
-"""How well a vehicle knows its heading: after an alignment by driving, after a push, with a compass, while it stands and drives.
+"""Accuracy of the heading: after an alignment by driving, after a push, with a compass, standing and driving.
 
     python bench/heading.py [SEEDS]
 
@@ -41,14 +41,14 @@ WAYS: dict[str, tuple[Start, tuple[str, ...]]] = {
 
 
 class Nothing:
-    """Keeps no record."""
+    """A log that keeps no record."""
 
     def record(self, message: Message, now_ns: int) -> None:
         """See :class:`vehicled.journal.Sink`."""
 
 
 def measure(way: str, estimator: str, seed: int) -> tuple[float, float, float, float] | None:
-    """Heading error and sigma at the start of the drive, RMS error and mean sigma over 20 s of it; None without one."""
+    """Return heading error and sigma at the start, RMS error and mean sigma over 20 s of the drive; None without one."""
     start, overrides = WAYS[way]
     profile = load_profile("f1tenth_gnss", [f"estimator.name={estimator}", *overrides])
     pair = Pair(profile, load_course(profile.course), (), Nothing(), seed, link="messages", start=start)
@@ -73,7 +73,7 @@ def measure(way: str, estimator: str, seed: int) -> tuple[float, float, float, f
 
 
 def main() -> None:
-    """Print one line for each way and estimator, in degrees."""
+    """Print one line in degrees for each start and estimator."""
     seeds = range(1, 1 + (int(sys.argv[1]) if len(sys.argv) > 1 else 5))
     print("| heading | estimator | at the start | its sigma | while driving | its sigma | drives |")
     print("|---|---|---|---|---|---|---|")

@@ -1,4 +1,4 @@
-"""How late a 200 Hz task starts: our event loop against the others, interleaved in one run.
+"""Lateness of a 200 Hz task: our event loop against the others, interleaved in one run.
 
     python bench/lateness.py --seconds 20 --plot lateness.png
 
@@ -37,17 +37,17 @@ from vehicled.runtime.timer import Alarm
 
 PERIOD_NS = 5_000_000
 WARM_UP = 5
-"""Releases of each slice that are not counted: a fresh loop and cold caches are nobody's steady state."""
+"""Releases of each slice that are not counted, while the loop is fresh and the caches are cold."""
 
 OURS, STOCK, CYCLICTEST = "ours", "asyncio", "cyclictest"
 PR_SET_TIMERSLACK = 29
 
 Slice = Callable[[int], list[int]]
-"""Runs a slice of n releases and returns the lateness of each in ns."""
+"""Function that runs a slice of n releases and returns the lateness of each in ns."""
 
 
 def ours(backend: str) -> Slice:
-    """The pump's own pieces: an Alarm, on asyncio with the precise loop."""
+    """Return a slice of the pump's Alarm, on asyncio with the precise loop."""
 
     async def periodic(n: int) -> list[int]:
         late = []
@@ -64,7 +64,7 @@ def ours(backend: str) -> Slice:
 
 
 def asyncio_with(loop_factory: Callable[[], asyncio.AbstractEventLoop] | None) -> Slice:
-    """``asyncio.sleep`` until the release, on the given loop."""
+    """Return a slice of ``asyncio.sleep`` until the release, on the given loop."""
 
     async def periodic(n: int) -> list[int]:
         late = []
@@ -83,7 +83,7 @@ def asyncio_with(loop_factory: Callable[[], asyncio.AbstractEventLoop] | None) -
 
 
 def trio_stock() -> Slice:
-    """``trio.sleep`` until the release."""
+    """Return a slice of ``trio.sleep`` until the release."""
     import trio
 
     async def periodic(n: int) -> list[int]:
@@ -99,7 +99,7 @@ def trio_stock() -> Slice:
 
 
 def thread_sleep(n: int) -> list[int]:
-    """``time.sleep`` until the release, on a thread of its own."""
+    """Return a slice of ``time.sleep`` until the release, on a thread of its own."""
     late: list[int] = []
 
     def periodic() -> None:
@@ -116,7 +116,7 @@ def thread_sleep(n: int) -> list[int]:
 
 
 def cyclictest(program: str, fifo: int | None, *, slack: bool) -> Slice:
-    """The same in C. Resolution 1 us; the middle of each microsecond is taken."""
+    """Return a slice of cyclictest, in C. Resolution 1 us; the middle of each microsecond is taken."""
 
     def run(n: int) -> list[int]:
         policy = ["--policy=other"] if fifo is None else ["--policy=fifo", f"--priority={fifo}"]
@@ -147,7 +147,7 @@ def _set_timer_slack(slack_ns: int) -> None:
 
 
 def contestants(fifo: int | None) -> tuple[dict[str, Slice], dict[str, str]]:
-    """All that can run here, and why the others cannot."""
+    """Return the contestants that can run here, and the reasons why others cannot."""
     field: dict[str, Slice] = {OURS: ours("asyncio"), STOCK: asyncio_with(None), "time.sleep": thread_sleep}
     absent: dict[str, str] = {}
     if importlib.util.find_spec("trio"):
@@ -171,7 +171,7 @@ def contestants(fifo: int | None) -> tuple[dict[str, Slice], dict[str, str]]:
 
 
 def measure(field: dict[str, Slice], seconds: float, slice_s: float) -> dict[str, "np.ndarray[Any, Any]"]:
-    """Lateness (ns) of every contestant, slice by slice in turn."""
+    """Measure the lateness (ns) of every contestant, slice by slice in turn."""
     per_slice = max(1, round(slice_s * 1e9 / PERIOD_NS))
     rounds = max(1, round(seconds / slice_s))
     late: dict[str, list[int]] = {name: [] for name in field}
@@ -188,7 +188,7 @@ def measure(field: dict[str, Slice], seconds: float, slice_s: float) -> dict[str
 
 
 def summary(late: dict[str, "np.ndarray[Any, Any]"]) -> dict[str, dict[str, float]]:
-    """Figures of each contestant in us, with its median over stock asyncio's and its mean over cyclictest's."""
+    """Return figures of each contestant in us, with its median over stock asyncio's and its mean over cyclictest's."""
     out: dict[str, dict[str, float]] = {}
     for name, ns in late.items():
         us = ns / 1e3
@@ -208,7 +208,7 @@ def summary(late: dict[str, "np.ndarray[Any, Any]"]) -> dict[str, dict[str, floa
 
 
 def verdicts(table: dict[str, dict[str, float]]) -> list[str]:
-    """What it comes to, in words."""
+    """Return the conclusions as sentences."""
     mine, stock = table[OURS], table[STOCK]
 
     def against(name: str, key: str, word: str) -> str:
@@ -245,7 +245,7 @@ COLUMNS = (
 
 
 def as_text(table: dict[str, dict[str, float]], absent: dict[str, str]) -> str:
-    """The table, best median first."""
+    """Print the table, best median first."""
     lines = [f"{'lateness, us':<22}" + "".join(f"{head:>{len(head) + 2 if '/' in head else 10}}" for head, _, _ in COLUMNS)]
     for name, row in sorted(table.items(), key=lambda item: item[1]["median_us"]):
         cells = [(format(row[key], form) if key in row else "-", head) for head, key, form in COLUMNS]
@@ -254,7 +254,7 @@ def as_text(table: dict[str, dict[str, float]], absent: dict[str, str]) -> str:
 
 
 def plot(late: dict[str, "np.ndarray[Any, Any]"], table: dict[str, dict[str, float]], path: str) -> None:
-    """Distribution curves: the bulk left, the tail right."""
+    """Plot distribution curves: the bulk left, the tail right."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -305,7 +305,7 @@ def plot(late: dict[str, "np.ndarray[Any, Any]"], table: dict[str, dict[str, flo
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run, print the table and what it comes to. Non-zero only if a contestant could not be run."""
+    """Run, print table and conclusions. Non-zero only if a contestant could not be run."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--seconds", type=float, default=10.0, help="measured time of each contestant (default 10)")
     parser.add_argument("--slice", type=float, default=1.0, help="length of one turn in seconds (default 1)")

@@ -1,4 +1,4 @@
-"""How much faster than real time a lap runs in lockstep, and where the time goes.
+"""Speed of a lap in lockstep relative to real time, and where the time goes.
 
     python bench/lockstep.py [--rounds 5] [--cpus 0] [--json] [--profile-daemon]
 
@@ -36,17 +36,17 @@ ALONE_S = 60.0
 
 
 class Usage:
-    """CPU seconds of this process and of its children that ended, between two moments."""
+    """CPU time (s) of this process and of its ended children since creation."""
 
     def __init__(self) -> None:
         self._own, self._children = _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN)
 
     def own_s(self) -> float:
-        """Of this process."""
+        """Return the CPU time of this process."""
         return _cpu(resource.RUSAGE_SELF) - self._own
 
     def children_s(self) -> float:
-        """Of the children that ended since."""
+        """Return the CPU time of the children that ended since."""
         return _cpu(resource.RUSAGE_CHILDREN) - self._children
 
 
@@ -56,13 +56,13 @@ def _cpu(who: int) -> float:
 
 
 def plan() -> Plan:
-    """The lap."""
+    """Return the plan of a lap."""
     arguments = argparse.Namespace(profile="art", course="lot17", laps=1, set=[], link_timeout=None)
     return Plan.of(arguments, clock="lockstep", link="messages", seed=SEED)
 
 
 def lap(folder: str | None) -> dict[str, float]:
-    """One lap; times in s."""
+    """Drive one lap; return times in s."""
     lap_plan = plan()
     usage = Usage()
     with SimulatorProcess(lap_plan.loaded.path, [], "lot17", SEED) as simulator:
@@ -80,7 +80,7 @@ def lap(folder: str | None) -> dict[str, float]:
 
 
 def simulator_alone() -> float:
-    """Real-time factor of the simulator with a peer that only answers."""
+    """Return the real-time factor of the simulator with a peer that only answers."""
     lap_plan = plan()
     with SimulatorProcess(lap_plan.loaded.path, [], "lot17", SEED) as simulator:
         link = Link(simulator.sock, "lockstep", lap_plan.wiring.ports, 15.0)
@@ -97,7 +97,7 @@ def simulator_alone() -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cpus", default="0", help="processors to use, comma separated (default 0)")

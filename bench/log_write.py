@@ -1,4 +1,4 @@
-"""What logging costs the loop, and what the writer process manages.
+"""Cost of logging for the loop, and throughput of the writer process.
 
     python bench/log_write.py [--rounds 7] [--json]
 
@@ -28,7 +28,7 @@ from vehicled.messages import Cause, EstimatorStatus, ImuSample, Message, StateE
 from vehicled.ros.cdr import packer
 
 RECORDS = 20_000
-"""Per type and round."""
+"""Records per type and round."""
 BATCH = 20
 """Records between two calls of the pump."""
 STEP_NS = 2_500_000
@@ -77,7 +77,7 @@ def time_mcap(writer: Writer, channel: int, messages: list[tuple[int, bytes]]) -
 
 
 def run(rounds: int) -> dict[str, object]:
-    """All figures."""
+    """Return all figures."""
     header = RunHeader(
         run_id="bbbbbbbb", start_wall_ns=time.time_ns(), start_monotonic_ns=0, profile="bench", course="none",
         tasks=[TaskRow(name="fusion", rate_hz=200.0, deadline_ns=5_000_000)],
@@ -127,7 +127,7 @@ def run(rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Run the benchmark and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true")

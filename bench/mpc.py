@@ -1,4 +1,4 @@
-"""What a step of the predictive controller costs, and what of it is the solver's own time.
+"""Cost of a step of the predictive controller, and the solver's share of it.
 
     python bench/mpc.py [--steps 400] [--json]
 
@@ -48,7 +48,7 @@ P99_LIMIT_US = 1000.0
 DO_MPC_FACTOR = 10.0
 PERIOD_S = 0.01
 DO_MPC_EVERY = 10
-"""It is slow: one step of it for so many of the others."""
+"""Steps of the others for each step of do-mpc, which is slow."""
 
 
 class Case(NamedTuple):
@@ -78,33 +78,33 @@ class Bench:
         self.places = self.random.uniform(5.0, self.course.length_m - 10.0, steps)
 
     def on_line(self, s_m: float) -> Start:
-        """State on the line, wheel as its curvature asks."""
+        """Return a state on the line, with the wheel angle of its curvature."""
         k = int(np.searchsorted(self.course.s_m, s_m)) - 1
         curvature = float(np.clip(self.course.curvature_per_m[k], -0.6, 0.6))
         wheel = math.atan(self.vehicle.wheelbase_m * curvature)
         return Start(float(self.course.x_m[k]), float(self.course.y_m[k]), float(self.course.yaw_rad[k]), 1.0, wheel)
 
     def disturb(self, start: Start) -> Start:
-        """Thrown off."""
+        """Return a disturbed state."""
         noise = self.random.normal(0.0, (0.5, 0.5, 0.2, 0.1))
         low, high = self.envelope.lowest_wheel_rad, self.envelope.highest_wheel_rad
         wheel = float(np.clip(start.wheel_rad + noise[3], low, high))
         return Start(start.x_m + noise[0], start.y_m + noise[1], start.yaw_rad + noise[2], start.speed_mps, wheel)
 
     def plan(self, case: Case) -> int:
-        """One step of the planner; its iterations."""
+        """Run one step of the planner; return its iterations."""
         return self.planner.step(self.leg, case.foot_m, case.start, self.envelope, PERIOD_S).iterations
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Time of a call (us) and what it gave."""
+    """Return the time of a call (us) and its result."""
     begin = time.perf_counter_ns()
     result = run()
     return (time.perf_counter_ns() - begin) * 1e-3, result
 
 
 class DefaultOsqp:
-    """The same program with OSQP's default settings but the tolerance."""
+    """The same program with OSQP's default settings except the tolerance."""
 
     def __init__(self, bench: Bench) -> None:
         from osqp import ext_builtin
@@ -131,7 +131,7 @@ class DefaultOsqp:
 
     @property
     def iterations(self) -> int:
-        """Of the last solution."""
+        """Iterations of the last solution."""
         return int(self._solver.info.iter)
 
 
@@ -214,7 +214,7 @@ class DoMpc:
 
 
 def competitors(bench: Bench) -> tuple[dict[str, Any], list[str]]:
-    """Those that are installed, and a sentence for each that is not."""
+    """Return the installed competitors, and a sentence for each missing one."""
     found: dict[str, Any] = {}
     missing = []
     for name, build in (("osqp default", DefaultOsqp), ("casadi osqp", CasadiOsqp), ("do-mpc", DoMpc)):
@@ -226,7 +226,7 @@ def competitors(bench: Bench) -> tuple[dict[str, Any], list[str]]:
 
 
 def disturbed(bench: Bench, rivals: dict[str, Any]) -> dict[str, list[float]]:
-    """Times (us) by name, and iterations."""
+    """Return times (us) by name, and iterations."""
     rows: dict[str, list[float]] = {}
     for number, foot_m in enumerate(bench.places):
         on_line = Case(float(foot_m), bench.on_line(float(foot_m)))
@@ -261,7 +261,7 @@ def disturbed(bench: Bench, rivals: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def tracking(bench: Bench, steps: int) -> dict[str, list[float]]:
-    """Closed loop on the bare model: times (us) by name, and iterations."""
+    """Run the closed loop on the bare model; return times (us) by name, and iterations."""
     rows: dict[str, list[float]] = {}
     controller, vehicle = bench.controller, bench.vehicle
     controller.reset()
@@ -287,17 +287,17 @@ def tracking(bench: Bench, steps: int) -> dict[str, list[float]]:
 
 
 def add(rows: dict[str, list[float]], name: str, value: float) -> None:
-    """One more value of a row."""
+    """Append a value to a row of the table."""
     rows.setdefault(name, []).append(value)
 
 
 def summary(rows: dict[str, list[float]]) -> dict[str, dict[str, float]]:
-    """p50, p99 and n of each row."""
+    """Return p50, p99 and n of each row."""
     return {n: {"p50": float(np.median(r)), "p99": float(np.percentile(r, 99)), "n": len(r)} for n, r in rows.items()}
 
 
 def promises(rows: dict[str, dict[str, float]]) -> list[tuple[str, float, str, bool]]:
-    """What is promised of the disturbed steps: name, value, limit, whether kept."""
+    """Return the promises about the disturbed steps: name, value, limit, True if kept."""
     full, solve = rows["full step"], rows["solve"]
     ratio = full["p50"] / rows["solver's clock"]["p50"]
     found = [
@@ -315,7 +315,7 @@ def promises(rows: dict[str, dict[str, float]]) -> list[tuple[str, float, str, b
 
 
 def main() -> int:
-    """Run, print, judge."""
+    """Run the benchmark, print and judge."""
     parser = argparse.ArgumentParser(description="what a step of the predictive controller costs")
     parser.add_argument("--steps", type=int, default=400, help="disturbed steps; ten times as many of tracking")
     parser.add_argument("--json", action="store_true")

@@ -45,7 +45,7 @@ def repeated(call: Callable[[], object], calls: int) -> Callable[[], None]:
 
 
 def ours(name: str) -> dict[str, float]:
-    """Scalar, as machine code, compiled and batched."""
+    """Measure our model: scalar, as machine code, compiled and batched."""
     parameters = load_twin(name).parameters
     vehicle = DoubleTrack(parameters)
     vehicle.reset(speed_mps=8.0)
@@ -72,7 +72,7 @@ def ours(name: str) -> dict[str, float]:
 
 
 def others() -> dict[str, float]:
-    """One evaluation or step of each."""
+    """Measure one evaluation or step of each other model."""
     found: dict[str, float] = {}
     try:
         from vehiclemodels.init_mb import init_mb

@@ -1,4 +1,4 @@
-"""How many slips `vehicled check` finds: every number of every shipped profile, changed one at a time.
+"""Rate of mistakes that `vehicled check` finds: every number of every shipped profile, changed one at a time.
 
     python bench/profile_mutations.py [--missed] [PROFILE ...]
 

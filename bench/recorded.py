@@ -1,4 +1,4 @@
-"""Recorded drives against their targets: what is asked of estimation, and what each estimator reaches.
+"""Recorded drives against their targets: required and reached accuracy of each estimator.
 
     python bench/recorded.py [--data ~/vehicled/data] [--estimator NAME]... [--identifier NAME|none] [--json]
 
@@ -29,11 +29,11 @@ KINDS = ("mocap", "rtk", "plain_start", "plain", "path")
 TABLE = Path("published_tables") / "art_identified_steering.csv"
 
 Verdict = tuple[str, str, bool | None]
-"""Target, measured, whether it is met; None where it could not be measured."""
+"""Target, measured value, True if met; None if it could not be measured."""
 
 
 def published_steering(data: Path) -> dict[str, tuple[float, float]]:
-    """Gain (rad per unit) and delay (s) by recording, as published; empty where the table is absent."""
+    """Return published gain (rad per unit) and delay (s) by recording; empty without the table."""
     file = data / TABLE
     if not file.is_file():
         return {}
@@ -43,7 +43,7 @@ def published_steering(data: Path) -> dict[str, tuple[float, float]]:
 
 
 def targets(scores: Sequence[Score], steering: dict[str, tuple[float, float]]) -> list[Verdict]:
-    """All targets for one estimator."""
+    """Return all targets for one estimator."""
     by_kind = {whole.kind: whole for whole in overall(scores)}
 
     def of(kind: str) -> list[Score]:
@@ -108,7 +108,7 @@ def _steering(scores: Sequence[Score], path: str, published: dict[str, tuple[flo
 
 
 def _key(name: str, published: dict[str, tuple[float, float]]) -> str | None:
-    """Recordings are named from the folder that was given, the table from the data's root."""
+    """Return the table's key of a recording: its names start at the data's root, ours at the given folder."""
     return next((key for key in published if key == name or key.endswith("/" + name)), None)
 
 
@@ -118,7 +118,7 @@ def _tell(progress: Progress, text: str) -> None:
 
 
 def main() -> int:
-    """Run it."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=str(Path(DATA_FOLDER).expanduser()))
     parser.add_argument("--estimator", action="append", default=[], help="repeatable (default: all that are registered)")

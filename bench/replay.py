@@ -50,13 +50,13 @@ COURSE = ("--course", "circle_r5_ccw", "--duration", "4", "--quiet")
 
 
 def command(*arguments: str) -> tuple[int, str, str]:
-    """The command line as a process of its own: status, output, what it said."""
+    """Run the command line as a process of its own; return status, output and messages."""
     done = subprocess.run([sys.executable, "-m", "vehicled", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
 def main(words: list[str]) -> int:
-    """Run them all. Status 1 when one was not the same."""
+    """Run all kinds. Status 1 if a replay differs."""
     failed = 0
     for name, options in RUNS.items():
         if words and not any(word in name for word in words):

@@ -1,4 +1,4 @@
-"""What it takes to make the page about a run, beside merely reading its log.
+"""Cost of a report about a run, compared with merely reading its log.
 
     python bench/report.py [--laps 4] [--rounds 3] [--log FILE] [--json]
 
@@ -28,7 +28,7 @@ READ = (
 
 
 def cost(argv: list[str]) -> tuple[float, float]:
-    """CPU seconds and largest resident memory (MB) of a command, its own children included. Raises where it fails."""
+    """Return CPU seconds and largest resident memory (MB) of a command with its children. Raises if it fails."""
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -38,14 +38,14 @@ def cost(argv: list[str]) -> tuple[float, float]:
 
 
 def driven(folder: Path, laps: int) -> Path:
-    """The log of a drive."""
+    """Drive some laps; return the log."""
     argv = [sys.executable, "-m", "vehicled", "sim", "--course", "lot17", "--laps", str(laps), "--seed", "7", "--log", str(folder)]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
     return next(folder.glob("*.mcap"))
 
 
 def main() -> None:
-    """Print the table."""
+    """Run the benchmark and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--laps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)

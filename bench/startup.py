@@ -1,4 +1,4 @@
-"""How long the command line takes to start, against Python itself, interleaved in one run.
+"""Start-up time of the command line, against Python itself, interleaved in one run.
 
     python bench/startup.py --rounds 20
 
@@ -27,7 +27,7 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, metavar="N", help="starts of each command (default 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")

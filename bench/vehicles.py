@@ -1,4 +1,4 @@
-"""How well each vehicle keeps to its course: the table of docs/vehicles.md.
+"""Accuracy of each vehicle on its course: the table of docs/vehicles.md.
 
     python bench/vehicles.py [--seed 1] [--profile NAME]... [--json]
 
@@ -22,14 +22,14 @@ HEADS = ("profile", "twin", "course", "mean", "largest")
 
 
 def twins() -> dict[str, str]:
-    """Twin by profile, of those that have one, small vehicles first."""
+    """Return twins by profile, small vehicles first."""
     profiles = {path.stem: load_profile(str(path)) for path in FOLDER.glob("*.toml")}
     ordered = sorted(profiles, key=lambda name: profiles[name].vehicle.length_m)
     return {name: twin.vehicle for name in ordered if (twin := profiles[name].sim.twin) is not None}
 
 
 def driven(name: str, seed: int) -> dict[str, Any]:
-    """What the run came to, as the command says it. Raises SystemExit where it says nothing."""
+    """Return the result of the run as the command prints it. Raises SystemExit without one."""
     # By its file: a user's own profile of that name would come first.
     profile = str(FOLDER / f"{name}.toml")
     argv = [sys.executable, "-m", "vehicled", "sim", "--profile", profile, "--clock", "lockstep", "--seed", str(seed)]
@@ -41,7 +41,7 @@ def driven(name: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Drive and print."""
+    """Drive and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="append", default=[], help="repeatable (default: every one that has a twin)")

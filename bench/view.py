@@ -1,4 +1,4 @@
-"""What the live view costs the loop, with nobody looking and with four readers of whom one never reads.
+"""Cost of the live view for the loop, with no readers and with four of which one never reads.
 
     python bench/view.py [--seconds 20] [--rounds 3] [--json]
 
@@ -37,13 +37,13 @@ NONE, ALONE, FOUR = "no view", "view, nobody looks", "view, four readers"
 ARMS = (NONE, ALONE, FOUR)
 FOXGLOVE = "foxglove.websocket.v1"
 WARM_UP_NS = 3 * 10**9
-"""At the start of each drive not counted: the processes of an arm start side by side, and of each arm others."""
+"""Time left out at the start of each drive, while the processes of an arm, different for each, start side by side."""
 TOPICS = ("/vehicled/state_estimate", "/vehicled/actuator_command", "/vehicled/gnss_fix", "/vehicled/fault")
 
 
 @contextmanager
 def reader(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Somebody who looks on, in a thread of this process."""
+    """A reader of the view, in a thread of this process."""
     over = threading.Event()
     thread = threading.Thread(target=work, args=(over,))
     thread.start()
@@ -55,7 +55,7 @@ def reader(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 def page(port: int) -> Callable[[threading.Event], None]:
-    """A page, which takes what it is sent."""
+    """A page that reads its messages."""
 
     def work(over: threading.Event) -> None:
         with suppress(ConnectionClosed, OSError), connect(f"ws://127.0.0.1:{port}/socket", compression=None) as client:
@@ -67,7 +67,7 @@ def page(port: int) -> Callable[[threading.Event], None]:
 
 
 def foxglove(port: int) -> Callable[[threading.Event], None]:
-    """Foxglove with a few panels."""
+    """A Foxglove client with a few panels."""
     channels = [channel.id for channel in CHANNELS.values() if channel.topic in TOPICS]
 
     def work(over: threading.Event) -> None:
@@ -84,7 +84,7 @@ def foxglove(port: int) -> Callable[[threading.Event], None]:
 
 
 def never_reads(port: int) -> Callable[[threading.Event], None]:
-    """Asks for everything and takes nothing; comes back when it is hung up on."""
+    """A Foxglove client that subscribes to everything and reads nothing; reconnects after a hang-up."""
     wanted = json.dumps({"op": "subscribe", "subscriptions": [{"id": c.id, "channelId": c.id} for c in CHANNELS.values()]}).encode()
     request = (
         f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
@@ -104,7 +104,7 @@ def never_reads(port: int) -> Callable[[threading.Event], None]:
 
 
 def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
-    """One drive and what its log says of it."""
+    """Run one drive and return its figures from the log."""
     command = [sys.executable, "-m", "vehicled", "sim", "--clock", "wall", "--profile", "art_vesc", "--course", "circle_r5_ccw"]
     command += ["--laps", "9", "--duration", str(seconds), "--quiet", "--log", str(folder)]
     # A machine that is busy with others must not end a drive early.
@@ -142,7 +142,7 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def _child_of(pid: int) -> int:
-    """The view's process among the children of a daemon."""
+    """Return the view's process among the children of a daemon."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return next(int(child) for child in children if b"vehicled.view.server" in Path(f"/proc/{child}/cmdline").read_bytes())
 
@@ -156,7 +156,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def run(seconds: float, rounds: int) -> dict[str, dict[str, float]]:
-    """All figures by arm."""
+    """Return all figures by arm."""
     done: dict[str, list[dict[str, Any]]] = {arm: [] for arm in ARMS}
     for number in range(rounds):
         # Turned round every time, so that no arm always comes after the same other.
@@ -186,7 +186,7 @@ def run(seconds: float, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""What every test gets: both async backends, repeatable hypothesis, and a guard against what a test leaves behind."""
+"""Fixtures of every test: both async backends, repeatable hypothesis, and a guard against leaked resources."""
 
 import gc
 import os
@@ -65,18 +65,18 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def project_root() -> Path:
-    """The checkout."""
+    """Root of the checkout."""
     return ROOT
 
 
 def _reference_folder() -> Path:
-    """Folder of real recordings; VEHICLED_REFERENCE_DATA names another one, or none at all where it is empty."""
+    """Folder of real recordings; VEHICLED_REFERENCE_DATA names another one, or none if it is empty."""
     return Path(os.environ.get("VEHICLED_REFERENCE_DATA", str(ROOT.parent / "shared" / "data")) or os.devnull)
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """Folder of reference recordings, for tests of numbers that only those hold; skips where it is not there."""
+    """Folder of reference recordings, for numbers that only they hold; skips the test if it is missing."""
     folder = _reference_folder()
     if not folder.is_dir():
         pytest.skip(f"checks numbers of real recordings, and there are none in {folder}")
@@ -85,7 +85,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of reference recordings and courses, or one of the same layout that is made here."""
+    """Folder of reference recordings and courses, or a generated one of the same layout."""
     folder = _reference_folder()
     if folder.is_dir():
         return folder
@@ -95,7 +95,7 @@ def shared_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _descriptors() -> dict[str, str]:
-    """Open descriptors of this process by number, with what they refer to; empty where there is no /proc."""
+    """Return open descriptors of this process by number, with their targets; empty without /proc."""
     found: dict[str, str] = {}
     try:
         names = os.listdir("/proc/self/fd")
@@ -110,7 +110,7 @@ def _descriptors() -> dict[str, str]:
 
 
 def _children() -> set[str]:
-    """Process ids of living or unreaped children; empty where the kernel does not tell."""
+    """Return process ids of living or unreaped children; empty if the kernel does not list them."""
     found: set[str] = set()
     for task in Path("/proc/self/task").glob("*/children"):
         try:
@@ -122,7 +122,7 @@ def _children() -> set[str]:
 
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
-    """Fail a test that leaves a thread, a child process or an open descriptor: on a vehicle that is a port nobody can reopen."""
+    """Fail a test that leaks a thread, a child process or a descriptor: on a vehicle that is a port nobody can reopen."""
     threads, children, descriptors = set(threading.enumerate()), _children(), _descriptors()
     yield
     left = []

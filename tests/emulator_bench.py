@@ -19,12 +19,12 @@ REOPEN_NS = 300 * MS
 
 
 def table(driver: str, params: Struct, messages: Sequence[str] = (), port: str = "") -> Device:
-    """A device's table as a profile would give it."""
+    """Return a device's table as in a profile."""
     return Device(driver=Choice(name=driver, params={driver: params}), messages=list(messages), port=port)  # type: ignore[arg-type]
 
 
 class Bench:
-    """Runs both ends in the order of time; ``messages`` is what the driver said, ``commands`` what the device understood."""
+    """Runs both ends in order of time; ``messages`` come from the driver, ``commands`` are those the device understood."""
 
     def __init__(self, emulator: Emulator, driver: Driver | None = None, start_ns: int = START) -> None:
         self.emulator = emulator
@@ -41,7 +41,7 @@ class Bench:
         self._count = 0
 
     def run(self, until_ns: int, samples: Iterable[tuple[int, Message]] = ()) -> None:
-        """Up to ``until_ns``, with ``(ready_ns, message)`` of the sensor, each handed over when it is valid."""
+        """Run up to ``until_ns``, with ``(ready_ns, message)`` of the sensor, each handed over when it is valid."""
         waiting = sorted(samples, key=lambda sample: getattr(sample[1], "t_ns", sample[0]), reverse=True)
         while True:
             sample_ns = getattr(waiting[-1][1], "t_ns", 0) if waiting else until_ns + 1
@@ -72,27 +72,27 @@ class Bench:
             self._act()
 
     def command(self, message: Message) -> None:
-        """The daemon has something for the device, now."""
+        """Send pending bytes of the daemon to the device now."""
         assert self.driver is not None
         self.driver.on_command(message, self.now_ns)
         self._act()
 
     def send(self, data: bytes) -> None:
-        """Bytes for the device without a driver."""
+        """Send bytes to the device without a driver."""
         self.emulator.on_rx(data, self.now_ns)
         self._act()
 
     @property
     def received(self) -> bytes:
-        """Everything that the device sent, joined."""
+        """Return all bytes from the device, joined."""
         return b"".join(data for _, data in self.arrivals)
 
     def of(self, kind: type[Any]) -> list[Any]:
-        """What the driver said, of one type."""
+        """Return the driver's messages of one type."""
         return [message for message in self.messages if type(message) is kind]
 
     def told(self) -> list[str]:
-        """Names of events and faults, in order."""
+        """Return names of events and faults, in order."""
         return [m.name if isinstance(m, Event) else m.code for m in self.messages if isinstance(m, Event | Fault)]
 
     def _act(self) -> None:

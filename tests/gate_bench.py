@@ -1,4 +1,4 @@
-"""What the command gate must do, as checks of a module: run on the gate itself, and on every mutant of it.
+"""Checks of a command gate module: run on the gate, and on every mutant of it.
 
 Numbers that the gate names stand here as numbers: a constant that changes must be noticed.
 """
@@ -11,28 +11,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.messages import ActuatorCommand, ControlCommand, Mode, Reaction
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Limits, Vehicle
 
 STEERING, THROTTLE, BRAKE, NOT_FINITE, RATE, ACCELERATION, JERK = 1, 2, 4, 8, 16, 32, 64
-VEHICLE = Vehicle(
-    wheelbase_m=0.5,
+VEHICLE = make_vehicle(
     track_m=0.33,
     length_m=0.7,
     width_m=0.4,
     mass_kg=7.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
-    drive=Drive(
-        stall_torque_nm=0.09,
-        no_load_speed_radps=161.0,
-        friction_nm=0.02,
-        viscous_nms=1e-4,
-        gear_ratio=1 / 3,
-        wheel_radius_m=0.0845,
-        inertia_kgm2=1e-3,
-        delay_s=0.1,
-        reverse_share=0.5,
-    ),
+    steering=make_steering(offset_rad=0.018),
+    drive=make_drive(no_load_speed_radps=161.0, wheel_radius_m=0.0845, reverse_share=0.5),
 )
 """It can reverse."""
 FORWARD = replace(VEHICLE, drive=replace(VEHICLE.drive, reverse_share=0.0))
@@ -45,7 +35,7 @@ LOOSE = Limits(
     max_lateral_jerk_mps3=1e6,
     max_steering_rate_radps=1e6,
 )
-"""Nothing but the range is a limit."""
+"""Limits that leave only the range of the actuators."""
 AUTHORITY = 0.09 * 0.0845 / 3.0 / 1e-3
 MS = 1_000_000
 START = 7_000 * MS

@@ -7,6 +7,7 @@ from math import cos, remainder, sin, tan, tau
 
 import numpy as np
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.identification import SingleTrackIdentifier
 from vehicled.messages import (
     ActuatorCommand,
@@ -18,36 +19,25 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
-from vehicled.vehicle import Drive, Steering, Vehicle
 
 NAN = float("nan")
 STEP_S = 0.02
 STEP_NS = 20_000_000
 
-BELIEVED = Vehicle(
-    wheelbase_m=0.5,
+BELIEVED = make_vehicle(
     track_m=0.33,
     length_m=0.6,
     width_m=0.4,
     mass_kg=7.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.01, max_wheel_rad=0.6, rate_radps=1.0, delay_s=0.3),
-    drive=Drive(
-        stall_torque_nm=0.09,
-        no_load_speed_radps=161.185,
-        friction_nm=0.02,
-        viscous_nms=1e-4,
-        gear_ratio=1.0 / 3.0,
-        wheel_radius_m=0.0845,
-        inertia_kgm2=1e-3,
-        delay_s=0.1,
-    ),
+    steering=make_steering(offset_rad=0.01, max_wheel_rad=0.6, rate_radps=1.0, delay_s=0.3),
+    drive=make_drive(wheel_radius_m=0.0845),
 )
-"""What the profile says."""
+"""Vehicle of the profile."""
 
 
 @dataclass
 class Truth:
-    """What the vehicle is. Numbers may be changed while it drives."""
+    """True parameters of the vehicle, which may change while it drives."""
 
     gain_rad: float = 0.335
     offset_rad: float = 0.01
@@ -71,7 +61,7 @@ class Driven:
 
 
 class Drill:
-    """Drives a vehicle by given commands and shows the identifier what it would see of it."""
+    """Drives a vehicle by given commands and feeds the identifier."""
 
     def __init__(self, truth: Truth, identifier: SingleTrackIdentifier, seed: int = 1) -> None:
         self.truth = truth
@@ -93,14 +83,14 @@ class Drill:
         throttle: Callable[[float, float], float] = lambda t, v: min(1.0, max(0.0, 0.5 + 1.5 * (1.2 - v))),
         noise: float = 1.0,
     ) -> None:
-        """Drive on. ``throttle`` is given time and speed; the default holds 1.2 m/s."""
+        """Drive on. ``throttle`` is a function of time and speed; the default holds 1.2 m/s."""
         for k in range(int(duration_s / STEP_S)):
             t = k * STEP_S
             self._step(steering(t), throttle(t, self.speed_mps), noise)
 
     @property
     def known(self) -> Identification:
-        """The newest answer."""
+        """Newest answer of the identifier."""
         return self.told[-1]
 
     def _step(self, steering: float, throttle: float, noise: float) -> None:
@@ -158,5 +148,5 @@ def weave(t: float) -> float:
 
 
 def identifier(**params: object) -> SingleTrackIdentifier:
-    """One that believes :data:`BELIEVED`."""
+    """Return an identifier that starts from :data:`BELIEVED`."""
     return SingleTrackIdentifier(SingleTrackIdentifier.Params(**params), BELIEVED)  # type: ignore[arg-type]

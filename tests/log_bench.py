@@ -35,7 +35,7 @@ COVARIANCE = (0.01, 0.0, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0
 
 
 def header(**changes: object) -> RunHeader:
-    """Of a run in lockstep with one task of 100 Hz."""
+    """Return the header of a lockstep run with one task of 100 Hz."""
     values: dict[str, object] = {
         "run_id": "0123456789abcdef", "start_wall_ns": WALL_NS, "start_monotonic_ns": START_NS, "profile": "art",
         "course": "circle", "clock": "lockstep", "seed": 1,
@@ -47,7 +47,7 @@ def header(**changes: object) -> RunHeader:
 def write(
     path: Path, messages: Iterable[tuple[int, Message]], *, profile: str | None = None, course: str = COURSE, **changes: object
 ) -> str:
-    """A log of (log time, message)."""
+    """Write a log of (log time, message) pairs; return its path."""
     text = profile if profile is not None else (shipped.folder("profiles") / "art.toml").read_text()
     attachments = [
         Attachment("profile.toml", "application/toml", text.encode()),
@@ -63,7 +63,7 @@ def write(
 def drive(
     seed: int, *, seconds: int = 30, execution_us: float = 300.0, error_m: float = 0.05, missed: float = 0.0, fixed: bool = True
 ) -> Iterable[tuple[int, Message]]:
-    """A circle at 100 Hz whose noise has a memory of a tenth of a second."""
+    """Return a circle at 100 Hz whose noise is correlated over a tenth of a second."""
     rng = np.random.default_rng(seed)
     slow_x, slow_y, load = 0.0, 0.0, 0.0
     for n in range(100 * seconds):

@@ -1,4 +1,4 @@
-"""A caster as casters are, for tests: sans-IO like the client, but written apart from it and on other libraries.
+"""An NTRIP caster for tests: sans-IO like the client, but written apart from it and on other libraries.
 
 Requests are read by the standard library's HTTP parser, frames are checked bit by bit, and every liberty that real casters take
 is a switch.
@@ -25,7 +25,7 @@ TABLE = b"".join(line.encode() + b"\r\n" for line in TABLE_LINES)
 
 
 def crc24q(data: bytes) -> int:
-    """Bit by bit, from the polynomial."""
+    """Compute the CRC bit by bit, from the polynomial."""
     crc = 0
     for byte in data:
         crc ^= byte << 16
@@ -37,7 +37,7 @@ def crc24q(data: bytes) -> int:
 
 
 def rtcm(kind: int, body: bytes = b"", station: int = 25) -> bytes:
-    """A frame whose message begins with a type and a station number."""
+    """Return a frame whose message begins with a type and a station number."""
     payload = (kind << 12 | station).to_bytes(3, "big") + body
     frame = b"\xd3" + len(payload).to_bytes(2, "big") + payload
     return frame + crc24q(frame).to_bytes(3, "big")
@@ -45,7 +45,7 @@ def rtcm(kind: int, body: bytes = b"", station: int = 25) -> bytes:
 
 @dataclass
 class Request:
-    """What a client asked."""
+    """Request of a client."""
 
     mountpoint: str
     protocol: str
@@ -54,26 +54,26 @@ class Request:
 
 @dataclass
 class Caster:
-    """One connection to a caster. ``receive`` takes the client's bytes, ``take`` gives the server's."""
+    """One connection to a caster. ``receive`` takes the client's bytes, ``take`` returns the server's."""
 
     mountpoints: tuple[str, ...] = ("BASE_NORTH",)
     users: dict[str, str] = field(default_factory=dict)
     speaks: Literal["1", "2", "both"] = "both"
     """A caster of version 1 answers ``ICY`` whatever the request says, unless ``strict``."""
     strict: Literal["", "status", "error", "silence"] = ""
-    """How a caster of version 1 refuses a request of version 2."""
+    """Answer of a version 1 caster that refuses a request of version 2."""
     chunked: bool = True
     compress: Literal["", "members", "stream"] = ""
-    """Each publication a gzip member of its own, or all of them one."""
+    """Send each publication as its own gzip member, or all as one."""
     blank_line: bool = True
-    """Version 1 with an empty line before the body."""
+    """Send an empty line before the body, in version 1."""
     server_header: bool = False
-    """Version 1 with fields after its status line."""
+    """Send fields after the status line, in version 1."""
     unknown: Literal["table", "404"] = "table"
     needs_position: bool = False
-    """Sends nothing before it has been told a position."""
+    """Send nothing before a position has arrived."""
     start: bytes = b""
-    """What stands first in the body: the tail of a frame that began before the client came."""
+    """Start of the body: the tail of a frame that began before the client came."""
 
     def __post_init__(self) -> None:
         self.request: Request | None = None
@@ -86,7 +86,7 @@ class Caster:
         self._coded = False
 
     def receive(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Process bytes of the client."""
         self._in += data
         if self.request is None and b"\r\n\r\n" in self._in:
             head, self._in = self._in.split(b"\r\n\r\n", 1)
@@ -103,12 +103,12 @@ class Caster:
             self._on_position(line)
 
     def publish(self, data: bytes) -> None:
-        """Corrections of the base, cut wherever the caster happens to read."""
+        """Send corrections of the base, cut at arbitrary places."""
         if self.streaming and (self.positions or not self.needs_position):
             self._write(data)
 
     def take(self) -> bytes:
-        """What the server has written since the last call."""
+        """Return the bytes that the server has written since the last call."""
         out, self._out = self._out, b""
         return out
 

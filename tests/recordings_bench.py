@@ -14,7 +14,7 @@ WHEELBASE_M = 0.5
 
 
 def write(path: Path, columns: Mapping[str, Sequence[float] | np.ndarray]) -> Path:
-    """A CSV file with six decimals, as the recordings have."""
+    """Write a CSV file with six decimals, as the recordings have."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = zip(*columns.values())
     path.write_text("\n".join([",".join(columns), *(",".join(f"{v:.6f}" for v in row) for row in rows)]) + "\n")
@@ -51,12 +51,12 @@ def drive(seconds: float = 30.0, standing_s: float = 3.0) -> dict[str, np.ndarra
 
 
 def wheel_angle(curvature: float) -> float:
-    """Of the single track."""
+    """Return the wheel angle of the single track for a curvature."""
     return atan(WHEELBASE_M * curvature)
 
 
 def outdoor(path: Path, *, gyro: bool = True, outage: tuple[float, float] | None = None) -> Path:
-    """A drive with plain GNSS (2 m off, 4 Hz), RTK and gyro. RTK is held during the outage (begin and end in s)."""
+    """Write a drive with plain GNSS (2 m off, 4 Hz), RTK and gyro. RTK freezes during the outage (begin and end in s)."""
     d = drive()
     t = d["t"]
     rtk_x, rtk_y = d["x"].copy(), d["y"].copy()
@@ -78,7 +78,7 @@ def outdoor(path: Path, *, gyro: bool = True, outage: tuple[float, float] | None
 
 
 def path_following(path: Path, *, grid_m: float = 0.018553) -> Path:
-    """A drive with RTK on the grid of a receiver's text; ``grid_m`` 0 writes exact positions, as a simulation."""
+    """Write a drive with RTK on the grid of a receiver's text; ``grid_m`` 0 writes exact positions, as a simulation does."""
     d = drive()
     x, y = (np.round(d[c] / grid_m) * grid_m if grid_m else d[c] for c in ("x", "y"))
     nothing = np.zeros(len(x))
@@ -93,7 +93,7 @@ def path_following(path: Path, *, grid_m: float = 0.018553) -> Path:
 
 
 def mocap(path: Path, *, misalignment_rad: float = 0.12) -> Path:
-    """A drive indoors: noisy positions, a heading that is off by a constant."""
+    """Write a drive indoors: noisy positions, a heading with a constant error."""
     d = drive(seconds=15.0, standing_s=1.0)
     t = d["t"]
     return write(
@@ -107,7 +107,7 @@ def mocap(path: Path, *, misalignment_rad: float = 0.12) -> Path:
 
 
 def ramp(folder: Path) -> Path:
-    """A circle under motion capture at 100 Hz, the marker 0.31 m ahead of the axle, and the commands at 10 Hz beside it."""
+    """Write a circle under motion capture at 100 Hz, the marker 0.31 m ahead of the axle, and the commands at 10 Hz."""
     t = np.arange(0.0, 8.0, 0.01)
     yaw = 0.4 * t
     x, y = 2.0 * np.sin(yaw) + 0.31 * np.cos(yaw), 2.0 * (1.0 - np.cos(yaw)) + 0.31 * np.sin(yaw)
@@ -128,7 +128,7 @@ def ramp(folder: Path) -> Path:
 
 
 def acceleration(folder: Path) -> Path:
-    """Speed under motion capture along a straight, and the commands beside it."""
+    """Write the speed under motion capture along a straight, and the commands."""
     t = np.arange(0.0, 5.0, 0.01)
     file = write(folder / "test1_speed.csv", {"time_s": t, "speed_mps": np.minimum(t, 2.0)})
     order_s = np.arange(0.0, 5.0, 0.1)

@@ -33,49 +33,49 @@ from vehicled.messages import Mode, OperatorAction
 
 COURSES = ("circle_r5_ccw", "circle_r5_cw", "figure_eight", "lot17", "square")
 PAUSE_S = (5.0, 12.0)
-"""From the end of a misfortune to the next: long enough to stand, be armed anew and drive."""
+"""Pause between failures: long enough to stand, be re-armed and drive."""
 AFTERMATH_S = 4.0
-"""A stop so long after a misfortune still comes of it: an estimate, a mean or a rule with a memory needs its time."""
+"""Time after a failure in which a stop is still attributed to it: estimates, means and rules have a memory."""
 STRANDED_S = 60.0
-"""A vehicle that has not driven for so long does not come off by itself."""
+"""Time without driving after which a vehicle counts as stranded."""
 ASK_EVERY_S = 2.0
 AT_ONCE_S, IN_VAIN = 0.5, 3
-"""A drive shorter than this was not worth arming for; so many of them one after the other are for nothing."""
+"""Duration of a drive too short to be worth arming, and the number of them in a row that counts as stranded."""
 BY_PLACE = ("off the course", "backwards")
-"""Why a vehicle may be stranded: somebody must carry it back."""
+"""Reasons for which a stranded vehicle must be carried back."""
 GROWTH_MB = 4.0
-"""Of the memory in the last three quarters: more is a leak."""
+"""Limit of memory growth over the last three quarters: more is a leak."""
 SAMPLES = 8
-"""Of the memory, at least, before it is judged."""
+"""Least number of memory samples to judge."""
 REPORT_WIDTH = 132
-"""Of a report that goes into a file."""
+"""Width of a report that goes into a file."""
 SAMPLE_S = 30.0
-"""Of simulated time between samples."""
+"""Simulated time between memory samples."""
 
 
 class Account:
-    """What came of all of it."""
+    """Totals of all drives."""
 
     def __init__(self) -> None:
         self.happened: Counter[str] = Counter()
         self.stopped: Counter[str] = Counter()
-        """Stops by the misfortunes that were on or just over."""
+        """Stops by the failures that were active or had just ended."""
         self.codes: dict[str, Counter[str]] = {}
         self.broken: list[tuple[int, str]] = []
-        """Seed, and the rule that does not hold."""
+        """Seed and text of each broken rule."""
         self.stranded: list[tuple[int, str]] = []
         self.stops = 0
         self.explained: Counter[str] = Counter()
-        """Stops by what explains them: a misfortune, a request, the end of the course, or nothing."""
+        """Stops by cause: a failure, a request, the end of the course, or none."""
         self.why: Counter[str] = Counter()
-        """Codes told in the drives that ended."""
+        """Codes reported in the drives that ended."""
         self.vehicles = 0
         self.driven_s = self.simulated_s = 0.0
         self.memory: list[tuple[float, float]] = []
         """Simulated seconds, resident megabytes."""
 
     def sample(self) -> None:
-        """Measure the memory, at most so often."""
+        """Measure the memory, at most once per ``SAMPLE_S``."""
         if self.memory and self.simulated_s - self.memory[-1][0] < SAMPLE_S:
             return
         gc.collect()
@@ -85,7 +85,7 @@ class Account:
 
     @property
     def growth_mb(self) -> float | None:
-        """Of the memory over the last three quarters by a straight line; None where there is too little to tell."""
+        """Memory growth, MB, over the last three quarters by a straight line; None with too few samples."""
         points = self.memory[len(self.memory) // 4 :]
         if len(points) < SAMPLES:
             return None
@@ -96,7 +96,7 @@ class Account:
 
 
 def resident_mb() -> float | None:
-    """Of this process; None where the system does not tell."""
+    """Return the resident memory of this process; None if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError):
@@ -105,7 +105,7 @@ def resident_mb() -> float | None:
 
 
 class Drive:
-    """One seed."""
+    """All drives of one seed."""
 
     def __init__(self, seed: int, seconds: float, account: Account) -> None:
         random = Random(f"soak {seed}")
@@ -118,14 +118,14 @@ class Drive:
         return f"seed {self._seed}: {self.profile}, {self.link}, {self.course}, {len(self.failures)} misfortunes"
 
     def run(self) -> None:
-        """To its end, with a new vehicle whenever one has finished its course or is stranded."""
+        """Drive to the end, with a new vehicle whenever one has finished its course or is stranded."""
         begun_s = 0.0
         while begun_s < self._seconds - 1.0:
             begun_s += self._run_vehicle(begun_s)
         self._account.happened.update(kind(failure) for failure in self.failures)
 
     def _run_vehicle(self, begun_s: float) -> float:
-        """For as long as it lasts, in seconds. Never raises on account of the daemon."""
+        """Drive one vehicle as long as it lasts; return the time, s. Never raises on account of the daemon."""
         account, before_s = self._account, self._account.simulated_s
         account.vehicles += 1
         ahead = [replace(failure, start_s=failure.start_s - begun_s) for failure in self.failures if failure.start_s > begun_s]
@@ -179,7 +179,7 @@ class Drive:
             pair.reply()
 
     def _active(self, t_s: float, after_s: float) -> list[Failure]:
-        """What is on, or has been over for less than so long."""
+        """Return failures that are active, or ended less than ``after_s`` ago."""
         return [failure for failure in self.failures if failure.start_s <= t_s <= end_s(failure) + after_s]
 
     def _explain(self, stop: Stop) -> None:
@@ -203,7 +203,7 @@ class Drive:
 
 
 def report(account: Account, console: Console, wall_s: float) -> bool:
-    """Print it; whether all is well."""
+    """Print the report; True if all is well."""
     table = Table("misfortune", "times", "stops during or after", "told then, most often")
     for name, times in sorted(account.happened.items()):
         codes = ", ".join(f"{code} {n}" for code, n in account.codes.get(name, Counter()).most_common(3))
@@ -232,7 +232,7 @@ def report(account: Account, console: Console, wall_s: float) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.soak", description="Hours of driving in lockstep with random misfortunes."
     )

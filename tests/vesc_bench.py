@@ -33,8 +33,8 @@ def moving(t_ns: int) -> MotorStatus:
     return MotorStatus(t_ns, 0, 100.0, 5.0, 2.5, 11.1, 0.5, 320.0, 330.0)
 
 
-def at_rest(t_ns: int) -> MotorStatus:
-    """A motor that stands."""
+def standing(t_ns: int) -> MotorStatus:
+    """A motor at standstill."""
     return MotorStatus(t_ns, 0, 0.0, 0.0, 0.0, 11.7, 0.0)
 
 
@@ -55,7 +55,7 @@ class Bench:
         self.messages: list[Message] = []
         self.commands: list[DriveCommand] = []
         self.wire: list[tuple[int, bytes]] = []
-        """What the emulator sent, with its arrival."""
+        """Arrival and bytes of the emulator's output."""
         self._pending: list[tuple[int, bytes]] = []
         self.messages += self.driver.on_port(PortState.OPENED, "", self.now_ns)
 
@@ -66,9 +66,9 @@ class Bench:
         brake: float = 0.0,
         steering: float = 0.0,
         mode: Mode = Mode.AUTO,
-        sample: Callable[[int], MotorStatus] | None = at_rest,
+        sample: Callable[[int], MotorStatus] | None = standing,
     ) -> list[Message]:
-        """Messages of the driver in this time. Without a throttle nothing is commanded, without a sample the motor says nothing."""
+        """Run for this time and return the driver's messages. No throttle: no commands; no sample: a silent motor."""
         begun = len(self.messages)
         for _ in range(duration_ms):
             self.now_ns += MS
@@ -95,14 +95,14 @@ class Bench:
         return self.messages[begun:]
 
     def arm(self) -> None:
-        """Handshake, and the disarmed commands without which nothing may be driven."""
+        """Run the handshake, and the disarmed commands without which nothing may be driven."""
         self.run(400, throttle=0.0, mode=Mode.STANDBY)
         assert self.driver.ready, self.faults
         assert not self.driver.refusal, self.driver.refusal
 
     @property
     def last(self) -> DriveCommand:
-        """What the actuators were told last."""
+        """Last command that the emulator understood."""
         return self.commands[-1]
 
     @property

@@ -1,4 +1,4 @@
-"""Who may import whom. The contracts stand in pyproject.toml."""
+"""Allowed imports between packages: the contracts of pyproject.toml hold, and a broken one is noticed."""
 
 import subprocess
 import sys

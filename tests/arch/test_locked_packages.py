@@ -1,4 +1,4 @@
-"""What is locked, and that a vehicle's aarch64 board can install it without a compiler."""
+"""Locked packages: the lock files are complete, and an aarch64 board can install them without a compiler."""
 
 import json
 import re

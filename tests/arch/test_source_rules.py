@@ -12,6 +12,30 @@ RUNTIME_LINES = 1_750
 # Leaves of the runtime that speak to one thing of the operating system each, and that no pump depends on.
 RUNTIME_LEAVES = {"health.py", "realtime.py", "sd_notify.py"}
 
+WORDED = (*PACKAGES, "tests", "bench")
+# Packages whose words are still being rewritten: remove a name here as soon as its package is clean.
+FRAGMENTS_EXEMPT = {"vehicled", "drivers", "sim_backend"}
+RETIRED_EXEMPT = {"vehicled", "drivers", "sim_backend", "tests"}  # tests: only `surroundings` of a stub in test_executive.py
+# Words that begin the rest of a sentence, not a sentence.
+FRAGMENT_WORDS = {
+    "Of", "What", "As", "That", "Who", "So", "By", "Where", "Whether", "Which", "How", "When", "For", "From", "With", "To", "In",
+    "On", "At", "Nothing", "Everything", "Since", "If", "Those", "Beyond", "Without", "Until",
+}  # fmt: skip
+# Mirrors docs/glossary.md, table "Retired words": word, and its replacement. A class must not contain one, a function not be one.
+RETIRED_CLASSES = {
+    "Helm": "PathFollower", "PathLaw": "SteeringLaw", "Wish": "SteeringDemand", "Ladder": "FallbackChain", "Rung": "FallbackLevel",
+    "Seat": "TeleopSession", "Hands": "Installer", "Witness": "EvidenceSource", "Surroundings": "Evidence", "Belief": "FilterState",
+    "Stillness": "StandstillDetector", "Journey": "Latency", "Parting": "ModeDivergence", "Passing": "LaneJudge",
+    "Sheet": "RuleMargin", "Piece": "Segment",
+}  # fmt: skip
+RETIRED_FUNCTIONS = {
+    "helm": "path_follower", "path_law": "steering_law", "wish": "demand", "rung": "level", "ladder": "chain", "seat": "session",
+    "hear": "on_message", "look": "update", "speaks": "answers_only_commands", "patience": "timeout", "witness": "source",
+    "surroundings": "evidence", "belief": "filter_state", "stillness": "standstill", "at_rest": "standstill",
+    "rolls_out": "coasting", "journey": "latency", "drove": "command_override", "moved_by": "command_override",
+    "turning_base_m": "effective_wheelbase_m",
+}  # fmt: skip
+
 
 def _modules(root: Path, *packages: str) -> list[Path]:
     return sorted(path for package in packages for path in (root / package).rglob("*.py"))
@@ -77,3 +101,114 @@ def test_no_file_depends_on_where_it_was_written(project_root: Path) -> None:
             if foreign.search(line):
                 found.append(f"{name}:{number}: {line.strip()[:100]}")
     assert found == []
+
+
+def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return line and text of every docstring: of modules, classes and functions, and below the assignment of an attribute."""
+    found = []
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if not isinstance(body, list):
+                continue
+            for before, statement in zip([None, *body], body, strict=False):
+                if documented if before is None else isinstance(before, ast.Assign | ast.AnnAssign):
+                    match statement:
+                        case ast.Expr(value=ast.Constant(value=str(text))):
+                            found.append((statement.lineno, text))
+    return sorted(found)
+
+
+def fragments(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return line and first word of the docstrings that begin as the rest of a sentence."""
+    first = [(line, re.match(r"\W*(\w*)", text)) for line, text in docstrings(tree)]
+    return [(line, match[1]) for line, match in first if match and match[1] in FRAGMENT_WORDS]
+
+
+def retired(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return line and name of the classes and functions that bear a retired word."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            # At every capital a word begins: "PathLaw" is also found in "PurePursuitPathLaw", "Seat" not in "Seating".
+            if re.search(rf"({'|'.join(sorted(RETIRED_CLASSES))})(?![a-z])", node.name):
+                found.append((node.lineno, node.name))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.lstrip("_") in RETIRED_FUNCTIONS:
+            found.append((node.lineno, node.name))
+    return sorted(found)
+
+
+def _not_exempt(exempt: set[str]) -> list[str]:
+    return [package for package in WORDED if package not in exempt]
+
+
+@pytest.mark.parametrize("package", _not_exempt(FRAGMENTS_EXEMPT))
+def test_docstrings_are_sentences(project_root: Path, package: str) -> None:
+    found = {
+        str(path.relative_to(project_root)): words
+        for path in _modules(project_root, package)
+        if (words := fragments(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("package", _not_exempt(RETIRED_EXEMPT))
+def test_no_name_bears_a_retired_word(project_root: Path, package: str) -> None:
+    found = {
+        str(path.relative_to(project_root)): names
+        for path in _modules(project_root, package)
+        if (names := retired(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found == {}
+
+
+def test_the_retired_words_are_those_of_the_glossary(project_root: Path) -> None:
+    table = (project_root / "docs/glossary.md").read_text(encoding="utf-8").partition("## Retired words")[2]
+    words = set(re.findall(r"[a-z]+", " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("|"))))
+    # "Parting", "Passing", "Sheet" and "Piece" were names of classes only.
+    missing = {word for name in RETIRED_CLASSES for word in re.findall("[a-z]+", re.sub("([A-Z])", r" \1", name).lower())} - words
+    assert missing <= {"parting", "passing", "sheet", "piece", "hands"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"""Of a module."""', [(1, "Of")]),
+        ('"""A module."""', []),
+        ('"""``What`` is quoted."""', [(1, "What")]),
+        ('class A:\n    """Whether it holds."""', [(2, "Whether")]),
+        ('class A:\n    x: int\n    """From the left."""', [(3, "From")]),
+        ('class A:\n    x = 1\n    """Offset, m."""', []),
+        ('X = 1\n"""As a user gives it."""', [(2, "As")]),
+        ('def f():\n    """As long as it lasts."""', [(2, "As")]),
+        ('async def f():\n    """Return the answer."""', []),
+        ('def f():\n    def g():\n        """\n        Until it ends."""', [(3, "Until")]),
+        ('if X:\n    def f():\n        """When it ends."""', [(3, "When")]),
+        ('def f():\n    """Return the ID."""\n    x = "Of"', []),
+        ('try:\n    pass\nfinally:\n    x = 1\n    """On the left."""', [(5, "On")]),
+        ('class A:\n    def __init__(self):\n        self.x = 1\n        """By name."""', [(4, "By")]),
+        ('"""Intervals and Format names begin with other words."""', []),
+    ],
+)
+def test_fragments_are_found(text: str, found: list[tuple[int, str]]) -> None:
+    assert fragments(ast.parse(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("class Helm: ...", [(1, "Helm")]),
+        ("class _Wish: ...", [(1, "_Wish")]),
+        ("class PurePursuitPathLaw: ...", [(1, "PurePursuitPathLaw")]),
+        ("class LadderRungs: ...", [(1, "LadderRungs")]),
+        ("class Seating: ...", []),
+        ("class PathFollower:\n    class Piece: ...", [(2, "Piece")]),
+        ("def at_rest(): ...", [(1, "at_rest")]),
+        ("class A:\n    async def _hear(self): ...", [(2, "_hear")]),
+        ("def rest(): ...", []),
+        ("helm = 1", []),
+    ],
+)
+def test_retired_words_are_found(text: str, found: list[tuple[int, str]]) -> None:
+    assert retired(ast.parse(text)) == found

@@ -21,7 +21,7 @@ FLAGS = [
 
 
 def executable() -> str | None:
-    """The browser, if there is one."""
+    """Return the path of an installed browser, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
@@ -32,12 +32,12 @@ class Tab:
         self._socket = socket
         self._number = 0
         self.complaints: list[str] = []
-        """What the page wrote to its console as a warning or an error, and what it threw."""
+        """Warnings and errors of the page's console, and uncaught exceptions."""
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.do(f"{domain}.enable")
 
     def do(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command and its answer."""
+        """Send a command and return its answer."""
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         while True:
@@ -48,7 +48,7 @@ class Tab:
             self._note(message)
 
     def listen(self, seconds: float) -> None:
-        """Let the page work, and hear what it complains of."""
+        """Let the page run and collect its complaints."""
         end_s = time.monotonic() + seconds
         while (left_s := end_s - time.monotonic()) > 0:
             try:
@@ -67,7 +67,7 @@ class Tab:
                 self.complaints.append(f"{values['entry']['text']} {values['entry'].get('url', '')}")
 
     def size(self, width: int, height: int, *, dark: bool, mobile: bool) -> None:
-        """Screen and colours."""
+        """Set screen size and colour scheme."""
         self.do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
@@ -76,35 +76,35 @@ class Tab:
         self.do("Page.navigate", url=url)
 
     def value(self, script: str) -> Any:
-        """What an expression is in the page."""
+        """Evaluate an expression in the page and return its value."""
         found = self.do("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def until(self, script: str, seconds: float = 15.0) -> None:
-        """Wait until an expression is true in the page; what cannot be evaluated while it loads is not."""
+        """Wait until an expression is true in the page; an expression that fails while the page loads counts as false."""
         end_s = time.monotonic() + seconds
         while not self.value(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()"):
             assert time.monotonic() < end_s, (script, self.complaints)
             self.listen(0.05)
 
     def mouse(self, kind: str, x: float, y: float) -> None:
-        """``mousePressed``, ``mouseMoved`` or ``mouseReleased`` of the left button."""
+        """Send ``mousePressed``, ``mouseMoved`` or ``mouseReleased`` of the left button."""
         self.do("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
     def key(self, kind: str, code: str, key: str) -> None:
-        """``keyDown`` or ``keyUp``."""
+        """Send ``keyDown`` or ``keyUp``."""
         self.do("Input.dispatchKeyEvent", type=kind, code=code, key=key)
 
     def picture(self, file: Path, *, whole: bool = False) -> None:
-        """A PNG of what is seen, or of the whole page."""
+        """Save a PNG of the visible part, or of the whole page."""
         data = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         file.write_bytes(base64.b64decode(data))
 
 
 @contextmanager
 def browser(folder: Path) -> Iterator[Tab]:
-    """A browser with a fresh profile in a folder, and its tab."""
+    """Start a browser with a fresh profile in a folder, and yield its tab."""
     path = executable()
     assert path is not None
     process = subprocess.Popen(

@@ -21,12 +21,12 @@ WALL = {
     "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_sim_link", "test_teleop", "test_wires_drive",
     "test_failsafe_wall", "test_control_socket_flood", "test_view", "test_stalls",
 }  # fmt: skip
-"""Modules whose drives take place in wall time. Side by side they would disturb each other, so they share one worker of xdist."""
+"""Modules that drive in wall time. Side by side they would disturb each other, so they share one xdist worker."""
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in this hook, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group what must not run side by side."""
+    """Group the tests that must not run side by side."""
     for item in items:
         if item.path.stem in WALL:
             item.add_marker(pytest.mark.xdist_group("wall"))
@@ -50,7 +50,7 @@ class Daemon:
             os.close(theirs)
 
     def wait_until_driving(self, within_s: float = 30.0) -> None:
-        """Until the progress line says so: the scenario has armed the vehicle and it drives."""
+        """Wait until the progress line shows that the vehicle is armed and drives."""
         end = time.monotonic() + within_s
         while time.monotonic() < end:
             if any(line.rstrip().endswith("auto") for line in self._said.replace("\r", "\n").splitlines()):
@@ -59,7 +59,7 @@ class Daemon:
         raise AssertionError("the vehicle does not drive")
 
     def _read(self) -> bool:
-        """Whether the terminal had anything to read, or nothing for a moment."""
+        """Read the terminal's output; False if there is none for 0.1 s."""
         if not select.select([self._terminal], [], [], 0.1)[0]:
             return False
         with suppress(OSError):  # the other side is closed
@@ -68,7 +68,7 @@ class Daemon:
         return False
 
     def simulator_pid(self) -> int:
-        """Process id of its simulator."""
+        """Return the process id of the daemon's simulator."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for pid in children:
             if b"sim_backend" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -76,7 +76,7 @@ class Daemon:
         raise AssertionError("no simulator process")
 
     def end(self, within_s: float = 60.0) -> tuple[int, dict[str, Any], str]:
-        """Exit status, result, and what it said."""
+        """Wait for the end; return exit status, result and text output."""
         end = time.monotonic() + within_s
         while self._terminal >= 0 and self.process.poll() is None and time.monotonic() < end:
             self._read()
@@ -85,7 +85,7 @@ class Daemon:
         return self.process.returncode, json.loads(out) if out.strip() else {}, said or self._said
 
     def close(self) -> None:
-        """The terminal is not needed any more."""
+        """Close the terminal."""
         if self._terminal >= 0:
             while self._read():
                 pass
@@ -93,13 +93,13 @@ class Daemon:
             self._terminal = -1
 
     def log(self) -> Path:
-        """The newest log."""
+        """Return the path of the newest log."""
         return max(self.folder.glob("*.mcap"), key=lambda path: path.stat().st_mtime_ns)
 
 
 @pytest.fixture(autouse=True)
 def _own_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Control sockets of a test's daemons in a folder of their own, with the short path that a socket needs."""
+    """Give the daemons of a test a folder for control sockets, with the short path that a socket needs."""
     with TemporaryDirectory(prefix="v") as folder:
         monkeypatch.setenv("RUNTIME_DIRECTORY", folder)
         yield
@@ -107,7 +107,7 @@ def _own_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
-    """Starts daemons; whatever still runs at the end of the test is killed."""
+    """Start daemons; kill those that still run at the end of the test."""
     daemons: list[Daemon] = []
 
     def run(*arguments: str, watched: bool = False) -> Daemon:
@@ -124,5 +124,5 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 
 @pytest.fixture
 def drive(start: Callable[..., Daemon]) -> Callable[..., tuple[int, dict[str, Any], str]]:
-    """Runs a drive to its end: exit status, result, and what it said."""
+    """Run a drive to its end; return exit status, result and text output."""
     return lambda *arguments: start(*arguments).end(120.0)

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.control.interface import Controller
 from vehicled.messages import ControlCommand, EstimatorStatus, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Limits, Vehicle
 
-STEERING = Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4)
-DRIVE = Drive(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1, brake_deceleration_mps2=3.0, reverse_share=0.5,
-)  # fmt: skip
-VEHICLE = Vehicle(wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0, steering=STEERING, drive=DRIVE)
+STEERING = make_steering(offset_rad=0.018)
+DRIVE = make_drive(brake_deceleration_mps2=3.0, reverse_share=0.5)
+VEHICLE = make_vehicle(steering=STEERING, drive=DRIVE)
 LIMITS = Limits(max_speed_mps=2.5, max_lateral_acceleration_mps2=3.0, corridor_m=1.5)
 STEP_NS = 2_000_000
 
@@ -27,7 +25,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass
 class Result:
-    """What a drive was like; arrays have one entry per control step."""
+    """Result of a drive; arrays have one entry per control step."""
 
     finished: bool
     cross_track_m: Array
@@ -35,7 +33,7 @@ class Result:
     speed_mps: Array
     commands: list[ControlCommand]
     end: tuple[float, float, float]
-    """x, y, yaw at rest."""
+    """Final pose x, y, yaw at standstill."""
 
     def end_error(self, course: Course) -> tuple[float, float]:
         """Distance (m) and angle (rad) from the last pose of the course."""

@@ -35,40 +35,40 @@ from vehicled.profile.schema import Profile
 
 COURSE = "circle_r5_ccw"
 AFTER_S = 4.0
-"""Of driving after a failure or after the vehicle has come to rest, to see whether it recovers."""
+"""Time watched after a failure or after the standstill, to see if the vehicle recovers."""
 TRACKED_S = 1.0
-"""Armed again, it has recovered when it has tracked for so long."""
+"""Time of tracking after which a re-armed vehicle has recovered."""
 REST_S = 0.5
-"""Between the rest, or the end of the failure, and the arming."""
+"""Pause before arming, after the standstill or the end of the failure."""
 STANDSTILL_MPS = 0.05
 SECOND_NS = 1_000_000_000
 
 
 class Outcome(Struct, kw_only=True):
-    """What came of a failure, from its start on."""
+    """Effects of a failure, from its start on."""
 
     named: set[str]
-    """Codes of faults and names of events in the log, changes of mode left out."""
+    """Codes of faults and names of events in the log, without mode changes."""
     counted: set[str]
-    """Counters that grew while nothing need have been said."""
+    """Counters that grew, even if no event was logged."""
     vehicle: str
     """One of the words of ``failure_table.VEHICLE``."""
     after_s: float
-    """From the start of the failure to the first frame that reacts; infinite without one."""
+    """Time from the start of the failure to the first frame that reacts; infinite if none does."""
     off_course_m: float
     """Largest distance of the true vehicle from the course."""
     stands_after_s: float
-    """From the start of the failure to the standstill of the true vehicle, before it is armed again; infinite without one."""
+    """Time from the start of the failure to the true vehicle's standstill before re-arming; infinite if it never stands."""
     recovers: str
     """One of the words of ``failure_table.RECOVERS``."""
     faults: list[Fault]
-    """All of the drive."""
+    """All faults of the drive."""
     digest_until_stop: str
-    """Of all frames up to the first standstill or the end."""
+    """Digest of all frames up to the first standstill or the end."""
 
 
 class _Recorder:
-    """The journal's listener: keeps what an outcome is made of."""
+    """Journal listener that collects the contents of an outcome."""
 
     def __init__(self, course: Course, since_ns: int) -> None:
         self._since_ns = since_ns
@@ -86,7 +86,7 @@ class _Recorder:
         self.command: ActuatorCommand | None = None
         self.driving = False
         self.watching = True
-        """Until the vehicle is armed again."""
+        """True until the vehicle is armed again."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.journal.Sink`."""
@@ -124,7 +124,7 @@ class _Recorder:
 
     @property
     def tracks(self) -> bool:
-        """It drives at speed, unhindered, and knows where it is."""
+        """True if the vehicle drives at speed, unhindered, with a running estimate."""
         truth, estimate, command = self.truth, self._estimate, self.command
         if truth is None or estimate is None or command is None:
             return False
@@ -133,7 +133,7 @@ class _Recorder:
 
 
 def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: float | None = None, seed: int = 0) -> Outcome:
-    """Drive ``COURSE`` with a failure. ``watch_s``: of a failure without an end. ``stop_s``: when the operator asks for a stop."""
+    """Drive ``COURSE`` with a failure. ``watch_s``: time watched if endless. ``stop_s``: time of the stop request."""
     profile, course, failure = _profile(profile_name), _course(), parse_failure(text)
     start_ns = START_NS + round(failure.start_s * SECOND_NS)
     over_s = failure.start_s + (failure.duration_s if isfinite(failure.duration_s) else watch_s)

@@ -1,4 +1,4 @@
-"""What each failure of each device does to a drive: the rows of ``docs/failures.md``, and what the tests measure.
+"""Effect of each device failure on a drive: the rows of ``docs/failures.md`` and the expectations of the tests.
 
 ``ROWS`` in lockstep by ``test_failures.py``, ``PULLED`` in wall time by ``test_run_own_ports.py``. Print the tables of the document
 with ``python -m tests.closed_loop.failure_table``.
@@ -11,46 +11,46 @@ from math import inf, isfinite
 from msgspec import Struct
 
 VEHICLE = ("drives on", "halts unnoticed", "capped", "controlled stop", "brakes", "drive disabled")
-"""The strongest reaction. ``halts unnoticed``: it came to a standstill without the daemon having asked for it."""
+"""Strongest reaction. ``halts unnoticed``: standstill without a request of the daemon."""
 RECOVERS = ("by itself", "after re-arming", "lasts", "no")
-"""``lasts``: the failure has no end, and the vehicle is still under way."""
+"""Recovery. ``lasts``: the failure has no end, and the vehicle still drives."""
 GATE = ("estimator ALIGNING", "rejected by the gate")
-"""What a wrong measurement leaves behind: the gate refuses five in a row, believes the sixth, and the filter doubts itself."""
+"""Traces of a wrong measurement: the gate rejects five in a row, accepts the sixth, and the filter is no longer sure."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One failure of one device, and everything that comes of it."""
+    """One failure of one device and its expected effects."""
 
     profile: str = "art"
     failure: str
-    """As ``--fail`` takes it."""
+    """Failure in the syntax of ``--fail``."""
     injected: str
-    """In words: kind and magnitude."""
+    """Kind and magnitude, for the document."""
     named: tuple[str, ...] = ()
-    """Exactly what the log names: codes of faults, names of events; sorted."""
+    """Exact codes of faults and names of events in the log; sorted."""
     counted: tuple[str, ...] = ()
-    """Exactly the counters that grow; sorted. They are in the log's estimates or in the device, and stop nothing."""
+    """Exact counters that grow, of the estimates or the device; sorted. They stop nothing."""
     vehicle: str
-    """Of ``VEHICLE``."""
+    """One of ``VEHICLE``."""
     within_s: float = inf
-    """From the failure to the first reacting frame, at the most."""
+    """Longest time from the failure to the first reacting frame."""
     off_course_m: float = 0.05
-    """The true vehicle is at most this far off the course. Above 0.1 it also gets at least half as far."""
+    """Largest distance of the true vehicle from the course. Above 0.1 it also gets at least half as far."""
     stands_s: tuple[float, float] | None = None
-    """Standstill of the true vehicle after the failure began, from and to; None where it does not matter."""
+    """Earliest and latest standstill of the true vehicle after the failure began; None if it does not matter."""
     recovers: str = "by itself"
-    """Of ``RECOVERS``."""
+    """One of ``RECOVERS``."""
     bound: int | None = None
-    """Row of the failsafe matrix that has to bound it, where nothing names it."""
+    """Row of the failsafe matrix that bounds a failure no fault names."""
     remark: str = ""
     watch_s: float = 4.0
-    """How long a failure without an end is watched."""
+    """Time watched if the failure has no end."""
     stop_s: float | None = None
-    """When the operator asks for a stop."""
+    """Time of the operator's stop request."""
 
     @property
     def key(self) -> str:
-        """Identity of the row."""
+        """Return the identity of the row."""
         return f"{self.profile} {self.failure}"
 
 
@@ -280,7 +280,7 @@ ROWS: tuple[Row, ...] = (
         vehicle="brakes", within_s=0.8, named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming",
     ),
 )  # fmt: skip
-"""In the order of the document."""
+"""All rows, in the order of the document."""
 
 PULLED: tuple[Row, ...] = (
     Row(
@@ -298,11 +298,11 @@ PULLED: tuple[Row, ...] = (
         remark="known at once, not by silence; read back before it is driven again, and comes back disarmed",
     ),
 )  # fmt: skip
-"""Of one drive, in its order: times are those of the devices. Off the course: by the daemon's own estimate."""
+"""Pulled plugs of one drive, in order. Times are the devices'; distances from the course are the daemon's estimate."""
 
 
 def markdown(rows: Sequence[Row] = ROWS) -> str:
-    """A table of the document."""
+    """Return a table of the document."""
     lines = [
         "| profile | failure | injected | noticed by | vehicle | reacts within | off the course | recovers | remark |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

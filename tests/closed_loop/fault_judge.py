@@ -1,4 +1,4 @@
-"""What must hold of every drive, whatever happens to it. Follows a daemon by its journal and says where it breaks a rule."""
+"""A judge that follows a daemon by its journal and reports each safety rule that a drive breaks, whatever is injected."""
 
 from collections import Counter, deque
 from math import isfinite
@@ -25,41 +25,41 @@ SECOND_NS = 1_000_000_000
 DRIVING = (Mode.AUTO, Mode.TELEOP)
 BRAKED = (Mode.STOPPING, Mode.FAULT)
 ROLLING_MPS = 0.3
-"""Truly moving, whatever an estimate under attack may believe of a vehicle that stands."""
+"""True speed above which the vehicle surely moves, even if the estimate says standstill."""
 CHANGES_PER_S = 4
-"""Of the mode, besides those that somebody asked for."""
+"""Limit of mode changes beyond those that were requested."""
 RECORDS_PER_S = 3
-"""Of one fault that begins."""
+"""Limit of records about one fault."""
 ASKED = "asked for"
-"""Code of a stop that an operator wanted."""
+"""Code of a stop that the operator requested."""
 FINISHED = "course finished"
 TOLD_NS = 30_000_000
-"""What a device tells passes ingestion and the next tick of actuation within this."""
+"""Time within which a device's report passes ingestion and the next tick of actuation."""
 KEPT = 64
 
 
 class Stop(Struct, frozen=True):
-    """A drive has ended."""
+    """The end of one drive."""
 
     t_s: float
     why: str
     codes: tuple[str, ...]
-    """What tripped or was told within the drive; ``asked for`` and ``course finished`` besides."""
+    """Codes that tripped or were reported during the drive; also ``asked for`` and ``course finished``."""
 
 
 class Judge:
-    """The journal's listener."""
+    """Journal listener that checks the safety rules."""
 
     def __init__(self, begun_s: float = 0.0) -> None:
-        """``begun_s`` is added to all times it tells."""
+        """Create a judge that adds ``begun_s`` to all times it reports."""
         self._begun_s = begun_s
         self.supervisor: Supervisor | None = None
-        """Of the daemon, before it starts to be judged."""
+        """Supervisor of the daemon, set before judging starts."""
         self._estimated_mps = float("nan")
         self.broken: Counter[str] = Counter()
-        """Rules that were broken, in words, with the first time of each."""
+        """Text of each broken rule with the time it first broke."""
         self.stops: deque[Stop] = deque(maxlen=KEPT)
-        """The latest."""
+        """Latest stops."""
         self.stopped = 0
         self.truth: GroundTruth | None = None
         self.command: ActuatorCommand | None = None
@@ -69,14 +69,14 @@ class Judge:
         self._changes: deque[int] = deque(maxlen=KEPT)
         self._records: dict[tuple[str, str], deque[int]] = {}
         self._active: dict[tuple[str, str], tuple[Reaction, int]] = {}
-        """Faults that are on, with their reaction and since when."""
+        """Active faults with their reaction and start."""
         self._codes: dict[str, None] = {}
         self._cut_ns = 0
-        """Of the last stop, disarming or emergency stop: what was asked before it is void."""
+        """Time of the last stop, disarming or emergency stop, which voids earlier requests."""
         self._reset_ns = 0
 
     def since_begin_s(self, now_ns: int) -> float:
-        """Time as it is told."""
+        """Return the time since the beginning, as reported."""
         return self._begun_s + (now_ns - START_NS) / SECOND_NS
 
     # ---------------------------------------------------------------- what it hears
@@ -152,7 +152,7 @@ class Judge:
             self._broke(f"no brake in {command.mode.name} under {command.reaction.name}", now_ns)
 
     def _look_for_the_worst(self, command: ActuatorCommand, now_ns: int) -> None:
-        """The most severe of all that is in force wins, whatever else happens at the same time."""
+        """Check that the most severe active reaction wins, whatever else happens at the same time."""
         if command.mode not in (*DRIVING, Mode.STOPPING):
             return
         for (_, code), (reaction, since_ns) in self._active.items():

@@ -1,4 +1,4 @@
-"""What may happen to a drive, as text in the syntax of ``--fail``, and seeded pairs of it at bad moments.
+"""Failures that may happen to a drive, as text in the syntax of ``--fail``, and seeded pairs of them at bad moments.
 
 Devices break as ``sim_backend.emulators.failures`` has it. Four ports more that no vehicle has stand for the rest of the world:
 ``asks`` is the operator, ``says`` utters messages that no sound device would, ``spoils`` are mistakes in the tasks, and ``host`` is
@@ -43,17 +43,17 @@ SPOILT = (
 HOST = ("host:nan", "host:slept", "host:clock_back", "host:disk_full", "host:throttled", "host:ground_lost")
 
 AT_ONCE = frozenset(text for text in ASKED if text != "asks:hand") | {"host:slept", "host:clock_back"}
-"""What has no duration."""
+"""Failures without a duration."""
 OUTSIDE = frozenset({"asks", "says", "spoils", "host"})
 """Ports that no vehicle has."""
 STOPPING = ("asks:stop", "asks:disarm", "imu:off", "gnss:multipath=5", "heading:wrong=0.5", "spoils:command_raises", "drive:usb")
-"""What stops a vehicle within a second."""
+"""Failures that stop a vehicle within a second."""
 FLOATING = ("gnss:float", "gnss:no_fix", "gnss:cold_start")
-"""What ends with the way back to a fixed position."""
+"""Failures after which the receiver finds its fixed position again."""
 
 
 class Moment(Enum):
-    """When the second misfortune comes."""
+    """Start of the second failure."""
 
     ARMING = "while it is armed"
     FIXED = "while float becomes fixed"
@@ -62,7 +62,7 @@ class Moment(Enum):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A drive and what happens to it."""
+    """One drive with its failures."""
 
     seed: int
     moment: Moment
@@ -77,7 +77,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 def possible(profile: str, link: str) -> list[str]:
-    """All that can happen to a vehicle."""
+    """Return all failures that a vehicle can have."""
     found = [*DEVICES, *ASKED, *SAID, *SPOILT, *HOST]
     if profile == "art_vesc":
         found += VESC_ONLY
@@ -87,7 +87,7 @@ def possible(profile: str, link: str) -> list[str]:
 
 
 def pair(seed: int) -> Case:
-    """Two misfortunes at a bad moment; the moments take turns."""
+    """Return two failures at a bad moment; the moments take turns."""
     random = Random(f"pair {seed}")
     moment = list(Moment)[seed % len(Moment)]
     profile, link = random.choice(("art", "art_vesc")), random.choice(("wires", "messages"))
@@ -111,7 +111,7 @@ def pair(seed: int) -> Case:
 
 
 def misfortunes(random: Random, profile: str, link: str, until_s: float, pause_s: tuple[float, float]) -> Sequence[Failure]:
-    """One or two at a time, again and again, with pauses in which the vehicle may recover. A longer time begins with a shorter."""
+    """Return one or two failures at a time with pauses to recover. A longer time begins like a shorter one."""
     texts, found, at_s = possible(profile, link), list[Failure](), random.uniform(1.0, 4.0)
     while at_s < until_s:
         chosen = random.sample(texts, random.choice((1, 2, 2)))
@@ -125,12 +125,12 @@ def misfortunes(random: Random, profile: str, link: str, until_s: float, pause_s
 
 
 def end_s(failure: Failure) -> float:
-    """When it is over."""
+    """Return the time at which the failure is over."""
     return failure.start_s if kind(failure) in AT_ONCE else failure.start_s + failure.duration_s
 
 
 def kind(failure: Failure) -> str:
-    """What it is, without times and values."""
+    """Return port and kind, without times and values."""
     return f"{failure.port}:{failure.kind}"
 
 

@@ -1,4 +1,4 @@
-"""What of :mod:`tests.closed_loop.misfortunes` no device of the twin can do: it is done to the machine itself."""
+"""Injector for the failures of :mod:`tests.closed_loop.misfortunes` that no simulated device can have."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, nan
@@ -34,7 +34,7 @@ SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000
 HEARTBEAT_NS = 500_000_000
 NEUTRAL_NS = 300_000_000
-"""So long a hand holds the stick neutral before it pushes."""
+"""Time for which the stick is held neutral before it is pushed."""
 NAN3, ZERO3 = (nan, nan, nan), (0.0, 0.0, 0.0)
 EXACT = (1e-4, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 1e-4)
 
@@ -75,7 +75,7 @@ COSTS_NS = {"fusion_slow": ("fusion", 30_000_000), "control_slow": ("control", 2
 
 
 class Outside:
-    """Does it when it is due."""
+    """Applies failures to the machine when they are due."""
 
     def __init__(self, pair: Pair, failures: Sequence[Failure]) -> None:
         self._pair = pair
@@ -87,7 +87,7 @@ class Outside:
         self._heartbeat_ns = NEVER_NS
 
     def act(self, now_ns: int) -> None:
-        """Once per grant."""
+        """Apply due failures. Call once per grant."""
         t_s = (now_ns - START_NS) / SECOND_NS
         while self._failures and self._failures[0].start_s <= t_s:
             failure = self._failures.pop(0)
@@ -105,7 +105,7 @@ class Outside:
                 self._go_on(failure, now_ns)
 
     def ask(self, now_ns: int, *actions: OperatorAction) -> None:
-        """The operator asks."""
+        """Send requests of the operator."""
         for action in actions:
             self._pair.machine.on_message(OperatorCommand(now_ns, now_ns, action, "the test"), now_ns)
 

@@ -1,4 +1,4 @@
-"""One drive with a pair of misfortunes, in lockstep, and what came of it."""
+"""Bench for one drive with a pair of failures, in lockstep."""
 
 import traceback
 from collections.abc import Sequence
@@ -19,25 +19,25 @@ from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 
 SETTLE_S = 4.0
-"""After the last misfortune, until it drives or stands."""
+"""Time after the last failure until the vehicle drives or stands."""
 REST_S = 0.5
 AFTER_S = 2.0
-"""Of watching what comes after."""
+"""Time watched afterwards."""
 STANDS_MPS = 0.05
 
 
 class Found(Struct, kw_only=True):
-    """What came of a drive."""
+    """Result of a drive."""
 
     broken: list[str]
-    """Rules that do not hold, with times; empty when all is well."""
+    """Broken rules, with times; empty if all is well."""
     stops: list[Stop]
     end: str
-    """Mode at the end and why."""
+    """Mode at the end and its reason."""
 
 
 def run(case: Case) -> Found:
-    """Drive, let it happen, arm anew where it has stopped, and judge. Never raises on account of the daemon."""
+    """Drive, inject the failures, re-arm after a stop, and judge. Never raises on account of the daemon."""
     judge = Judge()
     judge.raises_expected = any(failure.kind.endswith("_raises") for failure in case.failures)
     try:
@@ -79,14 +79,14 @@ def _drive(case: Case, judge: Judge) -> str:
 
 
 def begin(profile: Profile, course: Course, failures: Sequence[Failure], judge: Judge, seed: int, link: str) -> Pair:
-    """A drive that the judge follows."""
+    """Start a drive that the judge follows."""
     pair = Pair(profile, course, [failure for failure in failures if failure.port not in OUTSIDE], judge, seed, link=link)
     judge.supervisor = pair.machine.supervisor
     return pair
 
 
 def stands(judge: Judge) -> bool:
-    """Truly."""
+    """True if the true vehicle stands."""
     return judge.truth is not None and abs(judge.truth.speed_mps) < STANDS_MPS
 
 
@@ -104,11 +104,11 @@ def _judge_end(pair: Pair, judge: Judge) -> None:
 
 @lru_cache(maxsize=8)
 def course_of(name: str) -> Course:
-    """Read once."""
+    """Return a course, read once."""
     return load_course(name)
 
 
 @lru_cache(maxsize=2)
 def profile_of(name: str) -> Profile:
-    """Read once."""
+    """Return a profile, read once."""
     return load_profile(name)

@@ -97,12 +97,12 @@ class Drive:
 
     @property
     def moved_m(self) -> float:
-        """How far the vehicle is from where it began."""
+        """Distance of the vehicle from its start."""
         motion = self.pair.world.motion
         return hypot(motion.x_m - self.began.x_m, motion.y_m - self.began.y_m)
 
     def stands(self) -> bool:
-        """Whether an alignment is over, one way or the other."""
+        """True if an alignment has ended, successfully or not."""
         return self.machine.mode in (Mode.STANDBY, Mode.FAULT) and any("-> ALIGN" in mode for mode in self.modes)
 
 
@@ -279,7 +279,7 @@ def test_a_heading_that_is_too_old_must_be_found_anew() -> None:
 
 @pytest.mark.parametrize("estimator", ["ekf4", "planar", "ins"])
 @pytest.mark.parametrize("throttle", [0.08, -0.08], ids=["forward", "backward"])
-def test_a_hand_may_drive_first_either_way(estimator: str, throttle: float) -> None:
+def test_teleop_may_drive_first_forward_or_backward(estimator: str, throttle: float) -> None:
     drive = Drive(f"estimator.name={estimator}", scenario=False, start="stand")
     drive.run_s(1.0)
     readings = count(1)

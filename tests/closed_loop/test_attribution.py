@@ -93,7 +93,7 @@ class Bench:
             self.executive.run(time.monotonic_ns())
 
     def causes(self) -> tuple[set[tuple[Cause, int]], set[tuple[Cause, int]]]:
-        """Of the misses that are mostly of our making: undisturbed, and all."""
+        """Return causes of misses that coincide mostly with an injection: undisturbed ones, and all."""
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self.run())
         self.witness.close()

@@ -11,7 +11,7 @@ from vehicled.cli import main
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """As users run it."""
+    """Run the command line as users do."""
     return subprocess.run([sys.executable, "-m", "vehicled", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from tests.vehicles import DRIVE, make_vehicle
 from vehicled.estimation.ekf4 import Ekf4
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.messages import (
@@ -22,16 +23,8 @@ from vehicled.messages import (
     StateEstimate,
 )
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive, Steering, Vehicle
 
-DRIVE = Drive(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1,
-)  # fmt: skip
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0, drive=DRIVE,
-    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
-)  # fmt: skip
+VEHICLE = make_vehicle(drive=DRIVE)
 DATUM = Datum(0.7517, -1.5605, 260.0)
 MS = 1_000_000
 SIGMA_M = 0.015
@@ -130,7 +123,7 @@ def test_speed_is_known_without_wheel_sensor_when_the_drive_is_believed_wrong() 
 
 
 def test_latency_does_not_become_a_lag() -> None:
-    """At 0.3 s latency and 10 Hz three fixes are under way at once: neither a lag of 0.36 m nor a correction made twice."""
+    """Three fixes overlap at 0.3 s latency and 10 Hz: neither a lag of 0.36 m nor a double correction may result."""
     drive = Drive20s(fix_latency_ms=300).run()
     distance = drive.errors(3.0)[0]
     assert math.sqrt((distance**2).mean()) < 2.5 * SIGMA_M

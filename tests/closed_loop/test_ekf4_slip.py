@@ -1,28 +1,21 @@
-"""What the tyres in the prediction are good for: a fast winding turn through a GNSS outage, with nothing but the commands."""
+"""Benefit of the tyres in the prediction: a fast winding turn through a GNSS outage, with nothing but the commands."""
 
 import math
 
 import numpy as np
 from msgspec.structs import replace
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.dynamic_single_track import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ekf4 import Ekf4
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive, Steering, Vehicle
 
 MS = 1_000_000
 STIFFNESS, UNDERSTEER = 6.0, 0.15
 """Soft tyres on a loose surface: at 2.5 m/s the vehicle turns a sixth less than its wheels say."""
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
-    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=5.0, delay_s=0.0),
-    drive=Drive(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.0,
-    ),
-)  # fmt: skip
+VEHICLE = make_vehicle(steering=make_steering(rate_radps=5.0, delay_s=0.0), drive=make_drive(delay_s=0.0))
 DATUM = Datum(0.7517, -1.5605, 260.0)
 SPEED_MPS = 2.5
 OUTAGE_S = 6.0

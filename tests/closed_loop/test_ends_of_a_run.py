@@ -1,4 +1,4 @@
-"""How runs end when something or somebody ends them."""
+"""Ends of runs: finished, interrupted, crashed or killed."""
 
 import os
 import signal

@@ -94,7 +94,7 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
 
 @pytest.mark.parametrize("link", BOTH)
 def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None:
-    """Nothing of the safety layer can be told that it is simulated, and the daemon of a simulation has all of it."""
+    """The safety layer has no switch for simulation, and the daemon of a simulation has all of it."""
     pair = Pair(load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link)
     for by_mode in pair.machine.supervisor._rules.values():
         assert tuple(rule for rule, _ in by_mode) == RULES
@@ -132,7 +132,7 @@ def test_the_same_seed_gives_the_same_trial() -> None:
     assert first.react_ms != other.react_ms
 
 
-def test_what_an_actuator_lacks_is_stood_in_for_and_told() -> None:
+def test_a_missing_actuator_ability_is_replaced_and_reported() -> None:
     assert {name for row in MATRIX for name in row.substitute} == set(CAPABILITIES)
     assert {row.number for row in MATRIX if "telemetry" in row.substitute} == {13, 14, 16, 17, 18}
     assert substitutes(frozenset()) == ()

@@ -35,7 +35,7 @@ def test_a_pair_is_the_same_every_time() -> None:
 
 
 def judged(steps: Sequence[tuple[Mode, Reaction]], *asked: tuple[int, OperatorAction], throttle: float = 0.0) -> str:
-    """What the judge says of commands at 10 ms from each other, with requests before the steps of these numbers."""
+    """Return the judge's verdict on commands 10 ms apart, with requests before the steps of these numbers."""
     judge = Judge()
     judge.supervisor = Supervisor()
     judge.supervisor.chain.append(Link(0, "stalled", Reaction.BRAKE, "for a reason"))

@@ -43,7 +43,7 @@ UNITS = {
 
 
 class Journal:
-    """What is looked at of a drive."""
+    """Journal listener that keeps the checked data of a drive."""
 
     def __init__(self, course: Course) -> None:
         self._tracker = PathTracker(course)

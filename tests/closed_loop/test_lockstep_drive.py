@@ -31,7 +31,7 @@ def test_the_lap_finishes_within_its_tolerance(drive: Drive) -> None:
     assert all(task["misses"] == task["skips"] == 0 for task in result["tasks"])
 
 
-def test_what_was_learnt_and_a_drive_that_did_not_begin_are_told_and_drawn(tmp_path: Path) -> None:
+def test_what_was_learnt_and_a_drive_that_did_not_begin_are_reported_and_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "drive.svg"
     options = ["--identifier", "single_track", "--no-log", "--quiet", "--plot", str(picture)]
     for more, row, title in (
@@ -47,8 +47,8 @@ def test_what_was_learnt_and_a_drive_that_did_not_begin_are_told_and_drawn(tmp_p
         assert "nan m" not in text
 
 
-class Witness:
-    """How far the true vehicle is off the course while it drives."""
+class CrossTrackRecorder:
+    """Journal listener that keeps the cross-track errors of the true vehicle while it drives."""
 
     def __init__(self, course: Course) -> None:
         self._tracker = PathTracker(course)
@@ -64,14 +64,14 @@ class Witness:
 @pytest.mark.parametrize("name", ["circle_r5_ccw", "figure_eight"])
 def test_other_courses_finish(name: str) -> None:
     course = load_course(name)
-    witness = Witness(course)
-    pair = Pair(load_profile("art"), course, [], witness, 0, link="messages")
+    recorder = CrossTrackRecorder(course)
+    pair = Pair(load_profile("art"), course, [], recorder, 0, link="messages")
     machine, end_ns = pair.machine, START_NS + 300 * 10**9
     while not machine.at_rest(pair.now_ns) and pair.now_ns < end_ns:
         pair.grant()
         pair.reply()
     assert machine.course_driven, machine.why
-    assert fmean(witness.cross_track_m) < 0.15
+    assert fmean(recorder.cross_track_m) < 0.15
 
 
 def test_same_seed_same_digest_with_and_without_a_log(drive: Drive) -> None:

@@ -62,7 +62,7 @@ class Drive:
                 self.nearest_m = min(self.nearest_m, self.gap_m(*post((self.pair.now_ns - START_NS) / SECOND)))
 
     def gap_m(self, x: float, y: float) -> float:
-        """True way from the outline of the vehicle to the post."""
+        """True distance from the outline of the vehicle to the post."""
         true = self.pair.world.motion
         c, s = cos(true.yaw_rad), sin(true.yaw_rad)
         corners = ((true.x_m + c * ahead - s * left, true.y_m + s * ahead + c * left) for ahead, left in self._outline)
@@ -75,12 +75,12 @@ class Drive:
 
     @property
     def codes(self) -> list[str]:
-        """What was told, without changes of the mode."""
+        """Codes of the faults, without mode changes."""
         return [fault.code for fault in self.faults if fault.code != "mode"]
 
     @property
     def digest(self) -> str:
-        """Of every frame."""
+        """Digest of every frame."""
         return self.pair.machine.digest.hexdigest()
 
 
@@ -156,7 +156,7 @@ def test_it_stops_for_somebody_who_crosses_and_does_not_go_on_by_itself(tmp_path
     assert drive.pair.world.motion.speed_mps > 0.5
 
 
-def test_who_has_crossed_in_time_slows_it_down_at_most(tmp_path):
+def test_an_obstacle_that_has_crossed_in_time_only_slows_it_down(tmp_path):
     drive = Drive(tmp_path, crossing(1.6, speed_mps=4.0)[0])
     drive.until(5.0)
     assert drive.pair.machine.mode is Mode.AUTO
@@ -164,7 +164,7 @@ def test_who_has_crossed_in_time_slows_it_down_at_most(tmp_path):
     assert drive.pair.world.motion.speed_mps > 0.8
 
 
-def test_what_stands_beside_the_lane_or_outside_a_bend_stops_nobody(tmp_path):
+def test_obstacles_beside_the_lane_or_outside_a_bend_are_ignored(tmp_path):
     """Posts a little further than the vehicle is wide, on both sides, all along; and one straight ahead of where a bend begins."""
     drive = Drive(tmp_path, "\n".join(post(*on_course(s, left)) for s in (2.5, 3.5) for left in (-0.75, 0.75)))
     drive.until(4.5)

@@ -69,7 +69,7 @@ def test_parks_to_the_centimetre(course: str, build: str) -> None:
 
 
 def test_stanleys_front_axle_on_the_course_lets_the_rear_axle_cut_the_bend() -> None:
-    """By wheelbase^2 / (2 radius), in the steady part of a circle; its own line takes that away."""
+    """The error is wheelbase^2 / (2 radius) in the steady part of a circle; our variant removes it."""
     course = formulas.circle(3.0, laps=2)
     original = np.abs(drive(course, _stanley(line="course")).cross_track_m[700:1400])
     mended = np.abs(drive(course, _stanley()).cross_track_m[700:1400])
@@ -116,7 +116,7 @@ def test_the_linear_law_stands_beside_the_course_by_the_offset_of_the_wheels() -
 
 
 def test_the_published_pursuit_needs_the_prompt_vehicle_of_its_study() -> None:
-    """With a steering that acts at once it keeps the course; with the delay of the ART it swings about it, where ours does not."""
+    """The law keeps the course if steering acts at once; with the delay of the ART it oscillates, where ours does not."""
     course = load_course("sine")
 
     def published(vehicle: Vehicle, limits: Limits, drawn: object, period_s: float) -> Controller:

@@ -7,22 +7,17 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.vehicles import DRIVE, make_steering, make_vehicle
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.speed import SpeedParams
 from vehicled.messages import ControlCommand, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.tracking import PathTracker
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Limits, Steering, Vehicle
 
-STEERING = Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4)
-DRIVE = Drive(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1,
-)  # fmt: skip
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0, steering=STEERING, drive=DRIVE
-)  # fmt: skip
+STEERING = make_steering(offset_rad=0.018)
+VEHICLE = make_vehicle(steering=STEERING, drive=DRIVE)
 LIMITS = Limits(max_speed_mps=2.5, max_lateral_acceleration_mps2=3.0, corridor_m=1.5)
 PARAMS = PurePursuitParams(speed=SpeedParams(p=2.0))
 STEP_NS = 2_000_000
@@ -30,7 +25,7 @@ STEP_NS = 2_000_000
 
 @dataclass
 class Result:
-    """What a drive was like."""
+    """Result of a drive."""
 
     finished: bool
     cross_track_m: np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -139,7 +134,7 @@ def test_feed_forward_removes_what_pursuit_cuts_off_a_bend() -> None:
 
 
 def test_a_corner_is_begun_before_it() -> None:
-    """At a right angle the vehicle must leave the line, but no further than the fillet of its tightest arc."""
+    """The vehicle must leave the line at a right angle, but no further than the fillet of its tightest arc."""
     late = PurePursuitParams(turn_in_share=10.0, speed=SpeedParams(p=2.0))
     worst = np.abs(drive(load_course("lot17")).cross_track_m).max()
     assert worst < (math.sqrt(2.0) - 1.0) * VEHICLE.min_turn_radius_m

@@ -332,7 +332,9 @@ def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(driven_log: Path,
     assert "estimator" in change or numbers.position_m.unequal == numbers.speed_mps.unequal == 0
 
 
-def test_where_a_what_if_stops_or_never_starts_is_told(replay: Callable[..., tuple[int, str, str]], driven_log: Path) -> None:
+def test_the_place_where_a_what_if_stops_or_that_it_never_starts_is_reported(
+    replay: Callable[..., tuple[int, str, str]], driven_log: Path
+) -> None:
     status, out, _ = replay(driven_log, "--set", "limits.max_speed_mps=0.3", "--set", "limits.overspeed_mps=0.1")
     assert status == 0
     assert re.search(r"from \d\.\d{3} s on the machine here does not drive \(overspeed: 0\.\d\d m/s", out), out
@@ -342,7 +344,7 @@ def test_where_a_what_if_stops_or_never_starts_is_told(replay: Callable[..., tup
     assert "feels" in never.reason
 
 
-def test_where_a_what_if_drives_on_is_told(tmp_path: Path) -> None:
+def test_the_place_where_a_what_if_drives_on_is_reported(tmp_path: Path) -> None:
     log = record(tmp_path, "--duration", "4", "--fail", "gnss:off@1.5", "--set", "limits.corridor_m=0.3")
     (parting,) = replayed(log, "limits.corridor_m=3.0").partings
     assert not parting.log_drives
@@ -370,7 +372,7 @@ def test_lines_are_shown_from_the_given_time_on(
         (("--plot", "no/such/folder.png"), "folder"),
     ],
 )
-def test_what_makes_no_sense_is_said(
+def test_contradictory_options_are_reported(
     replay: Callable[..., tuple[int, str, str]], messages_log: Path, arguments: tuple[str, ...], says: str
 ) -> None:
     status, _, said = replay(messages_log, *arguments)
@@ -378,7 +380,7 @@ def test_what_makes_no_sense_is_said(
     assert says in said
 
 
-def test_what_is_no_log_is_said(replay: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_reported(replay: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     for name, data in (("empty.mcap", b""), ("picture.mcap", b"\x89PNG\r\n\x1a\n" + bytes(100)), ("cut.mcap", b"\x89MCAP0\r\n")):
         (tmp_path / name).write_bytes(data)
         status, _, said = replay(tmp_path / name)

@@ -90,7 +90,7 @@ class Drive:
         ("mpc", [(OperatorAction.STOP, 4.0)]),
     ],
 )
-def test_stopped_by_whomever_it_goes_on_from_there(controller: str, stops: list[tuple[OperatorAction, float]]) -> None:
+def test_it_goes_on_from_where_any_stop_left_it(controller: str, stops: list[tuple[OperatorAction, float]]) -> None:
     """Also at the crossing, where the start of the course and another part of it are as near."""
     drive = Drive(f"controller.name={controller}")
     for action, at_m in stops:

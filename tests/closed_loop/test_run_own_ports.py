@@ -44,7 +44,7 @@ COURSE = "circle_r5_ccw"
 OF_THE_MACHINE = (
     "deadlines_missed", "deadlines_share", "host_strained", "loop_blocked", "frame_expired", "vesc_drive_refused", "commands_cut",
 )  # fmt: skip
-"""What a busy machine may add to any log; the last when a tick falls between a pulled plug and the rule that notices it."""
+"""Events that a busy machine may add to any log; the last if a tick falls between a pulled plug and its rule."""
 
 
 class Vehicle:
@@ -58,7 +58,7 @@ class Vehicle:
         self.devices = folder / "devices"
 
     def address(self, port: str, baud: str) -> str:
-        """As the simulator prints it, but tried again at once: tests have no patience."""
+        """Return a port's address as the simulator prints it, but with early retries to keep the tests short."""
         path = self.devices / port
         if self._profile == "art_vesc" and port == "drive":
             return f"can:slcan:{path}?bitrate=500000&retry_max_s=0.2"
@@ -82,11 +82,11 @@ class Vehicle:
         return self._processes[-1]
 
     def said(self, command: str) -> str:
-        """By the daemon or the simulator, so far."""
+        """Return all output of the daemon or the simulator so far."""
         return (self._folder / command).read_text()
 
     def wait_for(self, text: str, times: int = 1, within_s: float = 40.0) -> None:
-        """Until the daemon has said something."""
+        """Wait until the daemon has printed a text ``times`` times."""
         end = time.monotonic() + within_s
         while self.said("run").count(text) < times:
             assert time.monotonic() < end, f"never {text!r} {times} times in:\n{self.said('run')}\n{self.said('simulator')}"
@@ -94,17 +94,17 @@ class Vehicle:
             time.sleep(0.05)
 
     def events(self) -> list[dict[str, Any]]:
-        """What the daemon said, line by line."""
+        """Return the daemon's JSON lines."""
         return [json.loads(line) for line in self.said("run").splitlines() if line.startswith("{")]
 
     def log(self, *types: type[Message]) -> list[Any]:
-        """Of the daemon's log, the messages of some types."""
+        """Return messages of the given types from the daemon's log."""
         (file,) = self._folder.glob("*.mcap")
         with LogReader(file) as reader:
             return [record.message for record in reader.messages(*types)]
 
     def end(self) -> None:
-        """Whatever still runs is killed."""
+        """Kill the processes that still run."""
         for process in self._processes:
             if process.poll() is None:
                 process.kill()

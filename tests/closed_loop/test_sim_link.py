@@ -363,7 +363,7 @@ def _own_signals() -> Iterator[None]:
     ],
 )
 @pytest.mark.usefixtures("_own_signals")
-def test_bad_arguments_are_said_in_the_first_line(capfd: pytest.CaptureFixture[str], arguments: list[str], says: str):
+def test_bad_arguments_are_named_in_the_first_line(capfd: pytest.CaptureFixture[str], arguments: list[str], says: str):
     try:
         status: object = main(arguments)
     except SystemExit as end:

@@ -16,7 +16,7 @@ DECELERATION_MPS2 = 1.0
 """Planned by the profile."""
 
 
-class Witness:
+class SpeedRecorder:
     """Speeds aimed at; true speeds and commands once it has slowed down."""
 
     def __init__(self) -> None:
@@ -39,28 +39,28 @@ class Witness:
 @pytest.mark.parametrize("controller", ["pure_pursuit", "mpc"])
 def test_below_its_cap_it_drives_evenly(controller: str) -> None:
     profile = load("art_vesc", [f'controller.name="{controller}"']).profile
-    witness = Witness()
-    pair = Pair(profile, load_course("circle_r5_ccw"), [parse_failure("gnss:off@6+30")], witness, 0, link="wires")
+    recorder = SpeedRecorder()
+    pair = Pair(profile, load_course("circle_r5_ccw"), [parse_failure("gnss:off@6+30")], recorder, 0, link="wires")
     while pair.now_ns < START_NS + 12 * SECOND_NS:
         pair.grant()
         pair.reply()
     cap_mps = profile.limits.capped_speed_mps
-    assert {(command.mode, command.reaction) for command in witness.commands} == {(Mode.AUTO, Reaction.CAP_SPEED)}
-    steepest_mps2 = max((v - after) * 1e9 / (after_ns - t_ns) for (t_ns, v), (after_ns, after) in pairwise(witness.targets))
+    assert {(command.mode, command.reaction) for command in recorder.commands} == {(Mode.AUTO, Reaction.CAP_SPEED)}
+    steepest_mps2 = max((v - after) * 1e9 / (after_ns - t_ns) for (t_ns, v), (after_ns, after) in pairwise(recorder.targets))
     assert 0.1 < steepest_mps2 < 1.1 * DECELERATION_MPS2
-    assert 0.8 * cap_mps < min(witness.speeds_mps)
-    assert max(witness.speeds_mps) < cap_mps
-    assert min(command.throttle for command in witness.commands) > 0.0
-    assert max(command.throttle for command in witness.commands) < 0.7
+    assert 0.8 * cap_mps < min(recorder.speeds_mps)
+    assert max(recorder.speeds_mps) < cap_mps
+    assert min(command.throttle for command in recorder.commands) > 0.0
+    assert max(command.throttle for command in recorder.commands) < 0.7
 
 
 def test_a_course_as_fast_as_the_vehicle_may_drive_is_driven_evenly() -> None:
     profile = load("art_vesc", ["limits.max_speed_mps=2.0"]).profile
-    witness = Witness()
-    pair = Pair(profile, load_course("circle_r25_ccw:speed_mps=2.0"), [], witness, 0, link="wires")
+    recorder = SpeedRecorder()
+    pair = Pair(profile, load_course("circle_r25_ccw:speed_mps=2.0"), [], recorder, 0, link="wires")
     while pair.now_ns < START_NS + 15 * SECOND_NS:
         pair.grant()
         pair.reply()
-    assert max(speed for _, speed in witness.targets) < 2.0, "a little below what the gate holds"
-    assert min(command.throttle for command in witness.commands) > 0.0
-    assert max(witness.speeds_mps) - min(witness.speeds_mps) < 0.05
+    assert max(speed for _, speed in recorder.targets) < 2.0, "a little below what the gate holds"
+    assert min(command.throttle for command in recorder.commands) > 0.0
+    assert max(recorder.speeds_mps) - min(recorder.speeds_mps) < 0.05

@@ -122,8 +122,8 @@ def _not_neutral(hand: Hand) -> None:
 SCRIPTS = {"released": _released, "silent": _silent, "unplugged": _unplugged, "died": _died, "not_neutral": _not_neutral}
 
 
-class Sitting(Struct, frozen=True):
-    """What came of it."""
+class Drives(Struct, frozen=True):
+    """Results of the drives."""
 
     drives: dict[str, Drive]
     messages: list[tuple[int, Message]]
@@ -138,7 +138,7 @@ class Sitting(Struct, frozen=True):
 
 
 @pytest.fixture(scope="module")
-def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
+def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
     """The whole script, once."""
     folder = tmp_path_factory.mktemp("sitting")
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
@@ -188,7 +188,7 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
     with LogReader(max(folder.glob("*.mcap"), key=lambda file: file.stat().st_mtime_ns)) as log:
         kinds = (ActuatorCommand, Fault, GroundTruth, StateEstimate, TeleopCommand)
         messages = [(record.t_ns, record.message) for record in log.messages(*kinds)]
-    return Sitting(drives, messages, daemon.returncode, json.loads(out), screen)
+    return Drives(drives, messages, daemon.returncode, json.loads(out), screen)
 
 
 def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[str, Any]]]:
@@ -233,14 +233,14 @@ DROVE = ("released", "silent", "unplugged", "died", "keyboard")
 
 
 @pytest.mark.parametrize("name", DROVE)
-def test_the_hand_drives_and_the_vehicle_stands_in_the_end(sitting: Sitting, name: str) -> None:
+def test_the_hand_drives_and_the_vehicle_stands_in_the_end(sitting: Drives, name: str) -> None:
     speeds = [truth.speed_mps for _, truth in sitting.of(name, GroundTruth)]
     assert max(speeds) > 0.3
     assert speeds[-1] < 0.15, "as good as at rest, by the estimate"
     assert sitting.drives[name].states[-1]["mode"] == "STANDBY"
 
 
-def test_the_wheels_follow_the_hand(sitting: Sitting) -> None:
+def test_the_wheels_follow_the_hand(sitting: Drives) -> None:
     commands = [m for _, m in sitting.of("released", ActuatorCommand) if m.mode is Mode.TELEOP]
     assert max(m.wheel_angle_rad for m in commands) == pytest.approx(0.5 * 0.335, abs=0.01)
 
@@ -255,7 +255,7 @@ def test_the_wheels_follow_the_hand(sitting: Sitting) -> None:
         ("keyboard", "hand_unplugged"),
     ],
 )
-def test_it_brakes_for_the_right_reason(sitting: Sitting, name: str, code: str) -> None:
+def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
     trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("hand", "deadman"))]
     assert trips[0] == code
     stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
@@ -263,7 +263,7 @@ def test_it_brakes_for_the_right_reason(sitting: Sitting, name: str, code: str) 
     assert all(m.throttle == 0.0 and m.brake == 1.0 for m in stopped)
 
 
-def test_silence_brakes_after_its_time_and_not_before(sitting: Sitting) -> None:
+def test_silence_brakes_after_its_time_and_not_before(sitting: Drives) -> None:
     readings = [t for t, m in sitting.of("silent", TeleopCommand) if not m.unplugged]
     (trip,) = [t for t, m in sitting.of("silent", Fault) if m.code == "hand_gone" and m.active]
     assert trip - readings[-1] > SILENCE_NS
@@ -275,14 +275,14 @@ def test_silence_brakes_after_its_time_and_not_before(sitting: Sitting) -> None:
 
 
 @pytest.mark.parametrize("name", ["unplugged", "died"])
-def test_an_unplugged_stick_is_not_waited_for(sitting: Sitting, name: str) -> None:
+def test_an_unplugged_stick_is_not_waited_for(sitting: Drives, name: str) -> None:
     gone = next(t for t, m in sitting.of(name, TeleopCommand) if m.unplugged and m.origin == f"hand {name}")
     driving = [t for t, m in sitting.of(name, ActuatorCommand) if t > gone and m.throttle > 0.0]
     # The next tick of actuation brakes; one more may have been on its way.
     assert len(driving) <= 1
 
 
-def test_no_reading_counts_twice(sitting: Sitting) -> None:
+def test_no_reading_counts_twice(sitting: Drives) -> None:
     for name in DROVE:
         numbers = [(m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged]
         assert len(set(numbers)) == len(numbers)
@@ -290,19 +290,19 @@ def test_no_reading_counts_twice(sitting: Sitting) -> None:
     assert keyboard == list(range(1, len(keyboard) + 1))
 
 
-def test_a_hand_that_is_not_neutral_at_the_start_is_refused(sitting: Sitting) -> None:
+def test_a_hand_that_is_not_neutral_at_the_start_is_refused(sitting: Drives) -> None:
     modes = {m.mode for _, m in sitting.of("not_neutral", ActuatorCommand)}
     assert Mode.ARMED in modes
     assert Mode.TELEOP not in modes
     assert all(m.throttle == 0.0 for _, m in sitting.of("not_neutral", ActuatorCommand))
 
 
-def test_the_terminal_says_what_happens(sitting: Sitting) -> None:
+def test_the_terminal_says_what_happens(sitting: Drives) -> None:
     for text in ("hold the space bar", "ARMED", "TELEOP", "driven by hand: keyboard", "[held]", "m/s"):
         assert text in sitting.screen
 
 
-def test_disarming_ends_the_simulation(sitting: Sitting) -> None:
+def test_disarming_ends_the_simulation(sitting: Drives) -> None:
     assert sitting.status == 0
     assert "disarmed by" in sitting.result["why"]
     assert not sitting.result["finished"]

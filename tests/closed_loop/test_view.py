@@ -33,7 +33,7 @@ SIZES = {"phone": (390, 844, True), "desktop": (1440, 900, False)}
 
 
 class Page:
-    """What a page does, without a browser: it answers beats with readings."""
+    """A page without a browser: it answers beats with readings."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -45,7 +45,7 @@ class Page:
         self.notes: list[str] = []
         self.sent = 0
 
-    def hear(self, seconds: float) -> None:
+    def listen(self, seconds: float) -> None:
         end_s = time.monotonic() + seconds
         while (left_s := end_s - time.monotonic()) > 0:
             try:
@@ -59,7 +59,7 @@ class Page:
             if (look := message.get("look")) is not None:
                 self.mode, self.why = look["status"]["mode"], look["status"]["why"]
 
-    def wish(self, what: str) -> None:
+    def request(self, what: str) -> None:
         self.socket.send(json.dumps({"do": "wish", "what": what}))
 
     def read(self, throttle: float = 0.0, *, deadman: bool = True) -> None:
@@ -73,15 +73,15 @@ class Page:
             assert time.monotonic() < end_s, (self.mode, self.why, self.notes)
             if reads:
                 self.read(throttle)
-            self.hear(0.03)
+            self.listen(0.03)
 
     def drive(self) -> None:
         self.until("STANDBY", reads=False)
-        self.wish("take")
+        self.request("take")
         self.until("TELEOP")
         for _ in range(14):
             self.read(1.0)
-            self.hear(0.03)
+            self.listen(0.03)
 
 
 def _released(page: Page) -> None:
@@ -99,7 +99,7 @@ def _stale(page: Page) -> None:
     page.frozen = True
     for _ in range(20):
         page.read(1.0)
-        page.hear(0.03)
+        page.listen(0.03)
 
 
 def _closed(page: Page) -> None:
@@ -110,21 +110,21 @@ def _closed(page: Page) -> None:
 SCRIPTS: dict[str, Callable[[Page], None]] = {"released": _released, "silent": _silent, "stale": _stale, "closed": _closed}
 
 
-class Seen(Struct):
-    """What the browser showed."""
+class PageState(Struct):
+    """State of the browser's page."""
 
     complaints: list[str]
     sizes: dict[str, dict[str, Any]]
     texts: dict[str, Any]
 
 
-class Sitting(Struct, frozen=True):
-    """What came of it."""
+class Drives(Struct, frozen=True):
+    """Results of the drive."""
 
     drives: dict[str, tuple[int, int]]
     messages: list[tuple[int, Message]]
     printed: str
-    seen: Seen | None
+    seen: PageState | None
 
     def of(self, name: str, *kinds: type[Message]) -> list[tuple[int, Any]]:
         """Messages of one drive, by log time."""
@@ -158,7 +158,7 @@ def _daemon(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
+def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
     """The whole script, once."""
     folder = tmp_path_factory.mktemp("view")
     drives, seen = {}, None
@@ -177,12 +177,12 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Sitting:
             if executable() is not None:
                 start_ns = time.monotonic_ns()
                 with browser(folder / "browser") as tab:
-                    seen = _look(tab, url)
+                    seen = _inspect(tab, url)
                 drives["browser"] = start_ns, time.monotonic_ns()
     with LogReader(max(folder.glob("*.mcap"), key=lambda file: file.stat().st_mtime_ns)) as log:
         kinds = (ActuatorCommand, Event, Fault, OperatorCommand, TeleopCommand)
         messages = [(record.t_ns, record.message) for record in log.messages(*kinds)]
-    return Sitting(drives, messages, "".join(printed), seen)
+    return Drives(drives, messages, "".join(printed), seen)
 
 
 _OVERFLOW = """[...document.querySelectorAll("body *")].filter((e) => {
@@ -219,7 +219,7 @@ def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push:
     raise AssertionError(tab.value("document.getElementById('why').textContent"))
 
 
-def _look(tab: Tab, url: str) -> Seen:
+def _inspect(tab: Tab, url: str) -> PageState:
     """Take the wheel with a finger, drive, look away; the same with the keys; then look at the page in every size."""
     width, height, mobile = SIZES["phone"]
     tab.size(width, height, dark=False, mobile=mobile)
@@ -269,15 +269,15 @@ def _look(tab: Tab, url: str) -> Seen:
     for reaction, v, cap in SPEEDS:
         texts[f"{reaction} {v} {cap}"] = tab.value(MOOD.format(reaction=reaction, v=v, cap=cap))
     texts["stand-ins"] = tab.value(STAND_INS)
-    return Seen(tab.complaints, sizes, texts)
+    return PageState(tab.complaints, sizes, texts)
 
 
-def test_the_address_is_printed_with_its_token(sitting: Sitting) -> None:
+def test_the_address_is_printed_with_its_token(sitting: Drives) -> None:
     assert re.match(r"live view and teleoperation: http://127\.0\.0\.1:\d+/#[\w-]{20,}\n$", sitting.printed)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_hand_on_the_page_drives_within_what_it_may(sitting: Sitting, name: str) -> None:
+def test_the_hand_on_the_page_drives_within_what_it_may(sitting: Drives, name: str) -> None:
     driven = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.TELEOP]
     assert 0.3 < max(m.throttle for m in driven) <= MOST_THROTTLE + 1e-6
     assert max(m.steering for m in driven) > 0.0
@@ -287,7 +287,7 @@ def test_the_hand_on_the_page_drives_within_what_it_may(sitting: Sitting, name: 
     ("name", "code"),
     [("released", "deadman_released"), ("silent", "hand_gone"), ("stale", "hand_gone"), ("closed", "hand_unplugged")],
 )
-def test_it_brakes_for_the_right_reason(sitting: Sitting, name: str, code: str) -> None:
+def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
     trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("hand", "deadman"))]
     assert trips[0] == code
     stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
@@ -296,26 +296,26 @@ def test_it_brakes_for_the_right_reason(sitting: Sitting, name: str, code: str) 
 
 
 @pytest.mark.parametrize("name", ["silent", "stale"])
-def test_no_command_rests_on_a_reading_older_than_it_may_be(sitting: Sitting, name: str) -> None:
+def test_no_command_rests_on_a_reading_older_than_it_may_be(sitting: Drives, name: str) -> None:
     readings = [t for t, m in sitting.of(name, TeleopCommand) if not m.unplugged]
     for t, command in sitting.of(name, ActuatorCommand):
         if command.mode is Mode.TELEOP and command.throttle > 0.0:
             assert t - max(r for r in readings if r <= t) <= SILENCE_NS
 
 
-def test_no_reading_is_passed_on_twice(sitting: Sitting) -> None:
+def test_no_reading_is_passed_on_twice(sitting: Drives) -> None:
     for name in sitting.drives:
         numbers = [(m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged]
         assert len(set(numbers)) == len(numbers) > 10
 
 
-def test_requests_of_the_page_are_in_the_log_under_its_name(sitting: Sitting) -> None:
+def test_requests_of_the_page_are_in_the_log_under_its_name(sitting: Drives) -> None:
     origins = {m.origin for _, m in sitting.of("released", OperatorCommand)}
     assert len(origins) == 1
     assert re.fullmatch(r"web page \d+ at 127\.0\.0\.1", origins.pop())
 
 
-def test_the_log_is_told_what_the_view_cost(sitting: Sitting) -> None:
+def test_the_log_holds_the_cost_of_the_view(sitting: Drives) -> None:
     (cost,) = [json.loads(m.fields) for _, m in sitting.messages if isinstance(m, Event) and m.name == "view_cost"]
     assert cost["turns"] > 50
     assert cost["frames"] > 50
@@ -323,14 +323,14 @@ def test_the_log_is_told_what_the_view_cost(sitting: Sitting) -> None:
 
 
 @pytest.fixture
-def seen(sitting: Sitting) -> Seen:
-    """What the browser showed."""
+def seen(sitting: Drives) -> PageState:
+    """State of the browser's page."""
     if sitting.seen is None:
         pytest.skip("no Chromium on this machine")
     return sitting.seen
 
 
-def test_nothing_overflows_and_nothing_is_empty_at_any_width(seen: Seen) -> None:
+def test_nothing_overflows_and_nothing_is_empty_at_any_width(seen: PageState) -> None:
     assert len(seen.sizes) == 4
     for name, found in seen.sizes.items():
         assert found["overflow"] == [], name
@@ -340,20 +340,20 @@ def test_nothing_overflows_and_nothing_is_empty_at_any_width(seen: Seen) -> None
         assert not found["wider"], name
 
 
-def test_dark_is_dark_and_light_is_light(seen: Seen) -> None:
+def test_dark_is_dark_and_light_is_light(seen: PageState) -> None:
     grounds = {name: sum(map(int, re.findall(r"\d+", found["ground"])[:3])) for name, found in seen.sizes.items()}
     assert all((ground < 150) if "dark" in name else (ground > 600) for name, ground in grounds.items())
 
 
-def test_the_console_stays_silent(seen: Seen) -> None:
+def test_the_console_stays_silent(seen: PageState) -> None:
     assert seen.complaints == []
 
 
-def test_the_token_does_not_stay_in_the_address(seen: Seen) -> None:
+def test_the_token_does_not_stay_in_the_address(seen: PageState) -> None:
     assert "#" not in seen.texts["address"]
 
 
-def test_the_page_says_what_happens(seen: Seen) -> None:
+def test_the_page_says_what_happens(seen: PageState) -> None:
     speed = re.search(r"(\d+\.\d+) m/s", seen.texts["driving"])
     assert speed is not None
     assert float(speed[1]) > 0.1
@@ -366,11 +366,11 @@ def test_the_page_says_what_happens(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize(("reaction", "v", "cap"), SPEEDS)
-def test_only_a_cap_that_acts_is_a_warning(seen: Seen, reaction: str, v: float, cap: str) -> None:
+def test_only_a_cap_that_acts_is_a_warning(seen: PageState, reaction: str, v: float, cap: str) -> None:
     assert seen.texts[f"{reaction} {v} {cap}"] == SPEEDS[reaction, v, cap]
 
 
-def test_what_stands_in_for_what_lacks_is_folded_below_what_could_stop_it(seen: Seen) -> None:
+def test_what_stands_in_for_what_lacks_is_folded_below_what_could_stop_it(seen: PageState) -> None:
     assert seen.texts["stand-ins"] == [
         "Nothing: no rule holds",
         False,

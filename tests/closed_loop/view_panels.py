@@ -10,7 +10,7 @@ MOOD = """import("/panels.js").then(({{ Panels }}) => {{
     document.querySelectorAll(".gauge").forEach((gauge, k) => {{ if (k >= 11) gauge.remove(); }});
     return `${{box.classList.contains("warn")}} ${{more.textContent}}`;
   }})"""
-"""Whether the speed is shown as a warning, and what stands beside it."""
+"""Script: is the speed shown as a warning, and which text stands beside it."""
 STAND_INS = """import("/panels.js").then(({ Panels }) => {
     const panels = new Panels(), say = (id) => document.getElementById(id);
     panels.view = document.createElement("dd");
@@ -20,11 +20,11 @@ STAND_INS = """import("/panels.js").then(({ Panels }) => {
     const summary = unfolds.querySelector("summary").textContent;
     return [say("stoppers").textContent, unfolds.open, summary, unfolds.querySelectorAll("li").length];
   })"""
-"""What stands above the rules that are nearest to their limits, and what unfolds beneath them."""
+"""Script: the heading above the rules that are nearest to their limits, and its unfolded list."""
 SPEEDS = {
     ("NONE", 1.0, "null"): "false wanted 1.00 of at most 3.00 m/s",
     ("NONE", 1.0, "2.16"): "false wanted 1.00 of at most 2.16 m/s",
     ("NONE", -2.3, "2.16"): "true wanted 1.00 of at most 2.16 m/s",
     ("CAP_SPEED", 0.4, "0.5"): "true wanted 1.00 of at most 0.50 m/s, capped",
 }
-"""What :data:`MOOD` gives for a reaction, a speed and a cap."""
+"""Expected result of :data:`MOOD` for a reaction, a speed and a cap."""

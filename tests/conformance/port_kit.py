@@ -1,4 +1,4 @@
-"""What the tests of ports share: a host that remembers, and the waiting for what it will have heard."""
+"""Shared helpers of the port tests: a recording host, and waits for what it will receive."""
 
 import os
 import time
@@ -11,11 +11,11 @@ from vehicled.messages import PortState
 from vehicled.runtime.ports.supervised import SupervisedPort
 
 PATIENCE_S = 10.0
-"""A bound for what must happen at all, not a measure of how fast."""
+"""Upper bound for waits, not a measure of speed."""
 
 
 class Recorder:
-    """A host that keeps everything it is told."""
+    """A host that records every call."""
 
     def __init__(self) -> None:
         self.states: list[PortState] = []
@@ -32,24 +32,24 @@ class Recorder:
 
     @property
     def received(self) -> bytes:
-        """All bytes, in order."""
+        """Return all received bytes, in order."""
         return b"".join(data for _, data in self.chunks)
 
     async def heard(self, *states: PortState) -> None:
-        """Wait until these are the states that were told, from the first on."""
+        """Wait until the reported states are exactly these."""
         await until(lambda: len(self.states) >= len(states))
         assert tuple(self.states[: len(states)]) == states, self.details
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that must come true."""
+    """Wait until a condition is true."""
     with anyio.fail_after(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - what is waited for is on the far side of the kernel
             await anyio.sleep(0.001)
 
 
 async def read(fd: int, size: int) -> bytes:
-    """At least ``size`` bytes of a non-blocking descriptor: a pty hands on later, and in pieces, what was written in one."""
+    """Read at least ``size`` bytes of a non-blocking descriptor: a pty delivers late, and in pieces."""
     got = bytearray()
 
     def enough() -> bool:
@@ -63,7 +63,7 @@ async def read(fd: int, size: int) -> bytes:
 
 @asynccontextmanager
 async def serving(port: SupervisedPort) -> AsyncIterator[Recorder]:
-    """Serve a port to a recorder, and give everything back at the end."""
+    """Serve a port to a recorder, and release everything at the end."""
     host = Recorder()
     try:
         async with anyio.create_task_group() as group:
@@ -76,5 +76,5 @@ async def serving(port: SupervisedPort) -> AsyncIterator[Recorder]:
 
 
 def now_ns() -> int:
-    """The clock of the ports."""
+    """Return the time of the ports' clock."""
     return time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""What every device must keep to, whatever it drives. A new driver joins by one line in ``DEVICES``."""
+"""The contract of every device, whatever it drives. A new driver joins by one line in ``DEVICES``."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every port must keep to, whatever carries it. A new kind of channel joins by one line in ``PEERS``."""
+"""The contract of every port, whatever carries it. A new kind of channel joins by one line in ``PEERS``."""
 
 import os
 import random
@@ -39,7 +39,7 @@ class Peer(Protocol):
     url: str
     mortal: bool
     chunks: list[bytes]
-    """What to exchange: pieces that may be handed to the port one by one."""
+    """Data to exchange, in pieces that may be handed to the port one by one."""
 
     def send(self, data: bytes) -> None: ...
     def receive(self) -> bytes: ...
@@ -313,7 +313,7 @@ async def test_lost_once_and_opened_again(mortal):
         assert port.counts.opened == 4
 
 
-async def test_what_is_not_there_is_told_once(mortal):
+async def test_a_missing_peer_is_reported_once(mortal):
     mortal.die()
     port = make_port("device", mortal.url)
     async with serving(port) as host:

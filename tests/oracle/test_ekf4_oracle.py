@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4 import Ekf4
 from vehicled.estimation.ekf4_params import Ekf4Params
@@ -16,18 +17,10 @@ from vehicled.estimation.gaussian import chi_square_limit, update
 from vehicled.estimation.history import Pose
 from vehicled.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, StateEstimate
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive, Steering, Vehicle
 
 Array = np.ndarray[Any, Any]
 
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
-    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=5.0, delay_s=0.0),
-    drive=Drive(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.0,
-    ),
-)  # fmt: skip
+VEHICLE = make_vehicle(steering=make_steering(rate_radps=5.0, delay_s=0.0), drive=make_drive(delay_s=0.0))
 DATUM = Datum(0.7517, -1.5605, 260.0)
 LEVER_M = (0.15, 0.05, 0.3)
 

@@ -66,7 +66,7 @@ def _estimator(params: Ekf4PublishedParams) -> Ekf4Published:
 
 
 def test_recorded_positions_indoors_are_reproduced_from_the_inputs_alone(real_data: Path) -> None:
-    """From the first row to the last of each run, nothing taken over from the recording between. The node stepped once for each
+    """Compare first to last row of each run, taking nothing over from the recording between. The node stepped once for each
     row, but twice between the first two, with a measurement that was not logged."""
     medians, largest = [], []
     for file in sorted((real_data / "mocap_ekf_mpc_2023").rglob("*.csv")):

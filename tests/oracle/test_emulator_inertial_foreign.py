@@ -24,7 +24,7 @@ FORCE, RATE = (0.5, -0.25, 9.5), (0.1, -0.2, 0.3)
 
 
 def frame(kind: type[Any], name: str, params: Any) -> bytes:
-    """What a unit that was set up by hand sends with one sample, in a level vehicle that points ``YAW`` left of east."""
+    """Bytes for one sample from a unit configured by hand, in a level vehicle that points ``YAW`` left of east."""
     device = table(name, params, ("ImuSample", "Heading"), "serial:/dev/ttyUSB0?baud=921600")
     unit = kind("imu", device, 1, START)
     unit.on_message(Heading(START, 0, YAW, 0.01), START)

@@ -18,13 +18,13 @@ RAM = 1
 
 
 def read(data: bytes) -> list[Any]:
-    """Everything in a stream, in order; anything that pyubx2 cannot read is an error."""
+    """Parse a stream in order; anything that pyubx2 cannot read is an error."""
     reader = UBXReader(BytesIO(data), protfilter=7, quitonerror=2)
     return [message for _, message in reader]
 
 
 def talk(*requests: UBXMessage, messages: tuple[str, ...] = ("GnssFix",), seconds: int = 3) -> list[Any]:
-    """What the receiver says after some requests of pyubx2."""
+    """Return the receiver's answers to requests of pyubx2."""
     bench = Bench(ublox("gnss", table("ublox", Params(), messages), 3, START))
     for request in requests:
         bench.send(request.serialize())

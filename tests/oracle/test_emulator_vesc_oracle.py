@@ -103,7 +103,7 @@ def pyvesc():
 
 
 class _Wire:
-    """What a program that reads a serial port in its own time sees of the emulator."""
+    """The emulator as seen by a program that polls a serial port."""
 
     def __init__(self, emulator: VescUartEmulator) -> None:
         self.emulator = emulator

@@ -66,7 +66,7 @@ def capture(shared_data: Path, number: int, kind: str = "output") -> bytes:
 
 
 def packets(data: bytes) -> list[dict[int, Any]]:
-    """Of each MTData2 its values by id."""
+    """Return the values of each MTData2 by id."""
     found: list[dict[int, Any]] = []
     for name, value in xsens.decode(data):
         if name == "MID 0x36":

@@ -12,7 +12,7 @@ from vehicled.control.linear import LinearParams, law
 Array = npt.NDArray[np.float64]
 PARAMS = LinearParams()
 RATE_PER_STEP = 0.25
-"""Of steering, in their simulator only."""
+"""Steering rate limit per step, in their simulator only."""
 
 
 def _table(file: Path) -> Array:
@@ -45,7 +45,7 @@ def test_commands_in_their_simulator_are_reproduced_with_its_limits(real_data: P
 
 @pytest.mark.parametrize("run", ["sim/lot17/mpc.csv", "real/lot17/mpc_1.csv"])
 def test_the_error_state_is_that_of_the_waypoint_nearest_to_a_metre_ahead(real_data: Path, run: str) -> None:
-    """In the runs whose pose and error are of the same instant."""
+    """The law reproduces the runs whose pose and error are of the same instant."""
     path = _table(real_data / "reference_paths" / "lot17_sinsquare_sv.csv")
     rows = _table(real_data / "path_following_2024" / run)
     agree = 0

@@ -201,7 +201,7 @@ def test_a_rosbag2_folder_opens_in_rosbags(log: str, tmp_path: Path, topics: tup
             )
 
 
-def test_what_cannot_be_exported_is_told(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_cannot_be_exported_are_reported(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "there").mkdir()
     for arguments, answer in (
         (["--to", "csv", "-o", str(tmp_path / "there")], "not overwritten"),

@@ -414,7 +414,7 @@ def test_a_folder_of_csv_is_merged_by_time(tmp_path: Path) -> None:
         (("[time]", "[time"), "is no mapping"),
     ],
 )
-def test_a_wrong_mapping_is_told_where(change: tuple[str, str], answer: str, tmp_path: Path) -> None:
+def test_a_wrong_mapping_is_reported_where(change: tuple[str, str], answer: str, tmp_path: Path) -> None:
     assert change[0] in MAPPING
     (tmp_path / "map.toml").write_text(MAPPING.replace(change[0], change[1], 1))
     (tmp_path / "drive.csv").write_text(TABLE)
@@ -426,7 +426,7 @@ def test_a_wrong_mapping_is_told_where(change: tuple[str, str], answer: str, tmp
 # ------------------------------------------------------------------ answers
 
 
-def test_what_is_no_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_log_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {
         "empty.bin": (b"", "empty"),
         "x.png": (b"\x89PNG\r\n\x1a\n", "no format that can be imported"),

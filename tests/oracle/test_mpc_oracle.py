@@ -116,7 +116,7 @@ def roll_out(start: Start, wheel: Any, speed: Any) -> Any:
 
 
 def test_the_linearisation_is_that_of_the_rolled_out_motion() -> None:
-    """What A says of a small change of the wheel is what the nonlinear model does, by central differences."""
+    """The matrix A agrees with central differences of the nonlinear model for a small change of the wheel angle."""
     leg, program, _, planner = setting()
     random = np.random.default_rng(6)
     for _ in range(5):

@@ -34,7 +34,7 @@ FIXED = tuple(kind for kind in messages.ALL if not any(t in definition(kind).tex
 
 
 class Empty(Message, frozen=True):
-    """Nothing but its existence."""
+    """A message without fields."""
 
 
 class Mixed(Message, frozen=True):

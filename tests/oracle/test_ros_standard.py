@@ -63,7 +63,7 @@ def test_ackermann_drive_is_the_published_one() -> None:
     assert ros1.generate_msgdef("ackermann_msgs/msg/AckermannDriveStamped")[1] == "1fd5d7f58889cefd44d29f6653240d0c"
 
 
-def test_each_dependency_is_told_once() -> None:
+def test_each_dependency_is_reported_once() -> None:
     text = standard_definition("nav_msgs/Odometry").text
     told = [line for line in text.splitlines() if line.startswith("MSG: ")]
     assert len(told) == len(set(told)) == 9

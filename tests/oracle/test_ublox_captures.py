@@ -247,7 +247,7 @@ def test_nmea_values_are_those_of_pynmeagps(shared_data: Path) -> None:
 
 @pytest.mark.parametrize("lost", [0.0, 0.3])
 def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: float) -> None:
-    """As many fixes as distinct epochs with a position, at 115200 baud in pieces, whole and with a third of the frames lost."""
+    """Fixes are as many as distinct epochs with a position, at 115200 baud in pieces, whole and with a third of the frames lost."""
     chance, positions, fixes = Random(11), 0, 0
     for file in sorted(shared_data.glob("captures*/gnss/*")):
         if file.suffix == ".chk":

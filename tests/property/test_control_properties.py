@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from tests.vehicles import DRIVE, make_steering, make_vehicle
 from vehicled.control.corners import arc_to
 from vehicled.control.preview import Preview, predict_pose
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
@@ -14,16 +15,10 @@ from vehicled.control.stop import brake_command
 from vehicled.estimation.history import CommandHistory
 from vehicled.messages import NAN, ControlCommand, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Limits
 
-STEERING = Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4)
-DRIVE = Drive(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1,
-)  # fmt: skip
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0, steering=STEERING, drive=DRIVE
-)  # fmt: skip
+STEERING = make_steering(offset_rad=0.018)
+VEHICLE = make_vehicle(steering=STEERING, drive=DRIVE)
 LIMITS = Limits(max_speed_mps=2.5, max_lateral_acceleration_mps2=3.0, corridor_m=1.0)
 COURSES = {name: load_course(name) for name in ("lot17", "straight_20m", "circle_r2_ccw")}
 PERIOD_NS = 10_000_000

@@ -1,4 +1,4 @@
-"""What holds for every vehicle and every command: finite or diverged, mirrored bits, no energy out of nothing."""
+"""Laws for every vehicle and command: finite or diverged, bit-exact mirror symmetry, no energy created."""
 
 import re
 from typing import Any
@@ -17,7 +17,7 @@ from sim_backend.plant.twin_file import load_twin
 SHIPPED = {name: load_twin(name).parameters for name in ("hmmwv_lfdm", "art_lfdm", "bmw_320i", "husky_a200")}
 _STRAIGHT = {f"{end}.{key}": 0.0 for end in ("front", "rear") for key in ("roll_steer", "roll_scrub_m", "rolled_slip")}
 PASSIVE = {name: load_twin(name, _STRAIGHT).parameters for name in ("art_lfdm", "bmw_320i", "husky_a200")}
-"""Without the numbers that stand for what other models leave out: they do work that nobody pays for."""
+"""Vehicles without the empirical terms that stand for neglected effects: they would add energy."""
 PAIRS = {name: (DoubleTrack(parameters), DoubleTrack(parameters)) for name, parameters in SHIPPED.items()}
 COMMANDS = st.lists(st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=6)
 _OTHER = {"fl": "fr", "fr": "fl", "rl": "rr", "rr": "rl"}

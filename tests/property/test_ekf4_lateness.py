@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.ekf4 import Ekf4
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.messages import (
@@ -22,17 +23,9 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive, Steering, Vehicle
 
 MS = 1_000_000
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.1),
-    drive=Drive(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1, reverse_share=0.5,
-    ),
-)  # fmt: skip
+VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018, delay_s=0.1), drive=make_drive(reverse_share=0.5))
 DATUM = Datum(0.7517, -1.5605, 260.0)
 COVARIANCE = (0.01, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.0, 1.0)
 STEP_MS = 5

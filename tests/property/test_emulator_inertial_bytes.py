@@ -1,4 +1,4 @@
-"""What the daemon says to an emulated inertial unit, cut anywhere or damaged: the same answers, and never an exception."""
+"""Bytes to an emulated inertial unit, cut anywhere or damaged: the same answers, and never an exception."""
 
 from collections.abc import Callable
 from itertools import pairwise

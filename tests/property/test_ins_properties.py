@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.ins import Ins
 from vehicled.estimation.ins_measurements import Sensors
 from vehicled.estimation.ins_mechanisation import Drive, Predictor
@@ -47,17 +48,8 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive as Motor
-from vehicled.vehicle import Steering, Vehicle
 
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
-    drive=Motor(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1, brake_deceleration_mps2=2.0,
-    ),
-)  # fmt: skip
+VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))
 DATUM = Datum(0.7517, -1.5605, 260.0)
 Floats = npt.NDArray[np.float64]
 
@@ -105,7 +97,7 @@ def _difference(a: State, b: State) -> Floats:
 @settings(max_examples=40)
 @given(states, inputs, st.floats(1e-3, 0.02))
 def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, dt_s: float) -> None:
-    """Of the state after the step by the state before, over all 22 directions."""
+    """Jacobian of the state after the step by the state before, over all 22 directions."""
     predictor = Predictor(InsParams(), 0.5)
     predictor.predict(s, u, dt_s)
     F = predictor.transition.copy()

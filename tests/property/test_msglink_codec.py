@@ -30,7 +30,7 @@ any_message = st.one_of(
     ),
 )
 FLUSH = bytes(MAX_PAYLOAD_BYTES + OVERHEAD_BYTES)
-"""As many bytes as the longest frame can claim: whatever a damaged length holds back is decided after them."""
+"""Filler as long as the longest frame can claim: after it every damaged length has been decided."""
 
 
 def frame(payload: bytes, version: int = VERSION) -> bytes:

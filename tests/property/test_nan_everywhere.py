@@ -37,7 +37,7 @@ from vehicled.profile.schema import Profile
 
 MS = 1_000_000
 PORTS = {GnssFix: "gnss", ImuSample: "imu", Heading: "heading", OperatorCommand: "operator"}
-"""Where a message arrives; what has no port comes from beside the machine: console, stick, runtime."""
+"""Port of each message type; types without a port come from the console, the stick or the runtime."""
 BAD_FLOATS = (nan, inf, -inf, 1e308, -1e308)
 UNDER_WAY_MS = 1500
 AFTER_MS = 30
@@ -92,7 +92,7 @@ class Drive:
             machine.on_rx(port, encode(message), now_ns)
 
     def sound(self) -> None:
-        """Nothing raised; it goes on or it stops, and then it says why."""
+        """The machine raises nothing; it goes on, or it stops and gives the reason."""
         machine = self.pair.machine
         assert self.log.raised == []
         command = self.log.newest[ActuatorCommand]
@@ -154,7 +154,7 @@ def _base(hint: Any) -> tuple[Any, Any]:
 
 
 def bad_values(kind: type[Message], name: str) -> tuple[Any, ...]:
-    """What a field may hold and should not."""
+    """Invalid values for a field."""
     base, bounds = _base(get_type_hints(kind, include_extras=True)[name])
     if base is float:
         return BAD_FLOATS

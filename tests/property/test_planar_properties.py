@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.planar import Planar
 from vehicled.estimation.planar_params import PlanarParams
 from vehicled.estimation.planar_state import SIZE, Inputs, PlanarState, V, predict
@@ -26,16 +27,8 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive, Steering, Vehicle
 
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
-    drive=Drive(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1, brake_deceleration_mps2=2.0,
-    ),
-)  # fmt: skip
+VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))
 DATUM = Datum(0.7517, -1.5605, 260.0)
 MEAN = np.array([3.0, -2.0, 0.7, 1.3, 0.002, -0.1, 1.02, 2.1, 0.6, 0.33, 0.01, 0.5, -0.4, 0.02, -0.03])
 

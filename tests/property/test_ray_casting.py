@@ -143,7 +143,7 @@ def test_no_ray_leaves_a_closed_room_not_even_through_its_corners(radii, turn, o
 
 @given(beams, walls, posts, st.integers(0, 2**32))
 def test_rays_do_not_depend_on_what_is_cast_with_them(drawn, ends, circles, seed):
-    """Which shapes a ray is tried against is decided for a whole sweep; the answer is that of the ray alone, to the bit."""
+    """The shapes to test are chosen once for a whole sweep; the result is that of each ray alone, to the bit."""
     rng = np.random.default_rng(seed)
     many = np.concatenate((np.array([[*a, *b] for a, b in ends]), rng.uniform(-15, 15, (60, 4))))
     scene = Scene(many, np.array(circles))

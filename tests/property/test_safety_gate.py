@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.strategies import near, near_count
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.messages import ControlCommand, Mode, Reaction
 from vehicled.safety.gate import (
     CLIPPED_BRAKE,
@@ -19,25 +20,15 @@ from vehicled.safety.gate import (
     SLOW_MPS,
     Gate,
 )
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Drive, Limits, Vehicle
 
-VEHICLE = Vehicle(
-    wheelbase_m=0.5,
+VEHICLE = make_vehicle(
     track_m=0.33,
     length_m=0.7,
     width_m=0.4,
     mass_kg=7.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.018, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
-    drive=Drive(
-        stall_torque_nm=0.09,
-        no_load_speed_radps=161.0,
-        friction_nm=0.02,
-        viscous_nms=1e-4,
-        gear_ratio=1 / 3,
-        wheel_radius_m=0.0845,
-        inertia_kgm2=1e-3,
-        delay_s=0.1,
-    ),
+    steering=make_steering(offset_rad=0.018),
+    drive=make_drive(no_load_speed_radps=161.0, wheel_radius_m=0.0845),
 )
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, capped_speed_mps=0.5)
 LOOSE = replace(

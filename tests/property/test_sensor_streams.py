@@ -124,7 +124,7 @@ SENSED = [port_names(PROFILE).index(name) for name in ("gnss", "imu", "heading",
 
 
 def world_digest(instants: list[int], command_ms: int) -> str:
-    """What a standing vehicle's sensors send in half a second, asked at those instants, commanded every so often."""
+    """Return half a second of a standing vehicle's sensor output for the given query and command times."""
     world, found = World(PROFILE, COURSE, 5, START), sha256()
     drive = port_names(PROFILE).index("drive")
     until_ns = START + 500 * MS

@@ -63,7 +63,7 @@ def rtcm3_frame(payload: bytes) -> bytes:
 
 
 def slow_framer(stream: bytes, protocols: Sequence[Protocol], limit: int) -> list[tuple[str, bytes]]:
-    """What must be found once nothing more comes: at each place the first protocol that has a frame there."""
+    """Return the frames expected after the last byte: at each place the first protocol that has a frame there."""
     frames = []
     at = 0
     while at < len(stream):
@@ -142,7 +142,7 @@ def test_however_cut_the_same_frames_are_found_as_by_looking_everywhere(seed: in
 
 @given(seeds, st.integers(1, 60), st.sampled_from([1, 64, 1000]))
 def test_no_damage_costs_a_sound_frame(seed: int, count: int, longest: int) -> None:
-    """With check sums of 16 and 24 bits: the 8 bits of NMEA let one damaged line in 256 pass, and what it swallowed with it."""
+    """Check sums of 16 and 24 bits only: the 8 bits of NMEA let one damaged line in 256 pass, and what it swallowed with it."""
     rng = random.Random(seed)
     made = pieces(rng, (ubx_frame, rtcm3_frame), count)
     framer = Framer([PROTOCOLS[0], PROTOCOLS[2]], LIMIT)

@@ -1,4 +1,4 @@
-"""What a board may claim: measured truly, judged by the rule, and told to whoever would arm a vehicle on it."""
+"""Board verdict: measured truly, judged by the rule, and shown to the operator before arming."""
 
 import hashlib
 import json
@@ -83,7 +83,7 @@ def test_a_disk_that_stalls_is_seen_and_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_measured_is_said(tmp_path: Path) -> None:
+def test_values_that_cannot_be_measured_are_reported(tmp_path: Path) -> None:
     found = measure.measure(tmp_path / "none", 0.02, fifo=False)
     assert found.disk is None
     assert "cannot be written (No such file or directory)" in found.troubles[0]

@@ -59,7 +59,7 @@ yaw_inertia_kgm2.spread = 0.3
 """
 
 
-def test_a_file_that_has_no_place_for_the_numbers_is_told_before_the_drives_are_read(
+def test_a_file_that_has_no_place_for_the_numbers_is_reported_before_the_drives_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     twin, profile = tmp_path / "twin.toml", tmp_path / "profile.toml"

@@ -120,7 +120,7 @@ def test_no_file_ends_in_a_traceback(tmp_path_factory: pytest.TempPathFactory, w
 
 
 def process(*words: str, **more: object) -> "subprocess.CompletedProcess[str]":
-    """As users run it."""
+    """Run the command line as users do."""
     return subprocess.run([*VEHICLED, *words], capture_output=True, text=True, timeout=120, **more)  # type: ignore[call-overload,no-any-return]
 
 
@@ -231,7 +231,7 @@ def path_with_vehicled(tmp_path: Path) -> str:
 
 
 def shell(name: str, script: str, path: str) -> list[str]:
-    """What a script prints in a shell that has the completion, line by line."""
+    """Return the output of a script in a shell that has the completion, line by line."""
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[name]

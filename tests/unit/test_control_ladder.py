@@ -28,7 +28,7 @@ def test_a_plan_is_read_at_the_end_of_the_tick() -> None:
 
 
 @pytest.mark.parametrize("reason", [ControlReason.NOT_CONVERGED, ControlReason.INFEASIBLE, ControlReason.LATE])
-def test_without_a_plan_the_ladder_is_climbed_down_rung_by_rung(reason: ControlReason) -> None:
+def test_without_a_plan_the_fallback_chain_descends_level_by_level(reason: ControlReason) -> None:
     ladder = Ladder(PARAMS)
     ladder.choose(Attempt(PLAN, 0.1), never, 0.05, 0.05)
     failed = Attempt(None, 0.1, reason, 400)
@@ -138,7 +138,7 @@ def test_the_controller_fills_level_reason_and_iterations() -> None:
     assert mpc.step(at_start(11), 11 * PERIOD_NS).level is ControlLevel.PRIMARY
 
 
-def test_a_bound_of_iterations_that_is_too_low_is_told() -> None:
+def test_a_bound_of_iterations_that_is_too_low_is_reported() -> None:
     mpc = controller(iterations=10, step_size=1e-4)
     command = mpc.step(at_start(0), 0)
     assert (command.level, command.reason) == (ControlLevel.PURE_PURSUIT, ControlReason.NOT_CONVERGED)

@@ -1,4 +1,4 @@
-"""What the controllers see of a drive and a heading that are not as believed."""
+"""Observers of the controllers: a drive and a heading that differ from the vehicle model."""
 
 from math import atan, cos, pi, sin
 

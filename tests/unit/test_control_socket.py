@@ -95,7 +95,7 @@ async def test_requests_reach_the_run_and_are_answered(tmp_path: Path) -> None:
     assert not path.exists(), "the socket goes with the daemon"
 
 
-async def test_who_sees_the_socket_is_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_socket_appears_with_its_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.sock"
     early: list[Path] = []
 
@@ -202,7 +202,7 @@ async def test_a_line_without_end_is_hung_up_on(tmp_path: Path) -> None:
     assert not console.requests
 
 
-async def test_who_finds_no_room_may_stop_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.sock"
     monkeypatch.setattr(server, "STOP_PATIENCE_S", 0.2)
     async with served(path) as (console, _), anyio.create_task_group() as group:
@@ -284,7 +284,7 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("words", "status"), [(["disarm"], 0), (["mode", "teleop"], 2), (["mode", "standby"], 0)])
-async def test_what_a_fault_does_not_allow_is_told_at_once(
+async def test_a_request_refused_by_a_fault_is_answered_at_once(
     tmp_path: Path, words: list[str], status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "ARMING_PATIENCE_S", inf)
@@ -301,7 +301,7 @@ async def test_what_a_fault_does_not_allow_is_told_at_once(
 
 
 @pytest.mark.parametrize("words", [["arm"], ["mode", "auto"]])
-async def test_who_interrupts_a_request_calls_it_off(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupted_request_is_cancelled(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: float) -> NoReturn:
         raise KeyboardInterrupt
 
@@ -328,7 +328,7 @@ async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_
         group.cancel_scope.cancel()
 
 
-async def test_who_loses_the_race_for_a_socket_hears_it_without_a_group(tmp_path: Path) -> None:
+async def test_the_loser_of_a_race_for_a_socket_gets_an_error_without_a_group(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
     async with served(path):
         with pytest.raises(PlaceError, match="serves"), _refusal_alone():
@@ -371,7 +371,7 @@ def test_a_good_request_is_understood(action: str, origin: str) -> None:
     assert request == Act(action=action, origin=origin)  # type: ignore[arg-type]
 
 
-def test_who_may_not_enter_the_folder_of_the_service_is_told_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_access_to_the_service_folder_is_told_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     for name in (None, "art"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.strategies import near
+from tests.vehicles import make_drive, make_vehicle
 from vehicled.control.speed import (
     PidState,
     SpeedParams,
@@ -25,17 +26,11 @@ from vehicled.control.speed import (
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Drive, Limits
 
-DRIVE = Drive(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.0,
-)  # fmt: skip
+DRIVE = make_drive(delay_s=0.0)
 BRAKED = msgspec.structs.replace(DRIVE, brake_deceleration_mps2=4.0)
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0, drive=DRIVE,
-    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
-)  # fmt: skip
+VEHICLE = make_vehicle(drive=DRIVE)
 PARAMS = SpeedParams()
 
 
@@ -241,7 +236,7 @@ def test_the_gain_is_cut_to_what_the_delay_allows() -> None:
     assert usable_gain(SpeedParams(p=0.5), late) == 0.5
 
 
-def test_a_course_that_is_driven_slower_than_it_asks_is_told() -> None:
+def test_a_course_that_is_driven_slower_than_it_asks_is_reported() -> None:
     profile = load_profile("art")
     said = {
         name: " ".join(speed_warnings(profile.vehicle, profile.limits, load_course(name)))

@@ -150,7 +150,7 @@ def test_record_then_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
         (b"nothing at all", ["--type", "can"], "no recording of a CAN bus"),
     ],
 )
-def test_what_cannot_be_decoded_is_told(
+def test_undecodable_frames_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, arguments: list[str], part: str
 ) -> None:
     file = tmp_path / "file"

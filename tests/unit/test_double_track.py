@@ -105,7 +105,7 @@ def test_the_yaw_gain_of_small_steering_is_that_of_the_linear_single_track() -> 
     held_speed(vehicle, speed, 8.0, steer)
 
     def stiffness(axle: Any) -> float:
-        """Of both wheels at their static load."""
+        """Return the cornering stiffness of both wheels at their static load."""
         slope, q = axle.tyre.lateral.slope_n, 0.5 * c.mass_kg * GRAVITY_MPS2 * 0.5 / axle.tyre.nominal_load_n
         return float(2.0 * q * (2.0 * slope[0] - 0.5 * slope[1] - (slope[0] - 0.5 * slope[1]) * q))
 

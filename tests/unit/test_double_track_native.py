@@ -66,7 +66,7 @@ def drive(plain: DoubleTrack, compiled: DoubleTrack, steps: int, seed: int) -> b
 
 
 def bits(vehicle: DoubleTrack) -> list[str]:
-    """With the signs of zeros."""
+    """Return all numbers as hex, so that signs of zeros count."""
     return [value.hex() for value in (*vehicle.state, *vehicle.outputs)]
 
 

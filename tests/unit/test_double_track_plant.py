@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def on_heights(sim: Sim, folder: Path, heights: NDArray[np.float64], step_m: float) -> Sim:
-    """On a raster whose middle is the origin; rows from north to south."""
+    """Return terrain on a raster whose middle is the origin; rows from north to south."""
     path = folder / "heights.csv"
     path.write_text("\n".join(",".join(f"{z_m:.6f}" for z_m in row) for row in heights))
     rows, columns = heights.shape

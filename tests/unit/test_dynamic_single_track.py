@@ -8,22 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.dynamic_single_track import STANDARD_GRAVITY_MPS2, UNSTABLE_SHARE, SingleTrack, lateral_step, single_track
 from vehicled.estimation.four_dof import Densities, Input, State, lowest_speed_mps, predict, transition
-from vehicled.vehicle import Drive, Steering, Vehicle
 
 NAN = float("nan")
 L = 0.5
 STIFFNESS, UNDERSTEER, CENTRE, INERTIA = 9.0, 0.04, 0.45, 1.15
 TRACK = single_track(L, STIFFNESS, UNDERSTEER, CENTRE, INERTIA)
-DRIVE = Drive(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1, brake_deceleration_mps2=2.0, reverse_share=0.6,
-)  # fmt: skip
-VEHICLE = Vehicle(
-    wheelbase_m=L, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0, drive=DRIVE,
-    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.0),
-)  # fmt: skip
+DRIVE = make_drive(brake_deceleration_mps2=2.0, reverse_share=0.6)
+VEHICLE = make_vehicle(wheelbase_m=L, drive=DRIVE, steering=make_steering(delay_s=0.0))
 DIAGONAL = (0.04, 0, 0, 0, 0, 0.04, 0, 0, 0, 0, 0.01, 0, 0, 0, 0, 0.09)
 
 

@@ -168,7 +168,7 @@ def test_garbage_keeps_the_amount_and_nothing_else() -> None:
     assert found.driver.dropped_bytes > 1000
 
 
-def test_wrong_is_plausible_and_off_by_what_was_said() -> None:
+def test_a_wrong_value_is_plausible_and_off_by_the_given_amount() -> None:
     found = gnss("gnss:wrong=25@8+2", seconds=11)
     assert offset_m(at(found, 90), 90) == pytest.approx(25.0, abs=0.1)
     assert at(found, 90).carrier is CarrierSolution.FIXED
@@ -224,7 +224,7 @@ def test_another_line_rate_is_noise_while_it_lasts() -> None:
     assert len(seen(found, 18, 19)) == 10
 
 
-def test_no_fix_is_told_as_none() -> None:
+def test_no_fix_is_reported_as_none() -> None:
     found = gnss("gnss:no_fix@8+2", seconds=12)
     blind = at(found, 90)
     assert blind.fix_type is FixType.NONE

@@ -83,7 +83,7 @@ def headings(seconds: float, rate_hz: float = 20.0, late_ns: int = 5 * MS) -> li
 
 
 def turning(name: str, seconds: float) -> list[tuple[int, ImuSample]]:
-    """As ``headings`` turn, with a pitch that comes and goes."""
+    """Return samples that turn as ``headings`` do, with a varying pitch rate."""
     return [
         (t, ImuSample(one.t_ns, 0, (0.3, 0.0, 9.80665), (0.0, one.angular_rate_radps[1], 0.3))) for t, one in samples(name, seconds)
     ]

@@ -260,7 +260,7 @@ def test_the_heading_of_a_moving_base() -> None:
     assert found.of(GnssFix) == []
 
 
-def test_a_heading_that_is_not_valid_is_told_as_such() -> None:
+def test_a_heading_that_is_not_valid_is_reported_as_such() -> None:
     found = bench(Params(rate_hz=10.0), ("Heading",))
     found.run(START + 3 * SECOND, headings(50))
     valid = len(found.of(Heading))

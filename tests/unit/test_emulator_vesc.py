@@ -30,7 +30,7 @@ from drivers.vesc.faults import NAMES
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.vesc import FAULT, VescUartEmulator, configuration
 from sim_backend.emulators.vesc_motor import FAULT_STOP_NS, HOLD_NS
-from tests.vesc_bench import MS, START_NS, Bench, at_rest, device, moving
+from tests.vesc_bench import MS, START_NS, Bench, device, moving, standing
 from vehicled.messages import ActuatorCommand, Fault, Mode, MotorStatus, Reaction, WheelSpeed
 from vehicled.wire.can import pack
 
@@ -212,7 +212,7 @@ def test_faults_come_under_their_names_and_stop_the_motor(wire: str, code: int) 
 def test_the_supply_makes_faults_by_itself(voltage_v: float, code: int) -> None:
     bench = Bench(device("vesc_can"))
     bench.arm()
-    bench.run(300, throttle=0.2, sample=lambda t_ns: msgspec.structs.replace(at_rest(t_ns), input_voltage_v=voltage_v))
+    bench.run(300, throttle=0.2, sample=lambda t_ns: msgspec.structs.replace(standing(t_ns), input_voltage_v=voltage_v))
     assert bench.emulator.unit.fault_code == code
     assert (f"vesc_{NAMES[code]}", True) in bench.faults
     bench.run(800, throttle=0.2)

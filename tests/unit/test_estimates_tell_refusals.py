@@ -39,7 +39,7 @@ def run(estimator: Any, until_s: float, start_ns: int, east_m: float) -> list[St
 
 
 @pytest.mark.parametrize("name", ["ekf4", "planar", "ins"])
-def test_refusals_in_a_row_are_told_and_end(name: str) -> None:
+def test_refusals_in_a_row_are_reported_and_end(name: str) -> None:
     profile = load_profile("art", [f"estimator.name={name}"])
     estimator = resolve("estimator", name)(profile.estimator.selected, profile.vehicle, DATUM, (0.25, 0.0, 0.3))
     good = run(estimator, 4.0, 0, 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.ins import Ins
 from vehicled.estimation.ins_measurements import UNKNOWN_SIGMA_M
 from vehicled.estimation.ins_params import Constraints, GnssUse, HeadingUse, InsParams, Rest
@@ -31,16 +32,8 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive, Steering, Vehicle
 
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
-    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.0),
-    drive=Drive(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.0,
-    ),
-)  # fmt: skip
+VEHICLE = make_vehicle(steering=make_steering(delay_s=0.0), drive=make_drive(delay_s=0.0))
 DATUM = Datum(0.7517, -1.5605, 260.0)
 MS = 1_000_000
 START_NS = 10**12
@@ -108,7 +101,7 @@ class Drive20s:
     judged: bool = False
     estimates: list[StateEstimate] = field(default_factory=list)
     feeds: list[tuple[int, list[Message]]] = field(default_factory=list)
-    """What the filter heard at each step."""
+    """Inputs of the filter at each step."""
     inside: list[tuple[float, float]] = field(default_factory=list)
 
     def run(self) -> "Drive20s":

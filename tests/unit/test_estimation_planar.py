@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from tests.vehicles import make_steering, make_vehicle
 from vehicled.estimation.planar import Planar
 from vehicled.estimation.planar_params import PlanarParams
 from vehicled.estimation.planar_state import AUTHORITY, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE
@@ -24,16 +25,8 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive, Steering, Vehicle
 
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
-    steering=Steering(gain_rad=0.335, offset_rad=0.0, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.2),
-    drive=Drive(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1,
-    ),
-)  # fmt: skip
+VEHICLE = make_vehicle(steering=make_steering(delay_s=0.2))
 DATUM = Datum(0.7517, -1.5605, 260.0)
 START_NS = 5_000_000_000
 TICK_NS = 10_000_000

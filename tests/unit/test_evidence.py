@@ -18,7 +18,7 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def witness():
+def source():
     made = WallWitness(("receive", "log"))
     yield made
     made.close()
@@ -88,7 +88,7 @@ class TestGcWatch:
         finally:
             watch.close()
 
-    def test_a_collection_that_has_not_told_its_end_is_known(self):
+    def test_a_collection_without_an_end_is_known(self):
         watch = GcWatch()
         try:
             watch._on_gc("start", {})
@@ -192,71 +192,71 @@ class TestKernelCounters:
         assert "preemption" in kernel.reasons[0]
 
 
-class TestWitness:
-    def test_is_what_the_executive_asks_for(self, witness):
-        asked: Witness = witness
+class TestWallEvidence:
+    def test_is_what_the_executive_asks_for(self, source):
+        asked: Witness = source
         now_ns = time.monotonic_ns()
         around = asked.surroundings(now_ns, now_ns, now_ns)
         assert around.asleep_ns is None
         assert (list(around.callbacks), list(around.collections)) == ([], [])
 
-    def test_blames_the_callback_that_ran_over_the_release(self, witness):
+    def test_blames_the_callback_that_ran_over_the_release(self, source):
         release_ns = time.monotonic_ns() + MS
-        with witness.holders.hold(1):
+        with source.holders.hold(1):
             while time.monotonic_ns() < release_ns + 2 * MS:
                 pass
         start_ns = time.monotonic_ns()
-        around = witness.surroundings(release_ns, start_ns, start_ns)
+        around = source.surroundings(release_ns, start_ns, start_ns)
         (run,) = around.callbacks
         assert run.number == FIRST_CALLBACK + 1
         assert run.begin[0] < release_ns < release_ns + 2 * MS <= run.end[0] <= start_ns
 
-    def test_sees_the_collector_inside_a_task(self, witness):
+    def test_sees_the_collector_inside_a_task(self, source):
         start_ns = time.monotonic_ns()
         gc.collect()
         end_ns = time.monotonic_ns()
-        assert 0 < overlap(witness.surroundings(start_ns, start_ns, end_ns).collections, start_ns, end_ns) <= end_ns - start_ns
+        assert 0 < overlap(source.surroundings(start_ns, start_ns, end_ns).collections, start_ns, end_ns) <= end_ns - start_ns
 
     def test_what_was_stolen_before_the_mark_is_not_counted(self, tmp_path):
         schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
         schedstat.write_text("0 100000 0")
         stat.write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
-        witness = WallWitness((), KernelCounters(str(schedstat), str(stat)))
+        source = WallWitness((), KernelCounters(str(schedstat), str(stat)))
         now_ns = time.monotonic_ns()
-        witness.mark(now_ns)
+        source.mark(now_ns)
         schedstat.write_text("0 107000 0")
-        around = witness.surroundings(now_ns, now_ns, now_ns + 50_000)
+        around = source.surroundings(now_ns, now_ns, now_ns + 50_000)
         assert (around.run_delay_ns, around.since_ns) == (7000, now_ns)
-        witness.mark(now_ns + 60_000)
-        around = witness.surroundings(now_ns + 60_000, now_ns + 60_000, now_ns + 90_000)
+        source.mark(now_ns + 60_000)
+        around = source.surroundings(now_ns + 60_000, now_ns + 60_000, now_ns + 90_000)
         assert (around.run_delay_ns, around.since_ns) == (0, now_ns + 60_000)
-        around = witness.surroundings(now_ns + 59_000, now_ns + 60_000, now_ns + 90_000)
+        around = source.surroundings(now_ns + 59_000, now_ns + 60_000, now_ns + 90_000)
         assert (around.run_delay_ns, around.since_ns) == (7000, now_ns), "the release passed before the last batch had ended"
-        witness.close()
+        source.close()
 
     def test_the_hypervisor_is_blamed_in_proportion(self, tmp_path):
         schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
         schedstat.write_text("0 0 0")
         stat.write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
-        witness = WallWitness((), KernelCounters(str(schedstat), str(stat)))
-        base_ns = time.monotonic_ns() + 2 * witness.STEAL_REFRESH_NS
-        witness.mark(base_ns)
+        source = WallWitness((), KernelCounters(str(schedstat), str(stat)))
+        base_ns = time.monotonic_ns() + 2 * source.STEAL_REFRESH_NS
+        source.mark(base_ns)
         stat.write_text("cpu 0 0 0 0 0 0 0 10 0 0\n")
         lost_ns = 10 * 10**9 // os.sysconf("SC_CLK_TCK")
         window_ns = 20 * MS
-        around = witness.surroundings(base_ns + 980 * MS, base_ns + 980 * MS, base_ns + 1000 * MS)
+        around = source.surroundings(base_ns + 980 * MS, base_ns + 980 * MS, base_ns + 1000 * MS)
         assert around.run_delay_ns == lost_ns * window_ns // (1000 * MS)
-        witness.close()
+        source.close()
 
     @pytest.mark.anyio
-    async def test_sees_a_late_wake_up(self, witness):
-        witness.watch_loop()
+    async def test_sees_a_late_wake_up(self, source):
+        source.watch_loop()
         asleep_ns = time.monotonic_ns()
         await anyio.sleep(0.005)
         start_ns = time.monotonic_ns()
         # As if the release had been in the middle of that sleep.
         release_ns = (asleep_ns + start_ns) // 2
-        around = witness.surroundings(release_ns, start_ns, start_ns)
+        around = source.surroundings(release_ns, start_ns, start_ns)
         from_ns, to_ns = around.asleep_ns
         assert asleep_ns <= from_ns < release_ns < to_ns <= start_ns
 
@@ -268,12 +268,12 @@ class TestWitness:
         after_ns = time.monotonic_ns()
         assert before_ns <= idle.idle_from_ns < idle.woke_ns <= after_ns
 
-    def test_a_loop_without_an_account_has_no_late_wake_ups(self, witness):
+    def test_a_loop_without_an_account_has_no_late_wake_ups(self, source):
         async def main() -> None:
-            witness.watch_loop()
+            source.watch_loop()
             await anyio.sleep(0.001)
             assert isinstance(watch_idle(), NeverIdle)
             now_ns = time.monotonic_ns()
-            assert witness.surroundings(now_ns - MS, now_ns, now_ns).asleep_ns is None
+            assert source.surroundings(now_ns - MS, now_ns, now_ns).asleep_ns is None
 
         anyio.run(main, backend="asyncio")

@@ -83,7 +83,7 @@ def test_response_counts_not_execution() -> None:
     assert bench.ticks[1].missed, "woken 6 ms late with no execution time at all is a miss"
 
 
-class _Witness:
+class _FixedEvidence:
     def __init__(self, around: Surroundings) -> None:
         self.around = around
 
@@ -116,7 +116,7 @@ def callback(begin_ns: int, end_ns: int, cpu_ns: int, *, voluntary: int = 0, fau
 
 
 NEVER_SLEPT = (-2 * MS, -MS)
-"""Since the release."""
+"""Begin and end of a sleep before the release: the loop did not sleep after it."""
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_attribution_names_the_largest_part(
     begin: Reading, end: Reading, around: dict[str, Any], cause: Cause, holder: int
 ) -> None:
     ticks: list[TaskTick] = []
-    witness = _Witness(Surroundings(**around))
+    witness = _FixedEvidence(Surroundings(**around))
     executive = Executive([task(deadline_ms=5)], _Scripted(begin, end), ticks.append, witness)
     executive.start(0)
     executive.run(begin[0])
@@ -181,14 +181,14 @@ def test_what_the_scheduler_owed_is_counted_once() -> None:
     ticks: list[TaskTick] = []
     around = Surroundings(asleep_ns=(-MS, 4 * MS), run_delay_ns=3 * MS, since_ns=0)
     stopwatch = _Scripted((4 * MS, 0, 0, 0, 0, 0), (8 * MS, MS, 0, 1, 0, 3 * MS))
-    executive = Executive([task(deadline_ms=5)], stopwatch, ticks.append, _Witness(around))
+    executive = Executive([task(deadline_ms=5)], stopwatch, ticks.append, _FixedEvidence(around))
     executive.start(0)
     executive.run(4 * MS)
     assert ticks[0].cause is Cause.WAKE_UP
 
 
 def test_small_waits_behind_many_add_up() -> None:
-    """Of 9 ms the task itself took 3, two others 3 each: what can be mended is the queue."""
+    """The task took 3 of 9 ms, two others 3 each: the queue is the part that can be improved."""
     ticks: list[TaskTick] = []
     stopwatch = _Scripted((0, 0, 0, 0, 0, 0), *((k * 3 * MS, k * 3 * MS, 0, 0, 0, 0) for k in (1, 2, 3)))
     executive = Executive([task(f"t{k}", deadline_ms=8) for k in range(3)], stopwatch, ticks.append)

@@ -85,7 +85,7 @@ def test_a_test_is_the_same_whatever_the_estimators() -> None:
 
 
 def test_the_truth_stands_and_then_drives_a_circle_at_the_believed_speed() -> None:
-    """With nothing off: radius l/tan(wheel), and the speed that the throttle is for."""
+    """A drive without errors has radius l/tan(wheel) and the speed of its throttle."""
     vehicle = load_profile("art").vehicle
     points = np.array([(x, y) for x, y, _, _ in ekf_circle._truth(vehicle, 40.0, 1.0, 1.0)])
     step_s = ekf_circle.STEP_NS * 1e-9

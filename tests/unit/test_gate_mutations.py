@@ -98,7 +98,7 @@ def code(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def mutants(source: str) -> Iterator[tuple[str, ast.Module]]:
-    """What was changed, with its line before and after, and the tree."""
+    """Yield each mutation as text, with its line before and after, and as a tree."""
     template = ast.parse(source)
     for index, node in enumerate(code(template)):
         for variant in variants(node):

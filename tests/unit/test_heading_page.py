@@ -39,7 +39,7 @@ def test_the_snippet_of_the_alignment_is_what_applies_without_it() -> None:
     assert {key: getattr(default, key) for key in written} == written
 
 
-def test_an_alignment_too_slow_for_the_estimator_is_told() -> None:
+def test_an_alignment_too_slow_for_the_estimator_is_reported() -> None:
     for estimator in ("ekf4", "planar", "ins"):
         profile = load_profile("f1tenth_gnss", ["alignment.speed_mps=0.4", f"estimator.name={estimator}"])
         assert [note.path for note in check(profile) if note.level == "warning"] == ["alignment.speed_mps"]

@@ -24,7 +24,7 @@ async def test_a_folder_that_is_not_there_yet_lies_on_the_disk_of_its_parent(tmp
     assert (await HealthSampler(tmp_path / "not" / "yet").read()).disk_free_share > 0.0
 
 
-async def test_a_step_of_the_wall_clock_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_of_the_wall_clock_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = HealthSampler(tmp_path)
     offset_ns = health._clock_offset_ns()
     monkeypatch.setattr(health, "_clock_offset_ns", lambda: offset_ns + 86_400 * 10**9)

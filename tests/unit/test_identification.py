@@ -130,7 +130,7 @@ def test_steering_is_learnt_from_headings_without_a_gyro():
 
 
 def test_the_believed_yaw_rate_is_not_believed():
-    """Without gyro and heading the estimate's yaw rate comes from the believed steering, and would confirm any belief."""
+    """The estimate's yaw rate rests on the assumed steering without gyro and heading, and would confirm any assumption."""
     identified = identifier()
     for k in range(1000):
         now = 1_000_000_000 + 20_000_000 * k
@@ -190,7 +190,7 @@ def test_stamps_from_the_future_do_not_lock_out_the_rest():
     assert drill.known.steering_gain_rad == pytest.approx(0.225, rel=0.05)
 
 
-def test_who_plans_learns_how_tight_the_vehicle_turns():
+def test_the_identified_vehicle_has_the_learnt_wheel_angle():
     drill = Drill(Truth(gain_rad=0.2), identifier())
     drill.drive(30.0, weave)
     vehicle = BELIEVED.identified(drill.known)

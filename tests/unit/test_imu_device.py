@@ -1,4 +1,4 @@
-"""What the base makes of the samples of a codec, on the wire of the N100; and what WitMotion and BNO08x do differently."""
+"""Base class of inertial units on the wire of the N100; and the differences of WitMotion and BNO08x."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -76,7 +76,7 @@ def test_time_comes_from_the_clock_of_the_device() -> None:
     assert device.clock.resets == 0
 
 
-def test_a_restart_of_the_device_is_told_once() -> None:
+def test_a_restart_of_the_device_is_reported_once() -> None:
     device = _n100(messages=[ImuSample])
     got = _run(device, [_imu(i, at_us=50_000_000 + 10_000 * i) for i in range(300)])
     got += _run(device, [_imu(i) for i in range(500)], start_ns=300 * PERIOD)
@@ -248,7 +248,7 @@ def test_a_silence_does_not_end_the_episode() -> None:
 
 
 def test_a_yaw_that_moves_does_not_excuse_the_sensors() -> None:
-    """In a device that puts all into one frame, the filter goes on turning when its sensors hang."""
+    """The filter of a device with one frame for all goes on turning when its sensors hang."""
 
     class Codec:
         protocols = n100.N100Codec.protocols

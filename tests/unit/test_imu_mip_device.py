@@ -135,7 +135,7 @@ def test_a_device_that_takes_no_format_is_left_resumed_and_told() -> None:
     assert fake.asked.count((0xC, 0x0F)) == 3
 
 
-def test_no_answer_is_told_once_and_asked_again() -> None:
+def test_no_answer_is_reported_once_and_asked_again() -> None:
     device, fake = make(answer_timeout_s=0.2, tries=4, retry_s=1.0), FakeMip()
     fake.deaf = {(1, 0x06)}
     device.on_port(PortState.OPENED, "", 0)

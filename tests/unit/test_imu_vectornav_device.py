@@ -95,7 +95,7 @@ def test_does_without_the_fields_an_old_firmware_refuses() -> None:
     assert fake.registers[75] == "3,8,01,0121"
 
 
-def test_a_device_that_keeps_its_own_setting_is_told() -> None:
+def test_a_device_that_keeps_its_own_setting_is_reported() -> None:
     device, fake = make(), FakeVectorNav()
     fake.locked = True
     device.on_port(PortState.OPENED, "", 0)
@@ -104,7 +104,7 @@ def test_a_device_that_keeps_its_own_setting_is_told() -> None:
     assert fault.reason == "the device does not take the binary output: it is set to 0,8,00"
 
 
-def test_no_answer_is_told_once_and_asked_again() -> None:
+def test_no_answer_is_reported_once_and_asked_again() -> None:
     device, fake = make(answer_timeout_s=0.5, tries=2, retry_s=3.0), FakeVectorNav()
     fake.deaf = True
     device.on_port(PortState.OPENED, "", 0)

@@ -1,4 +1,4 @@
-"""What the tests and the program inherit from whoever started them: ignored signals, closed descriptors, an empty environment."""
+"""State inherited from the parent process: ignored signals, closed descriptors, an empty environment."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ print(os.read(0, 1))
 def test_commands_work_in_an_odd_environment(
     project_root: Path, environment: dict[str, str], closed: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Without HOME, PATH, terminal, standard input or a known locale: a cron job and a service start this way."""
+    """Commands run without HOME, PATH, terminal, standard input or a known locale, as in a cron job or a service."""
     become = "os.execv(sys.executable, [sys.executable, '-m', 'vehicled', 'courses'])"
     done = subprocess.run(
         [sys.executable, "-c", f"import os, sys; [os.close(n) for n in {closed!r}]; {become}"],

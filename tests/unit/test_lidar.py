@@ -36,7 +36,7 @@ def scanner(model=EXACT, scene=WALL, seed=1, arm=ARM_M):
 
 
 def test_every_ray_leaves_from_where_the_vehicle_is_at_its_time():
-    """On a circle of 5 m at 4 m/s: the wall's distance along each ray, by the pose at the ray's own time."""
+    """Each ray gives the wall's distance from the pose at its own time, on a circle of 5 m at 4 m/s."""
     lidar, speed, rate = scanner(), 4.0, 0.8
 
     def at(t_s):

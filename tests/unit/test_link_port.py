@@ -14,7 +14,7 @@ from vehicled.runtime.link_port import LinkTransport
 
 class _Sink:
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Nothing is expected."""
+        """Fail: no record is expected."""
         raise AssertionError(message)
 
 

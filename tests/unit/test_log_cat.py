@@ -55,6 +55,6 @@ def test_every_topic_goes_by_three_names(kind: type[messages.Message]) -> None:
     assert kinds_of([kind.__name__, topic, topic.rsplit("/", 1)[-1]]) == (kind,) * 3
 
 
-def test_an_unknown_topic_is_told_with_the_nearest(log: str) -> None:
+def test_an_unknown_topic_is_reported_with_the_nearest(log: str) -> None:
     with pytest.raises(LogError, match='did you mean "wheel_speed"'):
         list(lines(log, ["wheel_sped"]))

@@ -22,7 +22,7 @@ HIT = 10
 """The chunk that is damaged."""
 UNCOMPRESSED_CRC = 9 + 24
 DATA_BYTES = 9 + 24 + 4 + 4 + 4
-"""Where the length of the data is in a chunk of zstd."""
+"""Offset of the data length in a zstd chunk."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def places(log_file):
 
 
 def messages(log_file):
-    """In all: those sent and what the writer projects from them."""
+    """Return the number of all records: those sent and the writer's projections."""
     return int(info(log_file).messages)
 
 
@@ -95,7 +95,7 @@ def test_a_flipped_opcode_or_length_of_a_chunk_costs_nothing(log_file, tmp_path,
 
 @pytest.mark.parametrize("at", [UNCOMPRESSED_CRC, DATA_BYTES + 30, DATA_BYTES - 2])
 @pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
-def test_a_flipped_byte_inside_costs_its_chunk_and_is_told(log_file, tmp_path, at, cut):
+def test_a_flipped_byte_inside_costs_its_chunk_and_is_reported(log_file, tmp_path, at, cut):
     chunks = places(log_file)
     offset, length = chunks[HIT]
     bad = damaged(log_file, tmp_path, (offset + at, 0x10), size=sum(chunks[-1]) if cut else None)
@@ -146,7 +146,7 @@ def test_any_flipped_byte_costs_at_most_one_chunk(log_file, tmp_path, seed):
         assert report.chunks + report.damaged_chunks >= len(chunks) - 1
 
 
-def test_chunks_of_large_files_are_not_checked_and_that_is_said(log_file, tmp_path, monkeypatch):
+def test_chunks_of_large_files_are_reported_as_not_checked(log_file, tmp_path, monkeypatch):
     bad = damaged(log_file, tmp_path, (places(log_file)[HIT][0] + 1, 1))
     monkeypatch.setattr(info_module, "_CHECK_LIMIT_BYTES", 1_000)
     told = info(bad)

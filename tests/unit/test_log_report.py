@@ -289,7 +289,7 @@ def test_states_misses_and_ports(found, page):
     assert found.counts == told
 
 
-def test_what_a_log_lacks_is_said_and_not_drawn(tmp_path):
+def test_missing_data_are_reported_and_not_drawn(tmp_path):
     writer = start(tmp_path, clock="lockstep")
     for k in range(50):
         t = START + k * TICK
@@ -327,7 +327,7 @@ def test_a_cut_log_gives_what_is_whole(full, tmp_path, share):
     assert "does not say how the run ended" in text or "no messages" in text
 
 
-def test_a_damaged_chunk_is_told(full, tmp_path):
+def test_a_damaged_chunk_is_reported(full, tmp_path):
     data = bytearray(full.read_bytes())
     with LogReader(full) as log:
         row = log.layout.chunks[len(log.layout.chunks) // 2]

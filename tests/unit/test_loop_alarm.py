@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["as is", "without timerfd"])
 def any_timer(request, monkeypatch):
-    """With timerfd and without: the second is what other systems than Linux get."""
+    """The loop with timerfd and without, as on systems other than Linux."""
     if request.param != "as is":
 
         def fail(self):

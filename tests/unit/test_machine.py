@@ -8,6 +8,7 @@ import pytest
 
 from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
+from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.cli.session import NoLog
 from vehicled.control.interface import Controller
@@ -40,28 +41,18 @@ from vehicled.runtime.run import Run
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Limits, Vehicle
 
 MS = 1_000_000
 START = 1_000 * MS
 COST = 100_000
-VEHICLE = Vehicle(
-    wheelbase_m=0.5,
+VEHICLE = make_vehicle(
     track_m=0.33,
     length_m=0.7,
     width_m=0.4,
     mass_kg=7.0,
-    steering=Steering(gain_rad=0.3, max_wheel_rad=0.3, rate_radps=1.0, delay_s=0.1),
-    drive=Drive(
-        stall_torque_nm=0.09,
-        no_load_speed_radps=161.0,
-        friction_nm=0.02,
-        viscous_nms=1e-4,
-        gear_ratio=1 / 3,
-        wheel_radius_m=0.0845,
-        inertia_kgm2=1e-3,
-        delay_s=0.1,
-    ),
+    steering=make_steering(gain_rad=0.3, max_wheel_rad=0.3, rate_radps=1.0, delay_s=0.1),
+    drive=make_drive(no_load_speed_radps=161.0, wheel_radius_m=0.0845),
 )
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0)
 
@@ -288,7 +279,7 @@ def test_brake_now_needs_no_task() -> None:
     assert (command.throttle, command.brake, command.reaction) == (0.0, 1.0, Reaction.BRAKE)
 
 
-def test_the_run_ends_when_the_vehicle_stands_or_patience_is_over() -> None:
+def test_the_run_ends_at_standstill_or_timeout() -> None:
     rig = Rig()
     rig.drive()
     now = START + 100 * MS

@@ -184,7 +184,7 @@ def test_a_corner_outside_or_a_missed_box_fails() -> None:
     assert "120 of 120 waypoint boxes missed" in missed.verdict
 
 
-def test_who_stops_half_way_has_not_passed() -> None:
+def test_a_stop_half_way_is_not_a_pass() -> None:
     course = load_course("iso_3888_1", width_m=1.8)
     passing = Passing(course.markings, Body(3.6, 0.9, 1.8))
     half = course.markings.lanes[1].x_m

@@ -50,7 +50,7 @@ class Line:
         return self.close().open()
 
     def pump(self) -> "Line":
-        """Until neither has anything to say."""
+        """Exchange bytes until neither side has output."""
         while actions := self.device.take_tx():
             for action in actions:
                 if isinstance(action, Send):
@@ -70,7 +70,7 @@ class Line:
         return self.pump()
 
     def run_until(self, end_ns: int) -> "Line":
-        """What the device wants to do on its own until then."""
+        """Run the device's timers until then."""
         while self.device.next_due_ns() <= end_ns:
             self.now_ns = max(self.now_ns, self.device.next_due_ns())
             self.messages += self.device.on_time(self.now_ns)
@@ -85,7 +85,7 @@ class Line:
         return [message for message in self.messages if isinstance(message, Fault)]
 
     def reason(self) -> str:
-        """Of the one fault there must be."""
+        """Return code and reason of the only fault."""
         (fault,) = self.faults()
         assert fault.active
         return f"{fault.code}: {fault.reason}"
@@ -467,7 +467,7 @@ def test_a_fix_without_a_place_tells_none(fix: GnssFix):
     assert wire.pump().caster.positions == []
 
 
-def test_a_stall_is_told_once_reconnects_and_ends_when_corrections_flow():
+def test_a_stall_is_reported_once_reconnects_and_ends_when_corrections_flow():
     wire = line(stall_s=15.0).open().publish(*FRAMES)
     assert wire.run_until(wire.now_ns + 14 * S).reopened == []
     wire.run_until(wire.now_ns + 2 * S)
@@ -488,7 +488,7 @@ def test_a_stall_is_told_once_reconnects_and_ends_when_corrections_flow():
     assert wire.device.stalls == 3
 
 
-def test_patience_is_bounded():
+def test_timeout_is_bounded():
     wire = line(stall_s=15.0)
     for _ in range(12):
         wire.caster = Caster()

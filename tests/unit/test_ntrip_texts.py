@@ -1,4 +1,4 @@
-"""What the NTRIP client reads and writes in letters: positions, source tables, codings of bodies."""
+"""Text formats of the NTRIP client: positions, source tables, codings of bodies."""
 
 import gzip
 import zlib

@@ -117,11 +117,11 @@ TOO_LONG = ("straight_run:length_m=1e12", "turn:radius_m=1e9", "slalom:cones=100
 
 
 @pytest.mark.parametrize("name", [*TOO_LONG, "iso_3888_1:speed_mps=1e9"])
-def test_a_course_that_is_too_long_is_told_before_it_takes_memory(name: str) -> None:
+def test_a_course_that_is_too_long_is_reported_before_it_takes_memory(name: str) -> None:
     with pytest.raises(CourseError, match="km in steps of"):
         catalog.load_course(name)
 
 
-def test_a_parameter_that_a_course_has_not_is_told_with_those_it_has() -> None:
+def test_a_parameter_that_a_course_has_not_is_reported_with_those_it_has() -> None:
     with pytest.raises(CourseError, match=r'"radius_m=7" is no parameter of this course; known: .*laps'):
         catalog.load_course("circle_r5_ccw:radius_m=7")

@@ -1,4 +1,4 @@
-"""From waypoints to a course."""
+"""Courses made from waypoints."""
 
 import math
 from pathlib import Path
@@ -18,7 +18,7 @@ def turned(course: Course) -> float:
 
 
 def distance_to_legs(course: Course, points: np.ndarray) -> np.ndarray:
-    """Of every sample to the polyline through ``points``."""
+    """Return the distance of every sample from the polyline through ``points``."""
     a, b = points[:-1], points[1:]
     along = b - a
     out = []

@@ -29,7 +29,7 @@ def told(course: Course) -> str:
 
 
 def race_line(heading: Callable[[float], float] = lambda yaw: yaw - math.pi / 2, kappa: float = 1 / RADIUS_M) -> str:
-    """As TUM's optimiser writes it: three comment lines, the last one with the names, and the first point again at the end."""
+    """Table of TUM's optimiser: three comment lines, the last with the names, and the first point repeated at the end."""
     rows = [
         f"{math.tau * RADIUS_M * k / N:.7f};{x:.7f};{y:.7f};{heading(yaw):.7f};{kappa:.7f};{v:.7f};0.0000000"
         for k, ((x, y), yaw, v) in enumerate(zip([*RING, RING[0]], [*TANGENT, TANGENT[0]], [*VX, VX[0]]))
@@ -61,7 +61,7 @@ def test_a_race_line_is_a_lap_with_its_speeds() -> None:
         (lambda yaw: 7.3 * yaw, "contradict"),
     ],
 )
-def test_the_zero_of_a_heading_is_told(heading: Callable[[float], float], words: str) -> None:
+def test_the_zero_of_a_heading_is_reported(heading: Callable[[float], float], words: str) -> None:
     assert words in told(load(race_line(heading)))
 
 
@@ -137,7 +137,7 @@ def test_what_is_in_doubt_is_refused(text: str, words: str) -> None:
         load(text)
 
 
-def test_repeated_rows_are_told() -> None:
+def test_repeated_rows_are_reported() -> None:
     text = told(load("x,y\n" + "".join(f"{k // 2},0\n" for k in range(20))))
     assert "20 waypoints, an open line" in text
     assert "10 of them dropped" in text

@@ -1,4 +1,4 @@
-"""What is plugged in, on a made-up machine: ``/dev`` and ``/sys`` as Linux lays them out."""
+"""Discovery of connected devices on a simulated machine: ``/dev`` and ``/sys`` as Linux lays them out."""
 
 from pathlib import Path
 

@@ -23,7 +23,7 @@ RTCM = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
 DECODERS = {name: resolve("decoder", name) for name in names("decoder")}
 
 
-def test_a_recording_is_told_by_its_messages() -> None:
+def test_a_recording_is_reported_by_its_messages() -> None:
     answer = judge(CAPTURE.read_bytes(), [0, 1_000_000, 5_000_000], 115_200, 10.0, DECODERS)
     assert answer.driver == "ublox"
     assert dict(answer.messages)["NAV-PVT"] == pytest.approx(1.0)
@@ -94,7 +94,7 @@ NOISE = {"nothing": b"", "zeros": bytes(5000), "noise": Random(1).randbytes(20_0
 
 
 @pytest.mark.parametrize("data", NOISE.values(), ids=NOISE)
-def test_noise_is_nobody(data: bytes) -> None:
+def test_noise_is_no_device(data: bytes) -> None:
     assert judge(data, [], 9600, 1.0, DECODERS).driver == ""
 
 

@@ -79,7 +79,7 @@ class Opener:
 
 
 @pytest.mark.anyio
-async def test_an_episode_is_told_once_with_its_first_reason():
+async def test_an_episode_is_reported_once_with_its_first_reason():
     channel = FakeChannel()
     opener = Opener(OpenError("busy"), OpenError("no permission"), OpenError("no permission"), channel)
     port = SupervisedPort("imu", opener, retry=FAST)

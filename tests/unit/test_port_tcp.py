@@ -49,7 +49,7 @@ def _tls_server(listener: socket.socket, name: str, folder, work) -> threading.T
     return thread
 
 
-async def test_nobody_listens():
+async def test_no_listener():
     with socket.create_server(("127.0.0.1", 0)) as sock:
         number = sock.getsockname()[1]
     async with serving(make_port("ntrip", f"tcp:127.0.0.1:{number}?{FAST}")) as host:
@@ -115,7 +115,7 @@ async def test_plain_text_is_not_tls(listener):
         ("127.0.0.1", "{folder}/missing.pem", "No such file"),
     ],
 )
-async def test_a_server_that_is_not_who_we_want(listener, tmp_path, name, verify, words):
+async def test_a_server_with_another_identity_is_refused(listener, tmp_path, name, verify, words):
     thread = _tls_server(listener, name, tmp_path, lambda connection: connection.recv(1))
     number = listener.getsockname()[1]
     verify = verify.format(folder=tmp_path)
@@ -126,7 +126,7 @@ async def test_a_server_that_is_not_who_we_want(listener, tmp_path, name, verify
     thread.join()
 
 
-async def test_trust_in_anyone_is_told(listener, tmp_path):
+async def test_trust_in_anyone_is_reported(listener, tmp_path):
     thread = _tls_server(listener, "another.example", tmp_path, lambda connection: connection.recv(1))
     number = listener.getsockname()[1]
     async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?verify=no")) as host:
@@ -170,7 +170,7 @@ async def test_a_slow_tls_reader_gets_every_byte(listener, tmp_path):
 
 
 async def test_much_arrives_at_once_through_tls(listener, tmp_path):
-    """What is decrypted already does not make the descriptor readable again."""
+    """Bytes that are already decrypted do not make the descriptor readable again."""
     whole = bytes(range(256)) * 4_000
 
     def write(connection: ssl.SSLSocket) -> None:

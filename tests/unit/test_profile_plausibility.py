@@ -64,7 +64,7 @@ def test_a_number_out_of_bounds_is_told_the_unit_it_was_probably_in(override: st
 
 
 def test_one_wrong_number_is_one_error() -> None:
-    """What a wrong number makes of its neighbours is not reported against them."""
+    """One wrong number is reported alone, without the neighbours that look wrong because of it."""
     assert [note.path for note in load("art", ["vehicle.drive.wheel_radius_m=5"]).findings] == ["vehicle.drive.wheel_radius_m"]
 
 

@@ -36,7 +36,7 @@ def locked(share: float) -> DoubleTrack:
 
 
 def norm(c: AxleConstants, load_n: float) -> float:
-    """Of the longitudinal slip: Rill, Castro, Road Vehicle Dynamics, eq. (3.79)."""
+    """Return the normalisation of the longitudinal slip: Rill, Castro, Road Vehicle Dynamics, eq. (3.79)."""
     q = load_n / c.nominal_load_n
     slip_x, slip_y = c.peak_slip_x + c.peak_slip_x_rise * q, c.peak_slip_y + c.peak_slip_y_rise * q
     reach_x = (c.peak_x - c.peak_x_fall * q) / (c.slope_x - c.slope_x_fall * q)

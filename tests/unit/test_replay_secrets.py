@@ -1,4 +1,4 @@
-"""What is journalled of a login does not depend on the password, so a replay needs none."""
+"""Journal entries of a login do not depend on the password, so a replay needs none."""
 
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams

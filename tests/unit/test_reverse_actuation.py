@@ -15,6 +15,7 @@ from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from tests import vesc_bench
 from tests.emulator_bench import MS, SECOND, START, Bench, table
+from tests.vehicles import make_drive, make_vehicle
 from vehicled.control.preview import predict_speed
 from vehicled.control.speed import Demand
 from vehicled.estimation.history import CommandHistory
@@ -22,16 +23,10 @@ from vehicled.messages import ActuatorCommand, ControlCommand, Mode, MotorStatus
 from vehicled.profile import ProfileError, load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
 from vehicled.safety.gate import CLIPPED_THROTTLE, CRAWL_MPS, Gate
-from vehicled.vehicle import Drive, Limits, Steering, Vehicle
+from vehicled.vehicle import Limits, Vehicle
 
-DRIVE = Drive(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1, brake_deceleration_mps2=3.0, reverse_share=0.5,
-)  # fmt: skip
-VEHICLE = Vehicle(
-    wheelbase_m=0.5, track_m=0.33, length_m=0.7, width_m=0.4, mass_kg=7.0, drive=DRIVE,
-    steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
-)  # fmt: skip
+DRIVE = make_drive(brake_deceleration_mps2=3.0, reverse_share=0.5)
+VEHICLE = make_vehicle(track_m=0.33, length_m=0.7, width_m=0.4, mass_kg=7.0, drive=DRIVE)
 FORWARD_ONLY = msgspec.structs.replace(VEHICLE, drive=msgspec.structs.replace(DRIVE, reverse_share=0.0))
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, capped_speed_mps=0.5)
 SIM = Sim(

@@ -14,7 +14,7 @@ from vehicled.ros.fields import parse_type
 
 
 class Colour(IntEnum):
-    """Of a lamp."""
+    """Colour of a lamp."""
 
     RED = 0
     """Stop."""
@@ -31,7 +31,7 @@ class Lamp(Message, frozen=True):
     name: str
     firmware: bytes
     position_m: messages.Vector3
-    """From the base."""
+    """Position relative to the base."""
     spectrum: messages.Float64s
     hours: messages.UInt16 = 0
 

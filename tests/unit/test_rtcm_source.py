@@ -150,7 +150,7 @@ def test_a_full_queue_gives_up_its_oldest_frames_whole():
     assert (len(queue), queue.queued_bytes, queue.dropped_frames) == (0, 0, 10)
 
 
-def test_patience():
+def test_timeout():
     watch = StallWatch(10 * S)
     assert watch.due_ns == NEVER_NS
     watch.expect(5 * S)
@@ -176,7 +176,7 @@ def source(**params: object) -> RtcmDevice:
     return device
 
 
-def test_frames_become_corrections_and_a_station_is_told():
+def test_frames_become_corrections_and_a_station_is_reported():
     device = source(origin="radio")
     frame = rtcm(1077, b"x" * 30)
     assert list(device.on_rx(frame, 7)) == [Corrections(7, 7, "radio", frame)]
@@ -205,7 +205,7 @@ def test_half_a_frame_does_not_survive_its_connection():
     assert device.dropped_bytes == len(frame)
 
 
-def test_silence_reopens_with_growing_patience_and_is_told_once():
+def test_silence_reopens_with_growing_timeout_and_is_reported_once():
     device = source(stall_s=20.0)
     now_ns = 0
     reopened: list[int] = []

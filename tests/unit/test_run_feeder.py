@@ -1,4 +1,4 @@
-"""What the service manager hears: ready when every port has been tried, alive only while frames are sent."""
+"""Notifications to the service manager: ready once every port was tried, alive only while frames are sent."""
 
 import socket
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Manager:
         self._socket.setblocking(False)
 
     def heard(self) -> list[str]:
-        """Since it was asked last."""
+        """Return the notifications since the last call."""
         found = []
         while True:
             try:
@@ -39,7 +39,7 @@ class Manager:
 
 
 class Machine:
-    """As far as the feeder looks at one."""
+    """A stub with the attributes that the feeder reads."""
 
     mode = Mode.STANDBY
     why = "waiting to be armed"

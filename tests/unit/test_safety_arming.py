@@ -1,4 +1,4 @@
-"""What arming waits for besides the estimate and its inputs: each check names the cause and the cure, and goes when it is gone."""
+"""Arming checks besides the estimate and its inputs: each names cause and cure, and clears with the cause."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ MOTOR = MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 11.0, 0.0, 300.0, 300.0, 0)
 
 
 class Account(Struct):
-    """What the executive would count of a task."""
+    """Return the executive's counts of a task."""
 
     n: int
     misses: int
@@ -35,12 +35,12 @@ def situation(watch: Watch, limits: Limits = LIMITS) -> Situation:
 def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Watch:
     """All is well."""
     watch = Watch(limits, VEHICLE, telemetry=telemetry)
-    hear(watch, MOTOR)
-    hear(watch, HostHealth(NOW_NS, temperature_k=320.0))
+    deliver(watch, MOTOR)
+    deliver(watch, HostHealth(NOW_NS, temperature_k=320.0))
     return watch
 
 
-def hear(watch: Watch, message: MotorStatus | HostHealth | Heartbeat) -> None:
+def deliver(watch: Watch, message: MotorStatus | HostHealth | Heartbeat) -> None:
     if isinstance(message, MotorStatus):
         watch.sources.heard(MotorStatus, message.t_rx_ns)
     watch.hear(message, NOW_NS)
@@ -59,13 +59,17 @@ def test_nothing_is_missing_when_all_is_well() -> None:
 
 
 CASES: list[tuple[Callable[[Watch], object], str, str]] = [
-    (lambda w: hear(w, replace(MOTOR, motor_temperature_k=360.0)), "motor or controller at 87 degrees (limit 80)", "let it cool"),
-    (lambda w: hear(w, replace(MOTOR, controller_temperature_k=354.0)), "at 81 degrees", "let it cool"),
+    (
+        lambda w: deliver(w, replace(MOTOR, motor_temperature_k=360.0)),
+        "motor or controller at 87 degrees (limit 80)",
+        "let it cool",
+    ),
+    (lambda w: deliver(w, replace(MOTOR, controller_temperature_k=354.0)), "at 81 degrees", "let it cool"),
     (lambda w: w.hear(replace(MOTOR, input_voltage_v=5.0), NOW_NS + 10 * SECOND_NS), "the battery is at 5.00 V", "charge it"),
-    (lambda w: hear(w, HostHealth(NOW_NS, temperature_k=371.0)), "the processor is at 98 degrees (limit 95)", "let it cool"),
+    (lambda w: deliver(w, HostHealth(NOW_NS, temperature_k=371.0)), "the processor is at 98 degrees (limit 95)", "let it cool"),
     (lambda w: ticks(w, 100, 6, 12), "6.0 % of the deadlines of control in the last ten seconds", "end other programs"),
     (
-        lambda w: hear(w, Heartbeat(NOW_NS - 3 * SECOND_NS, NOW_NS - 3 * SECOND_NS, "ground")),
+        lambda w: deliver(w, Heartbeat(NOW_NS - 3 * SECOND_NS, NOW_NS - 3 * SECOND_NS, "ground")),
         "the ground station has been silent for 3.0 s",
         "back into reach",
     ),
@@ -99,7 +103,7 @@ def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: st
     watch = Watch(LIMITS, VEHICLE, telemetry=True)
     if age_s is not None:
         t_ns = NOW_NS - round(age_s * SECOND_NS)
-        hear(watch, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
+        deliver(watch, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
     (told,) = missing(situation(watch))
     assert words in told
     assert "check its power and line" in told
@@ -112,16 +116,16 @@ def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
     watch = watched()
     (told,) = missing(situation(watch, expects))
     assert "no ground station has been heard: start it" in told
-    hear(watch, Heartbeat(NOW_NS, NOW_NS, "ground"))
+    deliver(watch, Heartbeat(NOW_NS, NOW_NS, "ground"))
     assert missing(situation(watch, expects)) == []
     # Who goes on without it does not wait for it either.
     lost = watched()
-    hear(lost, Heartbeat(0, 0, "ground"))
+    deliver(lost, Heartbeat(0, 0, "ground"))
     assert missing(situation(lost, replace(LIMITS, stop_without_ground=False))) == []
     assert missing(situation(lost, replace(expects, stop_without_ground=False))) != []
 
 
-def test_a_fix_of_long_ago_is_no_witness_of_the_present_speed() -> None:
+def test_an_old_fix_does_not_confirm_the_present_speed() -> None:
     motion = MotionMonitor(VEHICLE)
 
     def fix(t_ns: int, speed_mps: float) -> GnssFix:

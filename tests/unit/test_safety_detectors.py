@@ -71,7 +71,7 @@ class Road:
         self.noticed: dict[str, float] = {}
 
     def drive(self, until_s: float) -> dict[str, float]:
-        """When each rule held first."""
+        """Drive on; return the time at which each rule first held."""
         while self.t_s < until_s:
             self._tick()
         return self.noticed
@@ -135,7 +135,7 @@ class Road:
         "too slow for a course", "exact on a straight",
     ],
 )  # fmt: skip
-def test_what_is_usual_alarms_nobody(sound: dict[str, Any]) -> None:
+def test_usual_values_raise_no_alarm(sound: dict[str, Any]) -> None:
     assert Road(**sound).drive(20.0) == {}
 
 
@@ -164,7 +164,7 @@ def stuck_from(t0_s: float) -> Change:
         ({"gyro": lambda t, rate: 0.0 if t >= 5.0 else rate, "yaw_rate": lambda t, _: 0.5}, "gyro_against_course", 1.6),
     ],
 )
-def test_a_witness_that_is_wrong_is_noticed(broken: dict[str, Any], code: str, within_s: float) -> None:
+def test_a_wrong_speed_source_is_noticed(broken: dict[str, Any], code: str, within_s: float) -> None:
     noticed = Road(**broken).drive(11.0)
     assert min(noticed.values()) >= 5.0
     assert noticed[code] - 5.0 <= within_s
@@ -178,7 +178,7 @@ def test_a_wrong_heading_is_not_armed_with() -> None:
     assert not any("parted" in text for text in missing(road.situation))
 
 
-def test_what_nobody_renews_is_forgotten() -> None:
+def test_old_heading_evidence_is_forgotten() -> None:
     road = Road(heading=lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0))
     road.drive(5.6)
     assert road.watch.yaw.parted_in_a_row >= READINGS
@@ -271,7 +271,7 @@ def test_standing_is_believed_from_gnss_though_the_estimate_leans_on_the_drive()
     assert motion.seconds[0] == 0.0
 
 
-def test_who_has_not_been_under_way_has_not_stalled() -> None:
+def test_a_vehicle_that_never_moved_has_not_stalled() -> None:
     motion = Motion()
     motion.go(1.0, 0.8, 0.0, ground=0.0)
     assert motion.seconds == (pytest.approx(1.0, abs=0.02), 0.0, 0.0)
@@ -338,7 +338,7 @@ def test_a_gear_change_that_pushes_after_the_throttle_is_released_is_explained()
 
 
 def test_a_slope_that_is_driven_down_on_the_brake_is_explained() -> None:
-    """Of 5 %: the brake holds the speed, so half of it would have the vehicle slow down."""
+    """A slope of 5 %: the brake holds the speed, so half of it would have the vehicle slow down."""
     drive = replace(BRAKED.drive, friction_nm=0.002, viscous_nms=0.0, no_load_speed_radps=1e4)
     motion = Motion()
     motion.watch = Watch(LIMITS, replace(BRAKED, drive=drive))

@@ -1,4 +1,4 @@
-"""Where the next drive along a course begins."""
+"""Start of the next drive along a course."""
 
 from math import cos, nan, pi, sin
 
@@ -97,7 +97,7 @@ def test_a_course_that_is_driven_begins_at_its_start_only() -> None:
     assert entry.choose(along(LINE, 0.5)) == Entry()
 
 
-def test_a_hand_may_move_it_along_the_course_and_round_an_obstacle() -> None:
+def test_teleop_may_move_it_along_the_course_and_round_an_obstacle() -> None:
     entry = stopped(LAP, 6.0)
     carry(entry, LAP, 6.0, 9.0, left_m=1.0)
     carry(entry, LAP, 9.0, 14.0, left_m=-3.0)

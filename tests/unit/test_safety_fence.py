@@ -88,13 +88,13 @@ def test_a_file_gives_the_polygons_in_metres() -> None:
         ('{"type": "Feature", "properties": {"keep_out": "yes"}, "geometry": {"type": "Polygon", "coordinates": []}}', "keep_out"),
     ],
 )
-def test_a_bad_file_is_told_with_its_place(text: str, named: str) -> None:
+def test_a_bad_file_is_reported_with_its_place(text: str, named: str) -> None:
     with pytest.raises(CourseError, match=r"yard\.geojson") as caught:
         read_geojson(text.encode(), "yard.geojson", LOT_17)
     assert named in str(caught.value)
 
 
-def look(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
+def update(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
     estimate = replace(ESTIMATE, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=speed, yaw_rate_radps=yaw_rate)
     watch = Watch(LIMITS, VEHICLE)
     monitor.look(Situation(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate, control=CONTROL))
@@ -104,34 +104,34 @@ def look(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float,
 def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() -> None:
     monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
     monitor.measured(0.1, 0.1)
-    inside = look(monitor, 5.0, 5.0, 0.0, 1.0)
+    inside = update(monitor, 5.0, 5.0, 0.0, 1.0)
     assert inside.leaves == ""
     way = inside.distance_m
     assert way > 0.2
     front = 0.5 * (VEHICLE.length_m + VEHICLE.wheelbase_m)
-    assert look(monitor, 10.0 - 0.9 * way - front, 5.0, 0.0, 1.0).leaves == "outside the fence", "with its bumper"
-    assert look(monitor, 10.0 - 1.1 * way - front, 5.0, 0.0, 1.0).leaves == ""
-    assert look(monitor, 5.0, 9.9 - 0.5 * VEHICLE.width_m, 0.0, 1.0).leaves == ""
-    assert look(monitor, 5.0, 9.9, 0.05, 1.0).leaves == "outside the fence", "with its side"
-    assert look(monitor, 10.0 - 0.9 * way, 5.0, pi, 1.0).leaves == "", "it drives away from it"
-    assert look(monitor, 10.0 - 0.9 * way, 5.0, pi, -1.0).leaves == "outside the fence", "backward"
+    assert update(monitor, 10.0 - 0.9 * way - front, 5.0, 0.0, 1.0).leaves == "outside the fence", "with its bumper"
+    assert update(monitor, 10.0 - 1.1 * way - front, 5.0, 0.0, 1.0).leaves == ""
+    assert update(monitor, 5.0, 9.9 - 0.5 * VEHICLE.width_m, 0.0, 1.0).leaves == ""
+    assert update(monitor, 5.0, 9.9, 0.05, 1.0).leaves == "outside the fence", "with its side"
+    assert update(monitor, 10.0 - 0.9 * way, 5.0, pi, 1.0).leaves == "", "it drives away from it"
+    assert update(monitor, 10.0 - 0.9 * way, 5.0, pi, -1.0).leaves == "outside the fence", "backward"
 
 
 def test_a_bend_is_followed() -> None:
     monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
     monitor.measured(0.5, 0.5)
-    way = look(monitor, 5.0, 5.0, 0.0, 1.0).distance_m
-    straight = look(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0)
+    way = update(monitor, 5.0, 5.0, 0.0, 1.0).distance_m
+    straight = update(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0)
     assert straight.leaves
-    turning = look(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0, yaw_rate=radians(90.0) / way * 1.6)
+    turning = update(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0, yaw_rate=radians(90.0) / way * 1.6)
     assert turning.leaves == ""
 
 
 def test_whoever_is_outside_may_drive_back_in_and_not_further_out() -> None:
     monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
-    back = look(monitor, 12.0, 5.0, pi, 0.5)
+    back = update(monitor, 12.0, 5.0, pi, 0.5)
     assert (back.outside, back.leaves) == ("outside the fence", "")
-    assert look(monitor, 12.0, 5.0, 0.0, 0.5).leaves == "outside the fence"
+    assert update(monitor, 12.0, 5.0, 0.0, 0.5).leaves == "outside the fence"
 
 
 def test_a_later_reaction_allows_less_speed_before_a_bend_and_none_before_a_straight() -> None:
@@ -140,17 +140,17 @@ def test_a_later_reaction_allows_less_speed_before_a_bend_and_none_before_a_stra
     caps = []
     for lag in (0.0, 0.2, 0.5, 1.0):
         bend.measured(lag, 0.0)
-        caps.append(look(bend, 0.0, 0.0, 0.0, 1.0).cap_mps)
+        caps.append(update(bend, 0.0, 0.0, 0.0, 1.0).cap_mps)
     assert caps == sorted(caps, reverse=True)
     assert caps[0] > caps[-1] >= LIMITS.capped_speed_mps
-    assert look(StoppingMonitor(LIMITS, VEHICLE, straight, None), 0.0, 0.0, 0.0, 1.0).cap_mps > LIMITS.max_speed_mps
+    assert update(StoppingMonitor(LIMITS, VEHICLE, straight, None), 0.0, 0.0, 0.0, 1.0).cap_mps > LIMITS.max_speed_mps
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300])
 def test_an_estimate_that_is_no_number_predicts_nothing(bad: float) -> None:
     monitor = StoppingMonitor(LIMITS, VEHICLE, load_course("straight_30m"), Fence([SQUARE]))
-    look(monitor, bad, 0.0, 0.0, 1.0)
-    look(monitor, 0.0, 0.0, 0.0, bad)
+    update(monitor, bad, 0.0, 0.0, 1.0)
+    update(monitor, 0.0, 0.0, 0.0, bad)
     assert monitor.leaves in ("", "outside the fence")
 
 

@@ -1,4 +1,4 @@
-"""What stands in the lane: the rectangle of the vehicle swept along it, readings that are believed, and scans that are not."""
+"""Obstacles in the lane: the vehicle's swept rectangle, readings that are believed, and scans that are not."""
 
 from math import cos, inf, nan, pi, sin
 
@@ -92,7 +92,7 @@ def test_the_swept_rectangle_is_that_of_a_slow_march(curvature, direction, x, y)
 
 
 def test_a_lane_follows_its_course_round_a_bend_and_a_beam_does_not():
-    """At the first corner of the sine: what stands straight ahead is beside the lane, what stands in the bend is in it."""
+    """An obstacle straight ahead of the sine's first corner is beside the lane; one in the bend is in it."""
     circle = load_course("circle_r5_ccw")
     lane = CourseLane(circle).ahead(3.0, 0.0, 6.0)
     k = int(np.searchsorted(circle.s_m, 3.0 + FRONT_M + 3.0))
@@ -199,7 +199,7 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
         ({"t_ns": NOW + 10**9}, "what it saw -1.00 s ago"),
     ],
 )
-def test_scans_that_show_nothing_are_told_after_three(change, said):
+def test_scans_that_show_nothing_are_reported_after_three(change, said):
     watch, good = watching(), scan_of([])
     bad = replace(good, **change)
     read(watch, [good, bad, bad], progress=5.0)
@@ -246,7 +246,7 @@ def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw
     assert watch.obstacle.free_m <= 0.1, "and it goes on believing what comes after"
 
 
-def test_who_told_of_an_obstacle_and_fell_silent_is_believed_for_two_seconds():
+def test_an_obstacle_is_believed_for_two_seconds_after_its_sensor_falls_silent():
     watch = watching()
     bad = replace(scan_of([]), ranges_m=())
     read(watch, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], progress=5.0, speed=0.0)
@@ -256,7 +256,7 @@ def test_who_told_of_an_obstacle_and_fell_silent_is_believed_for_two_seconds():
         assert bool(watch.obstacle.blind) is stands
 
 
-def test_nothing_is_armed_before_an_obstacle_and_a_hand_may_drive_away():
+def test_no_arming_before_an_obstacle_but_teleop_may_drive_away():
     watch = watching()
     read(watch, [ObstacleRange(NOW, NOW, 0.2)] * 2, progress=5.0, speed=0.0, mode=Mode.STANDBY)
     s = situation(watch, progress=5.0, speed=0.0, mode=Mode.STANDBY)

@@ -148,7 +148,7 @@ def test_a_drive_that_cannot_begin_is_refused_and_says_why() -> None:
     assert bench.supervisor.mode is Mode.ARMED, "the cause is gone, and so is the request"
 
 
-def test_a_hand_that_never_took_it_is_told_why() -> None:
+def test_a_refused_teleop_is_told_the_reason() -> None:
     bench = armed()
     bench.ask(TELEOP)
     bench.step(LONG)
@@ -170,7 +170,7 @@ def test_a_vehicle_that_rolls_is_not_armed_whatever_its_estimate_believes() -> N
 
 
 @pytest.mark.parametrize("action", [STOP, DISARM])
-def test_who_asks_for_a_stop_during_a_gentle_one_gets_the_brake(action: OperatorAction) -> None:
+def test_a_stop_request_during_a_gentle_stop_brakes(action: OperatorAction) -> None:
     bench = driving()
     bench.step(1, course_finished=True)
     assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
@@ -305,7 +305,7 @@ def test_stop_calls_off_a_drive_that_waits() -> None:
         (Mode.TELEOP, DRIVE, "stop it first"),
     ],
 )
-def test_a_request_that_leads_nowhere_is_told_once(mode: Mode, action: OperatorAction, named: str) -> None:
+def test_a_request_that_leads_nowhere_is_reported_once(mode: Mode, action: OperatorAction, named: str) -> None:
     if mode is Mode.STANDBY:
         bench = standing()
     elif mode is Mode.TELEOP:

@@ -249,7 +249,7 @@ def test_imu_silence_stops() -> None:
 
 
 class Account(Struct):
-    """What the executive would count of a task."""
+    """Return the executive's counts of a task."""
 
     n: int
     misses: int

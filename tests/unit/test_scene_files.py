@@ -21,7 +21,7 @@ COURSE = load_course("lot17")
 CIRCLE = load_course("circle_r5_ccw")
 
 
-def look(scene, x, y, bearing, t_s=0.0, reach_m=100.0):
+def range_to(scene, x, y, bearing, t_s=0.0, reach_m=100.0):
     rays = Rays(*(np.array([float(each)]) for each in (x, y, bearing)))
     return float(scene.cast(rays, np.array([t_s]), reach_m).range_m[0])
 
@@ -61,13 +61,13 @@ def test_a_toml_scene_stands_where_it_says(tmp_path):
         COURSE,
     )
     assert not scene.empty
-    assert look(scene, 0, 0, 0) == 5.0
-    assert look(scene, 21, -3, np.pi / 2) == pytest.approx(3.0)
-    assert look(scene, 21.5, 9, -np.pi / 2) == pytest.approx(7.5), "the side that closes it"
-    assert look(scene, 0, 0, np.pi) == pytest.approx(4.0)
-    assert look(scene, -5, 0, 0.3) == 0.0
-    assert look(scene, 0, 0, np.pi / 2) == 7.5
-    assert [look(scene, 0, 0, -np.pi / 2, t) for t in (0.0, 2.0, 3.0, 4.0, 9.0)] == pytest.approx([7.5, 7.5, 5.5, 3.5, 3.5])
+    assert range_to(scene, 0, 0, 0) == 5.0
+    assert range_to(scene, 21, -3, np.pi / 2) == pytest.approx(3.0)
+    assert range_to(scene, 21.5, 9, -np.pi / 2) == pytest.approx(7.5), "the side that closes it"
+    assert range_to(scene, 0, 0, np.pi) == pytest.approx(4.0)
+    assert range_to(scene, -5, 0, 0.3) == 0.0
+    assert range_to(scene, 0, 0, np.pi / 2) == 7.5
+    assert [range_to(scene, 0, 0, -np.pi / 2, t) for t in (0.0, 2.0, 3.0, 4.0, 9.0)] == pytest.approx([7.5, 7.5, 5.5, 3.5, 3.5])
 
 
 def test_places_along_the_course_and_a_corridor(tmp_path):
@@ -77,12 +77,12 @@ def test_places_along_the_course_and_a_corridor(tmp_path):
         k = int(np.searchsorted(course.s_m, 12.0))
         x, y, yaw = float(course.x_m[k]), float(course.y_m[k]), float(course.yaw_rad[k])
         left = yaw + np.pi / 2
-        assert look(scene, x, y, left) == pytest.approx(0.8, abs=0.05)
+        assert range_to(scene, x, y, left) == pytest.approx(0.8, abs=0.05)
         # Beside the post the walls are free to see.
         back = k - 20
         x, y, yaw = float(course.x_m[back]), float(course.y_m[back]), float(course.yaw_rad[back])
-        assert look(scene, x, y, yaw + np.pi / 2) == pytest.approx(2.0, abs=0.03)
-        assert look(scene, x, y, yaw - np.pi / 2) == pytest.approx(3.0, abs=0.03)
+        assert range_to(scene, x, y, yaw + np.pi / 2) == pytest.approx(2.0, abs=0.03)
+        assert range_to(scene, x, y, yaw - np.pi / 2) == pytest.approx(3.0, abs=0.03)
 
 
 def test_an_outline_turns_with_its_way(tmp_path):
@@ -93,10 +93,10 @@ def test_an_outline_turns_with_its_way(tmp_path):
     outline = [[2, -0.5], [2, 0.5], [-2, 0.5], [-2, -0.5]]
     """
     scene = load_scene(written(tmp_path, text), COURSE)
-    assert look(scene, 20, 10, np.pi, 5.0) == pytest.approx(13.0), "its front, eastwards"
-    assert look(scene, 10, 30, -np.pi / 2, 15.0) == pytest.approx(13.0), "its front, northwards"
-    assert look(scene, 20, 15, np.pi, 15.0) == pytest.approx(9.5), "its side"
-    assert look(scene, 10, 15, 0.0, 15.0) == 0.0, "inside"
+    assert range_to(scene, 20, 10, np.pi, 5.0) == pytest.approx(13.0), "its front, eastwards"
+    assert range_to(scene, 10, 30, -np.pi / 2, 15.0) == pytest.approx(13.0), "its front, northwards"
+    assert range_to(scene, 20, 15, np.pi, 15.0) == pytest.approx(9.5), "its side"
+    assert range_to(scene, 10, 15, 0.0, 15.0) == 0.0, "inside"
 
 
 def test_geojson_stands_where_the_map_has_it(tmp_path):
@@ -116,10 +116,10 @@ def test_geojson_stands_where_the_map_has_it(tmp_path):
     ]
     name = written(tmp_path, json.dumps({"type": "FeatureCollection", "features": features}), "scene.geojson")
     scene = load_scene(name, COURSE)
-    assert look(scene, 2, 0, np.pi / 2) == pytest.approx(5.0, abs=1e-3)
-    assert look(scene, 0, 0, 0) == pytest.approx(9.0, abs=1e-3)
-    assert look(scene, 0, 0, -np.pi / 2) == pytest.approx(6.0, abs=1e-3)
-    assert look(scene, 0, 0, np.pi, 6.0) == pytest.approx(14.5, abs=1e-3)
+    assert range_to(scene, 2, 0, np.pi / 2) == pytest.approx(5.0, abs=1e-3)
+    assert range_to(scene, 0, 0, 0) == pytest.approx(9.0, abs=1e-3)
+    assert range_to(scene, 0, 0, -np.pi / 2) == pytest.approx(6.0, abs=1e-3)
+    assert range_to(scene, 0, 0, np.pi, 6.0) == pytest.approx(14.5, abs=1e-3)
 
 
 PGM = b"P5\n# made by hand\n4 3\n255\n" + bytes([0, 254, 254, 205, 254, 254, 254, 254, 254, 254, 254, 0])
@@ -130,14 +130,14 @@ def test_a_map_of_map_server_stands_where_its_origin_says(tmp_path):
     (tmp_path / "map.pgm").write_bytes(PGM)
     scene = load_scene(written(tmp_path, MAP, "map.yaml"), COURSE)
     # Occupied: the first pixel, in the north-west, and the last, in the south-east; grey is unknown and lets a beam pass.
-    assert look(scene, 2.75, 2.25, -np.pi / 2) == 0.0
-    assert look(scene, 1.25, 0.0, np.pi / 2) == pytest.approx(3.0)
-    assert look(scene, 9.0, 3.25, np.pi) == pytest.approx(7.5)
-    assert look(scene, 9.0, 2.25, np.pi) == pytest.approx(6.0)
-    assert look(scene, 2.75, 9.0, -np.pi / 2) == pytest.approx(6.5)
+    assert range_to(scene, 2.75, 2.25, -np.pi / 2) == 0.0
+    assert range_to(scene, 1.25, 0.0, np.pi / 2) == pytest.approx(3.0)
+    assert range_to(scene, 9.0, 3.25, np.pi) == pytest.approx(7.5)
+    assert range_to(scene, 9.0, 2.25, np.pi) == pytest.approx(6.0)
+    assert range_to(scene, 2.75, 9.0, -np.pi / 2) == pytest.approx(6.5)
     turned = MAP.replace("0.0]", f"{np.pi / 2}]")
     scene = load_scene(written(tmp_path, turned, "map.yaml"), COURSE)
-    assert look(scene, 0.75, -5.5, np.pi / 2) == pytest.approx(9.0), "turned about its corner"
+    assert range_to(scene, 0.75, -5.5, np.pi / 2) == pytest.approx(9.0), "turned about its corner"
 
 
 def test_the_same_map_as_text_as_png_and_named_by_a_scene(tmp_path):
@@ -150,14 +150,14 @@ def test_the_same_map_as_text_as_png_and_named_by_a_scene(tmp_path):
     scenes.append(load_scene(written(tmp_path, 'map = "text.yaml"\n[[circle]]\nat = [50, 50]\nradius_m = 1\n'), COURSE))
     for bearing in np.linspace(-3, 3, 50):
         place = 2.0 - 6.0 * cos(bearing), 2.75 - 6.0 * sin(bearing)
-        ranges = [look(scene, *place, bearing + 0.01, reach_m=12.0) for scene in scenes]
+        ranges = [range_to(scene, *place, bearing + 0.01, reach_m=12.0) for scene in scenes]
         assert ranges[0] == ranges[1] == ranges[2]
 
 
 def test_an_eye_on_a_wall_meets_it_whichever_side_rounding_puts_it(tmp_path):
     for side in (5e-251, 1e-17, -1e-17, -5e-251):
         scene = load_scene(written(tmp_path, f"[[wall]]\npoints = [[{side}, 0], [{side}, 2]]\n"), COURSE)
-        assert look(scene, 0, 1.5, 0.0 if side > 0.0 else np.pi) == pytest.approx(0.0, abs=1e-12)
+        assert range_to(scene, 0, 1.5, 0.0 if side > 0.0 else np.pi) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_walls_of_a_grid_are_joined(tmp_path):

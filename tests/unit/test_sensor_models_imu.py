@@ -116,7 +116,7 @@ def test_the_short_cut_of_a_level_vehicle_meets_the_long_way():
 
 
 def allan_deviation(x: Array, rate_hz: float, tau_s: float) -> Array:
-    """Of the columns, with overlap; IEEE 952 annex C."""
+    """Return the overlapping Allan deviation of the columns; IEEE 952 annex C."""
     m = round(tau_s * rate_hz)
     means = (np.cumsum(x, axis=0)[m:] - np.cumsum(x, axis=0)[:-m]) / m
     found: Array = np.sqrt(0.5 * np.mean((means[m:] - means[:-m]) ** 2, axis=0))

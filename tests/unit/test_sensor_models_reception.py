@@ -1,4 +1,4 @@
-"""Where the receiver of the twin hears badly: what it loses, when it finds it again, what it tells; zones in files."""
+"""Poor reception of the simulated receiver: loss, recovery, reports; zones in files."""
 
 import json
 from contextlib import suppress
@@ -200,14 +200,14 @@ def test_polygons_of_a_file_are_zones_on_the_map(tmp_path: Path):
         (geojson({"effect": "float"}).replace(b"[[[", b"[[[1e3, 1e3], ["), ["feature 1 position 1", "longitude"]),
     ],
 )
-def test_mistakes_in_a_file_are_told_with_their_place(data: bytes, parts: list[str]):
+def test_mistakes_in_a_file_are_reported_with_their_place(data: bytes, parts: list[str]):
     with pytest.raises(SceneError) as caught:
         read_zones(data, "zones.geojson", DATUM)
     for part in ("zones.geojson", *parts):
         assert part in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path):
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path):
     with pytest.raises(SceneError, match="cannot be read"):
         with_zones(GnssModel(zones_file=str(tmp_path / "none.geojson")), DATUM)
 

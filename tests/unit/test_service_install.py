@@ -62,7 +62,7 @@ def test_twice_is_once_and_uninstall_leaves_nothing(tmp_path: Path, capsys: pyte
     assert not (tmp_path / "etc/vehicled").exists()
 
 
-def test_what_somebody_edited_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_edited_files_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prefix = ("--prefix", str(tmp_path))
     vehicled("install", *prefix)
     etc = tmp_path / "etc"
@@ -212,7 +212,7 @@ class TestEnvironment:
         assert hands.owns_tree(place)
         assert hands.owns_tree(pythons)
 
-    def test_no_network_is_said_with_the_cure(self, tmp_path: Path) -> None:
+    def test_no_network_is_reported_with_the_cure(self, tmp_path: Path) -> None:
         self.uv(tmp_path, "echo 'error: dns error' >&2; exit 2")
         hands = Hands("/", dry=False, say=lambda text: None)
         with pytest.raises(InstallError, match=r"status 2: error: dns error; without a network: prepare"):
@@ -255,7 +255,7 @@ class TestEnvironment:
 
 
 def test_the_first_steps_need_no_package_at_all(project_root: Path) -> None:
-    """On a board with a bare and older Python these modules run before anything is installed."""
+    """These modules run on a board with only an older Python, before anything is installed."""
     import ast
 
     cli = ("__init__", "service", "installation", "environment", "arguments_service", "arguments_hand", "arguments_replay")

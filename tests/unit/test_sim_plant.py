@@ -10,22 +10,13 @@ from sim_backend.plant.actuators import HORIZON_NS, Actuators, Supply
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Plant, Pose
 from sim_backend.plant.registry import PLANTS, UnknownPlantError, plant_class
+from tests.vehicles import make_drive
 from vehicled.profile.schema import Battery, Sim, TwinSteering, TwinVehicle
 from vehicled.vehicle import Drive
 
 MS = 1_000_000
 START = 1_000_000_000
-DRIVE = Drive(
-    stall_torque_nm=0.09,
-    no_load_speed_radps=161.185,
-    friction_nm=0.02,
-    viscous_nms=1e-4,
-    gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624,
-    inertia_kgm2=1e-3,
-    delay_s=0.1,
-    brake_deceleration_mps2=3.0,
-)
+DRIVE = make_drive(brake_deceleration_mps2=3.0)
 STEERING = TwinSteering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4)
 SIM = Sim(wheelbase_m=0.5, steering=STEERING, drive=DRIVE)
 REST = Pose(0.0, 0.0, 0.0)

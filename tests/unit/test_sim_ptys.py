@@ -37,7 +37,7 @@ def read(descriptor: int, size: int) -> bytes:
     return data
 
 
-def hear(ptys: Ptys, port: str) -> tuple[bytes, int | None]:
+def read_port(ptys: Ptys, port: str) -> tuple[bytes, int | None]:
     for descriptor in ptys.descriptors:
         name, data, baud = ptys.read(descriptor)
         if name == port:
@@ -53,19 +53,19 @@ def test_bytes_pass_unchanged_both_ways(ptys: Ptys) -> None:
         assert read(host, 256) == every_byte
         os.write(host, every_byte)
         time.sleep(0.02)
-        assert hear(ptys, "gnss")[0] == every_byte
+        assert read_port(ptys, "gnss")[0] == every_byte
     finally:
         os.close(host)
 
 
-def test_a_new_line_rate_is_told_once(ptys: Ptys) -> None:
+def test_a_new_line_rate_is_reported_once(ptys: Ptys) -> None:
     host = open_terminal(ptys.urls["gnss"])
     try:
         settings = termios.tcgetattr(host)
         settings[4] = settings[5] = termios.B115200
         termios.tcsetattr(host, termios.TCSANOW, settings)
-        assert hear(ptys, "gnss")[1] == 115200
-        assert hear(ptys, "gnss")[1] is None
+        assert read_port(ptys, "gnss")[1] == 115200
+        assert read_port(ptys, "gnss")[1] is None
     finally:
         os.close(host)
 
@@ -76,7 +76,7 @@ def test_a_daemon_that_comes_back_finds_the_device_again(ptys: Ptys) -> None:
         ptys.write("gnss", b"hello")
         assert read(host, 5) == b"hello"
         os.close(host)
-        assert hear(ptys, "gnss")[0] == b""
+        assert read_port(ptys, "gnss")[0] == b""
 
 
 def test_a_daemon_that_does_not_read_loses_bytes_and_blocks_nobody(ptys: Ptys) -> None:
@@ -92,11 +92,11 @@ def test_a_can_port_is_an_slcan_adapter(ptys: Ptys) -> None:
         ptys.write("drive", can.pack(frame))
         os.write(host, slcan.encode(frame))
         time.sleep(0.02)
-        assert hear(ptys, "drive")[0] == b"", "a closed adapter neither sends nor hears"
+        assert read_port(ptys, "drive")[0] == b"", "a closed adapter neither sends nor hears"
         assert slcan.REFUSED in read(host, 1)
         os.write(host, b"S6\rO\r" + slcan.encode(frame))
         time.sleep(0.02)
-        assert can.unpack_all(hear(ptys, "drive")[0]) == [frame]
+        assert can.unpack_all(read_port(ptys, "drive")[0]) == [frame]
         ptys.write("drive", can.pack(frame))
         assert slcan.encode(frame) in read(host, 4 + len(slcan.encode(frame)))
     finally:
@@ -126,7 +126,7 @@ def pull_and_put_back(ptys: Ptys, path: Path) -> None:
     try:
         ptys.write("gnss", b"here again")
         assert read(after, 10) == b"here again"
-        assert hear(ptys, "gnss")[1] is not None, "its line rate is told anew"
+        assert read_port(ptys, "gnss")[1] is not None, "its line rate is told anew"
     finally:
         os.close(after)
 

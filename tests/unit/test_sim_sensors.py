@@ -18,10 +18,10 @@ from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from sim_backend.sensors.truth import Truth
+from tests.vehicles import make_drive
 from vehicled.messages import CarrierSolution, FixType, GnssFix, GroundTruth, Heading, HeadingKind, ImuSample, MotorStatus
 from vehicled.paths.datum import Datum
 from vehicled.profile.schema import GnssModel, HeadingModel, ImuModel, MotorStatusModel, Sim, TwinSteering
-from vehicled.vehicle import Drive
 
 START = 1_000_000_000
 Array = npt.NDArray[np.float64]
@@ -38,16 +38,7 @@ NOISELESS = {
     "vibration_mps2": 0.0,
 }
 QUIET_GNSS = GnssModel(sigma_m=0.0, walk_sigma_m=0.0, velocity_sigma_mps=0.0, latency_jitter_ms=0.0)
-DRIVE = Drive(
-    stall_torque_nm=0.09,
-    no_load_speed_radps=161.185,
-    friction_nm=0.02,
-    viscous_nms=1e-4,
-    gear_ratio=1 / 3,
-    wheel_radius_m=0.08451952624,
-    inertia_kgm2=1e-3,
-    delay_s=0.0,
-)
+DRIVE = make_drive(delay_s=0.0)
 STEERING = TwinSteering(gain_rad=0.3, offset_rad=0.02, max_wheel_rad=0.3, rate_radps=1.0, delay_s=0.0)
 
 

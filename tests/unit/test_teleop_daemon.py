@@ -1,4 +1,4 @@
-"""What the daemon makes of a hand beyond rows 5 and 6 of the matrix: who is listened to, and where a hand may be armed."""
+"""Teleop in the daemon, beyond rows 5 and 6 of the matrix: which device has control, and when teleop may be armed."""
 
 import pytest
 from msgspec.structs import replace
@@ -55,7 +55,7 @@ class Bench:
             self.supervisor.on_operator(OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns)
         self.step()
 
-    def hear(self, sequence: int, *, deadman: bool = True, unplugged: bool = False, origin: str = "pad") -> None:
+    def receive(self, sequence: int, *, deadman: bool = True, unplugged: bool = False, origin: str = "pad") -> None:
         now_ns = self.now_ns
         self.watch.hear(TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged), now_ns)
 
@@ -89,7 +89,7 @@ def test_what_an_unplugged_stick_says_is_not_listened_to() -> None:
     assert hand.command == reading(1)
 
 
-def test_another_stick_takes_nothing_away_from_who_drives() -> None:
+def test_another_input_device_takes_nothing_from_the_active_one() -> None:
     hand = HandMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.driver = "pad"
@@ -119,10 +119,10 @@ def test_of_two_sticks_the_one_held_first_is_listened_to_until_it_is_let_go() ->
 
 def test_the_unplugging_brakes_in_the_same_tick() -> None:
     bench = armed()
-    bench.hear(1)
+    bench.receive(1)
     bench.ask(OperatorAction.TELEOP)
     assert bench.supervisor.mode is Mode.TELEOP
-    bench.hear(1, deadman=False, unplugged=True)
+    bench.receive(1, deadman=False, unplugged=True)
     bench.step()
     assert bench.supervisor.reaction is Reaction.BRAKE
     assert "unplugged" in bench.supervisor.why
@@ -130,17 +130,17 @@ def test_the_unplugging_brakes_in_the_same_tick() -> None:
 
 def test_whoever_took_the_vehicle_drives_it_until_it_is_armed_anew() -> None:
     bench = armed()
-    bench.hear(1)
+    bench.receive(1)
     bench.ask(OperatorAction.TELEOP)
-    bench.hear(1, origin="page", deadman=False)
+    bench.receive(1, origin="page", deadman=False)
     bench.step()
     assert bench.supervisor.mode is Mode.TELEOP
     bench.ask(OperatorAction.STOP, OperatorAction.ARM)
     bench.step()
     bench.ask(OperatorAction.ARM)
     assert bench.supervisor.mode is Mode.ARMED
-    bench.hear(2, deadman=False)
-    bench.hear(2, origin="page")
+    bench.receive(2, deadman=False)
+    bench.receive(2, origin="page")
     bench.ask(OperatorAction.TELEOP)
     assert bench.supervisor.why == "driven by hand: page"
 
@@ -148,28 +148,28 @@ def test_whoever_took_the_vehicle_drives_it_until_it_is_armed_anew() -> None:
 @pytest.mark.parametrize("last", ["pad", "page"])
 def test_of_two_sticks_that_are_held_the_one_that_asked_drives(last: str) -> None:
     bench = armed()
-    bench.hear(1, origin="page", deadman=False)
-    bench.hear(1)
+    bench.receive(1, origin="page", deadman=False)
+    bench.receive(1)
     for sequence in range(2, 6):
         for origin in ("page", "pad") if last == "pad" else ("pad", "page"):
-            bench.hear(sequence, origin=origin)
+            bench.receive(sequence, origin=origin)
         bench.step()
     bench.supervisor.on_operator(OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.TELEOP, "page"), bench.now_ns)
     bench.step()
     assert bench.supervisor.mode is Mode.ARMED
     assert "the deadman of pad is held: let it go, or ask there" in bench.supervisor.why
-    bench.hear(6, deadman=False)
-    bench.hear(6, origin="page")
+    bench.receive(6, deadman=False)
+    bench.receive(6, origin="page")
     bench.step()
     assert bench.supervisor.why == "driven by hand: page"
     bench.supervisor.on_operator(OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.STOP, "pad"), bench.now_ns)
     assert bench.supervisor.mode is Mode.STOPPING, "any stick stops it"
 
 
-def test_who_asks_without_a_stick_gives_it_to_the_one_that_was_held_first() -> None:
+def test_a_request_without_input_device_selects_the_one_held_first() -> None:
     bench = armed()
-    bench.hear(1)
-    bench.hear(1, origin="page")
+    bench.receive(1)
+    bench.receive(1, origin="page")
     bench.ask(OperatorAction.TELEOP)
     assert bench.supervisor.why == "driven by hand: pad"
 
@@ -177,10 +177,10 @@ def test_who_asks_without_a_stick_gives_it_to_the_one_that_was_held_first() -> N
 @pytest.mark.parametrize("unplugged", [True, False])
 def test_a_letting_go_is_not_taken_back_within_a_tick(unplugged: bool) -> None:
     bench = armed()
-    bench.hear(1)
+    bench.receive(1)
     bench.ask(OperatorAction.TELEOP)
-    bench.hear(2, deadman=False, unplugged=unplugged)
-    bench.hear(3)
+    bench.receive(2, deadman=False, unplugged=unplugged)
+    bench.receive(3)
     bench.step()
     assert bench.supervisor.reaction is Reaction.BRAKE
 

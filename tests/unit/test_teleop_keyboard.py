@@ -24,18 +24,18 @@ class Human:
 
     def tap(self, data: bytes) -> Reading:
         self.keyboard.feed(data, self.now_ns)
-        return self.look()
+        return self.read()
 
-    def look(self) -> Reading:
+    def read(self) -> Reading:
         self.readings.append((self.now_ns, self.keyboard.read(self.now_ns)))
         return self.readings[-1][1]
 
     def wait(self, ms: int) -> Reading:
-        """Nothing is pressed."""
+        """No key is pressed."""
         end_ns = self.now_ns + ms * MS
         while self.now_ns < end_ns:
             self.now_ns = min(end_ns, self.now_ns + 10 * MS)
-            self.look()
+            self.read()
         return self.readings[-1][1]
 
     def hold(self, data: bytes, ms: int) -> Reading:
@@ -73,7 +73,7 @@ def test_the_end_of_the_repeats_lets_go_and_forgets_what_was_set(human: Human) -
     held = [t_ns - last_ns for t_ns, reading in human.readings if t_ns > last_ns and reading.deadman]
     assert RELEASE_NS - 20 * MS <= max(held) <= RELEASE_NS
     human.hold(b" ", 900)
-    assert human.look() == Reading(deadman=True), "held anew it is neutral"
+    assert human.read() == Reading(deadman=True), "held anew it is neutral"
 
 
 @pytest.mark.parametrize("delay_ms", [250, 500, 660])
@@ -108,13 +108,13 @@ def test_silence_lets_go_whatever_the_terminal_does(delay_ms: int, every_ms: int
     human.hold(b"w", 1500)
     human.tap(b"d")
     human.wait(LONGEST_DELAY_NS // MS + 110)
-    assert human.look() == LET_GO
+    assert human.read() == LET_GO
 
 
 @pytest.mark.parametrize("data", [b"p", b"\x1b[I\x1b[O", b"\x1b[M abc", b"\xc3\xa4", b"\x1b[200~"], ids=repr)
 def test_what_is_no_driving_key_lets_go_at_once(human: Human, data: bytes) -> None:
     human.hold(b" ", 900)
-    assert human.look().deadman
+    assert human.read().deadman
     assert human.tap(data) == LET_GO
     assert human.wait(50) == LET_GO
 
@@ -134,7 +134,7 @@ def test_a_burst_after_a_stall_is_one_press(human: Human) -> None:
 def test_keys_that_ask_are_wishes_and_those_that_stop_let_go(human: Human) -> None:
     human.hold(b" ", 900)
     human.tap(b"\r")
-    assert human.look().deadman, "asking to drive lets nothing go"
+    assert human.read().deadman, "asking to drive lets nothing go"
     assert human.keyboard.take_wishes() == [Wish.TAKE]
     assert human.tap(b"x") == LET_GO
     human.tap(b"X")
@@ -157,7 +157,7 @@ def test_throttle_brake_wheel_and_direction(human: Human) -> None:
     human.tap(b"r")
     assert human.tap(b"w").throttle == pytest.approx(-0.1)
     human.tap(b"r")
-    assert human.look().throttle == pytest.approx(-0.1), "not turned round under way"
+    assert human.read().throttle == pytest.approx(-0.1), "not turned round under way"
 
 
 def test_the_throttle_is_a_share_of_what_is_allowed() -> None:
@@ -170,7 +170,7 @@ def test_the_throttle_is_a_share_of_what_is_allowed() -> None:
 def test_a_terminal_that_is_gone_lets_go(human: Human) -> None:
     human.hold(b" ", 900)
     human.keyboard.lost("the terminal is gone")
-    assert human.look() == LET_GO
+    assert human.read() == LET_GO
     assert human.keyboard.trouble == "the terminal is gone"
 
 

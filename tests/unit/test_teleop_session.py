@@ -201,7 +201,7 @@ def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[P
     assert readings.index(next(r for r in readings if r.unplugged)) == len(plain), "nothing after it"
 
 
-def test_a_signal_ends_it_and_the_daemon_is_told(served: tuple[Path, Console], tmp_path: Path) -> None:
+def test_a_signal_ends_it_and_the_daemon_is_reported(served: tuple[Path, Console], tmp_path: Path) -> None:
     path, console = served
     sitting = Sitting(path, tmp_path)
     before = signal.getsignal(signal.SIGTERM)
@@ -241,7 +241,7 @@ def test_a_front_end_that_was_held_up_lets_go(served: tuple[Path, Console], tmp_
     assert not after[-1], "held through the gap, so it must be held anew"
 
 
-def test_a_daemon_that_goes_away_is_told_and_the_terminal_restored(tmp_path: Path) -> None:
+def test_a_lost_daemon_is_reported_and_the_terminal_restored(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -323,7 +323,7 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_old_readings(tmp_path: Pat
             assert client.offer(do="status"), "there is room again"
 
 
-def test_the_daemon_is_told_when_the_front_end_dies(served: tuple[Path, Console]) -> None:
+def test_the_daemon_is_reported_when_the_front_end_dies(served: tuple[Path, Console]) -> None:
     path, console = served
     with Client(path) as client:
         client.send(do="hand", steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad")

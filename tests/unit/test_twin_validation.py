@@ -244,7 +244,7 @@ def test_runs_never_seen_get_their_target_by_name_and_acceleration(name, ay, exp
     assert target_of(name[0], name[1], name[2], name[3], ay).name == expected
 
 
-def test_what_a_folder_lacks_or_cannot_be_used_is_told_with_the_cure(tmp_path):
+def test_what_a_folder_lacks_or_cannot_be_used_is_reported_with_the_cure(tmp_path):
     write_run(tmp_path / "commonroad")
     write_run(tmp_path / "commonroad", "notes.csv")
     write_run(tmp_path / "elsewhere", "readings.csv")

@@ -223,7 +223,7 @@ def test_a_value_that_the_receiver_does_not_keep_is_named():
     assert fault.reason == "CFG-RATE-MEAS reads 0 where 50 was written"
 
 
-def test_what_a_receiver_of_standard_precision_does_not_have_is_told_once_and_is_no_fault():
+def test_what_a_receiver_of_standard_precision_does_not_have_is_reported_once_and_is_no_fault():
     lacks = ("CFG-MSGOUT-UBX_NAV_HPPOSLLH_USB", "CFG-MSGOUT-UBX_TIM_TP_USB", "CFG-MSGOUT-UBX_RXM_RTCM_USB")
     line = bench(Receiver(refuses=lacks))
     line.open()
@@ -347,7 +347,7 @@ def test_a_receiver_that_forgot_is_set_up_again():
     assert len(line.events("gnss_configured")) == 2
 
 
-def test_silence_is_told_once_and_the_port_opened_anew_with_growing_patience():
+def test_silence_is_reported_once_and_the_port_reopened_with_growing_timeout():
     line = bench(Receiver())
     line.open()
     line.run(5.0)

@@ -1,4 +1,4 @@
-"""From frames to messages: epochs, units and axes, time of validity, states and episodes."""
+"""Frames to messages: epochs, units and axes, time of validity, states and episodes."""
 
 import json
 from datetime import UTC, date, datetime
@@ -279,7 +279,7 @@ def test_a_sentence_without_a_time_belongs_to_the_burst_in_which_it_came(order: 
     assert all(fix.t_rx_ns % (200 * MS) <= 15 * MS for fix in fixes(told)[2:])
 
 
-def test_without_an_end_message_patience_ends_it():
+def test_without_an_end_message_a_timeout_ends_it():
     receiver = device(epoch_timeout_ms=100.0)
     assert receiver.next_due_ns() == NEVER_NS
     fed(receiver, pvt(1000), at_ns=S)
@@ -384,7 +384,7 @@ def test_the_short_vector_of_older_receivers_is_not_read_as_a_heading():
 # ---------------------------------------------------------------- states and episodes
 
 
-def test_changes_of_the_solution_are_told_once_each():
+def test_changes_of_the_solution_are_reported_once_each():
     receiver = device()
     states = [
         ("none", {"fix_type": 0}),
@@ -432,7 +432,7 @@ def test_age_of_corrections_is_the_time_since_their_use_within_the_bounds(code: 
     assert (receiver.figures.corrections_used, receiver.figures.corrections_damaged) == (1, 1)
 
 
-def test_old_corrections_are_told_at_the_start_and_the_end():
+def test_old_corrections_are_reported_at_the_start_and_the_end():
     receiver = device(stale_corrections_s=10.0)
     told = []
     for number, code in enumerate([2, 4, 5, 6, 7, 3, 2]):
@@ -466,7 +466,7 @@ def test_spoofing_is_one_episode():
     assert faults == [(2, "gnss_spoofing", True), (5, "gnss_spoofing", False)]
 
 
-def test_missing_epochs_are_told_at_the_start_and_the_end():
+def test_missing_epochs_are_reported_at_the_start_and_the_end():
     receiver = device()
     told = []
     present = [*range(20), 21, 22, 24, 25, 29, *range(30, 100)]

@@ -27,7 +27,7 @@ def test_no_remark_is_serious(profile: Profile) -> None:
 
 
 def test_belief_is_near_the_twin(profile: Profile) -> None:
-    """What tape measure and data sheet give; the response of drive and tyres is what a drive has to show."""
+    """Values from tape measure and data sheet; the response of drive and tyres must be measured in a drive."""
     assert profile.sim.twin is not None
     twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes).parameters
     believed = profile.vehicle

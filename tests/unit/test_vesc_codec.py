@@ -1,4 +1,4 @@
-"""What the VESC codec knows about firmware: configuration layouts, fault names; and what it refuses to encode."""
+"""Firmware facts of the VESC codec: configuration layouts, fault names; and values that it refuses to encode."""
 
 import math
 

@@ -487,7 +487,7 @@ def test_one_fault_after_another_is_two_episodes(wire) -> None:
 
 
 @each_wire
-def test_its_own_time_out_and_kill_switch_are_told(wire) -> None:
+def test_its_own_time_out_and_kill_switch_are_reported(wire) -> None:
     bench = armed(wire)
     bench.values = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT})
     bench.run(300)
@@ -609,7 +609,7 @@ def test_status_frames_that_are_off_are_diagnosed_and_polls_take_over() -> None:
     assert bench.faults(active=False) == ["vesc_status_off"]
 
 
-def test_a_controller_that_falls_silent_is_not_said_to_answer() -> None:
+def test_a_silent_controller_raises_only_the_silence_fault() -> None:
     bench = Bench().open()
     bench.run(3000, STANDBY)
     bench.alive = False
@@ -619,7 +619,7 @@ def test_a_controller_that_falls_silent_is_not_said_to_answer() -> None:
     assert bench.faults() == bench.faults(active=False) == ["vesc_silent"]
 
 
-def test_without_status_frames_silence_ends_what_was_said_of_them_and_it_is_said_again() -> None:
+def test_the_fault_of_missing_status_frames_ends_with_silence_and_is_raised_again() -> None:
     bench = Bench()
     bench.status_period = None
     bench.open().run(4000, STANDBY)

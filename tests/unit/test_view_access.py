@@ -1,4 +1,4 @@
-"""Who may see the live view: addresses, names, origins, tokens, and what is served at all."""
+"""Access to the live view: addresses, names, origins, tokens, and the files that are served."""
 
 import re
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_the_command_line_counts_before_the_profile_and_each_is_named_for_its_mi
 
 
 @pytest.mark.parametrize("text", ["", "short", "two words here", "tab\there-and-more", "ünicode-token"])
-def test_a_poor_token_is_refused_by_its_file_and_without_being_told(tmp_path: Path, text: str) -> None:
+def test_a_poor_token_is_refused_by_its_file_and_is_not_printed(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.write_text(text)
     with pytest.raises(Exception, match=f"{re.escape(str(file))} must be one line of at least {LEAST_TOKEN}") as caught:

@@ -1,4 +1,4 @@
-"""What the loop does for the view: in gaps only, within its share of the time, dropping what nobody takes."""
+"""The loop's work for the view: in gaps only, within its share of the time, dropping what nobody takes."""
 
 import os
 import subprocess
@@ -120,7 +120,7 @@ def test_a_loop_without_gaps_starves_the_view_and_one_slow_turn_does_not_for_eve
     assert slow.work > 10
 
 
-def test_a_child_that_died_is_told_once_and_costs_nothing_any_more() -> None:
+def test_a_dead_child_is_reported_once_and_costs_nothing_afterwards() -> None:
     bench = Bench()
     bench.child.alive = False
     for k in range(20):
@@ -129,7 +129,7 @@ def test_a_child_that_died_is_told_once_and_costs_nothing_any_more() -> None:
     assert len(bench.child.frames) <= 2
 
 
-def test_the_log_is_told_what_the_view_cost() -> None:
+def test_the_log_holds_the_cost_of_the_view() -> None:
     bench = Bench()
     bench.feed.turn(0, 10**9)
     bench.feed.finish(10**9)

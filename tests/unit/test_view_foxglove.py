@@ -15,7 +15,7 @@ from vehicled.view.foxglove import Hub, Session
 
 
 class SpecClient:
-    """What docs/spec.md of foxglove/ws-protocol asks of a client, and nothing of ours."""
+    """A client of docs/spec.md of foxglove/ws-protocol, sharing no code with the server."""
 
     def __init__(self) -> None:
         self.info: dict[str, Any] = {}
@@ -67,7 +67,7 @@ class Bench:
 
 
 def decode(channel: dict[str, Any], payload: bytes) -> Any:
-    """By the schema that was advertised, with another project's reader."""
+    """Decode by the advertised schema, with another project's reader."""
     assert channel["encoding"] == "cdr"
     assert channel["schemaEncoding"] == "ros2msg"
     store = get_typestore(Stores.EMPTY)
@@ -101,7 +101,7 @@ def test_messages_are_those_of_the_log_and_standard_types_beside_them() -> None:
     assert (pose.x, pose.y) == (1.25, -2.5)
 
 
-def test_the_course_is_there_for_who_comes_later() -> None:
+def test_a_late_reader_gets_the_course() -> None:
     bench = Bench()
     course = Path(STARTED_NS, "line", False, (0.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0))
     bench.feed(packed([(course, STARTED_NS)]))
@@ -110,7 +110,7 @@ def test_the_course_is_there_for_who_comes_later() -> None:
     assert [topic for topic, _, _ in bench.client.data] == ["/vehicled/path", "/course"]
 
 
-def test_who_unsubscribes_hears_no_more() -> None:
+def test_no_message_follows_an_unsubscription() -> None:
     bench = Bench()
     bench.ask(bench.client.subscribe(vehicled__state_estimate=7))
     bench.ask('{"op": "unsubscribe", "subscriptionIds": [7]}')
@@ -121,7 +121,7 @@ def test_who_unsubscribes_hears_no_more() -> None:
     assert len(bench.client.data) == 1
 
 
-def test_every_subscription_that_there_is_not_is_told() -> None:
+def test_every_subscription_that_there_is_not_is_reported() -> None:
     bench = Bench()
     bench.ask(bench.client.subscribe(vehicled__state_estimate=7))
     bench.ask('{"op": "unsubscribe", "subscriptionIds": [3, 7, 4]}')

@@ -173,7 +173,7 @@ def test_the_way_ahead_is_shown_as_a_number_or_as_clear(free_m: float | None, sh
 
 
 @pytest.mark.parametrize("row", rows())
-def test_the_page_is_told_every_row(row: dict[str, Any]) -> None:
+def test_the_page_gets_every_row(row: dict[str, Any]) -> None:
     assert row["rules"] or row["outside"]
     for rule in row["rules"]:
         assert rule["reaction"] in ("S0", "S1", "S2", "S3", "S4")

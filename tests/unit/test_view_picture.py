@@ -1,4 +1,4 @@
-"""What the page is told, from the records of the log."""
+"""Data for the page, made from the records of the log."""
 
 import json
 import math
@@ -105,7 +105,7 @@ def test_deadlines_are_those_of_the_last_ten_seconds() -> None:
     assert idle["max_ms"] is None
 
 
-def test_values_that_are_not_known_are_told_as_unknown() -> None:
+def test_unknown_values_are_reported_as_unknown() -> None:
     picture = Picture(opening())
     lost = StateEstimate(0, 0, *(math.nan,) * 5, (math.nan,) * 16)
     picture.records(packed([(lost, STARTED_NS), (MotorStatus(0, 0), STARTED_NS)]))

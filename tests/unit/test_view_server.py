@@ -137,7 +137,7 @@ def test_a_page_that_may_only_look_moves_nothing(view: ViewProcess) -> None:
         assert receive(socket, "note")["text"] == "this page may only look"
 
 
-def test_a_wish_that_no_daemon_hears_is_told(closed: ViewProcess) -> None:
+def test_a_request_without_a_daemon_is_reported(closed: ViewProcess) -> None:
     with page(closed, token=TOKEN) as socket:
         socket.send('{"do": "wish", "what": "stop"}')
         assert "no daemon answers" in receive(socket, "note")["text"]
@@ -180,7 +180,7 @@ def test_raw_garbage_and_half_requests_are_bounded_and_let_others_in(view: ViewP
             raw.close()
 
 
-def test_more_readers_than_there_is_room_for_are_told(view: ViewProcess) -> None:
+def test_more_readers_than_there_is_room_for_are_reported(view: ViewProcess) -> None:
     with ExitStack() as stack:
         for _ in range(MOST_SOCKETS):
             stack.enter_context(page(view))
@@ -189,7 +189,7 @@ def test_more_readers_than_there_is_room_for_are_told(view: ViewProcess) -> None
         assert caught.value.response.status_code == 503
 
 
-def test_one_who_never_reads_is_in_nobodys_way() -> None:
+def test_a_reader_that_never_reads_blocks_no_other() -> None:
     with served() as view:
         raw = socket.create_connection(("127.0.0.1", view.port))
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -221,7 +221,7 @@ def test_the_end_of_the_daemon_is_told_and_ends_the_process() -> None:
         assert view._process.wait(5) == 0
 
 
-def test_a_place_that_is_taken_is_told_before_anything_drives() -> None:
+def test_a_place_that_is_taken_is_reported_before_anything_drives() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -56,7 +56,7 @@ class Bench:
         return driver
 
     @property
-    def hands(self) -> list[dict[str, Any]]:
+    def teleop_requests(self) -> list[dict[str, Any]]:
         return [request for line in self.lines for request in line.sent if request["do"] == "hand"]
 
     @property
@@ -83,7 +83,7 @@ def test_taking_the_wheel_arms_and_asks_for_it_and_only_then_readings_count() ->
     driver.say(Ask("take"), 1000)
     assert bench.actions == ["arm", "teleop"]
     driver.say(hand(2, 1000, 0.8), 1050)
-    (reading,) = bench.hands
+    (reading,) = bench.teleop_requests
     assert reading["throttle"] == pytest.approx(0.4)  # Half of it is what this page may ask for.
     assert reading["origin"] == "page"
 
@@ -96,13 +96,13 @@ def test_no_reading_is_passed_on_that_is_older_than_it_may_be_or_was_seen_before
     now = 1000
     for n, beat, later in said:
         now += later // 10
-        before = len(bench.hands)
+        before = len(bench.teleop_requests)
         driver.say(hand(n, beat), now)
-        if len(bench.hands) > before:
+        if len(bench.teleop_requests) > before:
             passed.append((n, beat, now))
     assert [n for n, _, _ in passed] == sorted({n for n, _, _ in passed})
     assert all(0 <= now - beat <= 200 for _, beat, now in passed)
-    sequences = [request["sequence"] for request in bench.hands]
+    sequences = [request["sequence"] for request in bench.teleop_requests]
     assert sequences == list(range(1, len(sequences) + 1))
 
 
@@ -112,7 +112,7 @@ def test_what_waited_in_the_network_is_thrown_away_and_counted() -> None:
     driver.say(hand(1, 1000), 1100)
     for n in range(2, 12):
         driver.say(hand(n, 1000, 1.0), 1500)
-    assert len(bench.hands) == 1
+    assert len(bench.teleop_requests) == 1
     assert driver.late == 10
 
 
@@ -121,7 +121,7 @@ def test_one_page_has_the_wheel_and_the_others_may_only_stop() -> None:
     first, second = seated(bench), bench.driver("another page")
     assert second.say(Ask("take"), 1000) == "page has the wheel"
     second.say(hand(1, 1000, 1.0), 1000)
-    assert bench.hands == []
+    assert bench.teleop_requests == []
     second.say(Ask("stop"), 1000)
     assert bench.actions[-1] == "stop"
     assert first.seated
@@ -139,9 +139,9 @@ def test_whoever_leaves_the_wheel_hangs_up_so_that_the_daemon_takes_the_stick_fo
         driver.say(Ask(end), 1010)  # type: ignore[arg-type]
     assert not driver.seated
     assert not hand_line.open
-    before = len(bench.hands)
+    before = len(bench.teleop_requests)
     driver.say(hand(2, 1000), 1010)
-    assert len(bench.hands) == before
+    assert len(bench.teleop_requests) == before
 
 
 def test_a_drive_that_the_daemon_ended_is_over() -> None:
@@ -163,7 +163,7 @@ def test_a_page_that_took_the_wheel_and_fell_silent_has_lost_it() -> None:
     assert not driver.seated
 
 
-def test_a_daemon_that_is_gone_is_told_and_does_not_keep_the_wheel() -> None:
+def test_a_lost_daemon_is_reported_and_does_not_keep_the_wheel() -> None:
     bench = Bench()
     driver = seated(bench)
     for line in bench.lines:

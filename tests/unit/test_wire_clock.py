@@ -141,7 +141,7 @@ def test_damaged_counters_now_and_then_do_not_add_up() -> None:
 
 
 def test_a_host_that_stalls_again_and_again_is_not_taken_for_a_device_that_lost_time() -> None:
-    """For 10 s nothing arrives in time, but always late by another amount; after a window of that, arrivals count as they come."""
+    """Every arrival of 10 s is late by another amount; after a window of that, arrivals count as they come."""
     clock = settled()
     for index in range(5_000):
         t_ns = 110 * S + index * 10 * MS
@@ -153,7 +153,7 @@ def test_a_host_that_stalls_again_and_again_is_not_taken_for_a_device_that_lost_
 
 
 def test_a_long_gap_is_longer_than_the_memory_of_the_offset() -> None:
-    """In two hours a crystal drifts by 10 ms and more, however well its rate was known."""
+    """A crystal drifts by 10 ms and more in two hours, however well its rate was known."""
     clock = settled()
     times = feed(clock, 5_000 + 7_200_000_000, 500, 7_300 * S + 20 * MS)
     assert times[200:] == [7_300 * S + 20 * MS + index * 10 * MS for index in range(200, 500)]

@@ -122,7 +122,7 @@ def test_a_later_protocol_does_not_overtake_an_undecided_one_but_inherits_the_pl
 
 
 def test_a_sync_may_repeat_its_first_byte() -> None:
-    """As that of BNO08x does: of three such bytes the first may be the one that does not belong."""
+    """BNO08x's sync repeats a byte: of three in a row the first may not belong to the frame."""
 
     def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
         if end - at < 3:

@@ -14,7 +14,7 @@ STARTED_NS = 5 * 10**9
 
 
 def opening(**changes: Any) -> Opening:
-    """Of a view on this machine that may only look."""
+    """Return the opening of a read-only view on this machine."""
     facts: dict[str, Any] = {
         "host": "127.0.0.1", "port": 0, "token": "", "names": [], "foxglove": True, "teleop": False, "control_socket": "",
         "most_throttle": 0.5, "silence_s": 0.2, "started_ns": STARTED_NS, "offset_ns": OFFSET_NS, "session": "a", "profile": "art",
@@ -51,5 +51,5 @@ def tick(
 
 
 def frame(kind: int, data: bytes) -> bytes:
-    """As it goes through the pipe."""
+    """Return a frame as it goes through the pipe."""
     return struct.pack("<IB", len(data), kind) + data
