@@ -1,9 +1,8 @@
-"""Least squares of quantities on drives, with what is known before as a weak prior and unknowns of the drives beside them.
+"""Least-squares fit of quantities to drives, with weak priors and nuisance parameters.
 
-Unknowns are scaled by the standard deviations of the prior. The charge of a drive's battery is an unknown of that drive alone
-(``LEVEL_SIGMA`` about 1): it takes up what differs between drives of one vehicle, and nobody knows it of a drive to come. How far
-the heading that a rig gives is turned from that of the vehicle (``MISALIGNED_SIGMA_RAD`` about 0) is an unknown of all drives of
-that rig, and so known of one to come: markers are stuck on by hand.
+Unknowns are scaled by their prior standard deviations. Nuisance parameters: the battery charge of each drive (``LEVEL_SIGMA`` about
+1), which absorbs differences between drives and is unknown for future ones; and the heading misalignment of each rig
+(``MISALIGNED_SIGMA_RAD`` about 0), shared by its drives and so known for future ones, because markers are attached by hand.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +18,9 @@ MISALIGNED_SIGMA_RAD = 0.03
 SPEED_SIGMA_MPS = 0.1
 YAW_SIGMA_RAD = 0.05
 PLACE_SIGMA_M = 0.1
-"""Errors of a good fit are a third of these, and hang together over ten rows and more."""
+"""Scale of residuals; a good fit has a third of it, correlated over ten rows and more."""
 DIFFERENCE = 0.01
-"""Of a scaled unknown, for derivatives: dry friction and rest make the cost rough below it."""
+"""Step of numerical derivatives, scaled; below it dry friction and standstill make the cost rough."""
 MOST_ROUNDS = 16
 TRIAL_ROUNDS = 5
 MOST_TRIES = 5
@@ -32,22 +31,22 @@ Tell = Callable[[str], None]
 
 
 class Fitted(Struct, frozen=True, kw_only=True):
-    """A solution of one stage."""
+    """Solution of one stage."""
 
     quantities: list[Quantity]
     values: dict[str, float]
     covariance: Array
-    """(q, q) of the quantities, in their units; what drives have to do with each other along a drive is taken into account."""
+    """Covariance (q, q) of the quantities, in their units; it accounts for correlation along a drive."""
     levels: dict[int, float]
-    """Charge by index of the run; empty where no throttle is fitted."""
+    """Charge by index of the run; empty if no throttle is fitted."""
     misaligned_rad: dict[str, float]
-    """Heading of the vehicle less the measured one, by rig; empty where no path is fitted."""
+    """Heading of the vehicle minus the measured one, by rig; empty if no path is fitted."""
     stopped: bool
-    """Ended by hand; the values are the best until then."""
+    """True if interrupted; the values are the best so far."""
 
 
 class Stage:
-    """Quantities that are seen in one kind of drive: at the measured speed, or by throttle alone."""
+    """Quantities fitted to one kind of drive: at the measured speed, or by throttle alone."""
 
     def __init__(
         self, model: Model, pieces: Sequence[Piece], quantities: Sequence[Quantity], fixed: dict[str, float], *, by_speed: bool
@@ -60,7 +59,7 @@ class Stage:
         self._linear: tuple[list[Array], Array] | None = None
 
     def solve(self, tell: Tell, begin: dict[str, float] | None = None) -> Fitted:
-        """Best values. ``begin`` skips the search for where to begin. Needs scipy."""
+        """Return the best values. ``begin`` skips the search for a starting point. Needs scipy."""
         q = self._quantities
         guesses = [self._scaled(begin or {})]
         stopped = False
@@ -91,7 +90,7 @@ class Stage:
         )
 
     def _search(self, z: Array, rounds: int) -> tuple[float, Array]:
-        """Levenberg and Marquardt's way down; every step is the bounded linear least squares, so that bounds do not slow it."""
+        """Minimise by Levenberg-Marquardt; each step is a bounded linear least squares, so bounds do not slow it."""
         from scipy.optimize import lsq_linear
 
         lower, upper = self._bounds()
@@ -118,11 +117,11 @@ class Stage:
         return cost, z
 
     def _guesses(self, tell: Tell) -> list[Array]:
-        """Where to begin: the best of the vehicle's own values and of those that quantities name."""
+        """Return the starting point: the best of the vehicle's own values and those that quantities suggest."""
         tried = [self._scaled({}), *(self._scaled(start) for quantity in self._quantities for start in quantity.starts)]
         if len(tried) == 1:
             return tried
-        tell("looking where to begin")
+        tell("searching a starting point")
         costs = [_robust(self._residuals(z), len(z)) for z in tried]
         return [tried[k] for k in np.argsort(costs)[:STARTS]]
 
@@ -146,7 +145,7 @@ class Stage:
         return {quantity.name: float(quantity.start + quantity.sigma * z[k]) for k, quantity in enumerate(q)}
 
     def _key(self, piece: Piece) -> int | str:
-        """Whose unknown beside the quantities a piece depends on: its run's, or its rig's."""
+        """Return the nuisance parameter of a piece: its run's or its rig's."""
         return piece.index if self._by_speed else piece.run.rig
 
     def _driven(self, piece: Piece, z: Array) -> Motion:
@@ -158,7 +157,9 @@ class Stage:
         return len(self._quantities) + self._beside.index(self._key(piece))
 
     def _piece(self, piece: Piece, z: Array, made: Motion | None = None) -> Array:
-        """Scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and place. ``made`` is its drive, where known."""
+        """Return the scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and position. ``made`` is its simulated
+        drive, if known.
+        """
         made = made or self._driven(piece, z)
         if not self._by_speed:
             made = as_measured(made, piece, MISALIGNED_SIGMA_RAD * z[self._column(piece)])
@@ -182,7 +183,7 @@ class Stage:
         return found
 
     def _derivatives(self, z: Array) -> Array:
-        """(residuals, unknowns). An unknown beside the quantities moves its own pieces only."""
+        """Return the Jacobian (residuals, unknowns). A nuisance parameter affects its own pieces only."""
         q = len(self._quantities)
         drives = [self._driven(piece, z) for piece in self._pieces]
         base = [self._piece(piece, z, made) for piece, made in zip(self._pieces, drives, strict=True)]
@@ -208,8 +209,9 @@ class Stage:
         return jacobian
 
     def _covariance(self, residuals: Sequence[Array], jacobian: Array) -> Array:
-        """Of the quantities. The data's part is weakened by how long its residuals, one array per piece, hang together: of ten rows
-        that err alike, one counts. How large they are is taken from themselves, not from what was assumed."""
+        """Return the covariance of the quantities. The data's weight is reduced by the correlation length of its residuals, one
+        array per piece: ten equal errors count once. The size of the errors is estimated from the residuals.
+        """
         weight = []
         for residual in residuals:
             large = max(float((residual**2).mean()), 1e-2)
@@ -225,20 +227,20 @@ class Stage:
 
 
 def _robust(residual: Array, priors: int) -> float:
-    """Cost: what lies far off counts by its size, not its square; the last ``priors`` count by their square."""
+    """Return the robust cost: outliers count by magnitude, not square; the last ``priors`` by their square."""
     data, prior = residual[:-priors], residual[-priors:]
     return float((2.0 * (np.sqrt(1.0 + data * data) - 1.0)).sum() + (prior * prior).sum())
 
 
 def _weights(residual: Array, priors: int) -> Array:
-    """Roots (n,) of the weights with which least squares go down the robust cost."""
+    """Return the square roots (n,) of the weights of iteratively reweighted least squares."""
     weight: Array = (1.0 + residual * residual) ** -0.25
     weight[-priors:] = 1.0
     return weight
 
 
 def _together(residual: Array) -> float:
-    """Rows that err alike: integrated autocorrelation, up to where it first falls to 0."""
+    """Return the integrated autocorrelation of rows, up to its first zero."""
     power = float((residual**2).sum())
     if power <= 1e-12 or len(residual) < 4:
         return 1.0

@@ -1,4 +1,4 @@
-"""The 4-DOF truth of a profile's ``[sim]`` as a model whose numbers are fitted."""
+"""Calibration model of the 4-DOF plant in a profile's ``[sim]``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,14 +28,14 @@ _KEYS = {
 
 
 class FourDofModel:
-    """See :class:`sim_backend.calibration.quantity.Model`."""
+    """4-DOF plant as a :class:`sim_backend.calibration.quantity.Model`."""
 
     def __init__(self, profile: Profile) -> None:
         self.name = profile.name
         self._sim = profile.sim
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the quantities, see :class:`~sim_backend.calibration.quantity.Model`."""
 
         def of(name: str, group: Group, unit: str, upper: float, sigma: float, *needs: Needs) -> Quantity:
             start = float(_get(self._sim, _KEYS[name]))
@@ -44,7 +44,7 @@ class FourDofModel:
             elif "delay" in name or name == "friction":
                 lower = 0.0
             else:
-                # What the profile has is possible, however large.
+                # The profile's own value is always allowed.
                 lower, upper = 0.02 * start, max(upper, 2.0 * start)
             return Quantity(
                 name=name, group=group, unit=unit, start=start, lower=lower, upper=upper, sigma=sigma, needs=needs,
@@ -66,11 +66,11 @@ class FourDofModel:
         ]
 
     def steps_s(self) -> tuple[float, float]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the steps, see :class:`~sim_backend.calibration.quantity.Model`."""
         return STEP_S, STEP_S
 
     def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Drive a piece, see :class:`~sim_backend.calibration.quantity.Model`."""
         sim = self._with(values)
         steps = round(piece.seconds / step_s) + 2
         wheel = _wheel(sim, piece, step_s, steps)
@@ -85,7 +85,7 @@ class FourDofModel:
         return Motion(*(np.interp(after_s, rows, column) for column in path))
 
     def figures(self, values: Values, sigma: Values) -> list[Figure]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the profile's numbers, see :class:`~sim_backend.calibration.quantity.Model`."""
         found = [
             Figure(key=f"sim.{_KEYS[name]}", value=value, sigma=sigma[name], before=_get(self._sim, _KEYS[name]))
             for name, value in values.items()
@@ -103,7 +103,7 @@ class FourDofModel:
         assert drive is not None, "the profile's own rules see to it"
         keys = {_KEYS[name].split(".")[1]: value for name, value in values.items() if _KEYS[name].startswith("steering")}
         if "gain_rad" in keys:
-            # A larger gain that the stop of the smaller one cuts off would be no larger gain.
+            # The mechanical stop must not cut off a larger gain.
             keys["max_wheel_rad"] = max(steering.max_wheel_rad, min(keys["gain_rad"] + 0.05, 1.4))
         own = {_KEYS[name].split(".")[1]: value for name, value in values.items() if _KEYS[name].startswith("drive")}
         return replace(sim, steering=replace(steering, **keys), drive=replace(drive, **own))

@@ -64,8 +64,7 @@ class Supply:
 
 
 class Actuators:
-    """Path from the received command to the inputs of the plant: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step.
-    """
+    """Path from received commands to the plant's inputs: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
 
     def __init__(self, sim: Sim, start_ns: int, step_ns: int) -> None:
         wired = wiring(sim)

@@ -40,8 +40,7 @@ class Wiring(Struct, frozen=True):
 
 
 def wiring(sim: Sim) -> Wiring:
-    """Return the wiring of ``[sim.steering]`` and ``[sim.drive]``, or of the twin file. Raises ProfileError if that is unreadable.
-    """
+    """Return the wiring of ``[sim.steering]`` and ``[sim.drive]``, or of the twin file. Raises ProfileError if unreadable."""
     steering, drive = sim.steering, sim.drive
     if sim.twin is not None:
         return _of_twin(load_twin(sim.twin.vehicle, sim.twin.changes).parameters)

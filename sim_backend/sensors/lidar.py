@@ -85,8 +85,7 @@ class Lidar:
         return said
 
     def _poses(self, after_s: Array, t_ns: int, motion: Motion) -> tuple[Array, Array, Array]:
-        """Return the rear axle's poses at times (n,) <= 0 relative to ``t_ns``, by the cubic from the previous sample to this one.
-        """
+        """Return the rear axle's poses at times (n,) <= 0 relative to ``t_ns``, by the cubic since the previous sample."""
         if self._before is None:
             vx, vy = _velocity(motion)
             return motion.x_m + vx * after_s, motion.y_m + vy * after_s, motion.yaw_rad + motion.yaw_rate_radps * after_s
