@@ -74,7 +74,7 @@ class Standalone:
                 now_ns = time.monotonic_ns()
                 if now_ns >= look_ns:
                     look_ns = now_ns + LOOK_NS
-                    self._look(now_ns)
+                    self._check_operator_port(now_ns)
                 # A late simulator catches up in slices and reads the commands in between.
                 self._reached_ns = min(now_ns, self._reached_ns + SLICE_NS)
                 before = world.motion
@@ -87,7 +87,7 @@ class Standalone:
                 ready = [key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)]
                 terminals.read(ready, time.monotonic_ns())
 
-    def _look(self, now_ns: int) -> None:
+    def _check_operator_port(self, now_ns: int) -> None:
         attended = self._has_operator and self._ptys.plugged(OPERATOR_PORT) and self._ptys.opened(OPERATOR_PORT)
         if attended and not self._attended:
             self._world.begin_scenario(now_ns)

@@ -135,7 +135,7 @@ def run_wall(
                 real_ns = clock.now_ns()
                 if pace is not None and pace.is_late(real_ns, granted_ns) and select.select([peer.socket], [], [], 0.0)[0]:
                     # The daemon's pending frames show which of the two was stalled.
-                    _hear(peer.receive(), world, clock, pace)
+                    _on_frames(peer.receive(), world, clock, pace)
                 now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
                 reached_ns = max(reached_ns, min(now_ns, reached_ns + SLICE_NS))
                 frames = []
@@ -161,14 +161,14 @@ def run_wall(
                 wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
                 ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
                 if peer.socket.fileno() in ready or peer.has_backlog:
-                    _hear(peer.receive(), world, clock, pace)
+                    _on_frames(peer.receive(), world, clock, pace)
                 if terminals is not None:
                     terminals.read(ready, clock.now_ns() - lost_ns)
         except Goodbye as goodbye:
             return str(goodbye)
 
 
-def _hear(frames: list[Frame], world: World, clock: DaemonClock, pace: Pace | None) -> None:
+def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: Pace | None) -> None:
     for kind, port, t_ns, payload in frames:
         if kind is Kind.DATA:
             world.on_frame(port, t_ns, payload)

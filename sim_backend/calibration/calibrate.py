@@ -122,8 +122,8 @@ def _fit(
     if len(stages) == 2 and any(quantity.bends_path for quantity in seen):
         path, drive = stages
         turning = [part for part in parts if part.run.turns]
-        again = Stage(model, turning, path.quantities, drive.values, by_speed=False)
-        stages[0] = again.solve(lambda text: tell(f"steering again: {text}"), path.values)
+        refit = Stage(model, turning, path.quantities, drive.values, by_speed=False)
+        stages[0] = refit.solve(lambda text: tell(f"steering again: {text}"), path.values)
     return stages
 
 
@@ -138,11 +138,11 @@ def _without_barely_seen(
                 barely.append(quantity.name)
     if not barely or any(stage.stopped for stage in stages):
         return seen, unseen, stages
-    left = [quantity for quantity in seen if quantity.name not in barely]
-    gone = [Unseen(name, "the drives hardly depend on it", "excite it more strongly") for name in barely]
-    if not left:
+    kept = [quantity for quantity in seen if quantity.name not in barely]
+    left_out = [Unseen(name, "the drives hardly depend on it", "excite it more strongly") for name in barely]
+    if not kept:
         raise CalibrationError(f"the drives depend on none of {', '.join(barely)}; excite them more strongly")
-    return left, unseen + gone, _fit(model, parts, left, tell, _values(stages))
+    return kept, unseen + left_out, _fit(model, parts, kept, tell, _values(stages))
 
 
 def _values(stages: Sequence[Fitted]) -> dict[str, float]:
@@ -200,7 +200,7 @@ def _correlated(stages: Sequence[Fitted]) -> list[tuple[str, str, float]]:
     for stage in stages:
         scale = np.sqrt(np.diag(stage.covariance))
         names = [quantity.name for quantity in stage.quantities]
-        share = stage.covariance / np.outer(scale, scale)
+        correlation = stage.covariance / np.outer(scale, scale)
         for i in range(len(names)):
-            found += [(names[i], names[j], float(share[i, j])) for j in range(i) if abs(share[i, j]) > CORRELATED]
+            found += [(names[i], names[j], float(correlation[i, j])) for j in range(i) if abs(correlation[i, j]) > CORRELATED]
     return found

@@ -54,7 +54,7 @@ class Stage:
         self._model, self._pieces, self._quantities, self._fixed = model, list(pieces), list(quantities), dict(fixed)
         self._by_speed = by_speed
         self._step_s = model.steps_s()[0]
-        self._beside: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
+        self._nuisance_keys: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
         self._linear: tuple[list[Array], Array] | None = None
 
@@ -69,23 +69,23 @@ class Stage:
             if len(guesses) > 1:
                 trials = []
                 for number, guess in enumerate(guesses, start=1):
-                    self._told = f"start {number} of {len(guesses)}, "
+                    self._prefix = f"start {number} of {len(guesses)}, "
                     trials.append(self._search(guess, TRIAL_ROUNDS))
                 guesses = [min(trials, key=lambda trial: trial[0])[1]]
-            self._told = ""
+            self._prefix = ""
             self._search(guesses[0], MOST_ROUNDS)
             self._derivatives(self._best[1])
         except KeyboardInterrupt:
             stopped = True
         z = self._best[1] if len(self._best[1]) else guesses[0]
         covariance = self._covariance(*self._linear) if self._linear else np.diag([quantity.sigma**2 for quantity in q])
-        beside = {key: float(z[len(q) + k]) for k, key in enumerate(self._beside)}
+        nuisance = {key: float(z[len(q) + k]) for k, key in enumerate(self._nuisance_keys)}
         return Fitted(
             quantities=q,
             values=self._values(z),
             covariance=covariance,
-            levels={key: 1.0 + LEVEL_SIGMA * beside[key] for key in beside if isinstance(key, int)},
-            misaligned_rad={key: MISALIGNED_SIGMA_RAD * beside[key] for key in beside if isinstance(key, str)},
+            levels={key: 1.0 + LEVEL_SIGMA * nuisance[key] for key in nuisance if isinstance(key, int)},
+            misaligned_rad={key: MISALIGNED_SIGMA_RAD * nuisance[key] for key in nuisance if isinstance(key, str)},
             stopped=stopped,
         )
 
@@ -127,7 +127,7 @@ class Stage:
 
     def _scaled(self, values: dict[str, float]) -> Array:
         lower, upper = self._bounds()
-        z = np.zeros(len(self._quantities) + len(self._beside))
+        z = np.zeros(len(self._quantities) + len(self._nuisance_keys))
         for k, quantity in enumerate(self._quantities):
             z[k] = (values.get(quantity.name, quantity.start) - quantity.start) / quantity.sigma
         inside: Array = np.clip(z, lower + 1e-3 * np.abs(lower), upper - 1e-3 * np.abs(upper))
@@ -137,7 +137,7 @@ class Stage:
         q = self._quantities
         lower = [(quantity.lower - quantity.start) / quantity.sigma for quantity in q]
         upper = [(quantity.upper - quantity.start) / quantity.sigma for quantity in q]
-        few = [5.0] * len(self._beside)
+        few = [5.0] * len(self._nuisance_keys)
         return np.array(lower + [-bound for bound in few]), np.array(upper + few)
 
     def _values(self, z: Array) -> dict[str, float]:
@@ -154,23 +154,23 @@ class Stage:
         return self._model.drive(piece, values, self._step_s, at_speed=not self._by_speed, level=level)
 
     def _column(self, piece: Piece) -> int:
-        return len(self._quantities) + self._beside.index(self._key(piece))
+        return len(self._quantities) + self._nuisance_keys.index(self._key(piece))
 
-    def _piece(self, piece: Piece, z: Array, made: Motion | None = None) -> Array:
-        """Return the scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and position. ``made`` is its simulated
-        drive, if known.
+    def _piece(self, piece: Piece, z: Array, motion: Motion | None = None) -> Array:
+        """Return the scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and position. ``motion`` is its
+        simulated drive, if known.
         """
-        made = made or self._driven(piece, z)
+        motion = motion or self._driven(piece, z)
         if not self._by_speed:
-            made = as_measured(made, piece, MISALIGNED_SIGMA_RAD * z[self._column(piece)])
+            motion = as_measured(motion, piece, MISALIGNED_SIGMA_RAD * z[self._column(piece)])
         run, rows = piece.run, piece.rows
         if self._by_speed:
-            parts = [(made.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS]
+            parts = [(motion.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS]
         else:
             parts = [
-                (made.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD,
-                (made.x_m - run.x_m[rows]) / PLACE_SIGMA_M,
-                (made.y_m - run.y_m[rows]) / PLACE_SIGMA_M,
+                (motion.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD,
+                (motion.x_m - run.x_m[rows]) / PLACE_SIGMA_M,
+                (motion.y_m - run.y_m[rows]) / PLACE_SIGMA_M,
             ]
         return np.clip(np.nan_to_num(np.concatenate(parts), nan=0.0), -1e4, 1e4)
 
@@ -186,12 +186,12 @@ class Stage:
         """Return the Jacobian (residuals, unknowns). A nuisance parameter affects its own pieces only."""
         q = len(self._quantities)
         drives = [self._driven(piece, z) for piece in self._pieces]
-        base = [self._piece(piece, z, made) for piece, made in zip(self._pieces, drives, strict=True)]
+        base = [self._piece(piece, z, motion) for piece, motion in zip(self._pieces, drives, strict=True)]
         ends = np.cumsum([0, *(len(one) for one in base)])
         jacobian = np.zeros((ends[-1] + len(z), len(z)))
         jacobian[ends[-1] :] = np.eye(len(z))
         self._round += 1
-        self._tell(f"{self._told}round {self._round}: cost {self._best[0]:.0f}")
+        self._tell(f"{self._prefix}round {self._round}: cost {self._best[0]:.0f}")
         upper = self._bounds()[1]
         for k in range(q):
             step = DIFFERENCE if z[k] + DIFFERENCE < upper[k] else -DIFFERENCE
@@ -203,8 +203,8 @@ class Stage:
             k = self._column(piece)
             moved = z.copy()
             moved[k] += DIFFERENCE
-            made = None if self._by_speed else drives[n]
-            jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, made) - base[n]) / DIFFERENCE
+            motion = None if self._by_speed else drives[n]
+            jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, motion) - base[n]) / DIFFERENCE
         self._linear = base, jacobian
         return jacobian
 
@@ -246,8 +246,8 @@ def _together(residual: Array) -> float:
         return 1.0
     total = 1.0
     for lag in range(1, len(residual) // 2):
-        share = float((residual[lag:] * residual[:-lag]).sum()) / power
-        if share <= 0.05:
+        autocorrelation = float((residual[lag:] * residual[:-lag]).sum()) / power
+        if autocorrelation <= 0.05:
             break
-        total += 2.0 * share
+        total += 2.0 * autocorrelation
     return total

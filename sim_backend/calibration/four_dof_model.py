@@ -79,8 +79,8 @@ class FourDofModel:
         if at_speed:
             path = _kinematic(piece, float(sim.wheelbase_m or 1.0), wheel, rows, step_s)
         else:
-            told, brake = (_held(piece, column, step_s, steps, sim.drive.delay_s) for column in ("throttle", "brake"))
-            path = _driven(sim, piece, step_s, (level * told, brake, wheel))
+            held_values, brake = (_held(piece, column, step_s, steps, sim.drive.delay_s) for column in ("throttle", "brake"))
+            path = _driven(sim, piece, step_s, (level * held_values, brake, wheel))
         after_s = piece.after_s()
         return Motion(*(np.interp(after_s, rows, column) for column in path))
 
@@ -117,16 +117,16 @@ def _get(sim: Sim, key: str) -> Any:
 def _held(piece: Piece, column: str, step_s: float, steps: int, delay_s: float) -> Array:
     run = piece.run
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, getattr(run, column), piece.begin_s - warm * step_s, step_s, warm + steps)
-    return shaping.late(told, delay_s, step_s)[warm:]
+    held_values = shaping.held(run.command_s, getattr(run, column), piece.begin_s - warm * step_s, step_s, warm + steps)
+    return shaping.late(held_values, delay_s, step_s)[warm:]
 
 
 def _wheel(sim: Sim, piece: Piece, step_s: float, steps: int) -> Array:
     s, run = sim.steering, piece.run
     assert s is not None, "the profile's own rules see to it"
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
-    target = s.offset_rad + s.gain_rad * shaping.beyond_dead_zone(told, s.dead_zone)
+    held_values = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
+    target = s.offset_rad + s.gain_rad * shaping.beyond_dead_zone(held_values, s.dead_zone)
     target = np.clip(target, -s.max_wheel_rad, s.max_wheel_rad)
     angle = shaping.followed(target, s.rate_radps * step_s, float(target[0]))
     return shaping.late(shaping.pulled(angle, s.slack_rad, float(target[0])), s.delay_s, step_s)[warm:]

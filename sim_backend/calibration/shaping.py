@@ -50,9 +50,9 @@ def servo(target: Array, bandwidth_radps: float, damping: float, step_s: float, 
     if bandwidth_radps <= 0.0:
         return target
     stiff = bandwidth_radps * step_s
-    ease = 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
+    implicit_gain = 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
     out = target.copy()
-    _made(_servo)(target, out, stiff * bandwidth_radps, ease, step_s, start)
+    _compiled(_servo)(target, out, stiff * bandwidth_radps, implicit_gain, step_s, start)
     return out
 
 
@@ -68,12 +68,12 @@ def beyond_dead_zone(command: Array, dead_zone: float) -> Array:
 
 def _through(loop: Callable[..., Any], target: Array, number: float, start: float) -> Array:
     out = target.copy()
-    _made(loop)(target, out, number, start)
+    _compiled(loop)(target, out, number, start)
     return out
 
 
 @cache
-def _made(loop: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     if find_spec("numba") is None:
         return loop
     import numba
@@ -95,10 +95,10 @@ def _lag(target: Any, out: Any, gain: Any, now: Any) -> None:
         out[k] = now
 
 
-def _servo(target: Any, out: Any, pull: Any, ease: Any, step_s: Any, angle: Any) -> None:
+def _servo(target: Any, out: Any, pull: Any, implicit_gain: Any, step_s: Any, angle: Any) -> None:
     rate = 0.0
     for k in range(len(target)):
-        rate = ease * (rate + pull * (target[k] - angle))
+        rate = implicit_gain * (rate + pull * (target[k] - angle))
         angle += step_s * rate
         out[k] = angle
 

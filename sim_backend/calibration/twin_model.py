@@ -79,13 +79,13 @@ class TwinModel:
             commands[:, 1] = level * throttle(parameters, piece, step_s, steps)
             commands[:, 2] = braking(parameters, piece, step_s, steps)
         model = DoubleTrack(parameters, step_s)
-        made = _driven(model, piece.start, commands, step_s)
+        table = _driven(model, piece.start, commands, step_s)
         if speed_mps is not None:
             # Drive a second time with the ideal drive's deficit (slip and lag) added.
-            got_mps = np.interp(step_s * np.arange(steps), made["t"], np.nan_to_num(made["vx"]))
+            got_mps = np.interp(step_s * np.arange(steps), table["t"], np.nan_to_num(table["vx"]))
             commands[:, 1] += np.clip(speed_mps - got_mps, -SHORT_MPS, SHORT_MPS) / top_mps
-            made = _driven(model, piece.start, commands, step_s)
-        return _rows(made, model.constants.rear.arm_m, piece.after_s())
+            table = _driven(model, piece.start, commands, step_s)
+        return _rows(table, model.constants.rear.arm_m, piece.after_s())
 
     def figures(self, values: Values, sigma: Values) -> list[Figure]:
         """Return the file's numbers, see :class:`~sim_backend.calibration.quantity.Model`."""
@@ -116,19 +116,19 @@ def throttle(parameters: TwinParameters, piece: Piece, step_s: float, steps: int
     """Return the throttle (steps,) at the drive."""
     drive, run = parameters.powertrain, piece.run
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
+    commands_in = shaping.held(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
     if isinstance(drive, Motor):
-        told = shaping.followed(told, drive.throttle_rate_ps * step_s, 0.0)
-        told = np.sign(told) * np.interp(np.abs(told), drive.map_throttle, drive.map_share)
-    return shaping.late(shaping.lagged(told, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
+        commands_in = shaping.followed(commands_in, drive.throttle_rate_ps * step_s, 0.0)
+        commands_in = np.sign(commands_in) * np.interp(np.abs(commands_in), drive.map_throttle, drive.map_share)
+    return shaping.late(shaping.lagged(commands_in, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
 
 
 def braking(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
     """Return the brake (steps,) at the wheels."""
     brakes, run = parameters.brakes, piece.run
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
-    return shaping.late(shaping.lagged(told, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
+    commands_in = shaping.held(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
+    return shaping.late(shaping.lagged(commands_in, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
 
 
 def friction_of(parameters: TwinParameters) -> float:
@@ -171,8 +171,8 @@ def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
     return replace(p, powertrain=drive)
 
 
-def _rows(made: dict[str, Array], behind_m: float, t_s: Array) -> Motion:
-    x = made["x"] + behind_m * np.cos(made["yaw"])
-    y = made["y"] + behind_m * np.sin(made["yaw"])
-    columns = (x, y, made["yaw"], made["vx"])
-    return Motion(*(np.interp(t_s, made["t"], np.nan_to_num(column, nan=1e3)) for column in columns))
+def _rows(table: dict[str, Array], behind_m: float, t_s: Array) -> Motion:
+    x = table["x"] + behind_m * np.cos(table["yaw"])
+    y = table["y"] + behind_m * np.sin(table["yaw"])
+    columns = (x, y, table["yaw"], table["vx"])
+    return Motion(*(np.interp(t_s, table["t"], np.nan_to_num(column, nan=1e3)) for column in columns))

@@ -121,16 +121,16 @@ def curve_radps(p: TwinParameters, top_mps: float) -> list[float]:
 
 def _shares(parts: Sequence[float]) -> list[float]:
     """Build a monotonic map from each point's fraction of the remainder."""
-    shares, share = [], 0.0
+    shares, level = [], 0.0
     for part in parts:
-        share += (1.0 - share) * part
-        shares.append(share)
+        level += (1.0 - level) * part
+        shares.append(level)
     return shares
 
 
 def _parts(shares: Sequence[float]) -> list[float]:
     before = [0.0, *shares[:-1]]
-    return [(share - low) / (1.0 - low) if low < 1.0 else 0.0 for low, share in zip(before, shares, strict=True)]
+    return [(level - low) / (1.0 - low) if low < 1.0 else 0.0 for low, level in zip(before, shares, strict=True)]
 
 
 def _linear_beyond(zero: float) -> dict[str, float]:

@@ -105,13 +105,13 @@ class FailingEmulator:
     def on_message(self, message: Message, ready_ns: int) -> None:
         """Corrupt or withhold the value."""
         t_ns = getattr(message, "t_ns", ready_ns)
-        told: Message | None = message
+        passed_on: Message | None = message
         for episode in self._episodes:
-            if told is not None and episode.active(t_ns):
-                told = self._spoilt(told, episode, t_ns)
+            if passed_on is not None and episode.active(t_ns):
+                passed_on = self._spoilt(passed_on, episode, t_ns)
         self._newest[type(message)] = message
-        if told is not None:
-            self._emulator.on_message(told, ready_ns)
+        if passed_on is not None:
+            self._emulator.on_message(passed_on, ready_ns)
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
         """Corrupt or withhold the daemon's bytes."""

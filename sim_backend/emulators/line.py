@@ -119,8 +119,8 @@ class SerialLine(Wire[LineDevice]):
     def _happen(self, kind: int, what: Any, now_ns: int) -> None:
         if kind == _RX:
             data, sent_at = what
-            heard = data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
-            self._device.on_bytes(heard, now_ns)
+            received = data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
+            self._device.on_bytes(received, now_ns)
         else:
             self._host_listens = what
 
@@ -162,8 +162,8 @@ class SerialLine(Wire[LineDevice]):
     def _scramble(self, data: bytes, sent_at: int, heard_at: int) -> bytes:
         self.scrambled_bytes += len(data)
         # A slow receiver reads several bytes as one, a fast one reads one byte as several.
-        heard = len(data) * min(heard_at, 8 * sent_at) // sent_at
-        return self._noise.bytes(max(1, heard))
+        received = len(data) * min(heard_at, 8 * sent_at) // sent_at
+        return self._noise.bytes(max(1, received))
 
     def _length(self) -> int:
         if not self._lengths:

@@ -83,20 +83,20 @@ class MipUnit(InertialUnit):
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Answer each command packet with one packet."""
         for _, frame in self._framer.feed(data):
-            asked = packet(frame)
+            request = packet(frame)
             replies: list[tuple[int, bytes]] = []
-            for command, body in asked.fields:
-                code, reply = self._obey(asked, command, body)
+            for command, body in request.fields:
+                code, reply = self._obey(request, command, body)
                 replies += [(REPLY, bytes((command, code))), *reply]
             if replies:
-                self.answer(encode(asked.kind, *replies), now_ns)
+                self.answer(encode(request.kind, *replies), now_ns)
 
-    def _obey(self, asked: Packet, command: int, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+    def _obey(self, request: Packet, command: int, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """Return the error code and additional fields."""
-        if asked.kind == BASE and command in (PING, IDLE, RESUME):
+        if request.kind == BASE and command in (PING, IDLE, RESUME):
             self.idle = command == IDLE or (command == PING and self.idle)
             return 0, []
-        if asked.kind != COMMANDS_3DM:
+        if request.kind != COMMANDS_3DM:
             return UNKNOWN_COMMAND, []
         base = BASE_RATE_HZ.to_bytes(2, "big")
         if command == BASE_RATE and self._modern:
@@ -120,8 +120,8 @@ class MipUnit(InertialUnit):
             return INVALID_PARAMETER, []
         rest = rest[len(scope) :]
         if function == bytes((READ,)):
-            told = b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field, decimation in self.format])
-            return 0, [(reply, scope + bytes((len(self.format),)) + told)]
+            listing = b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field, decimation in self.format])
+            return 0, [(reply, scope + bytes((len(self.format),)) + listing)]
         rows = [(rest[at], int.from_bytes(rest[at + 1 : at + 3], "big")) for at in range(1, len(rest) - 2, 3)]
         whole = function == bytes((WRITE,)) and len(rest) == 1 + 3 * len(rows) and rest[0] == len(rows)
         if not whole or not all(field in self._fields and decimation for field, decimation in rows):

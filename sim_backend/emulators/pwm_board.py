@@ -93,10 +93,10 @@ class PwmBoardUnit:
     def _command(self, now_ns: int) -> DriveCommand:
         params = self._params
         drive_us = self._drive_us - params.drive_neutral_us
-        throttle = max(_share(drive_us, params.throttle_range_us), 0.0)
-        brake = max(_share(drive_us, params.brake_range_us), 0.0)
-        steering = _share(self._servo_us - params.steering_center_us, params.steering_range_us)
-        back = max(_share(drive_us, params.reverse_range_us), 0.0)
+        throttle = max(_fraction(drive_us, params.throttle_range_us), 0.0)
+        brake = max(_fraction(drive_us, params.brake_range_us), 0.0)
+        steering = _fraction(self._servo_us - params.steering_center_us, params.steering_range_us)
+        back = max(_fraction(drive_us, params.reverse_range_us), 0.0)
         if params.reverse_range_us:
             self._remember(throttle, back, now_ns)
         if back and (self._armed or not params.reverse_pull_s):
@@ -115,7 +115,7 @@ class PwmBoardUnit:
             self._armed = True
 
 
-def _share(pulse_us: float, range_us: float) -> float:
+def _fraction(pulse_us: float, range_us: float) -> float:
     """Return the fraction of the range, -1 to 1; 0 if the output has no range."""
     return min(max(pulse_us / range_us, -1.0), 1.0) if range_us else 0.0
 

@@ -116,10 +116,10 @@ class VescUnit(ABC):
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
     """Injectable failures with default values: a fault code; motor commands that get lost."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        self.firmware = made.get("firmware", FIRMWARE)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        self.firmware = options.get("firmware", FIRMWARE)
         """Firmware (major, minor)."""
-        self.conf = made["conf"] if "conf" in made else configuration(device, self.firmware)
+        self.conf = options["conf"] if "conf" in options else configuration(device, self.firmware)
         """Application configuration as it would be read back."""
         self._layout = layout_of(self.firmware)
         self._uuid = stream(seed, f"{port}/uuid").bytes(12)
@@ -228,8 +228,8 @@ class VescUnit(ABC):
 class VescCanUnit(VescUnit):
     """VESC on CAN as a :class:`sim_backend.emulators.can_bus.CanNode`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        super().__init__(port, device, seed, start_ns, **made)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        super().__init__(port, device, seed, start_ns, **options)
         self._groups = status_groups(self.conf)
         # In bridge or UAVCAN mode it ignores and sends no frames of its own protocol.
         self._mute = self.conf.can_mode != 0
@@ -298,8 +298,8 @@ class VescCanUnit(VescUnit):
 class VescUartUnit(VescUnit):
     """VESC on a serial line as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        super().__init__(port, device, seed, start_ns, **made)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        super().__init__(port, device, seed, start_ns, **options)
         # USB has no rate; a UART is set to the rate that the daemon opens.
         self._baud = baud_of(device.port) or BAUD
         self._decoder = UartDecoder()
@@ -340,8 +340,8 @@ class VescUartUnit(VescUnit):
 class VescCanEmulator(CanBus):
     """VESC on a CAN port."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        self.unit = VescCanUnit(port, device, seed, start_ns, **made)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        self.unit = VescCanUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, start_ns)
 
@@ -349,7 +349,7 @@ class VescCanEmulator(CanBus):
 class VescUartEmulator(SerialLine):
     """VESC on a serial port. Before firmware 3.8 it uses the format of pyvesc 1.0.5."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        self.unit = VescUartUnit(port, device, seed, start_ns, **made)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        self.unit = VescUartUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, port, seed, start_ns, host_baud=baud_of(device.port))

@@ -216,8 +216,8 @@ class PowerStage:
         max_brake_a = params.max_brake_current_a
 
         def current(value: float) -> tuple[float, float]:
-            share = forward * value / params.max_current_a
-            return (0.0, abs(value) / max_brake_a) if self._against(share) else (share, 0.0)
+            fraction = forward * value / params.max_current_a
+            return (0.0, abs(value) / max_brake_a) if self._against(fraction) else (fraction, 0.0)
 
         def braking(value: float) -> tuple[float, float]:
             return 0.0, abs(value) / max_brake_a
@@ -233,11 +233,11 @@ class PowerStage:
             Can.SET_HANDBRAKE_REL: lambda value: (0.0, abs(value)),
         }
 
-    def _against(self, share: float) -> bool:
+    def _against(self, fraction: float) -> bool:
         """True if a drive fraction works against the motion."""
         speed_mps = self._erpm / self._params.erpm_per_mps
-        return share * speed_mps < 0.0 and abs(speed_mps) > STANDS_MPS
+        return fraction * speed_mps < 0.0 and abs(speed_mps) > STANDS_MPS
 
-    def _both_ways(self, share: float) -> tuple[float, float]:
+    def _both_ways(self, fraction: float) -> tuple[float, float]:
         """Return throttle, negative backward, or brake if it works against the motion: it slows down before it reverses."""
-        return (0.0, abs(share)) if self._against(share) else (share, 0.0)
+        return (0.0, abs(fraction)) if self._against(fraction) else (fraction, 0.0)

@@ -105,21 +105,21 @@ class XsensUnit(InertialUnit):
         for _, frame in self._framer.feed(data):
             self._obey(message(frame), now_ns)
 
-    def _obey(self, asked: XbusMessage, now_ns: int) -> None:
-        if asked.mid == WAKE_UP_ACK:
+    def _obey(self, request: XbusMessage, now_ns: int) -> None:
+        if request.mid == WAKE_UP_ACK:
             self._wakes_until_ns = NEVER_NS
-        elif asked.mid == GO_TO_CONFIG:
+        elif request.mid == GO_TO_CONFIG:
             late_ns = round(float(self.chance.uniform(0.01, CONFIG_AFTER_S)) * 1e9) if self.measuring else ANSWER_NS
             self.measuring = False
             self._wakes_until_ns = NEVER_NS
             self.answer(encode(GO_TO_CONFIG + 1), now_ns, late_ns)
-        elif asked.mid == GO_TO_MEASUREMENT and not self.measuring:
+        elif request.mid == GO_TO_MEASUREMENT and not self.measuring:
             self.answer(encode(GO_TO_MEASUREMENT + 1), now_ns)
             self.measuring = True
             self._wakes_until_ns = NEVER_NS
-        elif asked.mid == OUTPUT_CONFIGURATION and not self.measuring:
-            if asked.data:
-                wanted = [(xdi, rate) for xdi, rate in unpack_outputs(asked.data) if xdi]
+        elif request.mid == OUTPUT_CONFIGURATION and not self.measuring:
+            if request.data:
+                wanted = [(xdi, rate) for xdi, rate in unpack_outputs(request.data) if xdi]
                 if not all(_known(xdi) for xdi, _ in wanted):
                     self.answer(encode(ERROR, bytes((INVALID_PARAMETER,))), now_ns)
                     return
@@ -134,8 +134,8 @@ class XsensUnit(InertialUnit):
         due = {xdi for xdi, pace in self._paces.items() if pace.due(measured.t_ns)}
         if due:
             self._count = (self._count + 1) & 0xFFFF
-            told = [xdi for xdi, _ in self.outputs if xdi in due or xdi in _WITH_ALL]
-            self.send(encode_mtdata2([(xdi, self._value(xdi & 0xFFF0, measured)) for xdi in told]))
+            due_ids = [xdi for xdi, _ in self.outputs if xdi in due or xdi in _WITH_ALL]
+            self.send(encode_mtdata2([(xdi, self._value(xdi & 0xFFF0, measured)) for xdi in due_ids]))
 
     def _value(self, kind: int, measured: Measured) -> Value:
         if kind == PACKET_COUNTER:

@@ -159,12 +159,14 @@ class Actuators:
             self.brake = _lagged(self.brake, self._brake_told, self._brake_gain)
         self.throttle = self._supply.step(self.duty, motor_speed_radps) if self.sags else self.duty
 
-    def _follow(self, told: float) -> None:
+    def _follow(self, throttle: float) -> None:
         """Rate-limit the throttle and apply the controller's map."""
-        gap, most = told - self._drive_followed, self._throttle_step
-        self._drive_followed = followed = told if most == 0.0 or abs(gap) <= most else self._drive_followed + copysign(most, gap)
-        share = self._throttle_share
-        self._drive_target = followed if share is None else copysign(share(abs(followed)), followed)
+        gap, most = throttle - self._drive_followed, self._throttle_step
+        self._drive_followed = followed = (
+            throttle if most == 0.0 or abs(gap) <= most else self._drive_followed + copysign(most, gap)
+        )
+        throttle_map = self._throttle_share
+        self._drive_target = followed if throttle_map is None else copysign(throttle_map(abs(followed)), followed)
 
     def _pull(self, servo_rad: float) -> None:
         """Move the wheels by what exceeds the slack between servo and wheels."""
@@ -229,14 +231,14 @@ class _Servo:
     def __init__(self, wired: Wiring, angle_rad: float, step_s: float) -> None:
         stiff = wired.bandwidth_radps * step_s
         self._pull = stiff * wired.bandwidth_radps
-        self._ease = 1.0 / (1.0 + 2.0 * wired.damping_ratio * stiff + stiff * stiff)
+        self._implicit_gain = 1.0 / (1.0 + 2.0 * wired.damping_ratio * stiff + stiff * stiff)
         self._step_s = step_s
         self._angle_rad = angle_rad
         self._rate_radps = 0.0
 
     def step(self, target_rad: float) -> float:
         """Angle one step on."""
-        self._rate_radps = self._ease * (self._rate_radps + self._pull * (target_rad - self._angle_rad))
+        self._rate_radps = self._implicit_gain * (self._rate_radps + self._pull * (target_rad - self._angle_rad))
         self._angle_rad += self._step_s * self._rate_radps
         return self._angle_rad
 

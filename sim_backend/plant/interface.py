@@ -71,34 +71,34 @@ class Plant(Protocol):
         ...
 
 
-def interpolate(before: Motion, after: Motion, share: float) -> Motion:
+def interpolate(before: Motion, after: Motion, fraction: float) -> Motion:
     """Interpolate between two neighbouring grid points at a fraction 0 to 1. Positions, angles and rates are linear; accelerations
     are constant over the step.
     """
-    rest = 1.0 - share
+    complement = 1.0 - fraction
     return Motion(
-        rest * before.x_m + share * after.x_m,
-        rest * before.y_m + share * after.y_m,
-        rest * before.yaw_rad + share * after.yaw_rad,
-        rest * before.speed_mps + share * after.speed_mps,
-        rest * before.lateral_speed_mps + share * after.lateral_speed_mps,
-        rest * before.yaw_rate_radps + share * after.yaw_rate_radps,
+        complement * before.x_m + fraction * after.x_m,
+        complement * before.y_m + fraction * after.y_m,
+        complement * before.yaw_rad + fraction * after.yaw_rad,
+        complement * before.speed_mps + fraction * after.speed_mps,
+        complement * before.lateral_speed_mps + fraction * after.lateral_speed_mps,
+        complement * before.yaw_rate_radps + fraction * after.yaw_rate_radps,
         after.acceleration_mps2,
         after.lateral_acceleration_mps2,
         after.yaw_acceleration_radps2,
-        rest * before.motor_speed_radps + share * after.motor_speed_radps,
-        rest * before.z_m + share * after.z_m,
-        rest * before.roll_rad + share * after.roll_rad,
-        rest * before.pitch_rad + share * after.pitch_rad,
-        rest * before.roll_rate_radps + share * after.roll_rate_radps,
-        rest * before.pitch_rate_radps + share * after.pitch_rate_radps,
+        complement * before.motor_speed_radps + fraction * after.motor_speed_radps,
+        complement * before.z_m + fraction * after.z_m,
+        complement * before.roll_rad + fraction * after.roll_rad,
+        complement * before.pitch_rad + fraction * after.pitch_rad,
+        complement * before.roll_rate_radps + fraction * after.roll_rate_radps,
+        complement * before.pitch_rate_radps + fraction * after.pitch_rate_radps,
         after.roll_acceleration_radps2,
         after.pitch_acceleration_radps2,
         after.vertical_acceleration_mps2,
         (
-            rest * before.wheel_speeds_radps[0] + share * after.wheel_speeds_radps[0],
-            rest * before.wheel_speeds_radps[1] + share * after.wheel_speeds_radps[1],
-            rest * before.wheel_speeds_radps[2] + share * after.wheel_speeds_radps[2],
-            rest * before.wheel_speeds_radps[3] + share * after.wheel_speeds_radps[3],
+            complement * before.wheel_speeds_radps[0] + fraction * after.wheel_speeds_radps[0],
+            complement * before.wheel_speeds_radps[1] + fraction * after.wheel_speeds_radps[1],
+            complement * before.wheel_speeds_radps[2] + fraction * after.wheel_speeds_radps[2],
+            complement * before.wheel_speeds_radps[3] + fraction * after.wheel_speeds_radps[3],
         ),
     )

@@ -110,6 +110,6 @@ def _map(steering: Steering) -> Callable[[float], float]:
 def _looked_up(points: list[float], values: list[float], at: float) -> float:
     """Interpolate a piecewise linear curve, constant beyond its ends."""
     index = min(max(bisect_right(points, at), 1), len(points) - 1)
-    share = (at - points[index - 1]) / (points[index] - points[index - 1])
-    share = min(max(share, 0.0), 1.0)
-    return values[index - 1] + share * (values[index] - values[index - 1])
+    fraction = (at - points[index - 1]) / (points[index] - points[index - 1])
+    fraction = min(max(fraction, 0.0), 1.0)
+    return values[index - 1] + fraction * (values[index] - values[index - 1])

@@ -91,5 +91,5 @@ def widened_rad(distance_m: Array, rays: Rays) -> Array:
 
     The bearing of a point at distance r changes by at most asin(d / r) when the eye moves by d.
     """
-    share = np.divide(rays.spread_m, distance_m, out=np.full(len(distance_m), 2.0), where=distance_m > 0.0)
-    return np.where(share < 1.0, np.arcsin(np.minimum(share, 1.0)), pi)
+    ratio = np.divide(rays.spread_m, distance_m, out=np.full(len(distance_m), 2.0), where=distance_m > 0.0)
+    return np.where(ratio < 1.0, np.arcsin(np.minimum(ratio, 1.0)), pi)

@@ -48,7 +48,7 @@ def build_scene(file: SceneFile, course: Course, folder: Path) -> Scene:
     """Build the scene that a file describes. Raises :class:`SceneError` for the map it names."""
     walls = [_chain([_place(p, course) for p in wall.points], wall.closed) for wall in file.wall]
     if file.corridor is not None:
-        walls += [_beside(course, file.corridor.left_m), _beside(course, -file.corridor.right_m)]
+        walls += [_offset_line(course, file.corridor.left_m), _offset_line(course, -file.corridor.right_m)]
     circles = [(*_place(circle.at, course), circle.radius_m) for circle in file.circle]
     grid: Occupancy | None = read_map(folder / file.map) if file.map else None
     return Scene(
@@ -70,10 +70,10 @@ def _place(place: Sequence[float] | OnCourse, course: Course) -> tuple[float, fl
     s_m = min(s_m, float(s[-1]))
     at = min(int(np.searchsorted(s, s_m, "right")) - 1, len(s) - 2)
     dx, dy = float(x[at + 1] - x[at]), float(y[at + 1] - y[at])
-    share, length = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy)
+    fraction, length = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy)
     return (
-        float(x[at]) + share * dx - place.left_m * dy / length,
-        float(y[at]) + share * dy + place.left_m * dx / length,
+        float(x[at]) + fraction * dx - place.left_m * dy / length,
+        float(y[at]) + fraction * dy + place.left_m * dx / length,
     )
 
 
@@ -82,7 +82,7 @@ def _chain(points: Sequence[tuple[float, float]], closed: bool) -> Array:
     return np.hstack((corners[:-1], corners[1:]))
 
 
-def _beside(course: Course, left_m: float) -> Array:
+def _offset_line(course: Course, left_m: float) -> Array:
     rows = sorted({*range(0, len(course.x_m), CORRIDOR_STEP), len(course.x_m) - 1})
     # Left and right are the vehicle's sides, also where it drives backward.
     points = [

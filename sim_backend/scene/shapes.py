@@ -69,8 +69,8 @@ class Segments:
         ex, ey = x2 - x1, y2 - y1
         square = ex * ex + ey * ey
         along = (x_m - x1) * ex + (y_m - y1) * ey
-        share = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
-        return np.hypot(x1 + share * ex - x_m, y1 + share * ey - y_m)
+        ratio = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
+        return np.hypot(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m)
 
 
 class Tiled:
@@ -86,7 +86,7 @@ class Tiled:
         tile_x, tile_y = np.floor(0.5 * (x1 + x2) / TILE_M), np.floor(0.5 * (y1 + y2) / TILE_M)
         for index in np.flatnonzero(~long):
             self._tiles.setdefault((int(tile_x[index]), int(tile_y[index])), []).append(int(index))
-        self._kept: tuple[tuple[int, int, float], Segments] | None = None
+        self._cached: tuple[tuple[int, int, float], Segments] | None = None
 
     def __len__(self) -> int:
         return len(self._ends_m)
@@ -101,7 +101,7 @@ class Tiled:
         tiles = floor(reach_m / TILE_M) + 2
         column, row = floor(x_m / TILE_M), floor(y_m / TILE_M)
         key = column, row, tiles
-        if self._kept is None or self._kept[0] != key:
+        if self._cached is None or self._cached[0] != key:
             found: list[int] = self._long.tolist()
             if (2 * tiles + 1) ** 2 < len(self._tiles):
                 places = [(column + i, row + j) for i in range(-tiles, tiles + 1) for j in range(-tiles, tiles + 1)]
@@ -109,8 +109,8 @@ class Tiled:
                 places = [p for p in self._tiles if max(abs(p[0] - column), abs(p[1] - row)) <= tiles]
             for place in places:
                 found += self._tiles.get(place, ())
-            self._kept = key, Segments(self._ends_m[np.array(sorted(found), dtype=np.intp)])
-        return self._kept[1]
+            self._cached = key, Segments(self._ends_m[np.array(sorted(found), dtype=np.intp)])
+        return self._cached[1]
 
 
 class Circles:
@@ -132,8 +132,8 @@ class Circles:
         if not len(near):
             return
         x, y, radius, distance_m = x[near], y[near], radius[near], distance_m[near]
-        share = np.divide(radius, distance_m, out=np.full(len(near), 2.0), where=distance_m > 0.0)
-        half = np.where(share < 1.0, np.arcsin(np.minimum(share, 1.0)), 0.5 * tau)
+        ratio = np.divide(radius, distance_m, out=np.full(len(near), 2.0), where=distance_m > 0.0)
+        half = np.where(ratio < 1.0, np.arcsin(np.minimum(ratio, 1.0)), 0.5 * tau)
         half = half + widened_rad(distance_m - radius, rays)
         ray, circle = pairs(rays, np.arctan2(y - rays.centre_y_m, x - rays.centre_x_m) - half, 2.0 * half)
         mx, my, r = x[circle] - rays.x_m[ray], y[circle] - rays.y_m[ray], radius[circle]

@@ -62,7 +62,7 @@ def _legendre(c: float, s: float) -> tuple[list[list[float]], list[list[float]]]
                 d[n][n] = factor * (c * p[n - 1][n - 1] + s * d[n - 1][n - 1])
                 continue
             two_down = (p[n - 2][m], d[n - 2][m]) if n >= 2 else (0.0, 0.0)
-            share, root = sqrt(max((n - 1) ** 2 - m * m, 0)), sqrt(n * n - m * m)
-            p[n][m] = ((2 * n - 1) * c * p[n - 1][m] - share * two_down[0]) / root
-            d[n][m] = ((2 * n - 1) * (c * d[n - 1][m] - s * p[n - 1][m]) - share * two_down[1]) / root
+            weight, root = sqrt(max((n - 1) ** 2 - m * m, 0)), sqrt(n * n - m * m)
+            p[n][m] = ((2 * n - 1) * c * p[n - 1][m] - weight * two_down[0]) / root
+            d[n][m] = ((2 * n - 1) * (c * d[n - 1][m] - s * p[n - 1][m]) - weight * two_down[1]) / root
     return p, d

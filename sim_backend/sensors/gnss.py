@@ -76,13 +76,13 @@ class Gnss:
         # Fixes share one cable: a late one delays the next, which cannot overtake it.
         arrival_ns = self._newest_arrival_ns = max(t_ns + latency_ns, self._newest_arrival_ns)
         model, sky = self._model, self._sky
-        heard: Reception | None = None
+        reception: Reception | None = None
         extra_e, extra_n, extra_u = _NO_EXTRA
         if sky is not None:
-            heard = sky.at(elapsed_ns, x_m, y_m)
-            if not heard.fix:
-                return arrival_ns, self._nothing(t_ns, heard.satellites)
-            extra_e, extra_n, extra_u = heard.error_m
+            reception = sky.at(elapsed_ns, x_m, y_m)
+            if not reception.fix:
+                return arrival_ns, self._nothing(t_ns, reception.satellites)
+            extra_e, extra_n, extra_u = reception.error_m
         latitude_rad, longitude_rad, height_m = self._to_geodetic(
             x_m + white_e + coloured_e + extra_e,
             y_m + white_n + coloured_n + extra_n,
@@ -98,9 +98,9 @@ class Gnss:
         carrier, satellites, extra_sigma_m = self._carrier, model.satellites, 0.0
         age_s = CORRECTION_LATENCY_S + elapsed_ns % CORRECTION_PERIOD_NS * 1e-9
         corrected = carrier is not CarrierSolution.NONE
-        if heard is not None:
-            carrier, satellites, extra_sigma_m = heard.carrier, heard.satellites, heard.extra_sigma_m
-            age_s = heard.correction_age_s
+        if reception is not None:
+            carrier, satellites, extra_sigma_m = reception.carrier, reception.satellites, reception.extra_sigma_m
+            age_s = reception.correction_age_s
             corrected = corrected and age_s <= model.rtk.correction_timeout_s
             if satellites != model.satellites:
                 poorer = sqrt(model.satellites / satellites)

@@ -125,18 +125,18 @@ class Sky:
             return min(self._best, _FLOAT)
         return self._best
 
-    def _follow(self, elapsed_ns: int, heard: bool, most: CarrierSolution) -> None:
+    def _follow(self, elapsed_ns: int, received: bool, best: CarrierSolution) -> None:
         """Update the carrier solution: lost at once, regained step by step after a delay each."""
-        if not heard:
+        if not received:
             self._fix, self._carrier, self._since_ns = False, _NONE, elapsed_ns
             return
         waited_s = (elapsed_ns - self._since_ns) * 1e-9
         if not self._fix:
             if waited_s >= self._rtk.reacquire_s:
                 self._fix, self._since_ns = True, elapsed_ns
-        elif most < self._carrier:
-            self._carrier, self._since_ns = most, elapsed_ns
-        elif most == self._carrier:
+        elif best < self._carrier:
+            self._carrier, self._since_ns = best, elapsed_ns
+        elif best == self._carrier:
             self._since_ns = elapsed_ns if self._carrier < self._best else self._since_ns
         elif waited_s >= (self._rtk.float_after_s if self._carrier is _NONE else self._rtk.fixed_after_s):
             self._carrier, self._since_ns = CarrierSolution(self._carrier + 1), elapsed_ns

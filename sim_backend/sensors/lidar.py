@@ -70,19 +70,19 @@ class Lidar:
         model, generator = self._model, self._generator
         normal, loss, drop = generator.standard_normal(len(true_m)), generator.random(len(true_m)), generator.random(len(true_m))
         met = np.isfinite(true_m)
-        seen = np.where(met, true_m, 0.0)
-        said = seen + np.hypot(model.sigma_m, model.sigma_share * seen) * normal
+        ranges_m = np.where(met, true_m, 0.0)
+        reported = ranges_m + np.hypot(model.sigma_m, model.sigma_share * ranges_m) * normal
         if model.step_m > 0.0:
-            said = np.round(said / model.step_m) * model.step_m
+            reported = np.round(reported / model.step_m) * model.step_m
         reach = model.reach_m * np.sqrt(cosine)
         with np.errstate(over="ignore"):
-            kept = 1.0 / (1.0 + np.exp(np.minimum((seen - reach) / (model.fade_share * np.maximum(reach, 1e-9)), 700.0)))
-        said[~met | (loss > kept) | (said > model.range_max_m)] = inf
-        said[met & (seen < model.range_min_m)] = -inf
+            probability = 1.0 / (1.0 + np.exp(np.minimum((ranges_m - reach) / (model.fade_share * np.maximum(reach, 1e-9)), 700.0)))
+        reported[~met | (loss > probability) | (reported > model.range_max_m)] = inf
+        reported[met & (ranges_m < model.range_min_m)] = -inf
         # Noise alone must not turn a measurable range into one below the minimum.
-        said = np.where(np.isfinite(said), np.maximum(said, model.range_min_m), said)
-        said[drop < model.drop_share] = np.nan
-        return said
+        reported = np.where(np.isfinite(reported), np.maximum(reported, model.range_min_m), reported)
+        reported[drop < model.drop_share] = np.nan
+        return reported
 
     def _poses(self, after_s: Array, t_ns: int, motion: Motion) -> tuple[Array, Array, Array]:
         """Return the rear axle's poses at times (n,) <= 0 relative to ``t_ns``, by the cubic since the previous sample."""

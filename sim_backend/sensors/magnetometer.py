@@ -61,11 +61,11 @@ class MagneticHeading:
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
         body = to_body(motion.roll_rad, motion.pitch_rad, (c * east + s * north, c * north - s * east, up))
         model, current_a = self._model, self._actuators.supply.motor_current_a
-        seen = [
+        measured = [
             row[0] * body[0] + row[1] * body[1] + row[2] * body[2] + hard + per_a * current_a + model.sigma_ut * normal
             for row, hard, per_a, normal in zip(model.soft_iron, model.hard_iron_ut, model.current_ut_per_a, noise)
         ]
-        return seen[0], seen[1], seen[2]
+        return measured[0], measured[1], measured[2]
 
     def _levelled(self, motion: Motion, body: Vector) -> Vector:
         """Return the field levelled by the up axis of the accelerometers."""

@@ -45,18 +45,18 @@ class Sidecar(Table, frozen=True, kw_only=True):
 
 
 def _sidecar(path: Path) -> Sidecar:
-    beside = path.with_name(path.name + SIDECAR)
-    if not beside.exists():
-        raise TerrainError(f"{path}: has no georeference; write {beside.name} beside it, with step_m, x_m and y_m")
+    sidecar_path = path.with_name(path.name + SIDECAR)
+    if not sidecar_path.exists():
+        raise TerrainError(f"{path}: has no georeference; write {sidecar_path.name} beside it, with step_m, x_m and y_m")
     try:
-        text = loading.read(beside)
-        table = toml_text.parse(text, str(beside))
+        text = loading.read(sidecar_path)
+        table = toml_text.parse(text, str(sidecar_path))
     except ProfileError as error:
         raise TerrainError(str(error)) from None
     collector = Collector(lambda key: toml_text.Places(text, ()).of(key), {})
     found: Sidecar = collector.build(Sidecar, table)
     if collector.problems:
-        raise TerrainError(str(ProfileError(collector.problems, str(beside))))
+        raise TerrainError(str(ProfileError(collector.problems, str(sidecar_path))))
     return found
 
 

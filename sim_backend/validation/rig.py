@@ -93,8 +93,8 @@ def linear_gradient(p: TwinParameters, c: Constants) -> tuple[float, float]:
     rear = body.mass_kg * a / (length * cornering_npr(p.rear, weight * c.rear.weight_share))
     roll = c.roll_lever_kgm / (c.roll_stiffness_nmprad - c.roll_lever_kgm * GRAVITY_MPS2) if c.roll_lever_kgm else 0.0
     gradient = front - rear - roll * (p.front.roll_steer - p.rear.roll_steer)
-    share = 1.0 - p.steering.rear_ratio
-    return length / share, gradient / share
+    scale = 1.0 - p.steering.rear_ratio
+    return length / scale, gradient / scale
 
 
 def energy_j(c: Constants, t: dict[str, Any]) -> Any:

@@ -68,8 +68,8 @@ def mirror(p: TwinParameters) -> Found:
         commands[:1500, 1], commands[1500:, 2] = 0.3, 0.2
         table, _ = drive(p, commands, brisk_mps(p))
         ends.append([table["x"], sign * table["y"], sign * table["yaw"], table["vx"], sign * table["vy"], sign * table["roll"]])
-    apart = float(np.max(np.abs(np.array(ends[0]) - np.array(ends[1]))))
-    return "equal" if apart == 0.0 else f"apart by {apart:.1e}", "mirrored run bit-equal", apart == 0.0
+    difference = float(np.max(np.abs(np.array(ends[0]) - np.array(ends[1]))))
+    return "equal" if difference == 0.0 else f"apart by {difference:.1e}", "mirrored run bit-equal", difference == 0.0
 
 
 def rest_on_slope(p: TwinParameters) -> Found:
@@ -110,8 +110,8 @@ def yaw_gain(p: TwinParameters) -> Found:
         return _NO_STEERING
     length, gradient = linear_gradient(p, DoubleTrack(p).constants)
     worst = 0.0
-    for share in _SPEEDS:
-        inverse, speed = _inverse_gain(p, share * brisk_mps(p))
+    for factor in _SPEEDS:
+        inverse, speed = _inverse_gain(p, factor * brisk_mps(p))
         worst = max(worst, abs((length + gradient * speed**2) / (speed * inverse) - 1.0))
     return f"off by {100 * worst:.2f} %", "v / (L + K v^2) of linear theory within 2 %", worst < 0.02
 

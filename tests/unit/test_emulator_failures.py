@@ -109,7 +109,7 @@ def test_no_text_raises_anything_else(text: str) -> None:
         ("gnss:melt@1", "no such failure"),
         ("gnss:stuck=3@1", "takes no value"),
         ("gnss:delayed=99@1", "from 0.001 to 60"),
-        ("gnss:saturation@1", "only where ImuSample"),
+        ("gnss:saturation@1", "needs ImuSample"),
         ("lidar:off@1", "no device"),
         ("gnss:baud@1", "no line rate"),
     ],

@@ -182,7 +182,7 @@ def test_walls_of_a_grid_are_joined(tmp_path):
         ("a.toml", "[[moving]]\nplaces = [[0, 0]]\n", "either radius_m or an outline"),
         ("a.toml", "[[wall]\n", "line 1"),
         ("a.toml", 'map = "b.yaml"\n', "b.yaml: cannot be read"),
-        ("a.geojson", '{"type": "Point", "coordinates": [1, 2]}', "feature 1: a Point is a round body"),
+        ("a.geojson", '{"type": "Point", "coordinates": [1, 2]}', "feature 1: a Point is a circle"),
         ("a.geojson", '{"type": "LineString", "coordinates": [[1, 2], [500, 2]]}', "feature 1 position 2"),
         ("a.geojson", '{"type": "MultiPoint", "coordinates": [[1, 2]]}', "draw walls as LineString"),
         ("a.geojson", "[1, 2", "line 1"),

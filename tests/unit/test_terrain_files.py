@@ -203,7 +203,7 @@ def bad(tmp_path, name, data, said, sidecar=None):
         ("a.csv", "1,2\n", "x_m (line 1): must be a number", f"x_m = 1{'0' * 400}\nstep_m = 1\ny_m = 0\n"),
         ("a.csv", "1,2\n", "a.csv.toml: 1 problem", f"x_m = 1{'0' * 5000}\nstep_m = 1\ny_m = 0\n"),
         ("a.csv", "1,2\n", "nested too deeply", f"a = {'[' * 5000}"),
-        ("a.obj", "v 0 0 0\n", ".obj is not known", None),
+        ("a.obj", "v 0 0 0\n", ".obj is not supported", None),
     ],
 )
 def test_bad_files_name_the_place_and_the_cure(tmp_path, name, data, said, sidecar):

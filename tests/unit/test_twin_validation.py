@@ -277,7 +277,7 @@ def test_a_broken_file_is_refused_with_its_place(tmp_path, text, reason):
 
 @pytest.mark.parametrize(
     ("columns", "reason"),
-    [({"yaw": lambda t: float("nan")}, "column 'yaw' is not a finite"), ({"t": lambda t: 1.0}, "time does not grow")],
+    [({"yaw": lambda t: float("nan")}, "column 'yaw' is not a finite"), ({"t": lambda t: 1.0}, "time does not increase")],
 )
 def test_numbers_that_are_none_are_refused(tmp_path, columns, reason):
     write_run(tmp_path / "commonroad", **columns)

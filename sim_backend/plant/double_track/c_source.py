@@ -116,9 +116,9 @@ def _function(function: ast.FunctionDef, lengths: dict[str, int]) -> str:
     *lines, last = function.body
     assert isinstance(last, ast.Return)
     assert last.value is not None
-    told = "".join(f", double {name}" for name in names)
+    args = "".join(f", double {name}" for name in names)
     body = _statements(lines, lengths, set(names))
-    return f"static double {function.name}(const double *k{told}) {{\n{body}  return {_expression(last.value, lengths)};\n}}\n"
+    return f"static double {function.name}(const double *k{args}) {{\n{body}  return {_expression(last.value, lengths)};\n}}\n"
 
 
 def _step(function: ast.FunctionDef, lengths: dict[str, int]) -> str:
@@ -126,10 +126,10 @@ def _step(function: ast.FunctionDef, lengths: dict[str, int]) -> str:
     assert isinstance(last, ast.Return)
     assert isinstance(last.value, ast.Tuple)
     values = [value for bundle in last.value.elts if isinstance(bundle, ast.Call) for value in bundle.args]
-    made = "".join(f"  after[{index}] = {_expression(value, lengths)};\n" for index, value in enumerate(values))
-    told = "double steer_rad, double throttle, double brake, double *after"
+    code = "".join(f"  after[{index}] = {_expression(value, lengths)};\n" for index, value in enumerate(values))
+    args = "double steer_rad, double throttle, double brake, double *after"
     return (
-        f"static void step(const double *k, const double *s, const double *g, {told}) {{\n{_statements(lines, lengths)}{made}}}\n"
+        f"static void step(const double *k, const double *s, const double *g, {args}) {{\n{_statements(lines, lengths)}{code}}}\n"
     )
 
 

@@ -80,8 +80,8 @@ def _body(p: TwinParameters) -> Iterator[Problem]:
         yield "body.pitch_centre_height_m", "must be below cg_height_m"
     stiffness = p.front.roll_stiffness_nmprad + p.rear.roll_stiffness_nmprad
     if stiffness > 0.0:
-        share = (front_kg - p.front.unsprung_mass_kg) / sprung_kg
-        axis_m = share * p.front.roll_centre_height_m + (1.0 - share) * p.rear.roll_centre_height_m
+        ratio = (front_kg - p.front.unsprung_mass_kg) / sprung_kg
+        axis_m = ratio * p.front.roll_centre_height_m + (1.0 - ratio) * p.rear.roll_centre_height_m
         needed = sprung_kg * GRAVITY_MPS2 * (body.cg_height_m - axis_m)
         if stiffness <= 1.05 * needed:
             yield (
@@ -141,7 +141,7 @@ def _powertrain(p: TwinParameters) -> Iterator[Problem]:
         yield from _curve("powertrain.map_throttle", drive.map_throttle, drive.map_share)
         if drive.map_throttle[0] != 0.0:
             yield "powertrain.map_throttle", "does not begin at 0"
-        if not all(0.0 <= share <= 1.0 for share in drive.map_share):
+        if not all(0.0 <= ratio <= 1.0 for ratio in drive.map_share):
             yield "powertrain.map_share", "must be a ratio from 0 to 1"
         if any(torque < 0.0 for torque in drive.loss_torque_nm):
             yield "powertrain.loss_torque_nm", "is a friction torque and cannot be negative"

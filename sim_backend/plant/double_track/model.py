@@ -153,8 +153,8 @@ class DoubleTrack:
                 if index % every == 0 and not self.diverged:
                     out[index // every] = (*before, *self.outputs)
         elif not self.diverged:
-            self.state, made = loop(c, self.state, self._flat, commands, every, self._limit_mps, out)
-            self.diverged = made < len(commands)
+            self.state, steps = loop(c, self.state, self._flat, commands, every, self._limit_mps, out)
+            self.diverged = steps < len(commands)
         step_s = self.constants.step_s
         columns = {name: out[:, index] for index, name in enumerate(COLUMNS)}
         return {"t": step_s * every * np.arange(rows), **columns, "delta": commands[::every, 0]}

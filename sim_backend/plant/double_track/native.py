@@ -56,16 +56,16 @@ def native_step(c: Constants, text: Callable[[], str], plain: Callable[[], Plain
     folder = _folder() if compiler else None
     if not compiler or folder is None:
         return None
-    made = folder / f"{_name(c, compiler)}.so"
+    library_path = folder / f"{_name(c, compiler)}.so"
     try:
-        if not _is_known(made):
-            _make(made, compiler, text(), c, plain, start)
+        if not _is_known(library_path):
+            _make(library_path, compiler, text(), c, plain, start)
         # An empty file marks a library that was built and is unusable.
-        if not made.stat().st_size:
+        if not library_path.stat().st_size:
             return None
         with suppress(OSError):
-            os.utime(made)
-        return _loaded(made)
+            os.utime(library_path)
+        return _loaded(library_path)
     except (OSError, subprocess.SubprocessError, AttributeError):
         return None
 
@@ -104,16 +104,16 @@ def _name(c: Constants, compiler: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def _is_known(made: Path) -> bool:
-    if not made.exists():
+def _is_known(library_path: Path) -> bool:
+    if not library_path.exists():
         return False
-    status = made.stat()
+    status = library_path.stat()
     return status.st_size > 0 or time.time() - status.st_mtime < RETRY_S
 
 
-def _make(made: Path, compiler: str, text: str, c: Constants, plain: Callable[[], Plain], start: State) -> None:
+def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Callable[[], Plain], start: State) -> None:
     """Compile, verify and move into place atomically, so that two processes can do it side by side."""
-    with tempfile.TemporaryDirectory(dir=made.parent) as place:
+    with tempfile.TemporaryDirectory(dir=library_path.parent) as place:
         source, library = Path(place, "step.c"), Path(place, "step.so")
         source.write_text(text, encoding="ascii")
         command = [compiler, *FLAGS, "-o", str(library), str(source), "-lm"]
@@ -127,9 +127,9 @@ def _make(made: Path, compiler: str, text: str, c: Constants, plain: Callable[[]
             # Make a new file: a process dies if the pages that it has mapped are truncated.
             library.unlink(missing_ok=True)
             library.touch()
-        library.replace(made)
-    kept = sorted(made.parent.glob("*.so"), key=lambda path: path.stat().st_mtime_ns)
-    for oldest in kept[:-KEPT]:
+        library.replace(library_path)
+    cached = sorted(library_path.parent.glob("*.so"), key=lambda path: path.stat().st_mtime_ns)
+    for oldest in cached[:-KEPT]:
         oldest.unlink(missing_ok=True)
 
 
