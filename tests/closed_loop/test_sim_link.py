@@ -354,7 +354,7 @@ def _own_signals() -> Iterator[None]:
         (["--profile", "art", "--set", "sim.step_ms=-1", "--listen", "fd:0"], "sim.step_ms"),
         (
             ["--profile", "art", "--set", "sim.plant=raft", "--listen", "fd:0"],
-            'sim.plant "raft" is not known; there is double_track, four_dof',
+            'sim.plant "raft" is not known; use one of double_track, four_dof',
         ),
         (["--profile", "art", "--seed", "-3", "--listen", "fd:0"], "'-3' is not a seed"),
         (["--profile", "art", "--listen", "serial:0"], "use unix:PATH, tcp:HOST:PORT or fd:N"),
