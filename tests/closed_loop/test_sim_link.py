@@ -179,7 +179,7 @@ def test_a_daemon_that_waits_for_input_only_is_granted_time_in_pieces():
     [
         (lambda daemon, t_ns: daemon.send(Kind.DONE, t_ns - 1), "asked to be woken 1 ns before"),
         (lambda daemon, t_ns: daemon.send(Kind.DATA, t_ns - 5, b"x"), "stamped bytes 5 ns before"),
-        (lambda daemon, t_ns: daemon.send(Kind.GRANT, t_ns), "sent GRANT, which has no place in lockstep"),
+        (lambda daemon, t_ns: daemon.send(Kind.GRANT, t_ns), "sent GRANT, which lockstep does not allow"),
         (lambda daemon, t_ns: daemon.sock.sendall(b"\xff" * 40), "not a frame of the simulator link"),
     ],
     ids=["woken in the past", "sent in the past", "grant", "garbage"],
