@@ -1,7 +1,7 @@
-"""``python -m sim_backend``: the simulator as a process.
+"""Entry point of ``python -m sim_backend``, the simulator process.
 
-Ends with the daemon: exit status 0 after its goodbye, 1 with one line of reason when the link ends otherwise, 2 for arguments that
-cannot be used, 143 when terminated. Behind ptys it does not know of a daemon, and runs until it is terminated.
+It ends with the daemon. Exit status: 0 after the daemon's goodbye, 1 with a one-line reason if the link fails, 2 for unusable
+arguments, 143 when terminated. With ``--ptys`` it has no link and runs until it is terminated.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    # Loaded late, see below.
+    # Imported late, see _main.
     from sim_backend.emulators.failures import Failure
     from sim_backend.scenario import Start
     from vehicled.paths.course import Course
@@ -23,7 +23,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 class Terminated(BaseException):
-    """SIGTERM, or Ctrl-C on a simulator that somebody started by hand."""
+    """SIGTERM, or Ctrl-C if the simulator was started from a shell."""
 
     def __str__(self) -> str:
         return "terminated"
@@ -36,9 +36,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the simulator; returns the exit status."""
-    # A child shares its terminal with the daemon, and there Ctrl-C and the terminal's end are the daemon's to handle: it wants to
-    # stop the vehicle first.
+    """Run the simulator and return its exit status."""
+    # As the daemon's child we share its terminal: Ctrl-C and hang-up are for the daemon, which wants to stop the vehicle first.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: Sequence[str] | None) -> int:
     options = _parse(arguments)
-    # Loaded only now, so that Ctrl-C and --help do not wait for the numerics.
+    # Imported late, so that Ctrl-C and --help do not wait for numpy.
     from sim_backend.connection import Listener, ListenError
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
@@ -106,7 +105,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Course", failures: "list[Failure]") -> int:
-    """Until it is terminated, by Ctrl-C too: nobody else will tell it to end."""
+    """Run until terminated, also by Ctrl-C: no daemon reports the end."""
     from sim_backend.plant.interface import VehicleLostError
     from sim_backend.standalone import Standalone
 
@@ -139,16 +138,16 @@ def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Cours
 
 
 def _start(options: argparse.Namespace) -> "Start | None":
-    """A vehicle that nobody in here arms stands on the course."""
+    """Return the start option; a vehicle that the scenario does not arm starts on the course."""
     return "stand" if options.by_hand else options.start
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(
-        prog="python -m sim_backend", description="Plays vehicle, sensors and operator for one daemon.", allow_abbrev=False
+        prog="python -m sim_backend", description="Simulates vehicle, sensors and operator for one daemon.", allow_abbrev=False
     )
     parser.add_argument(
-        "--profile", required=True, metavar="P", help="name of a shipped profile, or a file; its [sim] is the truth"
+        "--profile", required=True, metavar="P", help="name of a shipped profile, or a file; [sim] defines the vehicle"
     )
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE", help="override a value of the profile"
@@ -160,7 +159,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--link",
         choices=("messages", "wires"),
         default="messages",
-        help="what the bytes are: messages, or the devices' own protocols",
+        help="encoding of the bytes: messages, or the devices' own protocols",
     )
     parser.add_argument(
         "--fail",
@@ -170,9 +169,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="FAILURE",
         help="port:kind[=value]@start[+duration] in seconds, such as gnss:stuck@20+5",
     )
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of all noise (default 0)")
-    parser.add_argument("--by-hand", action="store_true", help="nobody in here arms the vehicle or lets it drive")
-    parser.add_argument("--start", choices=("stand", "align", "push"), help="how the vehicle comes to its heading")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of all noise (default 0)")
+    parser.add_argument("--by-hand", action="store_true", help="manual start: the simulator does not arm the vehicle")
+    parser.add_argument("--start", choices=("stand", "align", "push"), help="how the vehicle finds its first heading")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="ADDRESS", help="unix:PATH, tcp:HOST:PORT, or fd:N for a socket handed down")
     place.add_argument(
@@ -199,7 +198,7 @@ def _say(text: str) -> None:
         sys.stderr.write(f"simulator: {text}\n")
         sys.stderr.flush()
     except OSError:
-        pass  # The terminal went away together with the daemon.
+        pass  # The terminal was closed together with the daemon.
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The simulator's end of the link: addresses, one connection, greeting. Blocking, before anything runs in real time.
+"""Simulator side of the link: addresses, one connection, greeting. Blocking; used before real time begins.
 
-A run serves one daemon. Errors: :class:`ListenError` (the address cannot be used) and :class:`vehicled.link.LinkError` (the peer
-broke the protocol or vanished).
+A run serves one daemon. Errors: :class:`ListenError` (the address is unusable) and :class:`vehicled.link.LinkError` (the peer broke
+the protocol or vanished).
 """
 
 import errno
@@ -14,16 +14,16 @@ from pathlib import Path
 from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello
 
 START_NS = 1_000_000_000
-"""Time at which a lockstep run begins. Not 0, so that a stamp that nobody set stands out."""
+"""Start time of a lockstep run, ns. Not 0, so that a forgotten stamp stands out."""
 _RECEIVE_BYTES = 1 << 18
 
 
 class ListenError(Exception):
-    """The address to listen on is malformed, taken, or not ours to use; the message names it and the cure."""
+    """The address to listen on is malformed, taken or not ours. The message names it and says what to do."""
 
 
 class Listener:
-    """Accepts one daemon at ``fd:N`` (a connected socket that was handed down), ``unix:PATH`` or ``tcp:HOST:PORT``.
+    """Accepts one daemon at ``fd:N`` (an inherited connected socket), ``unix:PATH`` or ``tcp:HOST:PORT``.
 
     A context manager: leaving it closes the socket and removes the path. Raises :class:`ListenError`.
     """
@@ -32,7 +32,7 @@ class Listener:
         scheme, _, rest = address.partition(":")
         self._path: Path | None = None
         self.inherited = scheme == "fd"
-        """Started by a daemon, as its child."""
+        """True if a daemon started this process as its child."""
         try:
             if scheme == "fd" and rest.isdecimal():
                 self._socket = socket.socket(fileno=int(rest))
@@ -54,7 +54,7 @@ class Listener:
             raise ListenError(f"cannot listen on {address!r}: {reason}") from error
 
     def accept(self) -> socket.socket:
-        """The connection to the daemon; waits for it. The address is given up at once: one run, one daemon."""
+        """Wait for the daemon and return its connection. Closes the listening socket at once: one run serves one daemon."""
         if self.inherited:
             return self._socket
         connection, _ = self._socket.accept()
@@ -65,7 +65,7 @@ class Listener:
         return connection
 
     def close(self) -> None:
-        """Close the listening socket and remove its path. Safe to repeat."""
+        """Close the listening socket and remove its path. Idempotent."""
         self._socket.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
@@ -84,14 +84,14 @@ def _is_host_and_port(text: str) -> bool:
 
 
 def _unix_server(path: str) -> socket.socket:
-    """Listening socket at ``path``. A socket that a killed simulator left behind is replaced; anything else there is left alone."""
+    """Return a socket listening at ``path``. Replaces the socket of a killed simulator, and no other file."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise ListenError(f"cannot listen on 'unix:{path}': there is a file of that name, choose another")
-        # Asked with the wrong type of socket, a living listener refuses the type and keeps its one connection for its daemon.
+            raise ListenError(f"cannot listen on 'unix:{path}': a file of that name exists; choose another")
+        # A probe of the wrong socket type is refused by a live listener without using up the one connection it accepts.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
             if probe.connect_ex(path) != errno.ECONNREFUSED:
-                raise ListenError(f"cannot listen on 'unix:{path}': another process listens there, end it or choose another path")
+                raise ListenError(f"cannot listen on 'unix:{path}': another process listens there; end it or choose another path")
         os.unlink(path)
     server = socket.socket(socket.AF_UNIX)
     try:
@@ -104,7 +104,7 @@ def _unix_server(path: str) -> socket.socket:
 
 
 def _notice_a_dead_host(connection: socket.socket) -> None:
-    """Have the kernel end a TCP connection whose other host lost power or network: there is no end of stream then."""
+    """Make the kernel end a TCP connection whose peer lost power or network: no end of stream arrives then."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000)):
         if hasattr(socket, option):
@@ -112,14 +112,14 @@ def _notice_a_dead_host(connection: socket.socket) -> None:
 
 
 def boot_id() -> str:
-    """Identity of this machine's boot; processes that share it share the monotonic clock. Empty where the system has none."""
+    """Return the id of this machine's boot; equal ids mean a shared monotonic clock. Empty where the system has none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
 
 
 class Peer:
-    """The daemon at the other end of the stream."""
+    """Daemon at the other end of the stream."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(True)
@@ -152,11 +152,11 @@ class Peer:
         if answer.ports != ports:
             raise LinkError(f"the daemon answered with ports {', '.join(answer.ports)} instead of {', '.join(ports)}")
         if answer.clock not in ("lockstep", "wall"):
-            raise LinkError(f'the daemon wants the clock "{answer.clock}"; there is lockstep and wall')
+            raise LinkError(f'the daemon wants the clock "{answer.clock}"; this simulator has lockstep and wall')
         return answer
 
     def receive(self) -> list[Frame]:
-        """Frames of one read, at least one byte of which had to arrive; may be empty. Raises LinkError at the end of the stream."""
+        """Return the frames of one blocking read; may be empty. Raises LinkError at the end of the stream."""
         if self._backlog:
             frames, self._backlog = self._backlog, []
             return frames
@@ -164,22 +164,22 @@ class Peer:
 
     @property
     def has_backlog(self) -> bool:
-        """Frames were read that ``receive`` has not returned yet: the socket will not turn readable for them."""
+        """True if frames were read that ``receive`` has not returned yet; the socket does not turn readable for them."""
         return bool(self._backlog)
 
     def send(self, data: bytes) -> None:
-        """Send all of it; waits while the daemon does not read. Raises LinkError when it is gone."""
+        """Send all of ``data``; blocks while the daemon does not read. Raises LinkError if it is gone."""
         try:
             self.socket.sendall(data)
         except OSError as error:
-            # A daemon that says goodbye and closes can do so while we send: its last word is still there to be read.
+            # The daemon may say goodbye and close while we send; its last frames can still be read.
             while True:
                 for kind, _, _, payload in self._read_last(error):
                     if kind is Kind.BYE:
                         raise Goodbye(payload.decode(errors="replace")) from None
 
     def goodbye(self, reason: str) -> None:
-        """Tell the daemon why this is the end, if it still listens. Never raises, never waits."""
+        """Send the daemon the reason for the end, if it still listens. Never raises or blocks."""
         with suppress(OSError):
             self.socket.setblocking(False)
             self.socket.send(encode(Kind.BYE, 0, 0, reason.encode()))

@@ -1,6 +1,6 @@
 """Emulated devices behind pseudo-terminals, so that the daemon's real serial and CAN code runs on a laptop.
 
-A byte port is a pty; a CAN port is an slcan adapter on a pty, because containers and laptops rarely have a vcan.
+A byte port is a pty. A CAN port is an slcan adapter on a pty, because containers and laptops rarely have a vcan.
 """
 
 import os
@@ -19,14 +19,14 @@ _BAUD = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[
 
 
 class _Adapter:
-    """The electronics of an slcan adapter: frames on the bus side, text on the other; answers what opens and closes it."""
+    """slcan adapter: frames on the bus side, text on the host side; it answers open and close commands."""
 
     def __init__(self) -> None:
         self._decoder = slcan.Decoder()
         self._open = False
 
     def from_host(self, text: bytes) -> tuple[bytes, bytes]:
-        """Records for the bus, and answers to the host."""
+        """Return records for the bus and answers to the host."""
         records, answers = b"", b""
         for item in self._decoder.feed(text):
             if isinstance(item, can.CanFrame):
@@ -45,15 +45,15 @@ class _Adapter:
         return records, answers
 
     def to_host(self, records: bytes) -> bytes:
-        """Text of frames on the bus; a closed adapter hears nothing."""
+        """Return the text of frames from the bus; a closed adapter passes none."""
         return b"".join(slcan.encode(frame) for frame in can.unpack_all(records)) if self._open else b""
 
 
 class Ptys:
-    """One pty for each of some ports. Close it, or use it as a context.
+    """One pty per port; a context manager.
 
-    A pty gets another number each time it is made, as an adapter does each time it is plugged in. With a ``folder`` the daemon is
-    told of a link of the port's name in it, which stands where ``/dev/serial/by-id`` stands on a vehicle.
+    A pty gets a new number each time it is made, as an adapter does when it is plugged in. With a ``folder`` the daemon opens a
+    link named after the port, the counterpart of ``/dev/serial/by-id``.
     """
 
     def __init__(
@@ -65,11 +65,10 @@ class Ptys:
         watched: Iterable[str] = (),
         absent: Iterable[str] = (),
     ) -> None:
-        """``ports``: line rate by port; 0 for a device that has none, such as one on USB. ``watched``: ports of which
-        :meth:`opened` tells whether somebody has them open; they are only written to. ``absent``: ports that are plugged in later,
-        which like pulling plugs needs a ``folder``.
+        """``ports``: line rate by port; 0 for a device without one, for example on USB. ``watched``: write-only ports whose opening
+        :meth:`opened` reports. ``absent``: ports that are plugged in later; like unplugging it needs a ``folder``.
 
-        OSError when no pty is left, or the folder cannot be used.
+        Raises OSError when no pty is left or the folder is unusable.
         """
         self._folder = folder
         self._ports = dict(ports)
@@ -80,9 +79,9 @@ class Ptys:
         self._baud: dict[str, int] = {}
         self._adapters = {port: _Adapter() for port in can_ports}
         self.urls: dict[str, str] = {}
-        """Addresses for the daemon, by port."""
+        """Address by port, for the daemon."""
         self.lost_bytes = 0
-        """Bytes for a daemon that does not read, as a real adapter would lose them."""
+        """Bytes lost because the daemon did not read, as with a real adapter."""
         later = frozenset(absent)
         try:
             if folder is not None:
@@ -101,22 +100,22 @@ class Ptys:
 
     @property
     def descriptors(self) -> list[int]:
-        """To be watched for reading."""
+        """File descriptors to poll for reading."""
         return [descriptor for descriptor, port in self._port.items() if port not in self._watched]
 
     def plugged(self, port: str) -> bool:
-        """Whether the port is there."""
+        """True if the port is plugged in."""
         return port in self._master
 
     def descriptor(self, port: str) -> int:
-        """Of a port that is there."""
+        """Return the file descriptor of a plugged-in port."""
         return self._master[port]
 
     def plug(self, port: str) -> None:
-        """Make the port's pty and its name. OSError when that cannot be."""
+        """Make the port's pty and its link. Raises OSError if that fails."""
         link = None if self._folder is None else self._folder / port
         if link is not None and link.is_symlink():
-            # Left behind by a run that was killed.
+            # A killed run left it behind.
             link.unlink()
         master, slave = os.openpty()
         try:
@@ -132,14 +131,14 @@ class Ptys:
         if port in self._watched:
             os.close(slave)
         else:
-            # Our own descriptor stays open: without any, reading the master fails until the daemon comes back.
+            # Our slave descriptor stays open: without one, reading the master fails until the daemon comes back.
             self._slave[port] = slave
         self._baud.pop(port, None)
         if port in self._adapters:
             self._adapters[port] = _Adapter()
 
     def unplug(self, port: str) -> None:
-        """Take the port away with its name, as pulling its plug does."""
+        """Remove the port and its link, as pulling its plug does."""
         if self._folder is not None:
             (self._folder / port).unlink(missing_ok=True)
         master = self._master.pop(port)
@@ -149,13 +148,13 @@ class Ptys:
             os.close(self._slave.pop(port))
 
     def opened(self, port: str) -> bool:
-        """Whether somebody has a ``watched`` port open."""
+        """True if a process has a ``watched`` port open."""
         poll = select.poll()
         poll.register(self._master[port], 0)
         return not any(events & select.POLLHUP for _, events in poll.poll(0))
 
     def read(self, descriptor: int) -> tuple[str, bytes, int | None]:
-        """Port, bytes that the daemon sent, and its line rate when that has changed."""
+        """Return the port, the daemon's bytes, and the line rate if it changed."""
         port = self._port[descriptor]
         data = b""
         with suppress(OSError):
@@ -165,7 +164,7 @@ class Ptys:
             data, answers = adapter.from_host(data)
             self._write(descriptor, answers)
             return port, data, None
-        # Rates outside the standard ones are not told by tcgetattr; the daemon opens the port with the right one of those.
+        # tcgetattr reports standard rates only; the daemon has already set the others from the address.
         baud = _BAUD.get(termios.tcgetattr(descriptor)[5], 0) if self._ports[port] > 0 else 0
         changed = baud if baud and baud != self._baud.get(port) else None
         if changed is not None:
@@ -173,14 +172,14 @@ class Ptys:
         return port, data, changed
 
     def write(self, port: str, data: bytes) -> None:
-        """Bytes of the device; nobody hears them while it is unplugged."""
+        """Write the device's bytes; they are dropped while it is unplugged."""
         descriptor = self._master.get(port)
         if descriptor is not None:
             adapter = self._adapters.get(port)
             self._write(descriptor, adapter.to_host(data) if adapter is not None else data)
 
     def close(self) -> None:
-        """Give every descriptor back, and take the names away. Safe to repeat."""
+        """Close every descriptor and remove the links. Idempotent."""
         for port in list(self._master):
             self.unplug(port)
 

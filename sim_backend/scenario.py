@@ -1,4 +1,4 @@
-"""What people do to the simulated vehicle before it drives: align it by driving, or push it."""
+"""Scenario before the drive: the operator aligns the vehicle by driving, or pushes it."""
 
 from collections.abc import Sequence
 from math import cos, hypot, sin
@@ -14,29 +14,29 @@ Start = Literal["stand", "align", "push"]
 STARTS: Sequence[Start] = ("stand", "align", "push")
 ASK_NS = 300_000_000
 STOOD_NS = 1_500_000_000
-"""The operator arms a vehicle that has moved and then stood for so long."""
+"""Standstill after the first motion before the operator arms the vehicle, ns."""
 MOVED_M = 0.5
 STANDING_MPS = 0.02
 PUSH_M, PUSH_MPS, PUSH_MPS2 = 3.0, 1.2, 1.5
 PUSH_AFTER_NS = 3_000_000_000
-"""Receivers have been configured and give fixes by then."""
+"""Delay of the push, ns; receivers are configured and have fixes by then."""
 
 
 def usual_start(profile: Profile) -> Start:
-    """How a vehicle of this profile learns its heading: by its device, else by driving."""
+    """Return how a vehicle of this profile finds its heading: from a device, else by driving."""
     measured = any("Heading" in device.messages for device in profile.devices.values())
     return "stand" if measured or not profile.alignment.allowed else "align"
 
 
 def behind(pose: Pose, distance_m: float) -> Pose:
-    """Pose that reaches ``pose`` after driving straight ahead."""
+    """Return the pose from which driving straight ahead leads to ``pose``."""
     return Pose(pose.x_m - distance_m * cos(pose.yaw_rad), pose.y_m - distance_m * sin(pose.yaw_rad), pose.yaw_rad)
 
 
 class MovedOperator:
-    """Operator who lets the vehicle drive after it has moved and come to rest; with ``aligns`` asks for that motion first.
+    """Operator that arms the vehicle after it has moved and stopped; with ``aligns`` it requests that motion first.
 
-    A sensor of the world, because an operator looks at the vehicle.
+    It is a sensor of the world, because an operator sees the vehicle.
     """
 
     rate_hz = 10.0
@@ -50,7 +50,7 @@ class MovedOperator:
         self._done = False
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, OperatorCommand | None]:
-        """Request of this instant, if any."""
+        """Return the request due at this instant, or None."""
         if self._from is None:
             self._from = motion.x_m, motion.y_m
         moved = hypot(motion.x_m - self._from[0], motion.y_m - self._from[1]) >= MOVED_M
@@ -65,9 +65,9 @@ class MovedOperator:
 
 
 class PushedPlant:
-    """Plant that somebody pushes straight ahead once, to where the plant inside stands.
+    """Plant that is pushed straight ahead once, up to the pose of the wrapped plant.
 
-    The push is kinematic: the wheels roll without slip and hands overcome any brake. The plant inside stands braked meanwhile.
+    The push is kinematic: wheels roll without slip and brakes are overcome. The wrapped plant stands braked meanwhile.
     """
 
     def __init__(self, inside: Plant, profile: Profile, step_s: float) -> None:
@@ -80,16 +80,16 @@ class PushedPlant:
         self._begins_s = 0.0
 
     def begin(self, after_s: float) -> None:
-        """Push ``after_s`` from now."""
+        """Start the push ``after_s`` from now."""
         self._time_s, self._begins_s = 0.0, after_s
 
     @property
     def motor_speed_radps(self) -> float:
-        """Of the drive motor."""
+        """Speed of the drive motor, rad/s."""
         return self.motion().motor_speed_radps
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
-        """One grid step."""
+        """Advance one grid step."""
         if self._time_s is not None and self._time_s >= self._begins_s + self._whole_s:
             self._inside.step(throttle, brake, wheel_angle_rad)
             return
@@ -98,7 +98,7 @@ class PushedPlant:
         self._inside.step(0.0, 1.0, wheel_angle_rad)
 
     def motion(self) -> Motion:
-        """Motion inside, on its way to there while the push lasts."""
+        """Return the wrapped plant's motion, shifted back while the push lasts."""
         at = self._inside.motion()
         t_s = min(max((self._time_s or 0.0) - self._begins_s, 0.0), self._whole_s)
         if t_s >= self._whole_s:

@@ -1,4 +1,4 @@
-"""One run: wait for the daemon, greet it, run the world on the clock that it wants, and end when it ends."""
+"""One simulator run: wait for the daemon, greet it, run the world on the requested clock, end with the daemon."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vehicled.profile.schema import Profile
 _BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
 
 if TYPE_CHECKING:
-    # Loads the terminal code, which lockstep has no use for.
+    # Imported late, because lockstep needs no terminal code.
     from sim_backend.ptys import Ptys
 
 
@@ -41,9 +41,9 @@ def serve(
     scenario: bool = True,
     start: Start | None = None,
 ) -> str:
-    """Serve one daemon; returns its reason for ending, or the vehicle's. Without ``scenario`` nobody in here arms the vehicle.
+    """Serve one daemon; return its reason for ending, or the vehicle's. Without ``scenario`` the vehicle is not armed here.
 
-    Raises :class:`vehicled.link.LinkError` for a disorderly end.
+    Raises :class:`vehicled.link.LinkError` if the link fails.
     """
     connection = listener.accept()
     with connection:
@@ -60,7 +60,7 @@ def serve(
         except LinkError as error:
             peer.goodbye(str(error))
             raise
-        # The daemon is told before this process ends, whatever the cause; it would otherwise only see the stream end.
+        # Send the cause; otherwise the daemon would only see the stream end.
         except Exception as error:
             peer.goodbye(f"the simulator failed: {type(error).__name__}: {error}")
             raise
@@ -70,17 +70,17 @@ def serve(
 
 
 def _ptys(profile: Profile, failures: Sequence[Failure], stack: ExitStack) -> Ptys:
-    """Terminals for every device that has a wire. Only for a daemon that we share a machine with: it opens them in wall time."""
+    """Return ptys for all devices with a wire. Only for a daemon on this machine: it opens them in wall time."""
     from tempfile import TemporaryDirectory
 
     from sim_backend.ptys import Ptys
 
     folder = None
     if any(failure.kind == "usb" for failure in failures):
-        # What is plugged in again has another number, and the daemon must find it.
+        # A replugged pty has a new number; the link in the folder keeps its name.
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="vehicled-")))
     wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
-    # Without a rate in the address there is none: the device is on USB.
+    # An address without a rate means USB.
     rates = {name: int(rate[1]) if (rate := _BAUD.search(device.port)) else 0 for name, device in wired.items()}
     can_ports = [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS]
     return stack.enter_context(Ptys(rates, can_ports, folder))
@@ -100,7 +100,7 @@ def _run(
     link = "wires" if wires else "messages"
     twin = {"profile": profile.name, "plant": profile.sim.plant, "course": course.name, "seed": str(seed), "link": link}
     urls = ptys.urls if ptys is not None else None
-    # From the greeting on the daemon counts on an answer within its timeout.
+    # Prepare first: after the greeting the daemon expects answers within its timeout.
     prepare(profile.sim)
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
     if hello.clock == "lockstep":
@@ -109,7 +109,7 @@ def _run(
         )
         _settle()
         return run_lockstep(peer, world, START_NS)
-    # Loads the event loop's selector, which lockstep has no use for.
+    # Imported late, because lockstep needs no selector.
     from sim_backend.wall import run_wall, synchronise
 
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
@@ -121,6 +121,6 @@ def _run(
 
 
 def _settle() -> None:
-    """Take what lives until the end out of the garbage collector's sight: a full collection would stall the run."""
+    """Freeze long-lived objects out of the garbage collector: a full collection would stall the run."""
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""The world behind ptys alone, for a daemon that knows of no simulator: its devices are where its profile says they are.
+"""World behind ptys alone, for a daemon that is not in simulation mode: its profile names the ptys as devices.
 
-The devices are alive from the start, as on a vehicle whose battery is on. The operator arms the vehicle and lets it drive each time
-that somebody opens the operator's port. Ends when it is told to.
+The devices run from the start, as on a vehicle with its battery on. The operator arms the vehicle and starts the drive each time
+the operator's port is opened. Runs until it is stopped.
 """
 
 import time
@@ -22,11 +22,11 @@ from vehicled.profile.schema import Profile
 from vehicled.runtime.loop import PreciseSelector
 
 LOOK_NS = 50_000_000
-"""How often it looks whether the operator's port was opened."""
+"""Interval between checks of the operator's port, ns."""
 
 
 class Standalone:
-    """One vehicle behind ptys in a folder. A context."""
+    """One vehicle behind ptys in a folder; a context manager."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Standalone:
         scenario: bool = True,
         start: Start | None = None,
     ) -> None:
-        """Without ``scenario`` nobody in here arms the vehicle. OSError when a pty cannot be had or the folder cannot be used."""
+        """Without ``scenario`` the vehicle is not armed here. Raises OSError if a pty or the folder is unusable."""
         self._names = port_names(profile)
         operator = profile.devices.get(OPERATOR_PORT)
         self._has_operator = scenario and operator is not None and operator.driver.name == "msglink"
@@ -57,15 +57,15 @@ class Standalone:
         self._reached_ns = now_ns
         self._attended = False
         self.driven_m = 0.0
-        """By the true vehicle."""
+        """Distance driven by the true vehicle."""
 
     @property
     def settings(self) -> list[str]:
-        """Lines for the daemon's profile, or for its ``--set``: where each device is."""
+        """Lines for the daemon's profile or its ``--set``: the address of each device."""
         return [f'devices.{port}.port="{url}"' for port, url in self._ptys.urls.items()]
 
     def run(self, over: Callable[[], bool] = lambda: False) -> None:
-        """In real time, until ``over``, which is asked at least every ``LOOK_NS``."""
+        """Run in real time until ``over()``, which is called at least every ``LOOK_NS``."""
         world = self._world
         with PreciseSelector() as selector:
             terminals = Terminals(self._ptys, world, self._names, selector)
@@ -74,8 +74,8 @@ class Standalone:
                 now_ns = time.monotonic_ns()
                 if now_ns >= look_ns:
                     look_ns = now_ns + LOOK_NS
-                    self._look(now_ns)
-                # A simulator that is late catches up in slices and hears the commands in between.
+                    self._check_operator_port(now_ns)
+                # A late simulator catches up in slices and reads the commands in between.
                 self._reached_ns = min(now_ns, self._reached_ns + SLICE_NS)
                 before = world.motion
                 for _, port, payload in world.advance(self._reached_ns):
@@ -87,14 +87,14 @@ class Standalone:
                 ready = [key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)]
                 terminals.read(ready, time.monotonic_ns())
 
-    def _look(self, now_ns: int) -> None:
+    def _check_operator_port(self, now_ns: int) -> None:
         attended = self._has_operator and self._ptys.plugged(OPERATOR_PORT) and self._ptys.opened(OPERATOR_PORT)
         if attended and not self._attended:
             self._world.begin_scenario(now_ns)
         self._attended = attended
 
     def close(self) -> None:
-        """Take the ptys and their names away. Safe to repeat."""
+        """Close the ptys and remove their links. Idempotent."""
         self._ptys.close()
 
     def __enter__(self) -> "Standalone":

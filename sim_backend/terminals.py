@@ -1,4 +1,4 @@
-"""Between a world and the ptys its devices are behind: bytes both ways, line rates, and plugs that are pulled."""
+"""Connection between a world and the ptys of its devices: bytes both ways, line rates, unplugging."""
 
 import selectors
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,13 @@ from sim_backend.world import World
 
 
 def absent(world: World, names: Sequence[str], now_ns: int) -> list[str]:
-    """Ports whose plug is pulled at ``now_ns``."""
+    """Return the ports that are unplugged at ``now_ns``."""
     devices = [(name, world.emulator(number)) for number, name in enumerate(names)]
     return [name for name, device in devices if isinstance(device, FailingEmulator) and not device.plugged(now_ns)]
 
 
 class Terminals:
-    """Carries what passes between them. ``names`` are the ports of the world by number."""
+    """Carries data between ptys and world. ``names`` are the ports of the world by number."""
 
     def __init__(self, ptys: Ptys, world: World, names: Sequence[str], selector: selectors.BaseSelector) -> None:
         self._ptys = ptys
@@ -32,12 +32,12 @@ class Terminals:
             selector.register(descriptor, selectors.EVENT_READ)
 
     def follow(self, now_ns: int) -> None:
-        """Pull and push the plugs as the failures have it now. OSError when a pty cannot be had any more."""
+        """Plug and unplug the ports as the failures require now. Raises OSError if no pty can be made."""
         for name, device in self._pulled.items():
             if device.plugged(now_ns) is self._ptys.plugged(name):
                 continue
             if self._ptys.plugged(name):
-                # Before it is closed: its number may be given away again at once.
+                # Unregister before closing, because the number may be reused at once.
                 if (descriptor := self._ptys.descriptor(name)) in self._ptys.descriptors:
                     self._selector.unregister(descriptor)
                 self._ptys.unplug(name)
@@ -48,7 +48,7 @@ class Terminals:
                 self._world.on_line(self._number[name], now_ns, 0)
 
     def write(self, number: int, data: bytes) -> bool:
-        """Bytes of a device; False where it is behind no pty."""
+        """Write a device's bytes; return False if the port is behind no pty."""
         name = self._name.get(number)
         if name is None:
             return False
@@ -56,7 +56,7 @@ class Terminals:
         return True
 
     def read(self, ready: Iterable[int], now_ns: int) -> None:
-        """What the daemon sent."""
+        """Read the daemon's bytes and pass them to the world."""
         for descriptor in set(self._ptys.descriptors).intersection(ready):
             name, data, baud = self._ptys.read(descriptor)
             if baud is not None:

@@ -1,4 +1,4 @@
-"""The truth of a profile, ready to be driven in: its files are found and read once, so that a mistake is told at the start."""
+"""Simulation part of a profile, checked before the run: its files are found and read once, so that mistakes appear at the start."""
 
 from sim_backend.emulators.registry import UnknownEmulatorError
 from sim_backend.plant.double_track.checks import check
@@ -16,11 +16,11 @@ from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Problem, Profile, ProfileError
 
 TRUTH_ERRORS = (ProfileError, CourseError, SceneError, TerrainError, UnknownPlantError, UnknownEmulatorError)
-"""What is wrong with a profile's truth, in words."""
+"""Errors of a profile's simulation part; their text is for the user."""
 
 
 def truth_of(loaded: Loaded, course: Course) -> Profile:
-    """The profile with its files' paths made absolute. Raises one of ``TRUTH_ERRORS``."""
+    """Return the profile with absolute paths of its files. Raises one of ``TRUTH_ERRORS``."""
     profile = anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path)
     sim = profile.sim
     load_scene(sim.scene, course)
@@ -29,7 +29,7 @@ def truth_of(loaded: Loaded, course: Course) -> Profile:
     plant_class(sim.plant)
     if sim.twin is not None:
         twin = load_twin(sim.twin.vehicle, sim.twin.changes)
-        # Rounded as the grid of the world is.
+        # Rounded like the grid of the world.
         problems = check(twin.parameters, round(sim.step_ms * 1e6) * 1e-9)
         if problems:
             raise ProfileError([Problem("sim.step_ms", f"{key} of the twin {reason}") for key, reason in problems], loaded.path)

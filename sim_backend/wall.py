@@ -1,4 +1,4 @@
-"""The wall pump: the world runs on the daemon's monotonic clock, and bytes leave at the time at which they arrive."""
+"""Wall-clock loop of the simulator: the world runs on the daemon's monotonic clock, and bytes leave when they are due."""
 
 import select
 import selectors
@@ -16,8 +16,9 @@ from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
 SLICE_NS = 20_000_000
-"""Most that the world is advanced between two looks at the socket: a simulator that is late catches up in slices, hears the
-daemon's commands in between, and never passes the clock."""
+"""Longest advance between two reads of the socket, ns: a late simulator catches up in slices, reads the daemon's commands in
+between, and never passes the clock.
+"""
 SYNC_PERIOD_NS = 1_000_000_000
 _NO_LIMIT_NS = 1 << 62
 _SYNC_AT_START = 8
@@ -26,10 +27,9 @@ _ECHO = struct.Struct("<q")
 
 
 class DaemonClock:
-    """The daemon's monotonic clock as seen from here: own clock plus an offset found by SYNC round trips.
+    """Estimate of the daemon's monotonic clock: own clock plus an offset from SYNC round trips.
 
-    The smallest round trip of the last ones wins, since it bounds the error by half its length. On the same boot both clocks are
-    one and the offset is exactly 0.
+    The shortest recent round trip wins, because half its length bounds the error. On the same boot the offset is exactly 0.
     """
 
     def __init__(self, same_boot: bool, own_clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -39,17 +39,17 @@ class DaemonClock:
         self._trips: deque[tuple[int, int]] = deque(maxlen=_SYNC_WINDOW)
 
     def now_ns(self) -> int:
-        """The daemon's time."""
+        """Return the daemon's time."""
         return self._own_clock() + self.offset_ns
 
     def question(self) -> bytes:
-        """A SYNC frame to be sent at once."""
+        """Return a SYNC frame; send it at once."""
         return encode(Kind.SYNC, 0, self._own_clock())
 
     def answer(self, t_ns: int, payload: bytes) -> None:
-        """The daemon's answer: its time ``t_ns``, and in ``payload`` our time of asking. Raises LinkError when malformed."""
+        """Use the daemon's answer: its time ``t_ns``, and our send time in ``payload``. Raises LinkError if malformed."""
         if len(payload) != _ECHO.size:
-            raise LinkError(f"the daemon's SYNC carries {len(payload)} bytes instead of the 8 of our stamp")
+            raise LinkError(f"the daemon's SYNC carries {len(payload)} bytes instead of 8")
         now_ns = self._own_clock()
         asked_ns = _ECHO.unpack(payload)[0]
         self._trips.append((now_ns - asked_ns, t_ns - (asked_ns + now_ns) // 2))
@@ -58,7 +58,7 @@ class DaemonClock:
 
 
 def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
-    """Find the daemon's clock before the world begins. Raises LinkError; :class:`sim_backend.connection.Goodbye` passes."""
+    """Find the daemon's clock before the world starts. Raises LinkError and :class:`sim_backend.connection.Goodbye`."""
     clock = DaemonClock(same_boot)
     if same_boot:
         return clock
@@ -76,28 +76,28 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
 
 
 class Pace:
-    """Takes out of the clock the time during which the simulator or the daemon did not run.
+    """Clock that leaves out the time during which the simulator or the daemon did not run.
 
-    The clock is never more than ``PACE_LEAD_NS`` ahead of the time that the simulator last granted, nor of the time that the
-    daemon last named: whatever exceeds that is lost. Nothing is lost before the daemon has named its time once.
+    The clock is at most ``PACE_LEAD_NS`` ahead of the last grant and of the last time the daemon reported; any excess is removed.
+    It runs freely until the daemon has reported its time once.
     """
 
     def __init__(self) -> None:
         self.lost_ns = 0
         self.daemon_stalled = False
-        """The time was last lost to the daemon, not to the simulator."""
+        """True if the daemon, not the simulator, caused the last lost time."""
         self._daemon_ns: int | None = None
 
     def on_done(self, t_ns: int) -> None:
-        """The daemon names its time."""
+        """Take the time that the daemon reports."""
         self._daemon_ns = t_ns
 
     def is_late(self, daemon_clock_ns: int, granted_ns: int) -> bool:
-        """Whether time is lost now, unless the daemon has said something that was not read yet."""
+        """True if time would be lost now; read the daemon's pending frames first."""
         return daemon_clock_ns - self.lost_ns > self._limit_ns(granted_ns)
 
     def now_ns(self, daemon_clock_ns: int, granted_ns: int) -> int:
-        """Return the shared time; ``granted_ns`` is that of the last GRANT."""
+        """Return the shared time; ``granted_ns`` is the time of the last GRANT."""
         now_ns, limit_ns = daemon_clock_ns - self.lost_ns, self._limit_ns(granted_ns)
         if now_ns <= limit_ns:
             return now_ns
@@ -118,9 +118,9 @@ def run_wall(
     *,
     paced: bool = False,
 ) -> str:
-    """Run in real time until the daemon says goodbye; returns its reason. Raises :class:`vehicled.link.LinkError`.
+    """Run in real time until the daemon says goodbye; return its reason. Raises :class:`vehicled.link.LinkError`.
 
-    ``ptys``: devices that the daemon reaches by a terminal instead of the link; ``ports`` then are the names by port number.
+    ``ptys``: devices that the daemon reaches by a terminal instead of the link; ``ports`` are then the names by port number.
     ``paced``: the clock stands still while this process or the daemon does not run.
     """
     pace = Pace() if paced else None
@@ -134,8 +134,8 @@ def run_wall(
             while True:
                 real_ns = clock.now_ns()
                 if pace is not None and pace.is_late(real_ns, granted_ns) and select.select([peer.socket], [], [], 0.0)[0]:
-                    # What it has said meanwhile tells which of the two did not run.
-                    _hear(peer.receive(), world, clock, pace)
+                    # The daemon's pending frames show which of the two was stalled.
+                    _on_frames(peer.receive(), world, clock, pace)
                 now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
                 reached_ns = max(reached_ns, min(now_ns, reached_ns + SLICE_NS))
                 frames = []
@@ -161,14 +161,14 @@ def run_wall(
                 wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
                 ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
                 if peer.socket.fileno() in ready or peer.has_backlog:
-                    _hear(peer.receive(), world, clock, pace)
+                    _on_frames(peer.receive(), world, clock, pace)
                 if terminals is not None:
                     terminals.read(ready, clock.now_ns() - lost_ns)
         except Goodbye as goodbye:
             return str(goodbye)
 
 
-def _hear(frames: list[Frame], world: World, clock: DaemonClock, pace: Pace | None) -> None:
+def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: Pace | None) -> None:
     for kind, port, t_ns, payload in frames:
         if kind is Kind.DATA:
             world.on_frame(port, t_ns, payload)
@@ -182,4 +182,4 @@ def _hear(frames: list[Frame], world: World, clock: DaemonClock, pace: Pace | No
             if pace is not None:
                 pace.on_done(t_ns)
         else:
-            raise LinkError(f"the daemon sent {kind.name} in mid-run")
+            raise LinkError(f"the daemon sent {kind.name} during the run")

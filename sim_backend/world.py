@@ -1,7 +1,7 @@
-"""The world: plant, sensors and scenario on one fixed grid. Pure: it is handed times and bytes, and gives back bytes with times.
+"""World of the simulator: plant, sensors and scenario on one fixed grid. Pure: takes times and bytes, returns bytes with times.
 
-Order of causes. The step that begins at grid point k uses the commands stamped up to k, and is made only once all of those are
-known: ``advance(to_ns)`` steps while the grid is before ``to_ns``. So nothing depends on the instants at which it is called.
+Causality: the step that begins at grid point k uses the commands stamped up to k, and runs only when all of them are known:
+``advance(to_ns)`` steps while the grid is before ``to_ns``. So the result does not depend on the call instants.
 """
 
 from collections.abc import Sequence
@@ -34,21 +34,21 @@ from vehicled.profile.schema import Device, Profile
 OPERATOR_PORT = "operator"
 TRUTH_PORT = "truth"
 SIMULATED_UTC_NS = 1_767_225_600_000_000_000
-"""UTC at which a lockstep run begins: 2026-01-01T00:00:00Z. Fixed, because the same seed must give the same bytes."""
+"""UTC at the start of a lockstep run: 2026-01-01T00:00:00Z. Fixed, so that equal seeds give equal bytes."""
 ARM_AFTER_NS = 300_000_000
 DRIVE_AFTER_NS = 500_000_000
 
 Arrival = tuple[int, int, bytes]
-"""t_rx_ns, port number, bytes."""
+"""Tuple of t_rx_ns, port number, bytes."""
 
 
 def port_names(profile: Profile) -> list[str]:
-    """Names by port number: the devices of the profile in its order, then operator and truth where they are not among them."""
+    """Return the port names by number: the profile's devices in order, then operator and truth if not among them."""
     return list(dict.fromkeys((*profile.devices, OPERATOR_PORT, TRUTH_PORT)))
 
 
 class _Channel:
-    """A sensor on its port, and when it samples next. The first sample is one interval after the start."""
+    """Sensor on its port with its next sample time. The first sample is one interval after the start."""
 
     __slots__ = ("_count", "_interval_ns", "_start_ns", "due_ns", "port", "sensor")
 
@@ -62,13 +62,13 @@ class _Channel:
         self.next()
 
     def next(self) -> None:
-        """Rounded from the start each time, so that a rate which does not divide a second does not drift."""
+        """Set the next sample time. Computed from the start, so that rates which do not divide a second do not drift."""
         self._count += 1
         self.due_ns = self._start_ns + round(self._count * self._interval_ns)
 
 
 class World:
-    """One vehicle on one course, at rest on its first point or behind it, with a scenario that arms it and lets it drive."""
+    """One vehicle on one course, at standstill on its first point or behind it, with a scenario that arms it and starts AUTO."""
 
     def __init__(
         self,
@@ -83,15 +83,14 @@ class World:
         scenario: bool = True,
         start: Start | None = None,
     ) -> None:
-        """``start`` says how the vehicle comes to its heading; None: as the profile asks for.
+        """``start`` says how the vehicle finds its heading; None: as the profile asks.
 
-        ``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device speaks the protocol of its driver, else messages.
+        ``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device uses the protocol of its driver, else messages.
 
-        Without ``scenario`` nobody arms the vehicle until :meth:`begin_scenario`.
+        Without ``scenario`` the vehicle is not armed until :meth:`begin_scenario`.
 
-        Raises :class:`sim_backend.plant.registry.UnknownPlantError`,
-        :class:`sim_backend.emulators.registry.UnknownEmulatorError`, :class:`sim_backend.scene.errors.SceneError` and
-        :class:`sim_backend.emulators.failures.FailureError`.
+        Raises :class:`sim_backend.plant.registry.UnknownPlantError`, :class:`sim_backend.emulators.registry.UnknownEmulatorError`,
+        :class:`sim_backend.scene.errors.SceneError` and :class:`sim_backend.emulators.failures.FailureError`.
         """
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
@@ -105,7 +104,7 @@ class World:
             self._plant = PushedPlant(self._plant, profile, self._step_ns * 1e-9)
         self._actuators = Actuators(sim, start_ns, self._step_ns)
         self.scene: Scene = load_scene(sim.scene, course)
-        """What the scanners of the vehicle see."""
+        """Obstacles that the vehicle's scanners see."""
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
         self._emulators: list[Emulator] = []
@@ -129,7 +128,7 @@ class World:
             self.begin_scenario(start_ns)
 
     def begin_scenario(self, now_ns: int) -> None:
-        """The operator arms the vehicle and lets it drive, counted from now, after an alignment or a push if need be."""
+        """Let the operator arm the vehicle and start AUTO from now on, after an alignment or a push if required."""
         if self._start != "stand":
             operator = MovedOperator(now_ns, aligns=self._start == "align")
             self._channels.append(_Channel(operator, self._operator, now_ns))
@@ -142,7 +141,7 @@ class World:
 
     @property
     def actuators(self) -> Actuators:
-        """The actuators, with their counters."""
+        """Actuators, with their counters."""
         return self._actuators
 
     @property
@@ -156,20 +155,21 @@ class World:
         return self._grid_ns
 
     def emulator(self, port: int) -> Emulator:
-        """The device on a port, with its counters."""
+        """Return the device on a port, with its counters."""
         return self._emulators[port]
 
     def advance(self, to_ns: int) -> list[Arrival]:
-        """Everything that arrives at the daemon up to and including ``to_ns``, in order. A ``to_ns`` earlier than before changes
-        nothing: time never goes back."""
+        """Return all arrivals at the daemon up to and including ``to_ns``, in order. An earlier ``to_ns`` than before changes
+        nothing: time never goes back.
+        """
         grid_ns, step_ns = self._grid_ns, self._step_ns
         plant, actuators = self._plant, self._actuators
         sags = actuators.sags
         while grid_ns < to_ns:
-            # What a device understands of a command counts from then on, so it comes before the step that follows.
+            # Devices run before the step, because a decoded command acts from its instant on.
             while self._duty_ns <= grid_ns:
                 self._run_duties(self._duty_ns)
-            # Most steps end before the next sample, with no duty in between.
+            # Most steps end before the next sample or duty.
             quiet_ns = min(to_ns, self._due_ns - step_ns, self._duty_ns)
             while grid_ns < quiet_ns:
                 actuators.step(grid_ns, plant.motor_speed_radps if sags else 0.0)
@@ -178,7 +178,7 @@ class World:
             if grid_ns >= to_ns or self._duty_ns <= grid_ns:
                 continue
             after_ns = grid_ns + step_ns
-            # Sensors see the motion between two grid points, so the one before is kept while a sample lies inside the step.
+            # Sensors interpolate between two grid points, so keep the previous one if a sample lies inside the step.
             before = plant.motion() if self._due_ns < after_ns else None
             actuators.step(grid_ns, plant.motor_speed_radps if sags else 0.0)
             plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)
@@ -194,12 +194,12 @@ class World:
         return arrivals
 
     def next_wake_ns(self) -> int:
-        """No bytes arrive before this time."""
+        """Return a time before which no bytes arrive."""
         first_ns = self._pending[0][0] if self._pending else NEVER_NS
         return min(first_ns, self._duty_ns, min(channel.due_ns + channel.sensor.least_latency_ns for channel in self._channels))
 
     def on_frame(self, port: int, t_ns: int, data: bytes) -> None:
-        """Bytes of the daemon reached ``port`` at ``t_ns``. Never raises: devices count what they do not understand."""
+        """Take the daemon's bytes for ``port`` at ``t_ns``. Never raises: devices count what they cannot decode."""
         if port >= len(self._emulators):
             self.unexpected_bytes += len(data)
             return
@@ -207,7 +207,7 @@ class World:
         self._collect(port)
 
     def on_line(self, port: int, t_ns: int, baud: int) -> None:
-        """The daemon set the line rate of ``port``, or reopened it (0)."""
+        """Handle a new line rate of ``port``, or its reopening (0)."""
         if port < len(self._emulators):
             self._emulators[port].on_line(baud, t_ns)
             self._collect(port)
@@ -220,7 +220,7 @@ class World:
             self._collect(port)
 
     def _collect(self, port: int) -> None:
-        """Take what a device sent and what it understood, and when it wants to run next."""
+        """Collect the bytes and commands of a device, and its next wake time."""
         device = self._emulators[port]
         for t_rx_ns, data in device.take_tx():
             self._queued += 1
@@ -266,7 +266,7 @@ def _sensors(
     utc_ns: int,
     scene: Scene,
 ) -> list[Sensor]:
-    """Models of what a device sends, by the message types that the profile gives it. Messages without a model stay silent."""
+    """Return sensor models for the message types that the profile assigns to a device. Types without a model are not sent."""
     sim, sensors = profile.sim, list[Sensor]()
     forward, left, up = device.lever_arm_m
     for message in device.messages:

@@ -1,1 +1,1 @@
-"""Finds the numbers of a twin in recorded drives, with how far they may be off."""
+"""Calibration of a twin's parameters from recorded drives, with their uncertainty."""

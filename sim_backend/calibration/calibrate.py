@@ -1,8 +1,7 @@
-"""From drives to numbers: what is seen in them, the fit, and how well it foretells drives that it has not seen.
+"""Calibration from drives to parameters: observability, fit, and prediction of drives left out of the fit.
 
-Steering and tyres are fitted first, at the measured speed, so that no error of the drive gets into them; then the drive, by its
-commands alone; and where something of the drive bends the path, the steering once more with it. Folds: every run is foretold once
-by a fit of the others.
+Steering and tyres are fitted first at the measured speed, free of errors of the drive model; then the drive, from its commands; and
+if the drive bends the path, the steering again with it. Folds: each run is predicted once by a fit of the others.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -18,11 +17,11 @@ from sim_backend.calibration.run import Piece, Run, RunError, as_measured, check
 
 CORRELATED = 0.95
 BARELY_SEEN = 0.9
-"""A standard deviation of more than this share of that before the fit: the drives say nothing of it."""
+"""Ratio of posterior to prior standard deviation above which the drives carry no information."""
 
 
 class CalibrationError(ValueError):
-    """Drives that nothing can be learned from; says why, and what to drive."""
+    """The drives do not determine any parameter; the text says why and what to drive."""
 
 
 def calibrate(
@@ -36,15 +35,15 @@ def calibrate(
     kind_of: Callable[[str], str] = lambda name: name.rpartition("/")[0],
     tell: Tell = lambda text: None,
 ) -> Calibration:
-    """Fit ``groups`` on runs, but for those named in ``held_out``. With ``folds`` every run is held out of one further fit.
+    """Fit ``groups`` on the runs except those named in ``held_out``. With ``folds`` each run is held out of one further fit.
 
-    ``friction`` is the vehicle's grip over weight. KeyboardInterrupt ends what is at hand, the fit, the folds or the drives open
-    loop, with what was found so far. Raises :class:`CalibrationError`.
+    ``friction`` is the vehicle's grip over weight. KeyboardInterrupt ends the present stage (fit, folds or open-loop drives) and
+    keeps the results so far. Raises :class:`CalibrationError`.
     """
     used, refused = _usable(runs)
     fitted_on = [run for run in used if run.name not in held_out]
     if not fitted_on:
-        raise CalibrationError("; ".join(refused) or "every run is held out: nothing is left to fit on")
+        raise CalibrationError("; ".join(refused) or "all runs are held out; leave at least one to fit on")
     all_pieces = pieces(used)
     seen, unseen = _seen(model, fitted_on, groups, friction)
     fit_pieces = [piece for piece in all_pieces if piece.run.name not in held_out]
@@ -123,15 +122,15 @@ def _fit(
     if len(stages) == 2 and any(quantity.bends_path for quantity in seen):
         path, drive = stages
         turning = [part for part in parts if part.run.turns]
-        again = Stage(model, turning, path.quantities, drive.values, by_speed=False)
-        stages[0] = again.solve(lambda text: tell(f"steering again: {text}"), path.values)
+        refit = Stage(model, turning, path.quantities, drive.values, by_speed=False)
+        stages[0] = refit.solve(lambda text: tell(f"steering again: {text}"), path.values)
     return stages
 
 
 def _without_barely_seen(
     model: Model, parts: Sequence[Piece], seen: list[Quantity], unseen: list[Unseen], stages: list[Fitted], tell: Tell
 ) -> tuple[list[Quantity], list[Unseen], list[Fitted]]:
-    """Leave out what the drives say nothing of after all, where it stands alone and so can be left out."""
+    """Leave out quantities that the drives do not determine, if they can be left out singly."""
     barely = []
     for stage in stages:
         for k, quantity in enumerate(stage.quantities):
@@ -139,11 +138,11 @@ def _without_barely_seen(
                 barely.append(quantity.name)
     if not barely or any(stage.stopped for stage in stages):
         return seen, unseen, stages
-    left = [quantity for quantity in seen if quantity.name not in barely]
-    gone = [Unseen(name, "the drives hardly depend on it", "drive what depends on it, more strongly") for name in barely]
-    if not left:
-        raise CalibrationError(f"the drives depend on none of {', '.join(barely)}")
-    return left, unseen + gone, _fit(model, parts, left, tell, _values(stages))
+    kept = [quantity for quantity in seen if quantity.name not in barely]
+    left_out = [Unseen(name, "the drives hardly depend on it", "excite it more strongly") for name in barely]
+    if not kept:
+        raise CalibrationError(f"the drives depend on none of {', '.join(barely)}; excite them more strongly")
+    return kept, unseen + left_out, _fit(model, parts, kept, tell, _values(stages))
 
 
 def _values(stages: Sequence[Fitted]) -> dict[str, float]:
@@ -167,7 +166,7 @@ def _errors(model: Model, own: Sequence[Piece], values: dict[str, float], misali
 
 
 def _parts(names: Sequence[str], kind_of: Callable[[str], str], folds: int) -> list[list[str]]:
-    """Names dealt out, kind by kind, so that every fold holds out some of each kind that has several."""
+    """Distribute names over folds, kind by kind, so that every fold holds out some of each kind with several."""
     dealt: list[list[str]] = [[] for _ in range(folds)]
     for number, name in enumerate(sorted(names, key=lambda name: (kind_of(name), name))):
         dealt[number % folds].append(name)
@@ -180,7 +179,7 @@ def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list
         for k, quantity in enumerate(stage.quantities):
             value = stage.values[quantity.name]
             each = [other[quantity.name] for other in others if quantity.name in other]
-            # Fits of folds share most of their runs: their spread is that of a jackknife.
+            # Fits of folds share most of their runs, so use the jackknife spread.
             n = len(each)
             spread = float(np.sqrt((n - 1) / n * ((np.array(each) - np.mean(each)) ** 2).sum())) if n > 1 else None
             sigma = max(float(np.sqrt(stage.covariance[k, k])), spread or 0.0)
@@ -196,12 +195,12 @@ def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list
 
 
 def _correlated(stages: Sequence[Fitted]) -> list[tuple[str, str, float]]:
-    """Pairs that the drives hardly tell apart."""
+    """Return the pairs of quantities that the drives hardly separate."""
     found = []
     for stage in stages:
         scale = np.sqrt(np.diag(stage.covariance))
         names = [quantity.name for quantity in stage.quantities]
-        share = stage.covariance / np.outer(scale, scale)
+        correlation = stage.covariance / np.outer(scale, scale)
         for i in range(len(names)):
-            found += [(names[i], names[j], float(share[i, j])) for j in range(i) if abs(share[i, j]) > CORRELATED]
+            found += [(names[i], names[j], float(correlation[i, j])) for j in range(i) if abs(correlation[i, j]) > CORRELATED]
     return found

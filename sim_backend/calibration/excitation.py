@@ -1,4 +1,4 @@
-"""What drives show: a quantity that they do not show is named, with what to drive, and is not fitted."""
+"""Excitation of drives: which quantities they determine; for the others, the reason and what to drive."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,9 +24,9 @@ _WHY: dict[Needs, tuple[str, str]] = {
     ),
     "throttle_changes": ("the throttle hardly changes", "change the throttle while driving"),
     "throttle_steps": ("the throttle never steps by 0.3", "step the throttle from 0 to full and back to 0"),
-    "coasting": ("it never coasts for a second, which alone tells losses from torque", "let it roll out at throttle 0"),
+    "coasting": ("it never coasts for a second, which separates losses from torque", "let it coast at throttle 0"),
     "turns": ("it hardly steers", "hold turns of several angles"),
-    "straight": ("it never drives straight on where its heading is measured", "drive straight on with the steering at 0"),
+    "straight": ("it never drives straight with a measured heading", "drive straight ahead with the steering at 0"),
     "left": ("it hardly steers left", "hold left turns of several angles"),
     "right": ("it hardly steers right", "hold right turns of several angles"),
     "steering_changes": ("the steering does not change while it moves", "steer from side to side while driving"),
@@ -38,7 +38,7 @@ _WHY: dict[Needs, tuple[str, str]] = {
 
 
 class Unseen(Struct, frozen=True):
-    """A quantity that is not fitted."""
+    """Quantity that is not fitted, with the reason and what to drive."""
 
     name: str
     why: str
@@ -46,7 +46,7 @@ class Unseen(Struct, frozen=True):
 
 
 def levels(runs: Sequence[Run]) -> list[float]:
-    """Steering commands (rounded to 0.02) that some drive holds for a second in all while it moves."""
+    """Return the steering commands (rounded to 0.02) held for a second in total while moving."""
     held: dict[float, float] = {}
     for run in runs:
         t, moving = run.t_s, run.speed_mps > MOVES_MPS
@@ -59,13 +59,13 @@ def levels(runs: Sequence[Run]) -> list[float]:
 
 
 def top_mps(runs: Sequence[Run]) -> float:
-    """Fastest speed of the drives, but for the last percent, which may be a jump of what measured it."""
+    """Return the top speed of the drives without the fastest percent, which may be a measurement outlier."""
     speeds = np.concatenate([run.speed_mps[np.isfinite(run.speed_mps)] for run in runs])
     return max(float(np.percentile(speeds, 99.0)), MOVES_MPS)
 
 
 def shown(runs: Sequence[Run], friction: float) -> dict[Needs, bool]:
-    """Which needs the drives fulfil. ``friction`` is the vehicle's lateral grip over its weight."""
+    """Return the needs that the drives fulfil. ``friction`` is the vehicle's lateral grip over its weight."""
     seconds: dict[Needs, float] = dict.fromkeys(_WHY, 0.0)
     flags: dict[Needs, bool] = {}
     throttles: list[Array] = []
@@ -112,7 +112,7 @@ def shown(runs: Sequence[Run], friction: float) -> dict[Needs, bool]:
 
 
 def choose(quantities: Sequence[Quantity], flags: dict[Needs, bool]) -> tuple[list[Quantity], list[Unseen]]:
-    """What is fitted, and what is not, with the reasons."""
+    """Return the quantities to fit, and the others with the reasons."""
     seen, unseen = [], []
     for quantity in quantities:
         missing = [need for need in quantity.needs if not flags[need]]

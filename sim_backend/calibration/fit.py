@@ -1,9 +1,8 @@
-"""Least squares of quantities on drives, with what is known before as a weak prior and unknowns of the drives beside them.
+"""Least-squares fit of quantities to drives, with weak priors and nuisance parameters.
 
-Unknowns are scaled by the standard deviations of the prior. The charge of a drive's battery is an unknown of that drive alone
-(``LEVEL_SIGMA`` about 1): it takes up what differs between drives of one vehicle, and nobody knows it of a drive to come. How far
-the heading that a rig gives is turned from that of the vehicle (``MISALIGNED_SIGMA_RAD`` about 0) is an unknown of all drives of
-that rig, and so known of one to come: markers are stuck on by hand.
+Unknowns are scaled by their prior standard deviations. Nuisance parameters: the battery charge of each drive (``LEVEL_SIGMA`` about
+1), which absorbs differences between drives and is unknown for future ones; and the heading misalignment of each rig
+(``MISALIGNED_SIGMA_RAD`` about 0), shared by its drives and so known for future ones, because markers are attached by hand.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +18,9 @@ MISALIGNED_SIGMA_RAD = 0.03
 SPEED_SIGMA_MPS = 0.1
 YAW_SIGMA_RAD = 0.05
 PLACE_SIGMA_M = 0.1
-"""Errors of a good fit are a third of these, and hang together over ten rows and more."""
+"""Scale of residuals; a good fit has a third of it, correlated over ten rows and more."""
 DIFFERENCE = 0.01
-"""Of a scaled unknown, for derivatives: dry friction and rest make the cost rough below it."""
+"""Step of numerical derivatives, scaled; below it dry friction and standstill make the cost rough."""
 MOST_ROUNDS = 16
 TRIAL_ROUNDS = 5
 MOST_TRIES = 5
@@ -32,22 +31,22 @@ Tell = Callable[[str], None]
 
 
 class Fitted(Struct, frozen=True, kw_only=True):
-    """A solution of one stage."""
+    """Solution of one stage."""
 
     quantities: list[Quantity]
     values: dict[str, float]
     covariance: Array
-    """(q, q) of the quantities, in their units; what drives have to do with each other along a drive is taken into account."""
+    """Covariance (q, q) of the quantities, in their units; it accounts for correlation along a drive."""
     levels: dict[int, float]
-    """Charge by index of the run; empty where no throttle is fitted."""
+    """Charge by index of the run; empty if no throttle is fitted."""
     misaligned_rad: dict[str, float]
-    """Heading of the vehicle less the measured one, by rig; empty where no path is fitted."""
+    """Heading of the vehicle minus the measured one, by rig; empty if no path is fitted."""
     stopped: bool
-    """Ended by hand; the values are the best until then."""
+    """True if interrupted; the values are the best so far."""
 
 
 class Stage:
-    """Quantities that are seen in one kind of drive: at the measured speed, or by throttle alone."""
+    """Quantities fitted to one kind of drive: at the measured speed, or by throttle alone."""
 
     def __init__(
         self, model: Model, pieces: Sequence[Piece], quantities: Sequence[Quantity], fixed: dict[str, float], *, by_speed: bool
@@ -55,12 +54,12 @@ class Stage:
         self._model, self._pieces, self._quantities, self._fixed = model, list(pieces), list(quantities), dict(fixed)
         self._by_speed = by_speed
         self._step_s = model.steps_s()[0]
-        self._beside: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
+        self._nuisance_keys: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
         self._linear: tuple[list[Array], Array] | None = None
 
     def solve(self, tell: Tell, begin: dict[str, float] | None = None) -> Fitted:
-        """Best values. ``begin`` skips the search for where to begin. Needs scipy."""
+        """Return the best values. ``begin`` skips the search for a starting point. Needs scipy."""
         q = self._quantities
         guesses = [self._scaled(begin or {})]
         stopped = False
@@ -70,28 +69,28 @@ class Stage:
             if len(guesses) > 1:
                 trials = []
                 for number, guess in enumerate(guesses, start=1):
-                    self._told = f"start {number} of {len(guesses)}, "
+                    self._prefix = f"start {number} of {len(guesses)}, "
                     trials.append(self._search(guess, TRIAL_ROUNDS))
                 guesses = [min(trials, key=lambda trial: trial[0])[1]]
-            self._told = ""
+            self._prefix = ""
             self._search(guesses[0], MOST_ROUNDS)
             self._derivatives(self._best[1])
         except KeyboardInterrupt:
             stopped = True
         z = self._best[1] if len(self._best[1]) else guesses[0]
         covariance = self._covariance(*self._linear) if self._linear else np.diag([quantity.sigma**2 for quantity in q])
-        beside = {key: float(z[len(q) + k]) for k, key in enumerate(self._beside)}
+        nuisance = {key: float(z[len(q) + k]) for k, key in enumerate(self._nuisance_keys)}
         return Fitted(
             quantities=q,
             values=self._values(z),
             covariance=covariance,
-            levels={key: 1.0 + LEVEL_SIGMA * beside[key] for key in beside if isinstance(key, int)},
-            misaligned_rad={key: MISALIGNED_SIGMA_RAD * beside[key] for key in beside if isinstance(key, str)},
+            levels={key: 1.0 + LEVEL_SIGMA * nuisance[key] for key in nuisance if isinstance(key, int)},
+            misaligned_rad={key: MISALIGNED_SIGMA_RAD * nuisance[key] for key in nuisance if isinstance(key, str)},
             stopped=stopped,
         )
 
     def _search(self, z: Array, rounds: int) -> tuple[float, Array]:
-        """Levenberg and Marquardt's way down; every step is the bounded linear least squares, so that bounds do not slow it."""
+        """Minimise by Levenberg-Marquardt; each step is a bounded linear least squares, so bounds do not slow it."""
         from scipy.optimize import lsq_linear
 
         lower, upper = self._bounds()
@@ -118,17 +117,17 @@ class Stage:
         return cost, z
 
     def _guesses(self, tell: Tell) -> list[Array]:
-        """Where to begin: the best of the vehicle's own values and of those that quantities name."""
+        """Return the starting point: the best of the vehicle's own values and those that quantities suggest."""
         tried = [self._scaled({}), *(self._scaled(start) for quantity in self._quantities for start in quantity.starts)]
         if len(tried) == 1:
             return tried
-        tell("looking where to begin")
+        tell("searching a starting point")
         costs = [_robust(self._residuals(z), len(z)) for z in tried]
         return [tried[k] for k in np.argsort(costs)[:STARTS]]
 
     def _scaled(self, values: dict[str, float]) -> Array:
         lower, upper = self._bounds()
-        z = np.zeros(len(self._quantities) + len(self._beside))
+        z = np.zeros(len(self._quantities) + len(self._nuisance_keys))
         for k, quantity in enumerate(self._quantities):
             z[k] = (values.get(quantity.name, quantity.start) - quantity.start) / quantity.sigma
         inside: Array = np.clip(z, lower + 1e-3 * np.abs(lower), upper - 1e-3 * np.abs(upper))
@@ -138,7 +137,7 @@ class Stage:
         q = self._quantities
         lower = [(quantity.lower - quantity.start) / quantity.sigma for quantity in q]
         upper = [(quantity.upper - quantity.start) / quantity.sigma for quantity in q]
-        few = [5.0] * len(self._beside)
+        few = [5.0] * len(self._nuisance_keys)
         return np.array(lower + [-bound for bound in few]), np.array(upper + few)
 
     def _values(self, z: Array) -> dict[str, float]:
@@ -146,7 +145,7 @@ class Stage:
         return {quantity.name: float(quantity.start + quantity.sigma * z[k]) for k, quantity in enumerate(q)}
 
     def _key(self, piece: Piece) -> int | str:
-        """Whose unknown beside the quantities a piece depends on: its run's, or its rig's."""
+        """Return the nuisance parameter of a piece: its run's or its rig's."""
         return piece.index if self._by_speed else piece.run.rig
 
     def _driven(self, piece: Piece, z: Array) -> Motion:
@@ -155,21 +154,23 @@ class Stage:
         return self._model.drive(piece, values, self._step_s, at_speed=not self._by_speed, level=level)
 
     def _column(self, piece: Piece) -> int:
-        return len(self._quantities) + self._beside.index(self._key(piece))
+        return len(self._quantities) + self._nuisance_keys.index(self._key(piece))
 
-    def _piece(self, piece: Piece, z: Array, made: Motion | None = None) -> Array:
-        """Scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and place. ``made`` is its drive, where known."""
-        made = made or self._driven(piece, z)
+    def _piece(self, piece: Piece, z: Array, motion: Motion | None = None) -> Array:
+        """Return the scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and position. ``motion`` is its
+        simulated drive, if known.
+        """
+        motion = motion or self._driven(piece, z)
         if not self._by_speed:
-            made = as_measured(made, piece, MISALIGNED_SIGMA_RAD * z[self._column(piece)])
+            motion = as_measured(motion, piece, MISALIGNED_SIGMA_RAD * z[self._column(piece)])
         run, rows = piece.run, piece.rows
         if self._by_speed:
-            parts = [(made.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS]
+            parts = [(motion.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS]
         else:
             parts = [
-                (made.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD,
-                (made.x_m - run.x_m[rows]) / PLACE_SIGMA_M,
-                (made.y_m - run.y_m[rows]) / PLACE_SIGMA_M,
+                (motion.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD,
+                (motion.x_m - run.x_m[rows]) / PLACE_SIGMA_M,
+                (motion.y_m - run.y_m[rows]) / PLACE_SIGMA_M,
             ]
         return np.clip(np.nan_to_num(np.concatenate(parts), nan=0.0), -1e4, 1e4)
 
@@ -182,15 +183,15 @@ class Stage:
         return found
 
     def _derivatives(self, z: Array) -> Array:
-        """(residuals, unknowns). An unknown beside the quantities moves its own pieces only."""
+        """Return the Jacobian (residuals, unknowns). A nuisance parameter affects its own pieces only."""
         q = len(self._quantities)
         drives = [self._driven(piece, z) for piece in self._pieces]
-        base = [self._piece(piece, z, made) for piece, made in zip(self._pieces, drives, strict=True)]
+        base = [self._piece(piece, z, motion) for piece, motion in zip(self._pieces, drives, strict=True)]
         ends = np.cumsum([0, *(len(one) for one in base)])
         jacobian = np.zeros((ends[-1] + len(z), len(z)))
         jacobian[ends[-1] :] = np.eye(len(z))
         self._round += 1
-        self._tell(f"{self._told}round {self._round}: cost {self._best[0]:.0f}")
+        self._tell(f"{self._prefix}round {self._round}: cost {self._best[0]:.0f}")
         upper = self._bounds()[1]
         for k in range(q):
             step = DIFFERENCE if z[k] + DIFFERENCE < upper[k] else -DIFFERENCE
@@ -202,14 +203,15 @@ class Stage:
             k = self._column(piece)
             moved = z.copy()
             moved[k] += DIFFERENCE
-            made = None if self._by_speed else drives[n]
-            jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, made) - base[n]) / DIFFERENCE
+            motion = None if self._by_speed else drives[n]
+            jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, motion) - base[n]) / DIFFERENCE
         self._linear = base, jacobian
         return jacobian
 
     def _covariance(self, residuals: Sequence[Array], jacobian: Array) -> Array:
-        """Of the quantities. The data's part is weakened by how long its residuals, one array per piece, hang together: of ten rows
-        that err alike, one counts. How large they are is taken from themselves, not from what was assumed."""
+        """Return the covariance of the quantities. The data's weight is reduced by the correlation length of its residuals, one
+        array per piece: ten equal errors count once. The size of the errors is estimated from the residuals.
+        """
         weight = []
         for residual in residuals:
             large = max(float((residual**2).mean()), 1e-2)
@@ -225,27 +227,27 @@ class Stage:
 
 
 def _robust(residual: Array, priors: int) -> float:
-    """Cost: what lies far off counts by its size, not its square; the last ``priors`` count by their square."""
+    """Return the robust cost: outliers count by magnitude, not square; the last ``priors`` by their square."""
     data, prior = residual[:-priors], residual[-priors:]
     return float((2.0 * (np.sqrt(1.0 + data * data) - 1.0)).sum() + (prior * prior).sum())
 
 
 def _weights(residual: Array, priors: int) -> Array:
-    """Roots (n,) of the weights with which least squares go down the robust cost."""
+    """Return the square roots (n,) of the weights of iteratively reweighted least squares."""
     weight: Array = (1.0 + residual * residual) ** -0.25
     weight[-priors:] = 1.0
     return weight
 
 
 def _together(residual: Array) -> float:
-    """Rows that err alike: integrated autocorrelation, up to where it first falls to 0."""
+    """Return the integrated autocorrelation of rows, up to its first zero."""
     power = float((residual**2).sum())
     if power <= 1e-12 or len(residual) < 4:
         return 1.0
     total = 1.0
     for lag in range(1, len(residual) // 2):
-        share = float((residual[lag:] * residual[:-lag]).sum()) / power
-        if share <= 0.05:
+        autocorrelation = float((residual[lag:] * residual[:-lag]).sum()) / power
+        if autocorrelation <= 0.05:
             break
-        total += 2.0 * share
+        total += 2.0 * autocorrelation
     return total

@@ -1,4 +1,4 @@
-"""The 4-DOF truth of a profile's ``[sim]`` as a model whose numbers are fitted."""
+"""Calibration model of the 4-DOF plant in a profile's ``[sim]``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,14 +28,14 @@ _KEYS = {
 
 
 class FourDofModel:
-    """See :class:`sim_backend.calibration.quantity.Model`."""
+    """4-DOF plant as a :class:`sim_backend.calibration.quantity.Model`."""
 
     def __init__(self, profile: Profile) -> None:
         self.name = profile.name
         self._sim = profile.sim
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the quantities, see :class:`~sim_backend.calibration.quantity.Model`."""
 
         def of(name: str, group: Group, unit: str, upper: float, sigma: float, *needs: Needs) -> Quantity:
             start = float(_get(self._sim, _KEYS[name]))
@@ -44,7 +44,7 @@ class FourDofModel:
             elif "delay" in name or name == "friction":
                 lower = 0.0
             else:
-                # What the profile has is possible, however large.
+                # The profile's own value is always allowed.
                 lower, upper = 0.02 * start, max(upper, 2.0 * start)
             return Quantity(
                 name=name, group=group, unit=unit, start=start, lower=lower, upper=upper, sigma=sigma, needs=needs,
@@ -66,11 +66,11 @@ class FourDofModel:
         ]
 
     def steps_s(self) -> tuple[float, float]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the steps, see :class:`~sim_backend.calibration.quantity.Model`."""
         return STEP_S, STEP_S
 
     def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Drive a piece, see :class:`~sim_backend.calibration.quantity.Model`."""
         sim = self._with(values)
         steps = round(piece.seconds / step_s) + 2
         wheel = _wheel(sim, piece, step_s, steps)
@@ -79,13 +79,13 @@ class FourDofModel:
         if at_speed:
             path = _kinematic(piece, float(sim.wheelbase_m or 1.0), wheel, rows, step_s)
         else:
-            told, brake = (_held(piece, column, step_s, steps, sim.drive.delay_s) for column in ("throttle", "brake"))
-            path = _driven(sim, piece, step_s, (level * told, brake, wheel))
+            held_values, brake = (_held(piece, column, step_s, steps, sim.drive.delay_s) for column in ("throttle", "brake"))
+            path = _driven(sim, piece, step_s, (level * held_values, brake, wheel))
         after_s = piece.after_s()
         return Motion(*(np.interp(after_s, rows, column) for column in path))
 
     def figures(self, values: Values, sigma: Values) -> list[Figure]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the profile's numbers, see :class:`~sim_backend.calibration.quantity.Model`."""
         found = [
             Figure(key=f"sim.{_KEYS[name]}", value=value, sigma=sigma[name], before=_get(self._sim, _KEYS[name]))
             for name, value in values.items()
@@ -103,7 +103,7 @@ class FourDofModel:
         assert drive is not None, "the profile's own rules see to it"
         keys = {_KEYS[name].split(".")[1]: value for name, value in values.items() if _KEYS[name].startswith("steering")}
         if "gain_rad" in keys:
-            # A larger gain that the stop of the smaller one cuts off would be no larger gain.
+            # The mechanical stop must not cut off a larger gain.
             keys["max_wheel_rad"] = max(steering.max_wheel_rad, min(keys["gain_rad"] + 0.05, 1.4))
         own = {_KEYS[name].split(".")[1]: value for name, value in values.items() if _KEYS[name].startswith("drive")}
         return replace(sim, steering=replace(steering, **keys), drive=replace(drive, **own))
@@ -117,16 +117,16 @@ def _get(sim: Sim, key: str) -> Any:
 def _held(piece: Piece, column: str, step_s: float, steps: int, delay_s: float) -> Array:
     run = piece.run
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, getattr(run, column), piece.begin_s - warm * step_s, step_s, warm + steps)
-    return shaping.late(told, delay_s, step_s)[warm:]
+    held_values = shaping.held(run.command_s, getattr(run, column), piece.begin_s - warm * step_s, step_s, warm + steps)
+    return shaping.late(held_values, delay_s, step_s)[warm:]
 
 
 def _wheel(sim: Sim, piece: Piece, step_s: float, steps: int) -> Array:
     s, run = sim.steering, piece.run
     assert s is not None, "the profile's own rules see to it"
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
-    target = s.offset_rad + s.gain_rad * shaping.beyond_dead_zone(told, s.dead_zone)
+    held_values = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
+    target = s.offset_rad + s.gain_rad * shaping.beyond_dead_zone(held_values, s.dead_zone)
     target = np.clip(target, -s.max_wheel_rad, s.max_wheel_rad)
     angle = shaping.followed(target, s.rate_radps * step_s, float(target[0]))
     return shaping.late(shaping.pulled(angle, s.slack_rad, float(target[0])), s.delay_s, step_s)[warm:]

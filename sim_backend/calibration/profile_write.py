@@ -1,4 +1,4 @@
-"""A profile's text with numbers found by calibration; all other lines of it stay, comments too."""
+"""Writer of calibrated profiles: replaces numbers in the text and keeps all other lines, including comments."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from vehicled.profile.toml_text import Places
 
 
 def written_profile(source: str, figures: Sequence[Figure], text: str) -> str:
-    """``source`` with each number in its place, marked as calibrated with its standard deviation.
+    """Return ``source`` with each number replaced, marked as calibrated with its standard deviation.
 
-    A number that the file has by default only is added below the header of its table. Raises ProfileError where there is no header.
+    A number that has only a default is added below the header of its table. Raises ProfileError if that header is missing.
     """
     lines = source.split("\n")
     places = Places(source, ())
@@ -24,7 +24,7 @@ def written_profile(source: str, figures: Sequence[Figure], text: str) -> str:
             continue
         header = places.line(tuple(table.split(".")))
         if header is None or not lines[header - 1].lstrip().startswith(f"[{table}]"):
-            problems.append(Problem(figure.key, f"the profile has no header [{table}] to write it below; give the table one"))
+            problems.append(Problem(figure.key, f"the profile has no header [{table}]; add it"))
             continue
         lines[header - 1] += f"\n{shown}"
     if problems:

@@ -1,4 +1,4 @@
-"""A number that can be fitted, and the model that it belongs to."""
+"""Interface of the calibration models, and their fitted quantities."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -13,11 +13,11 @@ Needs = Literal[
     "drive", "throttle_range", "throttle_changes", "throttle_steps", "coasting", "turns", "straight",
     "left", "right", "steering_changes", "steering_steps", "lateral", "sliding", "yaw_jerk",
 ]  # fmt: skip
-"""What a drive must show for a quantity to be seen in it; see :mod:`sim_backend.calibration.excitation`."""
+"""Excitation that a quantity needs; see :mod:`sim_backend.calibration.excitation`."""
 
 
 class Quantity(Struct, frozen=True, kw_only=True):
-    """One unknown of the fit, with what is believed of it before."""
+    """Unknown of the fit, with its prior."""
 
     name: str
     group: Group
@@ -26,20 +26,20 @@ class Quantity(Struct, frozen=True, kw_only=True):
     lower: float
     upper: float
     sigma: float
-    """One standard deviation of the belief, about ``start``; also what the unknown is scaled with."""
+    """Prior standard deviation about ``start``; also the scale of the unknown."""
     needs: tuple[Needs, ...]
     starts: tuple[dict[str, float], ...] = ()
-    """Other values, of this and of others, to begin at: the fit may have more than one valley along it."""
+    """Further starting values, of this and of others, because the cost may have several minima along it."""
     by_speed: bool = True
-    """Seen in the speed that the throttle leads to; else in the path at the measured speed."""
+    """True if fitted to the speed that the throttle causes; else to the path at the measured speed."""
     bends_path: bool = False
-    """Seen in the speed, but the path at the measured speed depends on it too."""
+    """True if fitted to the speed while the path at the measured speed depends on it too."""
     alone: bool = True
-    """Can be left out of the fit by itself; else it is one of several that make one number of the file together."""
+    """True if it can be left out of the fit singly; else it forms one number of the file with others."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):
-    """A number of the vehicle's file, as found."""
+    """Calibrated number of the vehicle's file."""
 
     key: str
     value: Any
@@ -51,23 +51,24 @@ Values = Mapping[str, float]
 
 
 class Model(Protocol):
-    """A vehicle whose numbers can be changed and that can be driven."""
+    """Vehicle with variable parameters that can be driven."""
 
     name: str
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """Everything that can be fitted, when the drives steer with commands near ``levels`` and reach ``top_mps``."""
+        """Return all quantities that can be fitted if the drives steer with commands near ``levels`` and reach ``top_mps``."""
         ...
 
     def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
-        """Open loop along the commands of a piece; with ``at_speed`` at the measured speed, without it by throttle and brake.
-        ``level`` scales what the throttle does: the charge of the battery. ``values`` may have some quantities only."""
+        """Drive open loop along the commands of a piece; with ``at_speed`` at the measured speed, without it by throttle and brake.
+        ``level`` scales the throttle: the charge of the battery. ``values`` may be partial.
+        """
         ...
 
     def steps_s(self) -> tuple[float, float]:
-        """Step to fit with, and step to judge with."""
+        """Step for fitting, and step for evaluation."""
         ...
 
     def figures(self, values: Values, sigma: Values) -> list[Figure]:
-        """Numbers of the file that values and standard deviations by quantity make."""
+        """Return the numbers of the file for values and standard deviations by quantity."""
         ...

@@ -1,4 +1,4 @@
-"""What a calibration found."""
+"""Calibration results."""
 
 from typing import Any
 
@@ -11,29 +11,29 @@ from sim_backend.calibration.run import Array, Motion, Piece
 
 
 class Errors(Struct, frozen=True, kw_only=True):
-    """Of a run, open loop; RMS over the rows whose truth is known."""
+    """Open-loop errors of a run; RMS over the rows with known truth."""
 
     speed_mps: float
-    """From throttle and brake alone."""
+    """Speed error from throttle and brake alone."""
     place_m: float
-    """From throttle and brake alone."""
+    """Position error from throttle and brake alone."""
     place_at_speed_m: float
-    """At the measured speed."""
+    """Position error at the measured speed."""
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
-    """A run and how well it is foretold: as the vehicle was, and as it is after a fit that had not seen the run."""
+    """Run with its prediction errors before and after, the latter by a fit without the run if held out."""
 
     name: str
     kind: str
     held_out: bool
-    """Whether ``after`` is of a fit without this run."""
+    """True if ``after`` comes from a fit without this run."""
     before: Errors
     after: Errors
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """One quantity of the fit."""
+    """Fitted quantity."""
 
     name: str
     group: str
@@ -41,35 +41,36 @@ class Found(Struct, frozen=True, kw_only=True):
     before: float
     value: float
     sigma: float
-    """One standard deviation: of the fit, or the spread over the folds where that is larger."""
+    """One standard deviation: of the fit, or the spread over the folds if larger."""
     fold_spread: float | None
     prior_sigma: float
     at_bound: bool
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """Complete calibration result."""
 
     vehicle: str
     runs: list[RunResult]
-    """Those that were driven open loop before it was ended; see :attr:`stopped`."""
+    """Runs evaluated before an interrupt; see :attr:`stopped`."""
     fitted_on: list[str]
-    """Names of the runs that the numbers found come from."""
+    """Names of the runs that the values were fitted on."""
     found: list[Found]
     unseen: list[Unseen]
     figures: list[Figure]
     correlated: list[tuple[str, str, float]]
     levels: dict[str, float]
-    """Charge of the battery by run, as the fit had it; no run is foretold with its own."""
+    """Fitted charge of the battery by run; predictions do not use it."""
     misaligned_rad: dict[str, float]
-    """Heading of the vehicle less the one that a rig gives, by rig. Every drive is judged by it, but for what a fold held out: its
-    ``after`` takes the angle that the fold's own fit found."""
+    """Heading of the vehicle minus the rig's, by rig. Evaluations use it; the ``after`` of a run held out of a fold uses the angle
+    of that fold's fit.
+    """
     refused: list[str]
     stopped: bool
-    """Ended by hand: the numbers are the best until then, folds and runs that were to come are missing."""
+    """True if interrupted: values are the best so far, and the remaining folds and runs are missing."""
 
     def summary(self) -> dict[str, Any]:
-        """Mean and worst by error, over the runs that were foretold by a fit without them, else over all; empty without any run."""
+        """Return mean and worst by error, over the runs predicted by a fit without them, else over all; empty without runs."""
         judged = [run for run in self.runs if run.held_out] or self.runs
         mean = {}
         for name in Errors.__struct_fields__ if judged else ():
@@ -82,7 +83,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
 
 def errors_of(pieces: list[tuple[Piece, Motion, Motion]]) -> Errors:
-    """Of the pieces of one run, each with what was driven by throttle and at the measured speed."""
+    """Return the errors of one run from its pieces, each with the drives by throttle and at the measured speed."""
     speed: list[Array] = []
     place: list[Array] = []
     at_speed: list[Array] = []

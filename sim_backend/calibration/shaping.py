@@ -1,8 +1,8 @@
-"""What the plant feels of recorded commands: dead time, limits of rate, maps and lags, at every step of a grid.
+"""Actuator dynamics on recorded commands: dead time, rate limits, maps and lags, at every step of a grid.
 
-The rules of :class:`sim_backend.plant.actuators.Actuators`, but for the time at which a command acts: there from the next grid
-point on, here a step takes the mean over its time, and the dead time, which may be no whole number of steps, moves what comes out.
-The motion then depends smoothly on it, as a fit needs it. Loops are compiled where numba is installed.
+They follow :class:`sim_backend.plant.actuators.Actuators` except for the time at which a command acts: there from the next grid
+point on; here a step takes the command's mean, and the output is shifted by the dead time, which need not be a whole number of
+steps. So the motion depends smoothly on the dead time, which the fit needs. Loops are compiled if numba is installed.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ from sim_backend.calibration.run import Array
 
 
 def held(command_s: Array, values: Array, begin_s: float, step_s: float, steps: int) -> Array:
-    """Means (steps,) over each step of a command that is held from row to row; 0 before the first row."""
+    """Return the means (steps,) over each step of a command that is held from row to row; 0 before the first row."""
     edges = begin_s + step_s * np.arange(steps + 1)
     area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(command_s))])
     row = np.clip(np.searchsorted(command_s, edges, side="right") - 1, 0, None)
     total = np.where(edges < command_s[0], 0.0, area[row] + values[row] * (edges - command_s[row]))
-    # What differences of sums leave of a constant is not to be seen as a change.
+    # Round away the cancellation error of differences, which would look like a change.
     return np.asarray(np.round(np.diff(total) / step_s, 12))
 
 
 def late(values: Array, delay_s: float, step_s: float) -> Array:
-    """``values`` (n,) by steps, moved by a dead time; the first one before all."""
+    """Delay ``values`` (n,) by a dead time; the first value extends backward."""
     if delay_s <= 0.0:
         return values
     steps = np.arange(len(values), dtype=np.float64)
@@ -36,44 +36,44 @@ def late(values: Array, delay_s: float, step_s: float) -> Array:
 
 
 def followed(target: Array, most: float, start: float) -> Array:
-    """``target`` (n,) through a limit of ``most`` per step; 0 is no limit."""
+    """Limit the change of ``target`` (n,) to ``most`` per step; 0 is no limit."""
     return _through(_follow, target, most, start) if most > 0.0 else target
 
 
 def lagged(target: Array, lag_s: float, step_s: float, start: float) -> Array:
-    """``target`` (n,) through a first-order lag; 0 is none."""
+    """Apply a first-order lag to ``target`` (n,); 0 is none."""
     return _through(_lag, target, 1.0 - exp(-step_s / lag_s), start) if lag_s > 0.0 else target
 
 
 def servo(target: Array, bandwidth_radps: float, damping: float, step_s: float, start: float) -> Array:
-    """``target`` (n,) through a second-order follower, its springs taken at the end of the step; bandwidth 0 is none."""
+    """Apply a second-order follower to ``target`` (n,), integrated implicitly; bandwidth 0 is none."""
     if bandwidth_radps <= 0.0:
         return target
     stiff = bandwidth_radps * step_s
-    ease = 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
+    implicit_gain = 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
     out = target.copy()
-    _made(_servo)(target, out, stiff * bandwidth_radps, ease, step_s, start)
+    _compiled(_servo)(target, out, stiff * bandwidth_radps, implicit_gain, step_s, start)
     return out
 
 
 def pulled(servo_rad: Array, slack_rad: float, start: float) -> Array:
-    """Wheels (n,) that a servo takes along as far as the slack between them is used up."""
+    """Return the wheel angles (n,) that a servo moves through its slack."""
     return _through(_pull, servo_rad, 0.5 * slack_rad, start) if slack_rad > 0.0 else servo_rad
 
 
 def beyond_dead_zone(command: Array, dead_zone: float) -> Array:
-    """Steering commands (n,) with a dead zone, beyond which the rest of the range is used in full."""
+    """Apply a dead zone to steering commands (n,); the full range is mapped to the rest."""
     return np.sign(command) * np.clip((np.abs(command) - dead_zone) / (1.0 - dead_zone), 0.0, None)
 
 
 def _through(loop: Callable[..., Any], target: Array, number: float, start: float) -> Array:
     out = target.copy()
-    _made(loop)(target, out, number, start)
+    _compiled(loop)(target, out, number, start)
     return out
 
 
 @cache
-def _made(loop: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     if find_spec("numba") is None:
         return loop
     import numba
@@ -95,10 +95,10 @@ def _lag(target: Any, out: Any, gain: Any, now: Any) -> None:
         out[k] = now
 
 
-def _servo(target: Any, out: Any, pull: Any, ease: Any, step_s: Any, angle: Any) -> None:
+def _servo(target: Any, out: Any, pull: Any, implicit_gain: Any, step_s: Any, angle: Any) -> None:
     rate = 0.0
     for k in range(len(target)):
-        rate = ease * (rate + pull * (target[k] - angle))
+        rate = implicit_gain * (rate + pull * (target[k] - angle))
         angle += step_s * rate
         out[k] = angle
 

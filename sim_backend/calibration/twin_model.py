@@ -1,4 +1,4 @@
-"""The double track as a model whose numbers are fitted."""
+"""Calibration model of the double-track plant."""
 
 from collections.abc import Sequence
 from math import cos, sin
@@ -19,17 +19,17 @@ from sim_backend.plant.double_track.parameters import Differential, Motor, TwinP
 FIT_STEPS_S = (0.002, 0.001)
 JUDGE_STEP_S = 0.001
 WARM_S = 2.0
-"""Commands before the start that the actuators have seen."""
+"""Time before the start over which the actuators process commands, s."""
 ROW_S = 0.02
 FOLLOWS_S = 0.005
 SHORT_MPS = 0.2
-"""How fast the ideal drive follows the measured speed."""
+"""Speed error of the ideal drive at full throttle."""
 SPEED_SPARE = 1.5
 OPEN = Differential(lock_nms=0.0, bias=1.0, coast_bias=1.0, bias_begin_radps=0.0, bias_full_radps=1.0)
 
 
 class TwinModel:
-    """See :class:`sim_backend.calibration.quantity.Model`."""
+    """Double-track plant as a :class:`sim_backend.calibration.quantity.Model`."""
 
     def __init__(self, parameters: TwinParameters) -> None:
         self.name = parameters.identity.name
@@ -39,19 +39,19 @@ class TwinModel:
         self._top_mps = 1.0
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the quantities, see :class:`~sim_backend.calibration.quantity.Model`."""
         self._levels, self._top_mps = tuple(levels), top_mps
         return twin_quantities.quantities(self._parameters, self._levels, top_mps)
 
     def steps_s(self) -> tuple[float, float]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the steps, see :class:`~sim_backend.calibration.quantity.Model`."""
         for step_s in FIT_STEPS_S:
             if not check(self._parameters, step_s) and not check(_at_speed(self._parameters, 1.0), step_s):
                 return step_s, JUDGE_STEP_S
         return JUDGE_STEP_S, JUDGE_STEP_S
 
     def with_values(self, values: Values) -> TwinParameters:
-        """The vehicle with quantities in place of its own numbers."""
+        """Return the vehicle's parameters with quantities in place of its own numbers."""
         if not values:
             return self._parameters
         changed = twin_quantities.changes(self._parameters, values, self._top_mps)
@@ -65,7 +65,7 @@ class TwinModel:
         return msgspec.convert(tree, TwinParameters)
 
     def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Drive a piece, see :class:`~sim_backend.calibration.quantity.Model`."""
         parameters = self.with_values(values)
         steps = round(piece.seconds / step_s) + 2
         commands = np.zeros((steps, 3))
@@ -79,16 +79,16 @@ class TwinModel:
             commands[:, 1] = level * throttle(parameters, piece, step_s, steps)
             commands[:, 2] = braking(parameters, piece, step_s, steps)
         model = DoubleTrack(parameters, step_s)
-        made = _driven(model, piece.start, commands, step_s)
+        table = _driven(model, piece.start, commands, step_s)
         if speed_mps is not None:
-            # What the ideal drive was short of, by slip and by its own lag, is given to it a second time.
-            got_mps = np.interp(step_s * np.arange(steps), made["t"], np.nan_to_num(made["vx"]))
+            # Drive a second time with the ideal drive's deficit (slip and lag) added.
+            got_mps = np.interp(step_s * np.arange(steps), table["t"], np.nan_to_num(table["vx"]))
             commands[:, 1] += np.clip(speed_mps - got_mps, -SHORT_MPS, SHORT_MPS) / top_mps
-            made = _driven(model, piece.start, commands, step_s)
-        return _rows(made, model.constants.rear.arm_m, piece.after_s())
+            table = _driven(model, piece.start, commands, step_s)
+        return _rows(table, model.constants.rear.arm_m, piece.after_s())
 
     def figures(self, values: Values, sigma: Values) -> list[Figure]:
-        """See :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the file's numbers, see :class:`~sim_backend.calibration.quantity.Model`."""
         return twin_quantities.figures(self._parameters, values, sigma, self._top_mps)
 
 
@@ -100,7 +100,7 @@ def _driven(model: DoubleTrack, start: tuple[float, float, float, float], comman
 
 
 def steering_rad(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
-    """Angle (steps,) of the virtual front wheel."""
+    """Return the angle (steps,) of the virtual front wheel."""
     s, run = parameters.steering, piece.run
     warm = round(WARM_S / step_s)
     command = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
@@ -113,32 +113,32 @@ def steering_rad(parameters: TwinParameters, piece: Piece, step_s: float, steps:
 
 
 def throttle(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
-    """Throttle (steps,) as the drive takes it."""
+    """Return the throttle (steps,) at the drive."""
     drive, run = parameters.powertrain, piece.run
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
+    commands_in = shaping.held(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
     if isinstance(drive, Motor):
-        told = shaping.followed(told, drive.throttle_rate_ps * step_s, 0.0)
-        told = np.sign(told) * np.interp(np.abs(told), drive.map_throttle, drive.map_share)
-    return shaping.late(shaping.lagged(told, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
+        commands_in = shaping.followed(commands_in, drive.throttle_rate_ps * step_s, 0.0)
+        commands_in = np.sign(commands_in) * np.interp(np.abs(commands_in), drive.map_throttle, drive.map_share)
+    return shaping.late(shaping.lagged(commands_in, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
 
 
 def braking(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
-    """Brake (steps,) as the wheels get it."""
+    """Return the brake (steps,) at the wheels."""
     brakes, run = parameters.brakes, piece.run
     warm = round(WARM_S / step_s)
-    told = shaping.held(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
-    return shaping.late(shaping.lagged(told, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
+    commands_in = shaping.held(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
+    return shaping.late(shaping.lagged(commands_in, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
 
 
 def friction_of(parameters: TwinParameters) -> float:
-    """Lateral grip over weight."""
+    """Return the lateral grip over weight."""
     tyre = parameters.front.tyre
     return tyre.lateral.peak_force_n[0] / tyre.nominal_load_n
 
 
 def weight_n(parameters: TwinParameters) -> float:
-    """Of the complete vehicle."""
+    """Return the weight of the complete vehicle."""
     return parameters.body.mass_kg * GRAVITY_MPS2
 
 
@@ -150,10 +150,10 @@ def _measured(piece: Piece, step_s: float, steps: int) -> Array:
 
 
 def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
-    """The vehicle with an ideal drive, whose throttle is the speed of the wheels, as a share of ``top_mps``.
+    """Return the vehicle with an ideal drive whose throttle is the wheel speed relative to ``top_mps``.
 
-    The driveline stays: its differentials push the vehicle straight under drive and into the turn when it slows down. Only motors
-    on both sides would steer by themselves, and give way to one at the rear axle.
+    The driveline stays, because its differentials push straight under power and into the turn while slowing down. Only motors on
+    both sides would steer the vehicle; they are replaced by one at the rear axle.
     """
     line = p.powertrain.driveline
     if line.layout == "sides":
@@ -171,8 +171,8 @@ def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
     return replace(p, powertrain=drive)
 
 
-def _rows(made: dict[str, Array], behind_m: float, t_s: Array) -> Motion:
-    x = made["x"] + behind_m * np.cos(made["yaw"])
-    y = made["y"] + behind_m * np.sin(made["yaw"])
-    columns = (x, y, made["yaw"], made["vx"])
-    return Motion(*(np.interp(t_s, made["t"], np.nan_to_num(column, nan=1e3)) for column in columns))
+def _rows(table: dict[str, Array], behind_m: float, t_s: Array) -> Motion:
+    x = table["x"] + behind_m * np.cos(table["yaw"])
+    y = table["y"] + behind_m * np.sin(table["yaw"])
+    columns = (x, y, table["yaw"], table["vx"])
+    return Motion(*(np.interp(t_s, table["t"], np.nan_to_num(column, nan=1e3)) for column in columns))

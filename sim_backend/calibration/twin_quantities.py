@@ -1,7 +1,7 @@
-"""What can be fitted of a double track, and which numbers of its file it makes.
+"""Fitted quantities of a double-track vehicle, and the numbers of its file that they form.
 
-Throttle map: nothing below ``throttle_zero``, then shares at fixed places of the rest of the range. Torque curve: values at fixed
-places of the speeds that were driven. Only torque over mass is seen in a motion, so the mass is not among them.
+Throttle map: zero below ``throttle_zero``, then ratios at fixed points of the remaining range. Torque curve: values at fixed points
+of the driven speeds. Motion depends on torque over mass only, so the mass is not fitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from sim_backend.calibration.quantity import Figure, Quantity, Values
 from sim_backend.plant.double_track.parameters import Acceleration, Engine, Motor, TwinParameters
 
 MAP_PLACES = (0.03, 0.25, 0.5, 0.75)
-"""Of the range beyond the dead zone."""
+"""Points of the map, relative to the range beyond the dead zone."""
 CURVE_PLACES = (0.0, 0.2, 0.4, 0.65, 0.9, 1.15, 1.6)
-"""Of the motor's speed at the fastest that was driven. Beyond 1: what a small duty sees of the curve."""
+"""Points of the curve, relative to the motor's speed at the top speed driven. Beyond 1 they matter at small duty."""
 ZERO_STARTS = (0.1, 0.2, 0.3, 0.4, 0.5)
 BEND_SIGMA_RAD = 0.04
 LEAST_RISE = 0.51
-"""Slope x slip over force at the peak of a tyre: half is the least that its curve can bend to."""
+"""Least slope x slip over force at the peak of a tyre, from the shape of its curve."""
 NEAR = 0.05
-"""Commands within this of a point of the steering's map show it."""
+"""Distance within which a command determines a point of the steering map."""
 
 _TYRE = {
     "lateral_slope": ("slope_n", ("lateral",)),
@@ -30,12 +30,12 @@ _TYRE = {
 
 
 def quantities(p: TwinParameters, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-    """All of a vehicle. ``levels`` are the steering commands that the drives show."""
+    """Return all quantities of a vehicle. ``levels`` are the steering commands in the drives."""
     return [*_powertrain(p, top_mps), *_steering(p, levels), *_tyres(p), *_inertia()]
 
 
 def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]:
-    """Numbers of the file by dotted key, for the quantities given; those left out stay as they are."""
+    """Return the numbers of the file by dotted key for the given quantities; others stay."""
     found: dict[str, Any] = {}
     drive, s = p.powertrain, p.steering
     if isinstance(drive, Motor):
@@ -88,7 +88,7 @@ def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]
 
 
 def figures(p: TwinParameters, values: Values, sigma: Values, top_mps: float) -> list[Figure]:
-    """Numbers of the file, each with the standard deviation that those of the quantities lead to; of a list, the largest one."""
+    """Return the numbers of the file with the standard deviations propagated from the quantities; for a list, the largest one."""
     base = changes(p, values, top_mps)
     variance = {key: np.zeros_like(np.atleast_1d(np.asarray(value, dtype=np.float64))) for key, value in base.items()}
     for name, spread in sigma.items():
@@ -105,14 +105,14 @@ def figures(p: TwinParameters, values: Values, sigma: Values, top_mps: float) ->
 
 
 def before_of(p: Any, key: str) -> Any:
-    """The number of a key."""
+    """Return the present number of a key."""
     for part in key.split("."):
         p = getattr(p, part)
     return p
 
 
 def curve_radps(p: TwinParameters, top_mps: float) -> list[float]:
-    """Motor speeds of the fitted torque curve."""
+    """Return the motor speeds of the fitted torque curve."""
     drive = p.powertrain
     assert isinstance(drive, Motor), "only a motor has one"
     top = top_mps / p.rear.rolling_radius_m * drive.reduction
@@ -120,21 +120,21 @@ def curve_radps(p: TwinParameters, top_mps: float) -> list[float]:
 
 
 def _shares(parts: Sequence[float]) -> list[float]:
-    """A map that never falls, from the part of what is left that each of its points takes."""
-    shares, share = [], 0.0
+    """Build a monotonic map from each point's fraction of the remainder."""
+    shares, level = [], 0.0
     for part in parts:
-        share += (1.0 - share) * part
-        shares.append(share)
+        level += (1.0 - level) * part
+        shares.append(level)
     return shares
 
 
 def _parts(shares: Sequence[float]) -> list[float]:
     before = [0.0, *shares[:-1]]
-    return [(share - low) / (1.0 - low) if low < 1.0 else 0.0 for low, share in zip(before, shares, strict=True)]
+    return [(level - low) / (1.0 - low) if low < 1.0 else 0.0 for low, level in zip(before, shares, strict=True)]
 
 
 def _linear_beyond(zero: float) -> dict[str, float]:
-    """A dead zone, beyond which the throttle counts as it is."""
+    """Return a throttle map that is linear beyond a dead zone."""
     parts = _parts([_place(zero, place) for place in MAP_PLACES])
     return {"throttle_zero": zero, **{f"share_{k}": part for k, part in enumerate(parts)}}
 
@@ -144,7 +144,7 @@ def _place(zero: float, place: float) -> float:
 
 
 def _bends(commands: Sequence[float], values: Mapping[str, float]) -> list[float]:
-    """Of every point of the map; one that no drive showed bends with its neighbours. The middle and the ends do not bend."""
+    """Return the bend of every point of the map; a point without drives takes it from its neighbours. Middle and ends are 0."""
     known = {commands[0]: 0.0, 0.0: 0.0, commands[-1]: 0.0}
     known |= {command: values[f"bend_{k}"] for k, command in enumerate(commands) if f"bend_{k}" in values}
     places = sorted(known)
@@ -234,13 +234,13 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     add("offset", "rad", s.offset_rad, (-0.3, 0.3), 0.02, "straight")
     add("steering_delay", "s", s.delay_s, (0.0, 1.5), 0.15, "steering_changes")
     if s.rate_radps > 0.0:
-        # What the twin has is possible, however large.
+        # The twin's own value is always allowed.
         add("steering_rate", "rad/s", s.rate_radps, (0.05, max(20.0, 2.0 * s.rate_radps)), 0.5 * s.rate_radps, "steering_steps")
     return found
 
 
 def _tyres(p: TwinParameters) -> list[Quantity]:
-    """Together they stay where the slope still leads to the peak, with half the force left to the bend."""
+    """Return the tyre quantities. Their bounds keep the slope sufficient for the peak, with half the force left for the bend."""
     steepest = min(
         slope * slip / force
         for tyre in (p.front.tyre.lateral, p.rear.tyre.lateral)

@@ -1,1 +1,1 @@
-"""The device side of each wire: what the simulated devices send, and what they make of what they are sent."""
+"""Device emulators: the simulated far ends of the daemon's wires."""

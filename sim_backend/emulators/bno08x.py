@@ -1,7 +1,7 @@
-"""A BNO08x with its pins set to UART-RVC: a hundred frames a second by its own clock, no gyro in them, and deaf.
+"""Emulator of a BNO08x in UART-RVC mode: 100 frames a second by its own clock, without gyro; it takes no commands.
 
-Its yaw counts from where it pointed when it was switched on: what it is worth in the world is for the profile's ``yaw_offset_rad``
-to say, and wrong after a brown-out.
+Its yaw is relative to its direction at switch-on: the profile's ``yaw_offset_rad`` gives the reference, which is wrong after a
+brown-out.
 """
 
 from drivers.imu.bno08x import PERIOD_NS, RvcPacket, encode
@@ -11,11 +11,11 @@ from vehicled.messages import Heading, Message
 from vehicled.profile.schema import Device
 
 BAUD = 115_200
-"""Fixed."""
+"""Fixed line rate."""
 
 
 class Bno08xUnit(InertialUnit):
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """BNO08x as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, BAUD)
@@ -31,17 +31,17 @@ class Bno08xUnit(InertialUnit):
         self._plan()
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Where it points first is its zero."""
+        """Take a sensor value; its first direction is the yaw zero."""
         super().on_message(message, now_ns)
         if self._zero_rad is None and (isinstance(message, Heading) or not self._follows_headings):
             self._zero_rad = euler(self.attitude())[2]
 
     def next_due_ns(self) -> int:
-        """Of its next frame."""
+        """Time of its next frame."""
         return self._due_ns
 
     def on_time(self, now_ns: int) -> None:
-        """A frame of what is known by now."""
+        """Send a frame with the newest values."""
         roll_rad, pitch_rad, yaw_rad = euler(self.attitude())
         turned_rad = yaw_rad - (yaw_rad if self._zero_rad is None else self._zero_rad)
         if self._clockwise:
@@ -59,5 +59,5 @@ class Bno08xUnit(InertialUnit):
 
 
 def bno08x(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A unit on its line, as the registry wants it."""
+    """Make a unit on its line, for the registry."""
     return SerialLine(Bno08xUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

@@ -1,7 +1,7 @@
-"""A CAN bus between the daemon's adapter and one node: time per frame, one frame after the other, whoever sends.
+"""CAN bus between the daemon's adapter and one node: frames take time and follow one another.
 
-A :class:`CanNode` is the node itself: it does not know how long its frames travel. :class:`CanBus` makes an emulator of it. Who
-waits longest sends next: the bus is never so full here that the arbitration by identifier would decide.
+A :class:`CanNode` is the node itself, without frame timing; :class:`CanBus` makes an emulator of it. The frame that waited longest
+is sent next: the bus load here is too low for arbitration by identifier to matter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,36 +12,36 @@ from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
 
 BITRATE = 500_000
 EXTENDED_BITS, STANDARD_BITS = 67, 47
-"""Of a frame without data, the gap to the next included. Stuff bits are left out: they depend on the data, up to a fifth."""
+"""Bits of a frame without data, including the interframe space. Stuff bits are left out: they depend on the data, up to a fifth."""
 LONGEST_QUEUE_NS = 100_000_000
-"""What could not begin for so long is given up, by either side."""
+"""Time after which either side gives up a frame that could not start."""
 BUS_OFF = "bus_off"
 
 _ARRIVES, _WANTS_BUS = 0, 1
-"""What comes first of things that happen at the same instant."""
+"""Order of events at the same instant."""
 
 
 class CanNode(WireDevice, Protocol):
-    """A node of the bus."""
+    """Node of the bus."""
 
     kinds: Mapping[str, float]
-    """What it can be told to suffer, with the value unless another is named."""
+    """Injectable failures with their default values."""
 
     def on_frame(self, frame: CanFrame, now_ns: int) -> None:
-        """A frame has just ended on the bus."""
+        """Take a frame that has just ended on the bus."""
         ...
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """One of its kinds begins or ends."""
+        """Begin or end one of its failures."""
         ...
 
     def take_tx(self) -> Sequence[CanFrame]:
-        """Frames that it wants to send since the last call, in order."""
+        """Drain the frames that it wants to send, in order."""
         ...
 
 
 class CanBus(Wire[CanNode]):
-    """An emulator made of a node and the bus to it. Each frame reaches the daemon as a record of its own, at its last bit."""
+    """Emulator of a node and its bus. Each frame reaches the daemon as one record, at its last bit."""
 
     def __init__(self, node: CanNode, start_ns: int, bitrate: int = BITRATE) -> None:
         super().__init__(node, start_ns)
@@ -50,15 +50,15 @@ class CanBus(Wire[CanNode]):
         self._rest = b""
         self._off = False
         self.lost_frames = 0
-        """Frames that found no time on the bus, or no bus."""
+        """Number of frames that found no time on the bus, or no bus."""
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        """Failures of the node, and that of the bus."""
+        """Failures of the node and of the bus."""
         return {**self._device.kinds, BUS_OFF: 1.0}
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
-        """Records of the daemon; the rest of a cut one waits for the next call."""
+        """Take the daemon's records; the rest of a cut one waits for the next call."""
         data = self._rest + data
         whole = len(data) - len(data) % RECORD_BYTES
         self._rest = data[whole:]
@@ -67,13 +67,13 @@ class CanBus(Wire[CanNode]):
                 self._push(t_ns, _WANTS_BUS, frame)
 
     def on_line(self, baud: int, t_ns: int) -> None:
-        """A reopened port begins with a whole record."""
+        """Reset the record parser: a reopened port begins with a whole record."""
         self._rest = b""
 
-    # ---------------------------------------------------------------- what goes wrong on purpose
+    # ---------------------------------------------------------------- injected failures
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Off the bus nothing passes, in either direction; the node lives on by itself."""
+        """Begin or end a failure. Off the bus no frame passes in either direction; the node keeps running."""
         self.on_time(now_ns)
         if kind == BUS_OFF:
             self._off = active
@@ -97,7 +97,7 @@ class CanBus(Wire[CanNode]):
                 self._tx.append((end_ns, pack(frame)))
 
     def _pass(self, frame: CanFrame, now_ns: int) -> int | None:
-        """When a frame that wants the bus now has passed it; None when it does not."""
+        """Return when a frame that wants the bus now has passed; None if it cannot."""
         start_ns = max(now_ns, self._free_ns)
         if self._off or start_ns - now_ns > LONGEST_QUEUE_NS:
             self.lost_frames += 1

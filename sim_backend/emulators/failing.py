@@ -1,7 +1,7 @@
-"""A device that fails on command: an emulator round another one. :mod:`sim_backend.emulators.failures` names the kinds.
+"""Fault injection: an emulator that wraps another. :mod:`sim_backend.emulators.failures` lists the kinds.
 
-What is wrong with values is done to the messages before the device makes bytes of them, so that the bytes are as sound as ever;
-what is wrong with the connection is done to the bytes. The true vehicle never sees any of it, other than through its actuators.
+Wrong values are put into the messages before the device encodes them, so that frames stay valid; connection failures act on the
+bytes. The true vehicle is affected through its actuators only.
 """
 
 from collections import deque
@@ -26,11 +26,11 @@ from vehicled.messages import (
 )
 
 HOLD_NS = 50_000_000
-"""A stuck actuator board goes on making the same pulse, so that nothing behind it times out."""
+"""Interval at which a stuck actuator board repeats its pulse, so that no timeout behind it triggers."""
 DRIFT_S = 5.0
-"""Time constant with which a float solution drifts off."""
+"""Time constant of the drift of a float solution."""
 WRONG = {GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5, SteeringFeedback: 0.2, DriveCommand: 0.3}
-"""How far off a wrong value is unless it is said: m, rad/s of yaw, rad, share, share, rad, share of full steering."""
+"""Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full steering."""
 FULL_SCALE_MPS2 = 16 * 9.80665
 FULL_SCALE_RADPS = 2000 * pi / 180
 _EARTH_RADIUS_M = 6_371_000.0
@@ -39,7 +39,7 @@ _BLIND = frozenset({"no_fix", "cold_start"})
 
 
 class _Episode:
-    """One failure with the chance that belongs to it."""
+    """One failure with its random stream."""
 
     def __init__(self, failure: Failure, value: float, seed: int, start_ns: int) -> None:
         self.kind = failure.kind
@@ -57,23 +57,23 @@ class _Episode:
         return self.start_ns <= t_ns < self.end_ns
 
     def open_contact(self, t_ns: int) -> bool:
-        """Whether the loose contact lets nothing pass now. Depends on the time only, not on what came before."""
+        """True while the loose contact interrupts. Depends on the time only, not on the past."""
         turn = int((t_ns - self.start_ns) // (self.value * SECOND_NS))
         while len(self._turns) <= turn:
             self._turns.append(bool(self.chance.random() < 0.5))
         return self._turns[turn]
 
     def lets_pass(self) -> bool:
-        """The next one of n."""
+        """Count a value; True for every n-th."""
         self.passed += 1
         return self.passed % round(self.value) == 0
 
 
 class FailingEmulator:
-    """See :class:`sim_backend.emulators.interface.Emulator`."""
+    """Emulator with failures, see :class:`sim_backend.emulators.interface.Emulator`."""
 
     def __init__(self, emulator: Emulator, failures: Sequence[Failure], messages: Sequence[str], seed: int, start_ns: int) -> None:
-        """``failures`` are those of this port; ``messages`` is what comes from it.
+        """``failures`` are those of this port; ``messages`` are the types it sends.
 
         Raises :class:`sim_backend.emulators.failures.FailureError` for a failure that this port cannot have.
         """
@@ -93,28 +93,28 @@ class FailingEmulator:
 
     @property
     def emulator(self) -> Emulator:
-        """The sound one inside."""
+        """Wrapped emulator without failures."""
         return self._emulator
 
     def plugged(self, now_ns: int) -> bool:
-        """False while the port is gone from the daemon's machine."""
+        """True unless the port has vanished from the daemon's machine."""
         return not any(episode.kind == "usb" and episode.active(now_ns) for episode in self._episodes)
 
-    # ---------------------------------------------------------------- verbs
+    # ---------------------------------------------------------------- Emulator interface
 
     def on_message(self, message: Message, ready_ns: int) -> None:
-        """Spoil the value, or keep it back."""
+        """Corrupt or withhold the value."""
         t_ns = getattr(message, "t_ns", ready_ns)
-        told: Message | None = message
+        passed_on: Message | None = message
         for episode in self._episodes:
-            if told is not None and episode.active(t_ns):
-                told = self._spoilt(told, episode, t_ns)
+            if passed_on is not None and episode.active(t_ns):
+                passed_on = self._spoilt(passed_on, episode, t_ns)
         self._newest[type(message)] = message
-        if told is not None:
-            self._emulator.on_message(told, ready_ns)
+        if passed_on is not None:
+            self._emulator.on_message(passed_on, ready_ns)
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
-        """Spoil what the daemon sends, or keep it back."""
+        """Corrupt or withhold the daemon's bytes."""
         late_ns = 0
         for episode in self._episodes:
             if episode.active(t_ns):
@@ -131,15 +131,15 @@ class FailingEmulator:
             self._emulator.on_rx(data, t_ns)
 
     def on_line(self, baud: int, t_ns: int) -> None:
-        """The daemon's end of the line is never what fails."""
+        """Pass the line rate on; the daemon's end of the line never fails."""
         self._emulator.on_line(baud, t_ns)
 
     def next_due_ns(self) -> int:
-        """Duties of the device, and beginnings and ends."""
+        """Time of the device's next duty or of the next begin or end."""
         return min(self._emulator.next_due_ns(), self._own_due_ns())
 
     def on_time(self, now_ns: int) -> None:
-        """In order: what the device does up to it, then what happens to the device."""
+        """Run in order: the device's duties up to the event, then the event."""
         while (due_ns := self._own_due_ns()) <= now_ns:
             if self._emulator.next_due_ns() <= due_ns:
                 self._emulator.on_time(due_ns)
@@ -156,7 +156,7 @@ class FailingEmulator:
         self._emulator.on_time(now_ns)
 
     def take_tx(self) -> Sequence[Transmission]:
-        """What is left of what the device sent."""
+        """Drain the device's bytes that pass the failures."""
         sent = []
         for arrives_ns, data in self._emulator.take_tx():
             t_ns = arrives_ns
@@ -171,12 +171,12 @@ class FailingEmulator:
         return sent
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """What the actuators are left with."""
+        """Drain the commands that reach the actuators."""
         self._take_commands()
         commands, self._commands = self._commands, []
         return commands
 
-    # ---------------------------------------------------------------- beginnings and ends
+    # ---------------------------------------------------------------- begin and end of failures
 
     def _own_due_ns(self) -> int:
         due_ns = self._edges[0][0] if self._edges else NEVER_NS
@@ -259,7 +259,7 @@ def _spoilt_bytes(data: bytes, episode: _Episode, t_ns: int) -> bytes:
 
 
 def _aside(fix: GnssFix, distance_m: float, direction_rad: float) -> GnssFix:
-    """The position moved on the ground; the covariance knows nothing of it."""
+    """Shift the position horizontally; the covariance does not change."""
     north, east = distance_m * sin(direction_rad) / _EARTH_RADIUS_M, distance_m * cos(direction_rad) / _EARTH_RADIUS_M
     return replace(
         fix, latitude_rad=fix.latitude_rad + north, longitude_rad=fix.longitude_rad + east / max(cos(fix.latitude_rad), 1e-6)
@@ -292,7 +292,7 @@ def _blind(message: Message, *, knows_time: bool) -> Message:
 
 
 def _float(fix: GnssFix, episode: _Episode, t_ns: int) -> GnssFix:
-    """Drifts off by ``value`` in the end, and is honest about it: the covariance has grown at once."""
+    """Drift off, up to ``value``; the reported covariance grows at once."""
     drifted_m = episode.value * (1.0 - exp(-(t_ns - episode.start_ns) / SECOND_NS / DRIFT_S))
     covariance = list(fix.position_covariance_m2)
     for at, factor in ((0, 1.0), (4, 1.0), (8, 4.0)):

@@ -1,7 +1,7 @@
-"""Failures on command: what fails, when, and how much, as text ``port:kind[=value]@start[+duration]`` in seconds.
+"""Injected failures as text ``port:kind[=value]@start[+duration]``, times in seconds.
 
-``KINDS`` says what each kind does and to which devices; ``DEVICE_KINDS`` names those that only certain devices have. The parser,
-its error messages and the table of docs/devices.md are made from them. The first seven are those of PX4's ``failure`` command.
+``KINDS`` lists what each kind does and to which devices; ``DEVICE_KINDS`` lists the kinds of certain devices. The parser, its error
+messages and the table of docs/devices.md are made from them. The first seven are those of PX4's ``failure`` command.
 """
 
 import re
@@ -21,11 +21,11 @@ _TEXT = re.compile(
 
 
 class FailureError(ValueError):
-    """A failure that cannot be: the text is malformed, or nothing on that port can fail so."""
+    """Invalid failure: the text is malformed, or the port cannot fail like this."""
 
 
 class Failure(Struct, frozen=True):
-    """One episode. ``start_s`` counts from the start of the run; without an end it lasts for ever."""
+    """One episode. ``start_s`` counts from the start of the run; without a duration it lasts for ever."""
 
     port: str
     kind: str
@@ -40,14 +40,14 @@ class Failure(Struct, frozen=True):
 
 
 class Kind(NamedTuple):
-    """What a kind does and needs."""
+    """Effect and requirements of a failure kind."""
 
     what: str
     """What happens."""
     needs: frozenset[str] = frozenset()
-    """One of these message types must come from the device; none is needed if empty."""
+    """Message types of which the device must send one; empty: any device."""
     value: float | None = None
-    """Unless another is named; None takes no value, NaN has one of its own for every type of message."""
+    """Default value; None: takes no value, NaN: the default depends on the message type."""
     low: float = -inf
     high: float = inf
     unit: str = ""
@@ -128,66 +128,66 @@ def markdown() -> str:
 
 @runtime_checkable
 class Restarts(Protocol):
-    """An emulator of a device that has a power supply."""
+    """Emulator of a device with a power supply."""
 
     def restart(self, now_ns: int) -> None:
-        """The power was away and is back."""
+        """Restart after a power cut."""
         ...
 
 
 @runtime_checkable
 class Detunes(Protocol):
-    """An emulator of a device on a line with a rate."""
+    """Emulator of a device on a line with a rate."""
 
     def force_baud(self, baud: int) -> None:
-        """The device keeps to this rate; 0 sets it free."""
+        """Keep the device at this rate; 0 releases it."""
         ...
 
 
 @runtime_checkable
 class Suffers(Protocol):
-    """An emulator of a device with failures of its own."""
+    """Emulator of a device with failures of its own."""
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        """Their names, each with the value unless another is named."""
+        """Failure names with their default values."""
         ...
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """One of them begins or ends."""
+        """Begin or end one of them."""
         ...
 
 
 def parse_failure(text: str) -> Failure:
-    """Of a text such as ``gnss:stuck@20+5``. Raises :class:`FailureError`; whether the port can fail so is not judged yet."""
+    """Parse a text such as ``gnss:stuck@20+5``. Raises :class:`FailureError`; the port is not checked here."""
     found = _TEXT.fullmatch(text.strip())
     if found is None:
-        raise FailureError(f"{text[:80]!r} is no failure: write port:kind@start+duration in seconds, such as gnss:stuck@20+5")
+        raise FailureError(f"{text[:80]!r} is not a failure: write port:kind@start+duration in seconds, such as gnss:stuck@20+5")
     try:
         start_s = float(found["start"])
         duration_s = inf if found["duration"] is None else float(found["duration"])
         value = None if found["value"] is None else float(found["value"])
     except ValueError:
-        raise FailureError(f"{text[:80]!r}: a number in it cannot be read") from None
+        raise FailureError(f"{text[:80]!r}: one of its numbers is malformed") from None
     if not (start_s <= _LONGEST_S and duration_s > 0.0 and (value is None or isfinite(value))):
         raise FailureError(f"{text[:80]!r}: the start must be below {_LONGEST_S:g} s, the duration above 0, and the value finite")
     return Failure(found["port"], found["kind"], start_s, duration_s, value)
 
 
 def value_of(failure: Failure, messages: Sequence[str], emulator: object) -> float:
-    """Size of a failure on a port with these messages. Raises :class:`FailureError` where the port cannot fail so."""
+    """Return the value of a failure on a port with these messages. Raises :class:`FailureError` if the port cannot have it."""
     own = emulator.kinds if isinstance(emulator, Suffers) else {}
     kind = KINDS.get(failure.kind)
     if kind is None:
         if failure.kind not in own:
             close = get_close_matches(failure.kind, [*KINDS, *own], n=1, cutoff=0.5)
-            hint = f'did you mean "{close[0]}"? There' if close else "there"
-            raise FailureError(f"{failure}: no such failure here; {hint} is {', '.join([*KINDS, *own])}")
+            hint = f'did you mean "{close[0]}"? Use' if close else "use"
+            raise FailureError(f"{failure}: no such failure here; {hint} one of {', '.join([*KINDS, *own])}")
         kind = Kind(DEVICE_KINDS.get(failure.kind, ("", ""))[1], value=own[failure.kind])
     if kind.needs and not kind.needs & set(messages):
-        raise FailureError(f'{failure}: only where {" or ".join(sorted(kind.needs))} passes, and not at "{failure.port}"')
+        raise FailureError(f'{failure}: needs {" or ".join(sorted(kind.needs))}, which "{failure.port}" does not send')
     if failure.kind == "baud" and not isinstance(emulator, Detunes):
-        raise FailureError(f"{failure}: there is no line with a rate; run with wires")
+        raise FailureError(f"{failure}: messages have no line rate; run with --link wires")
     if failure.value is None:
         return _NAN if kind.value is None else kind.value
     if kind.value is None:

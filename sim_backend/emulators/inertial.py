@@ -1,7 +1,7 @@
-"""What all inertial units have in common: a clock of their own, axes of their own, an attitude, and samples that leave in step.
+"""Common part of the IMU emulators: own clock, own axes, attitude, and samples sent in step.
 
-A unit is handed what its sensor measured in the vehicle's axes, at the time at which it is ready to leave. Its attitude is the
-integrated gyro; where the profile expects a heading of it, it is led by the heading model instead, as by a compass.
+A unit receives its sensor's measurement in the vehicle's axes when it is ready to leave. Its attitude is the integrated gyro; if
+the profile expects a heading, the heading model corrects it, as a compass would.
 """
 
 from abc import ABC, abstractmethod
@@ -17,25 +17,25 @@ from vehicled.messages import Heading, ImuSample, Message
 from vehicled.profile.schema import Device
 
 CRYSTAL_PPM = 15.0
-"""Standard deviation of the error of its clock, as of a cheap crystal."""
+"""Standard deviation of its clock error, as of a cheap crystal."""
 LONGEST_UPTIME_S = 60.0
-"""It was switched on before the run began, at most so long ago."""
+"""Longest time since switch-on at the start of the run."""
 CASE_CELSIUS = 40.0
 ZERO_CELSIUS_K = 273.15
 STANDARD_GRAVITY_MPS2 = 9.80665
 STILL_NOISE = 0.02
-"""Of a sample without a model, m/s2 and rad/s."""
+"""Noise of a sample without a model, m/s2 and rad/s."""
 ANSWER_NS = 5_000_000
-"""From a command to its answer: these devices look for commands between two samples."""
+"""Delay from a command to its answer: these devices check for commands between two samples."""
 _RANGE_SHARE = 0.99
 _REMEMBERED = 256
-"""Samples for which the turned angle is kept: headings are older than they when they come."""
+"""Number of samples with remembered yaw increments, because headings arrive later than samples."""
 _EAST_NORTH = (0.0, sqrt(0.5), sqrt(0.5), 0.0)
 _UPSIDE_DOWN = (0.0, 1.0, 0.0, 0.0)
 
 Vector = tuple[float, ...]
 Quaternion = tuple[float, float, float, float]
-"""w, x, y, z"""
+"""Quaternion w, x, y, z."""
 
 
 class Measured(NamedTuple):
@@ -46,16 +46,16 @@ class Measured(NamedTuple):
     rate_radps: Vector
     celsius: float
     clipped: int
-    """Axes at the end of their range: bits 0 to 2 of the accelerometer, 3 to 5 of the gyro."""
+    """Saturated axes: bits 0 to 2 accelerometer, 3 to 5 gyro."""
 
 
 class InertialUnit(ABC):
-    """A :class:`sim_backend.emulators.line.LineDevice`. A device adds how it speaks, and what it understands."""
+    """IMU as a :class:`sim_backend.emulators.line.LineDevice`. Subclasses add the protocol."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, baud: int) -> None:
-        """``baud``: the line rate it has been set to, which the daemon never changes."""
+        """``baud``: line rate of the unit, which the daemon never changes."""
         self.params = device.driver.selected
-        """The driver's table: how the unit is mounted, and what it was set to by hand."""
+        """Table of the driver: mounting and configuration of the unit."""
         roll, pitch, yaw = (getattr(self.params, f"mounting_{angle}_rad") for angle in ("roll", "pitch", "yaw"))
         self._mounting = times(times(_about(3, yaw), _about(2, pitch)), _about(1, roll))
         self._columns = columns(self._mounting)
@@ -66,7 +66,7 @@ class InertialUnit(ABC):
         self._rate = 1.0 + CRYSTAL_PPM * 1e-6 * float(chance.standard_normal())
         self._boot_ns = start_ns - round(float(chance.uniform(1.0, LONGEST_UPTIME_S)) * 1e9)
         self.chance = stream(seed, f"{port}/habits")
-        """For what differs from unit to unit."""
+        """Random source for differences between units."""
         self._sampled_ns = start_ns
         self._turned_rad = 0.0
         self._turns: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
@@ -74,30 +74,31 @@ class InertialUnit(ABC):
         self._tx: list[bytes] = []
         self._answers: deque[tuple[int, bytes]] = deque()
 
-    # ---------------------------------------------------------------- what a device adds
+    # ---------------------------------------------------------------- for subclasses
 
     @abstractmethod
     def _sample(self, measured: Measured) -> None:
-        """A new sample."""
+        """Take a new sample."""
 
     @abstractmethod
     def _begin(self, now_ns: int) -> None:
-        """Power is back: whatever is not in its flash is as it was delivered."""
+        """Reset everything outside the flash to the factory state."""
 
     def _on_heading(self, t_ns: int, turned_rad: float) -> None:
-        """The attitude was led by a heading of ``t_ns``, when the integrated gyro stood at ``turned_rad``."""
+        """Take the yaw correction of a heading at ``t_ns``, when the integrated gyro was at ``turned_rad``."""
         return
 
-    # ---------------------------------------------------------------- for the device
+    # ---------------------------------------------------------------- helpers of subclasses
 
     def clock_ns(self, t_ns: int) -> int:
-        """Since it was switched on, by its own clock."""
+        """Return the time since switch-on by its own clock."""
         return max(0, round((t_ns - self._boot_ns) * self._rate))
 
     def attitude(self, *, ned: bool = False, turned_rad: float | None = None) -> Quaternion:
-        """From the case to the world: forward, left, up to east, north, up; or forward, right, down to north, east, down.
+        """Return the rotation from case to world: forward, left, up to east, north, up; or forward, right, down to north, east,
+        down.
 
-        ``turned_rad``: when the integrated gyro stood there, and not now.
+        ``turned_rad``: position of the integrated gyro, instead of the present one.
         """
         found = times(_about(3, self._heading_rad + (self._turned_rad if turned_rad is None else turned_rad)), self._mounting)
         return times(times(_EAST_NORTH, found), _UPSIDE_DOWN) if ned else found
@@ -107,11 +108,11 @@ class InertialUnit(ABC):
         self._tx.append(frame)
 
     def answer(self, frame: bytes, now_ns: int, after_ns: int = ANSWER_NS) -> None:
-        """Send a frame when the device has got round to it. Answers keep their order."""
+        """Send a frame after the response delay. Answers keep their order."""
         due_ns = now_ns + after_ns
         self._answers.append((max(due_ns, self._answers[-1][0]) if self._answers else due_ns, frame))
 
-    # ---------------------------------------------------------------- verbs of the line
+    # ---------------------------------------------------------------- LineDevice interface
 
     @property
     def baud(self) -> int:
@@ -120,11 +121,11 @@ class InertialUnit(ABC):
 
     @property
     def rate_ppm(self) -> float:
-        """How much faster its clock runs than ours."""
+        """Rate error of its clock."""
         return (self._rate - 1.0) * 1e6
 
     def restart(self, now_ns: int) -> None:
-        """Clock and attitude begin anew; a compass finds its direction again."""
+        """Reset clock and attitude; a compass finds its direction again."""
         self._boot_ns = self._sampled_ns = now_ns
         self._turned_rad = 0.0
         if not self._follows_headings:
@@ -135,10 +136,10 @@ class InertialUnit(ABC):
         self._begin(now_ns)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Samples and headings, stamped with their time of validity."""
+        """Take samples and headings, stamped with their time of validity."""
         if isinstance(message, ImuSample):
             force, rate = self._in_case(message.specific_force_mps2), self._in_case(message.angular_rate_radps)
-            # About the vehicle's own axis: it is the vehicle that turns on level ground.
+            # Integrate about the vehicle's axis, because the vehicle turns on level ground.
             self._turned_rad += message.angular_rate_radps[2] * (message.t_ns - self._sampled_ns) * 1e-9
             self._sampled_ns = message.t_ns
             self._turns.append((message.t_ns, self._turned_rad))
@@ -150,34 +151,34 @@ class InertialUnit(ABC):
             self._heading_rad = message.yaw_rad - self.params.yaw_offset_rad - then_rad
             self._on_heading(message.t_ns, then_rad)
             if not self._senses:
-                # Nobody wants its samples, so there is no model of them; it sends them all the same, and never twice the same.
+                # No model feeds this unit; it still sends samples, which are never identical.
                 noise = self.chance.normal(0.0, STILL_NOISE, 6).tolist()
                 force = self._in_case((noise[0], noise[1], STANDARD_GRAVITY_MPS2 + noise[2]))
                 self._sample(Measured(message.t_ns, force, tuple(noise[3:]), CASE_CELSIUS, 0))
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Takes no orders."""
+        """Ignore commands."""
         return
 
     def next_due_ns(self) -> int:
-        """Of its answers; its samples come from the model of the sensor."""
+        """Time of its next answer; samples come from the sensor model."""
         return self._answers[0][0] if self._answers else NEVER_NS
 
     def on_time(self, now_ns: int) -> None:
-        """Answers."""
+        """Send the answers that are due."""
         while self._answers and self._answers[0][0] <= now_ns:
             self._tx.append(self._answers.popleft()[1])
 
     def take_tx(self) -> Sequence[bytes]:
-        """Frames."""
+        """Drain its frames."""
         return drained(self._tx)
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Drives nothing."""
+        """Return no commands: an IMU drives nothing."""
         return ()
 
     def _in_case(self, body: Vector) -> Vector:
-        """From the vehicle's axes to the case's."""
+        """Rotate from the vehicle's axes to the case's."""
         x, y, z = self._columns
         return (
             x[0] * body[0] + x[1] * body[1] + x[2] * body[2],
@@ -188,22 +189,22 @@ class InertialUnit(ABC):
     def _clipped(self, force: Vector, rate: Vector) -> int:
         limits = (self.params.accelerometer_range_mps2,) * 3 + (self.params.gyro_range_radps,) * 3
         found = sum([1 << i for i, (value, most) in enumerate(zip((*force, *rate), limits)) if abs(value) >= _RANGE_SHARE * most])
-        # A range that the driver does not know of: it is at some end all the same.
+        # The driver knows no range for it, so report all axes.
         return found or 0b111_111
 
 
 class Pace:
-    """A steady output: with the first sample after each period, because between samples there is nothing new to tell."""
+    """Output at a fixed rate: it goes out with the first sample after each period."""
 
     def __init__(self, rate_hz: float) -> None:
-        """``rate_hz`` 0 is no output."""
+        """``rate_hz`` 0 disables the output."""
         self.rate_hz = rate_hz
         self._period_ns = 1e9 / rate_hz if rate_hz > 0 else 0.0
         self._due_ns = 0.0
 
     def due(self, t_ns: int) -> bool:
-        """Whether the sample of ``t_ns`` goes out."""
-        # Samples that come at the same rate are rounded to the nanosecond: a hair too early is not a period too early.
+        """True if the sample of ``t_ns`` is due."""
+        # Tolerate sample times rounded to the nanosecond.
         if not self._period_ns or t_ns + self._period_ns / 16 < self._due_ns:
             return False
         self._due_ns = max(self._due_ns + self._period_ns, t_ns)
@@ -211,7 +212,7 @@ class Pace:
 
 
 def times(a: Quaternion, b: Quaternion) -> Quaternion:
-    """Product of two quaternions: first ``b``, then ``a``."""
+    """Return the product of two quaternions: first ``b``, then ``a``."""
     aw, ax, ay, az = a
     bw, bx, by, bz = b
     return (
@@ -223,7 +224,7 @@ def times(a: Quaternion, b: Quaternion) -> Quaternion:
 
 
 def columns(q: Quaternion) -> tuple[Vector, Vector, Vector]:
-    """Axes of what is turned, in what it is turned against: the columns of the rotation."""
+    """Return the columns of the rotation matrix: the rotated axes in the original frame."""
     w, x, y, z = q
     return (
         (1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)),
@@ -233,7 +234,7 @@ def columns(q: Quaternion) -> tuple[Vector, Vector, Vector]:
 
 
 def euler(q: Quaternion) -> tuple[float, float, float]:
-    """Roll, pitch and yaw of the sequence yaw, pitch, roll."""
+    """Return roll, pitch and yaw of the sequence yaw, pitch, roll."""
     w, x, y, z = q
     return (
         atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y)),
@@ -243,12 +244,12 @@ def euler(q: Quaternion) -> tuple[float, float, float]:
 
 
 def frd(flu: Vector) -> Vector:
-    """Forward, left, up as forward, right, down."""
+    """Convert forward, left, up to forward, right, down."""
     return flu[0], -flu[1], -flu[2]
 
 
 def clockwise_from_north(yaw_rad: float) -> float:
-    """Of a yaw counter-clockwise from east; 0 to 2 pi."""
+    """Convert a yaw counter-clockwise from east to clockwise from north, 0 to 2 pi."""
     return (pi / 2 - yaw_rad) % (2 * pi)
 
 

@@ -1,4 +1,4 @@
-"""What an emulator is."""
+"""Interface of the emulators."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ NEVER_NS = 2**63 - 1
 
 
 class DriveCommand(NamedTuple):
-    """What an actuator's emulator understood, normalised: it acts on the plant from ``t_ns`` on. Throttle below 0 is backward."""
+    """Command that an actuator's emulator decoded, normalised; acts on the plant from ``t_ns`` on. Throttle below 0 is backward."""
 
     t_ns: int
     throttle: float
@@ -18,36 +18,36 @@ class DriveCommand(NamedTuple):
 
 
 Transmission = tuple[int, bytes]
-"""Time at which the bytes have arrived at the daemon, and the bytes."""
+"""Arrival time at the daemon, and the bytes."""
 
 
 class Emulator(Protocol):
     """Device side of one port. Pure: messages, bytes and times in, bytes with times out. Never raises on bytes."""
 
     def on_message(self, message: Message, ready_ns: int) -> None:
-        """The sensor behind the device has a value, ready to leave the device at ``ready_ns``."""
+        """Take a sensor value, ready to leave the device at ``ready_ns``."""
         ...
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
-        """Bytes of the daemon, cut anywhere, handed to the port at ``t_ns``."""
+        """Take the daemon's bytes, cut anywhere, written to the port at ``t_ns``."""
         ...
 
     def on_line(self, baud: int, t_ns: int) -> None:
-        """The daemon set its line rate, or reopened the port (0)."""
+        """Handle a new line rate of the daemon, or a reopened port (0)."""
         ...
 
     def next_due_ns(self) -> int:
-        """When ``on_time`` wants to run; ``NEVER_NS`` without duties of its own."""
+        """Time at which ``on_time`` must run; ``NEVER_NS`` without duties."""
         ...
 
     def on_time(self, now_ns: int) -> None:
-        """A duty of the device is due."""
+        """Run a duty that is due."""
         ...
 
     def take_tx(self) -> Sequence[Transmission]:
-        """What it has sent since the last call, in order."""
+        """Drain the bytes it has sent, in order."""
         ...
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands for the vehicle's actuators since the last call."""
+        """Drain the commands for the vehicle's actuators."""
         ...

@@ -1,7 +1,6 @@
-"""The serial line between a device and the daemon: time per byte, cuts at random, line rates that do not fit.
+"""Serial line between a device and the daemon: time per byte, random cuts, mismatched line rates.
 
-A :class:`LineDevice` is the device itself: it neither knows how long its bytes travel nor what becomes of them. :class:`SerialLine`
-makes an emulator of it.
+A :class:`LineDevice` is the device itself, without byte timing; :class:`SerialLine` makes an emulator of it.
 """
 
 import re
@@ -14,41 +13,40 @@ from sim_backend.sensors.noise import BLOCK, stream
 BITS_PER_BYTE = 10
 """Start bit, eight data bits, stop bit."""
 USB_BAUD = 8_000_000
-"""What stands for the line rate where there is none: about what bulk transfers of full-speed USB carry."""
+"""Substitute line rate of USB: about the throughput of full-speed bulk transfers."""
 RATE_TOLERANCE = 0.03
-"""Two line rates that differ by less understand each other."""
+"""Largest relative difference of line rates that still communicate."""
 LONGEST_CHUNK_BYTES = 96
 BUFFER_BYTES = 8192
 FORCED_BACKLOG_NS = 20_000_000
-"""A device that is kept at a rate which is not its own gives up what would wait longer for the line: it is noise to the other end,
-and must not hold up what comes when the rate fits again."""
+"""Longest queue of a device at a forced line rate, ns. It sends noise, which must not delay valid data once the rate fits again."""
 _BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
 _OPENED_BAUD = 115_200
-"""Of a serial port whose address does not name a rate."""
+"""Line rate of a serial port whose address has none."""
 
 _RX, _LINE = 0, 1
-"""What comes first of things that happen at the same instant."""
+"""Order of events at the same instant."""
 
 
 class LineDevice(WireDevice, Protocol):
-    """A device at the far end of a serial line."""
+    """Device at the far end of a serial line."""
 
     @property
     def baud(self) -> int:
-        """Line rate at which it sends and listens now; 0 on USB, which has none."""
+        """Present line rate; 0 on USB, which has none."""
         ...
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Bytes of the daemon, cut anywhere, the last of which has just arrived."""
+        """Take the daemon's bytes, cut anywhere, the last of which has just arrived."""
         ...
 
     def take_tx(self) -> Sequence[bytes]:
-        """Whole frames that it has begun to send since the last call, in order."""
+        """Drain the frames that it has begun to send, whole and in order."""
         ...
 
 
 def baud_of(port: str) -> int:
-    """Line rate that the daemon opens a port with by the port's address in the profile; 0 where that is no serial port."""
+    """Return the line rate in the profile's port address; 0 if it is not a serial port."""
     if not port.startswith(("serial:", "pty:")):
         return 0
     found = _BAUD.search(port)
@@ -56,16 +54,16 @@ def baud_of(port: str) -> int:
 
 
 class SerialLine(Wire[LineDevice]):
-    """An emulator made of a device and the line to it: first in, first out, one byte after the other, in both directions.
+    """Emulator of a device and its line: first in, first out, one byte after the other, in both directions.
 
-    Bytes reach the daemon in pieces of random length, each at the time of its last byte. While the two ends differ in their line
-    rate, what arrives is noise, in the proportion of the rates. What does not fit into the device's buffer is lost in whole frames.
+    Bytes reach the daemon in pieces of random length, each at the time of its last byte. While the two line rates differ, noise
+    arrives, in proportion to the rates. Frames that overflow the device's buffer are lost as a whole.
     """
 
     def __init__(
         self, device: LineDevice, port: str, seed: int, start_ns: int, *, host_baud: int = 0, buffer_bytes: int = BUFFER_BYTES
     ) -> None:
-        """``host_baud`` is the rate that the daemon opens the port with; 0 is not known, and then it fits until it is set."""
+        """``host_baud`` is the rate at which the daemon opens the port; 0: unknown, matches until it is set."""
         super().__init__(device, start_ns)
         self._buffer_bytes = buffer_bytes
         self._opened_baud = host_baud
@@ -76,9 +74,9 @@ class SerialLine(Wire[LineDevice]):
         self._noise = stream(seed, f"{port}/noise")
         self._lengths: list[int] = []
         self.overruns = 0
-        """Frames that the device had to give up because its buffer was full."""
+        """Number of frames lost to a full buffer."""
         self.scrambled_bytes = 0
-        """Bytes that were sent at a rate at which nobody listened, in both directions."""
+        """Number of bytes sent at a mismatched rate, in both directions."""
 
     @property
     def baud(self) -> int:
@@ -86,34 +84,34 @@ class SerialLine(Wire[LineDevice]):
         return self._forced_baud or self._device.baud
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
-        """The bytes pass the line to the device."""
+        """Send the daemon's bytes along the line to the device."""
         start_ns = max(t_ns, self._up_free_ns)
         sent_at = (self._host_sends or self.baud) if self.baud else USB_BAUD
         self._up_free_ns = start_ns + _duration_ns(len(data), sent_at)
         self._push(self._up_free_ns, _RX, (data, sent_at))
 
     def on_line(self, baud: int, t_ns: int) -> None:
-        """A reopened port has the rate again that it was opened with first."""
+        """Handle a new line rate; a reopened port returns to its first one."""
         self._host_sends = baud or self._opened_baud
         self._push(t_ns, _LINE, self._host_sends)
 
-    # ---------------------------------------------------------------- what goes wrong on purpose
+    # ---------------------------------------------------------------- injected failures
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        """Failures that only this device has, each with its value unless another is named."""
+        """Failures specific to this device, with their default values."""
         kinds: Mapping[str, float] = getattr(self._device, "kinds", {})
         return kinds
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """One of them begins or ends."""
+        """Begin or end one of them."""
         self.on_time(now_ns)
         device: Any = self._device
         device.inject(kind, value, active, now_ns)
         self._collect(now_ns)
 
     def force_baud(self, baud: int) -> None:
-        """The device keeps to this line rate whatever it was told; 0 sets it free."""
+        """Keep the device at this line rate regardless of commands; 0 releases it."""
         self._forced_baud = baud if self._device.baud else 0
 
     # ---------------------------------------------------------------- bytes
@@ -121,13 +119,13 @@ class SerialLine(Wire[LineDevice]):
     def _happen(self, kind: int, what: Any, now_ns: int) -> None:
         if kind == _RX:
             data, sent_at = what
-            heard = data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
-            self._device.on_bytes(heard, now_ns)
+            received = data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
+            self._device.on_bytes(received, now_ns)
         else:
             self._host_listens = what
 
     def _clear(self, now_ns: int) -> None:
-        """What the device had still to send or was just sending is gone as well."""
+        """Drop what the device had queued or was sending."""
         self._events[:] = sorted(event for event in self._events if event[1] != _RX)
         self._up_free_ns = self._down_free_ns = now_ns
 
@@ -163,9 +161,9 @@ class SerialLine(Wire[LineDevice]):
 
     def _scramble(self, data: bytes, sent_at: int, heard_at: int) -> bytes:
         self.scrambled_bytes += len(data)
-        # Too slow an ear hears several bytes as one, too fast an ear one byte as several.
-        heard = len(data) * min(heard_at, 8 * sent_at) // sent_at
-        return self._noise.bytes(max(1, heard))
+        # A slow receiver reads several bytes as one, a fast one reads one byte as several.
+        received = len(data) * min(heard_at, 8 * sent_at) // sent_at
+        return self._noise.bytes(max(1, received))
 
     def _length(self) -> int:
         if not self._lengths:

@@ -1,8 +1,8 @@
-"""A MicroStrain inertial sensor at the far end of its line: packets in a format that the host wrote, commands acknowledged.
+"""Emulator of a MicroStrain IMU: packets in a format set by the host, acknowledged commands.
 
-It sends nothing before it was told to, and after a brown-out nothing again, for nothing is ever saved in it; unless the driver is
-not to configure it: then it was set up by hand, as the driver's table in the profile says. Devices before the shared descriptors
-(GX5, CV5) know other commands and another clock: ``modern`` False.
+It is silent until configured, also after a brown-out, because nothing is saved. If the driver does not configure it, it is set up
+as the driver's table in the profile says. Devices before the shared descriptors (GX5, CV5) have other commands and another clock:
+``modern`` False.
 """
 
 from drivers.imu.mip import (
@@ -51,11 +51,11 @@ _OLD_IMU_STREAM = 1
 _COMMON = (ACCEL, GYRO, EULER, QUATERNION, MATRIX, TEMPERATURE, OVERRANGE)
 
 Row = tuple[int, int]
-"""Descriptor, and of how many base samples one."""
+"""Descriptor and decimation of the base rate."""
 
 
 class MipUnit(InertialUnit):
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """MicroStrain unit as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, *, modern: bool = True) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
@@ -75,28 +75,28 @@ class MipUnit(InertialUnit):
 
     def _set(self, rows: list[Row]) -> None:
         self.format = rows
-        """As it would be read back."""
+        """Message format as it would be read back."""
         self._paces = [(decimation, Pace(BASE_RATE_HZ / decimation)) for decimation in sorted({each for _, each in rows})]
 
     # ---------------------------------------------------------------- commands
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Commands: one packet of answers to each packet."""
+        """Answer each command packet with one packet."""
         for _, frame in self._framer.feed(data):
-            asked = packet(frame)
+            request = packet(frame)
             replies: list[tuple[int, bytes]] = []
-            for command, body in asked.fields:
-                code, reply = self._obey(asked, command, body)
+            for command, body in request.fields:
+                code, reply = self._obey(request, command, body)
                 replies += [(REPLY, bytes((command, code))), *reply]
             if replies:
-                self.answer(encode(asked.kind, *replies), now_ns)
+                self.answer(encode(request.kind, *replies), now_ns)
 
-    def _obey(self, asked: Packet, command: int, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
-        """Code of the error, and what is told besides."""
-        if asked.kind == BASE and command in (PING, IDLE, RESUME):
+    def _obey(self, request: Packet, command: int, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+        """Return the error code and additional fields."""
+        if request.kind == BASE and command in (PING, IDLE, RESUME):
             self.idle = command == IDLE or (command == PING and self.idle)
             return 0, []
-        if asked.kind != COMMANDS_3DM:
+        if request.kind != COMMANDS_3DM:
             return UNKNOWN_COMMAND, []
         base = BASE_RATE_HZ.to_bytes(2, "big")
         if command == BASE_RATE and self._modern:
@@ -120,8 +120,8 @@ class MipUnit(InertialUnit):
             return INVALID_PARAMETER, []
         rest = rest[len(scope) :]
         if function == bytes((READ,)):
-            told = b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field, decimation in self.format])
-            return 0, [(reply, scope + bytes((len(self.format),)) + told)]
+            listing = b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field, decimation in self.format])
+            return 0, [(reply, scope + bytes((len(self.format),)) + listing)]
         rows = [(rest[at], int.from_bytes(rest[at + 1 : at + 3], "big")) for at in range(1, len(rest) - 2, 3)]
         whole = function == bytes((WRITE,)) and len(rest) == 1 + 3 * len(rows) and rest[0] == len(rows)
         if not whole or not all(field in self._fields and decimation for field, decimation in rows):
@@ -143,7 +143,7 @@ class MipUnit(InertialUnit):
         if field == REFERENCE_TIME:
             return self.clock_ns(measured.t_ns)
         if field == GPS_TIME:
-            # Without an antenna its time counts from when it was switched on.
+            # Without an antenna its time counts from switch-on.
             return self.clock_ns(measured.t_ns) / 1e9, WEEK, GPS_TIME_VALID
         if field == ACCEL:
             return tuple([component / STANDARD_GRAVITY_MPS2 for component in frd(measured.force_mps2)])
@@ -154,7 +154,7 @@ class MipUnit(InertialUnit):
         if field == QUATERNION:
             return self.attitude(ned=True)
         if field == MATRIX:
-            # From the world to the vehicle, by rows: the axes of the vehicle one after the other.
+            # Transpose: from the world to the vehicle, row by row.
             first, second, third = columns(self.attitude(ned=True))
             return (*first, *second, *third)
         if field == TEMPERATURE:
@@ -163,5 +163,5 @@ class MipUnit(InertialUnit):
 
 
 def mip(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A unit on its line, as the registry wants it."""
+    """Make a unit on its line, for the registry."""
     return SerialLine(MipUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

@@ -1,4 +1,4 @@
-"""A device that speaks our own messages: what every device is on the message link."""
+"""Emulator of devices that send the daemon's own messages; all devices of a message link use it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,11 +12,11 @@ from vehicled.messages import ActuatorCommand, Message, MotorStatus
 
 FAULT, OWN_TIMEOUT = "fault", "own_timeout"
 MOTOR_KINDS: Mapping[str, float] = MappingProxyType({FAULT: 4.0, OWN_TIMEOUT: 1.0})
-"""What a motor controller suffers by itself: the code of a fault, which releases the motor; commands that get lost inside it."""
+"""Failures of a motor controller: a fault code, which releases the motor; motor commands lost inside it."""
 
 
 class MsgLinkEmulator(Outbox):
-    """Sends messages as they are, without delay; an actuator understands commands."""
+    """Sends messages unchanged, without delay; an actuator accepts commands."""
 
     def __init__(self, *, actuator: bool) -> None:
         super().__init__()
@@ -25,21 +25,21 @@ class MsgLinkEmulator(Outbox):
         self._deaf = False
         self._decoder = Decoder()
         self.unexpected = 0
-        """Messages of the daemon that mean nothing to a device."""
+        """Number of the daemon's messages that a device does not accept."""
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes of the daemon that belonged to no sound frame."""
+        """Number of the daemon's bytes outside valid frames."""
         return self._decoder.dropped_bytes
 
     def on_message(self, message: Message, ready_ns: int) -> None:
-        """Send it."""
+        """Send the message."""
         if self._fault_code and isinstance(message, MotorStatus):
             message = replace(message, fault_code=self._fault_code)
         self._tx.append((ready_ns, encode(message)))
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
-        """Take commands."""
+        """Decode commands."""
         for message in self._decoder.feed(data):
             if self._actuator and isinstance(message, ActuatorCommand):
                 if self._fault_code:
@@ -52,23 +52,23 @@ class MsgLinkEmulator(Outbox):
                 self.unexpected += 1
 
     def on_line(self, baud: int, t_ns: int) -> None:
-        """A link has no line rate."""
+        """Ignore line rates: a link has none."""
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        """See :class:`sim_backend.emulators.failures.Suffers`."""
+        """Failures with default values, see :class:`sim_backend.emulators.failures.Suffers`."""
         return MOTOR_KINDS if self._actuator else {}
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """A fault code is there, or commands get lost."""
+        """Set a fault code, or start losing commands."""
         if kind == FAULT:
             self._fault_code = min(255, max(0, round(value))) if active else 0
         elif kind == OWN_TIMEOUT:
             self._deaf = active
 
     def next_due_ns(self) -> int:
-        """No duties."""
+        """Return ``NEVER_NS``: no duties."""
         return NEVER_NS
 
     def on_time(self, now_ns: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""

@@ -1,7 +1,7 @@
-"""A Wheeltec N100 at the far end of its line: talks by itself, by its own clock, in its own axes.
+"""Emulator of a Wheeltec N100: sends unasked, by its own clock, in its own axes.
 
-With every inertial sample it sends an IMU packet (0x40) and its attitude (AHRS, 0x41). Where the profile expects a heading of it,
-the attitude comes with every value of the heading model instead; otherwise it is the integrated gyro, which nobody is meant to use.
+Each inertial sample sends an IMU packet (0x40) and the attitude (AHRS, 0x41). If the profile expects a heading, the attitude comes
+with each value of the heading model instead; otherwise it is the integrated gyro, which must not be used.
 """
 
 from math import cos, sin, tau
@@ -12,15 +12,15 @@ from sim_backend.emulators.line import SerialLine, baud_of
 from vehicled.profile.schema import Device
 
 BAUD = 921_600
-"""Set with the vendor's tool, never by the daemon."""
+"""Line rate, set with the vendor's tool, never by the daemon."""
 NO_BAROMETER_PA = 101_325.0
-"""What it reports for ever without one."""
+"""Constant pressure reported without a barometer."""
 EARTH_FIELD_MG = (200.0, 0.0, 450.0)
-"""North, east, down."""
+"""Field of the earth, north, east, down."""
 
 
 class N100Unit(InertialUnit):
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """N100 as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, BAUD)
@@ -53,5 +53,5 @@ class N100Unit(InertialUnit):
 
 
 def n100(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A unit on its line, as the registry wants it."""
+    """Make a unit on its line, for the registry."""
     return SerialLine(N100Unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

@@ -1,4 +1,4 @@
-"""What an emulator, or a device in it, has to hand over: kept until somebody comes for it."""
+"""Output buffers of emulators and of the devices in them."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def drained(waiting: list[T]) -> Sequence[T]:
-    """What has been waiting, in order; nothing waits any more."""
+    """Return the waiting items in order and clear the list."""
     if not waiting:
         return ()
     taken = waiting.copy()
@@ -18,16 +18,16 @@ def drained(waiting: list[T]) -> Sequence[T]:
 
 
 class Outbox:
-    """What an emulator has sent and understood, until it is taken. Base of the emulators; see their protocol."""
+    """Base of the emulators: buffers of sent bytes and decoded commands, until drained."""
 
     def __init__(self) -> None:
         self._tx: list[Transmission] = []
         self._commands: list[DriveCommand] = []
 
     def take_tx(self) -> Sequence[Transmission]:
-        """Bytes since the last call, each with its arrival."""
+        """Drain the sent bytes, each with its arrival time."""
         return drained(self._tx)
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands understood since the last call."""
+        """Drain the decoded commands."""
         return drained(self._commands)

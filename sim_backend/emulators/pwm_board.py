@@ -1,7 +1,7 @@
-"""The ART's board at the far end of its line: two pulse widths in, nothing out.
+"""Emulator of the ART's PWM board: takes two pulse widths, sends nothing.
 
-The pulses become normalised commands again by the calibration in the driver's table. What the board and the servo then make of them
-in time (neutral after silence, following in steps) is in ``[sim]``: it was identified on the vehicle with the board in between.
+The driver's calibration converts pulses back to normalised commands. The dynamics of board and servo (neutral after silence, rate
+limits) are in ``[sim]``: they were identified on the vehicle with the board included.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from vehicled.messages import Message
 from vehicled.profile.schema import Device
 
 FELT_SHARE = 0.1
-"""A pulse nearer to neutral than this share of its range is neutral to the speed controller."""
+"""Dead band of the speed controller around neutral, relative to the range."""
 ARMING_NS = 100_000_000
-"""After the brake, neutral for so long makes the next pulse on that side reverse."""
+"""Time at neutral after braking that arms reverse."""
 
 
 class PwmBoardUnit:
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """PWM board as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, device: Device) -> None:
         self._params = device.driver.selected
         self._commands: list[DriveCommand] = []
         self.frames = 0
-        """Frames understood."""
+        """Number of decoded frames."""
         self.ignored_pulses = 0
-        """Pulse widths outside of what the board obeys."""
+        """Number of pulse widths outside the accepted range."""
         self._dropped_bytes = 0
         self._decoder = Decoder()
         self._begin()
@@ -37,29 +37,29 @@ class PwmBoardUnit:
         self._decoder = Decoder()
         self._servo_us = self._params.steering_center_us
         self._drive_us = self._params.drive_neutral_us
-        # What the speed controller remembers: braked, then neutral since, then armed to reverse.
+        # State of the speed controller: braked, then neutral since, then armed to reverse.
         self._braked = self._armed = False
         self._neutral_ns: int | None = None
 
     @property
     def baud(self) -> int:
-        """Compiled into the board."""
+        """Line rate, compiled into the board."""
         return BAUD
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes of the daemon that the board skipped, those that were sent to be skipped included."""
+        """Number of the daemon's bytes that the board skipped, including intended padding."""
         return self._dropped_bytes + self._decoder.dropped_bytes
 
     def restart(self, now_ns: int) -> None:
-        """It waits for pulses again."""
+        """Forget the pulses."""
         self._begin()
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Senses nothing."""
+        """Ignore sensor values."""
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Frames to commands. A width that the board does not obey leaves that output where it was."""
+        """Decode frames to commands. An output keeps its value if its pulse width is out of range."""
         for pulses in self._decoder.feed(data):
             self.frames += 1
             if BOARD_MIN_US <= pulses.servo_us <= BOARD_MAX_US:
@@ -73,18 +73,18 @@ class PwmBoardUnit:
             self._commands.append(self._command(now_ns))
 
     def next_due_ns(self) -> int:
-        """Acts on frames only."""
+        """Return ``NEVER_NS``: it acts on frames only."""
         return NEVER_NS
 
     def on_time(self, now_ns: int) -> None:
-        """No duties."""
+        """Do nothing."""
 
     def take_tx(self) -> Sequence[bytes]:
-        """It never answers."""
+        """Return no bytes: it never answers."""
         return ()
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands understood."""
+        """Drain the decoded commands."""
         if not self._commands:
             return ()
         commands, self._commands = self._commands, []
@@ -93,10 +93,10 @@ class PwmBoardUnit:
     def _command(self, now_ns: int) -> DriveCommand:
         params = self._params
         drive_us = self._drive_us - params.drive_neutral_us
-        throttle = max(_share(drive_us, params.throttle_range_us), 0.0)
-        brake = max(_share(drive_us, params.brake_range_us), 0.0)
-        steering = _share(self._servo_us - params.steering_center_us, params.steering_range_us)
-        back = max(_share(drive_us, params.reverse_range_us), 0.0)
+        throttle = max(_fraction(drive_us, params.throttle_range_us), 0.0)
+        brake = max(_fraction(drive_us, params.brake_range_us), 0.0)
+        steering = _fraction(self._servo_us - params.steering_center_us, params.steering_range_us)
+        back = max(_fraction(drive_us, params.reverse_range_us), 0.0)
         if params.reverse_range_us:
             self._remember(throttle, back, now_ns)
         if back and (self._armed or not params.reverse_pull_s):
@@ -104,7 +104,7 @@ class PwmBoardUnit:
         return DriveCommand(now_ns, throttle, brake, steering)
 
     def _remember(self, throttle: float, back: float, now_ns: int) -> None:
-        """The memory of a speed controller that brakes on the first pull and reverses on the second."""
+        """Apply the logic of a speed controller that brakes on the first pull and reverses on the second."""
         if throttle > FELT_SHARE:
             self._braked = self._armed = False
         elif back > FELT_SHARE:
@@ -115,11 +115,11 @@ class PwmBoardUnit:
             self._armed = True
 
 
-def _share(pulse_us: float, range_us: float) -> float:
-    """Part of the range, -1 to 1; 0 of an output without a range."""
+def _fraction(pulse_us: float, range_us: float) -> float:
+    """Return the fraction of the range, -1 to 1; 0 if the output has no range."""
     return min(max(pulse_us / range_us, -1.0), 1.0) if range_us else 0.0
 
 
 def pwm_board(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A board on its line, as the registry wants it."""
+    """Make a board on its line, for the registry."""
     return SerialLine(PwmBoardUnit(device), port, seed, start_ns, host_baud=baud_of(device.port))

@@ -1,4 +1,4 @@
-"""Emulators by the name of the driver that they answer."""
+"""Emulators by the name of their driver."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -23,43 +23,44 @@ EMULATORS: dict[str, str] = {
     "witmotion": "sim_backend.emulators.witmotion:witmotion",
     "xsens": "sim_backend.emulators.xsens:xsens",
 }
-"""Driver to "module:name". What is named there makes an emulator of the port's name, the device's table, seed and start time."""
+"""Maps a driver to "module:name", a function that makes an emulator of port name, device table, seed and start time."""
 
 
 CAN_DRIVERS = frozenset({"vesc_can"})
-"""Drivers whose port is a bus of frames, not a stream of bytes."""
+"""Drivers whose port carries CAN frames instead of a byte stream."""
 
 
 class UnknownEmulatorError(LookupError):
-    """No device here speaks the protocol of a driver."""
+    """No emulator implements the protocol of a driver."""
 
 
 def check_emulators(profile: Profile) -> None:
-    """Raises :class:`UnknownEmulatorError` for the first device that no emulator answers."""
+    """Raise :class:`UnknownEmulatorError` for the first device without an emulator."""
     for port, device in profile.devices.items():
         _target(port, device)
 
 
 def check_failures(profile: Profile, failures: Sequence[Failure], *, wires: bool) -> None:
-    """Raises :class:`sim_backend.emulators.failures.FailureError` for the first failure that nothing here can have.
+    """Raise :class:`sim_backend.emulators.failures.FailureError` for the first failure that is impossible here.
 
-    The emulators have to be there, see :func:`check_emulators`.
+    The emulators must exist, see :func:`check_emulators`.
     """
     for failure in failures:
         device = profile.devices.get(failure.port)
         if device is None:
             close = get_close_matches(failure.port, profile.devices, n=1, cutoff=0.5)
-            hint = f'did you mean "{close[0]}"? There' if close else "there"
-            raise FailureError(f'{failure}: there is no device "{failure.port}"; {hint} is {", ".join(profile.devices)}')
+            hint = f'did you mean "{close[0]}"? Use' if close else "use"
+            raise FailureError(f'{failure}: no device "{failure.port}"; {hint} one of {", ".join(profile.devices)}')
         emulator(failure.port, device, 0, 0, wires=wires, failures=(failure,))
 
 
 def emulator(
     port: str, device: Device | None, seed: int, start_ns: int, *, wires: bool, failures: Sequence[Failure] = ()
 ) -> Emulator:
-    """The device on a port. Ports without a table, and all without ``wires``, speak messages.
+    """Return the emulator of a port. Ports without a table, and all ports without ``wires``, carry messages.
 
-    Of ``failures`` those of this port happen to it. Raises :class:`sim_backend.emulators.failures.FailureError` where they cannot.
+    Applies those of ``failures`` that name this port. Raises :class:`sim_backend.emulators.failures.FailureError` for impossible
+    ones.
     """
     sound = _sound(port, device, seed, start_ns, wires)
     own = [failure for failure in failures if failure.port == port]
@@ -81,4 +82,4 @@ def _target(port: str, device: Device) -> str:
         return EMULATORS[device.driver.name]
     except KeyError:
         driver = device.driver.name
-        raise UnknownEmulatorError(f'devices.{port}: no emulator speaks the protocol of driver "{driver}"') from None
+        raise UnknownEmulatorError(f'devices.{port}: no emulator has the protocol of driver "{driver}"') from None

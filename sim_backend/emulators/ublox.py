@@ -1,7 +1,7 @@
-"""A u-blox ZED-F9P at the far end of its line: out of the factory, until it is told otherwise.
+"""Emulator of a u-blox ZED-F9P, in factory state until it is configured.
 
-Whatever comes out was configured by the daemon; before that it speaks NMEA once a second at 38400 baud, as a new one does.
-Positions come from the twin's receiver model at the rate of ``[sim.gnss]``; one per configured period is told.
+Its output is what the daemon configured; before that it sends NMEA once a second at 38400 baud, like a new receiver. Positions come
+from the GNSS model at the rate of ``[sim.gnss]``; one per configured period is sent.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ from vehicled.messages import GnssFix, Heading, Message
 from vehicled.profile.schema import Device
 
 UTC_BEFORE_KNOWN_NS = 1_767_225_600_000_000_000
-"""UTC at the start of a receiver that hears of no position: its time of week only has to run."""
+"""UTC at the start of a receiver without positions, so that its time of week can run."""
 VERSION = MonVer(
     "EXT CORE 1.00 (3fda8e)",
     "00190000",
@@ -44,7 +44,7 @@ VERSION = MonVer(
 )
 STALE_NS = 200_000_000
 SAME_EPOCH_NS = 1_000_000
-"""A heading belongs to a position of the same instant; the two models sample on grids of their own."""
+"""Largest time difference of a heading and a position of one epoch, because the two models sample on their own grids."""
 KEPT_HEADINGS = 16
 _CLASS_CFG = 0x06
 _RESET = IDS["CFG-RST"]
@@ -54,10 +54,10 @@ _SPOOFING_NONE, _JAMMING_NONE = 1, 1
 
 
 class UbloxReceiver:
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """ZED-F9P as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     kinds: ClassVar[Mapping[str, float]] = MappingProxyType({"jamming": 2.0, "spoofing": 2.0})
-    """What it can be told to suffer, with the level unless another is named: 2 and 3 are the warning and the worst."""
+    """Injectable failures with default levels: 2 is warning, 3 critical."""
 
     def __init__(self, device: Device, start_ns: int) -> None:
         params = device.driver.selected
@@ -70,11 +70,11 @@ class UbloxReceiver:
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
         self.acknowledged = 0
-        """Orders and questions that were understood."""
+        """Number of accepted commands and polls."""
         self.refused = 0
-        """Orders and questions that were answered with ACK-NAK."""
+        """Number of commands and polls answered with ACK-NAK."""
         self.corrections = 0
-        """RTCM messages that arrived whole."""
+        """Number of complete RTCM messages received."""
         self._begin()
 
     def _begin(self) -> None:
@@ -83,19 +83,19 @@ class UbloxReceiver:
         self._tx: list[bytes] = []
         self._epochs = 0
         self._index = -1
-        # A fix is ready later than the heading of the same instant, and others may have come in between.
+        # A fix is ready later than its heading, so headings of other instants may come in between.
         self._headings: deque[Heading] = deque(maxlen=KEPT_HEADINGS)
         self._newest: Instant | None = None
         self._pulse_s = -1
 
     @property
     def settings(self) -> Settings:
-        """What it is set to."""
+        """Present configuration."""
         return self._settings
 
     @property
     def baud(self) -> int:
-        """As set; USB has none."""
+        """Configured line rate; USB has none."""
         return 0 if self._port == "USB" else self._settings.value(f"CFG-{self._port}-BAUDRATE")
 
     @property
@@ -104,36 +104,36 @@ class UbloxReceiver:
         return self._settings.value("CFG-RATE-MEAS") * self._settings.value("CFG-RATE-NAV")
 
     def restart(self, now_ns: int) -> None:
-        """What was written to RAM only is gone."""
+        """Forget what was written to RAM only."""
         self._settings.restart()
         self._begin()
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Jamming is told in MON-RF, spoofing in NAV-STATUS."""
+        """Report jamming in MON-RF, spoofing in NAV-STATUS."""
         if kind == "jamming":
             self._jamming = int(value) if active else _JAMMING_NONE
         elif kind == "spoofing":
             self._spoofing = int(value) if active else _SPOOFING_NONE
 
     def next_due_ns(self) -> int:
-        """It speaks when its epochs are there, or when spoken to."""
+        """Return ``NEVER_NS``: it sends at its epochs and when polled."""
         return NEVER_NS
 
     def on_time(self, now_ns: int) -> None:
-        """No duties."""
+        """Do nothing."""
 
     def take_tx(self) -> Sequence[bytes]:
-        """Frames and lines."""
+        """Drain frames and sentences."""
         return drained(self._tx)
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """A receiver drives nothing."""
+        """Return no commands: a receiver drives nothing."""
         return ()
 
     # ---------------------------------------------------------------- epochs
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """A position begins an epoch and takes the heading of its instant with it; without positions every heading begins one."""
+        """Start an epoch with a position and the heading of its instant; without positions every heading starts one."""
         if isinstance(message, GnssFix):
             if message.utc_ns:
                 self._utc_offset_ns = message.utc_ns - message.t_ns
@@ -186,10 +186,10 @@ class UbloxReceiver:
         indicator = 200 if self._jamming > _JAMMING_NONE else 8
         return MonRf(0, tuple(RfBlock(band, level, 2, 1, 0, 94 - 7 * band, 5600, indicator, 3, 160, -2, 158) for band in range(2)))
 
-    # ---------------------------------------------------------------- what the daemon says
+    # ---------------------------------------------------------------- input from the daemon
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Orders and questions are answered at once, corrections where that is wanted."""
+        """Answer commands and polls at once; take corrections if enabled."""
         stale = now_ns - self._heard_ns > STALE_NS
         self._heard_ns = now_ns
         for protocol, frame in self._framer.feed(data, stale):
@@ -220,7 +220,7 @@ class UbloxReceiver:
 
     def _on_order(self, key: bytes, message: object, now_ns: int) -> None:
         if key == _RESET:
-            # The one order that is not acknowledged.
+            # The only command without acknowledgement.
             self.restart(now_ns)
             return
         taken = False
@@ -244,5 +244,5 @@ class UbloxReceiver:
 
 
 def ublox(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A receiver on its line, as the registry wants it."""
+    """Make a receiver on its line, for the registry."""
     return SerialLine(UbloxReceiver(device, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

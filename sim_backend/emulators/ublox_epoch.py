@@ -1,7 +1,7 @@
-"""One epoch of a receiver as the messages that tell it: SI to the receiver's units, east-north-up to north-east-down.
+"""Encoder of one receiver epoch into UBX and NMEA: SI to the receiver's units, ENU to NED.
 
-Ranges, rounding and the traps of the layouts are those of the real one: high-precision digits beside the coarse ones, a fraction of
-the second that may be negative, accuracies that stop at their largest value.
+Ranges, rounding and pitfalls follow the real receiver: high-precision digits beside the coarse ones, a fraction of a second that
+may be negative, saturating accuracies.
 """
 
 from collections.abc import Callable
@@ -34,34 +34,34 @@ GPS_EPOCH_S = 315_964_800
 WEEK_MS = 604_800_000
 DAY_NS = 86_400_000_000_000
 GEOID_SEPARATION_M = -34.0
-"""Ellipsoid to mean sea level: height is above the one, altitude above the other. As in Wisconsin; any constant would do."""
+"""Geoid separation: altitude is height minus this. Value for Wisconsin; any constant would do."""
 DEFAULT_BASELINE_M = 0.5
 _LARGEST = 2**32 - 1
 _UNIX_DAY = date(1970, 1, 1)
 _KNOT_MPS = 1852.0 / 3600.0
 _STANDSTILL_MPS = 0.05
-"""Below it a receiver tells no course."""
+"""Speed below which a receiver reports no course."""
 _ROUNDED_UP_NS = 995_000_000
-"""The second is rounded at its last hundredth, and the fraction is negative then."""
+"""Fraction from which the second is rounded up, which makes the fraction negative."""
 _FIX_TYPES = {FixType.NONE: 0, FixType.DEAD_RECKONING: 1, FixType.FIX_2D: 2, FixType.FIX_3D: 3, FixType.TIME: 5}
 _AGES_S = (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0)
 _TALKER = "GN"
 
 
 class Instant(NamedTuple):
-    """Everything that a receiver knows of one epoch."""
+    """Receiver state at one epoch."""
 
     utc_ns: int
     time_known: bool
     fix: GnssFix | None
-    """None where the simulation has no position for this receiver: it reports a solution whose position is not valid."""
+    """Fix; None if the simulation has no position for this receiver: it then reports an invalid position."""
     heading: Heading | None
-    """None without a moving base."""
+    """Heading; None without a moving base."""
     baseline_m: float = DEFAULT_BASELINE_M
     baseline_yaw_rad: float = 0.0
     spoofing: int = 1
     high_precision: bool = True
-    """Of sentences: seven decimals of a minute instead of five."""
+    """Precision of NMEA sentences: seven decimals of a minute instead of five."""
 
     @property
     def gps_ms(self) -> int:
@@ -75,12 +75,12 @@ class Instant(NamedTuple):
 
     @property
     def solved(self) -> bool:
-        """There is a solution, be its position told or not."""
+        """True if it has a solution, with or without position."""
         return self.fix is None or self.fix.fix_type not in (FixType.NONE, FixType.TIME)
 
 
 def _clipped(value: float, limit: int = _LARGEST) -> int:
-    """Unsigned, and the largest value for what is not known or too large."""
+    """Clip to an unsigned integer; the largest value stands for unknown or too large."""
     return min(round(value), limit) if isfinite(value) else limit
 
 
@@ -89,7 +89,7 @@ def _whole(value: float) -> int:
 
 
 def _split(value: float, ratio: int) -> tuple[int, int]:
-    """A value in fine units as coarse units and a signed rest of less than one of them."""
+    """Split a value in fine units into coarse units and a signed remainder below one."""
     if not isfinite(value):
         return 0, 0
     total = round(value)
@@ -110,7 +110,7 @@ def _position(instant: Instant) -> tuple[float, float, float]:
 
 
 def _course(fix: GnssFix) -> tuple[float, float]:
-    """Speed over ground in m/s and course in degrees, clockwise from north."""
+    """Return speed over ground in m/s and course in degrees, clockwise from north."""
     east, north, _ = fix.velocity_enu_mps
     return hypot(east, north), degrees(atan2(east, north)) % 360.0
 
@@ -120,7 +120,7 @@ def _age_code(age_s: float) -> int:
 
 
 def pvt(instant: Instant) -> NavPvt:
-    """NAV-PVT."""
+    """Encode NAV-PVT."""
     day, rest_ns = divmod(instant.utc_ns, DAY_NS)
     seconds, nano = divmod(rest_ns, 1_000_000_000)
     if nano >= _ROUNDED_UP_NS:
@@ -174,7 +174,7 @@ def pvt(instant: Instant) -> NavPvt:
 
 
 def hpposllh(instant: Instant) -> NavHpposllh:
-    """NAV-HPPOSLLH."""
+    """Encode NAV-HPPOSLLH."""
     latitude_deg, longitude_deg, height_m = _position(instant)
     known = isfinite(latitude_deg)
     longitude, longitude_e9 = _split(longitude_deg * 1e9, 100)
@@ -193,7 +193,7 @@ def hpposllh(instant: Instant) -> NavHpposllh:
 
 
 def cov(instant: Instant) -> NavCov:
-    """NAV-COV."""
+    """Encode NAV-COV."""
     if instant.fix is None or not instant.solved:
         return NavCov(instant.itow_ms, 0, 0, 0, *(0.0,) * 12)
     valid, values = [], []
@@ -206,7 +206,7 @@ def cov(instant: Instant) -> NavCov:
 
 
 def dop(instant: Instant) -> NavDop:
-    """NAV-DOP. Time and the split of the horizontal one are not modelled: plausible shares of the others stand for them."""
+    """Encode NAV-DOP. Time DOP and the north-east split are not modelled: plausible ratios of the others replace them."""
     fix = instant.fix
     hdop, vdop = (fix.hdop, fix.vdop) if fix is not None and instant.solved else (nan, nan)
     pdop, tdop, axis = hypot(hdop, vdop), 0.6 * vdop, hdop / sqrt(2.0)
@@ -216,7 +216,7 @@ def dop(instant: Instant) -> NavDop:
 
 
 def relposned(instant: Instant) -> NavRelposned:
-    """NAV-RELPOSNED of the two antennas of a moving base. Without a finite yaw it says that it is not valid."""
+    """Encode NAV-RELPOSNED of a moving base's two antennas; invalid without a finite yaw."""
     heading = instant.heading
     known = heading is not None and isfinite(heading.yaw_rad)
     if heading is None or not known:
@@ -245,14 +245,14 @@ def relposned(instant: Instant) -> NavRelposned:
 
 
 def status(instant: Instant) -> NavStatus:
-    """NAV-STATUS."""
+    """Encode NAV-STATUS."""
     fix_type = 3 if instant.fix is None else _FIX_TYPES[instant.fix.fix_type]
     flags = 0x0D if instant.solved else 0
     return NavStatus(instant.itow_ms, fix_type, flags, 0, instant.spoofing << 3, 24_000, 60_000)
 
 
 def timels(instant: Instant) -> NavTimels:
-    """NAV-TIMELS: no change of leap seconds is near."""
+    """Encode NAV-TIMELS, without a near leap second."""
     return NavTimels(instant.itow_ms, 0, 2, LEAP_S, 0, 0, 0, 0, 0, 3 if instant.time_known else 0)
 
 
@@ -266,7 +266,7 @@ NAV: dict[str, Callable[[Instant], Any]] = {
     "NAV-TIMELS": timels,
     "NAV-EOE": lambda instant: NavEoe(instant.itow_ms),
 }
-"""Messages of an epoch by name, in the order in which they leave."""
+"""UBX messages of an epoch by name, in sending order."""
 
 
 # ---------------------------------------------------------------- sentences
@@ -284,7 +284,7 @@ def _angles(instant: Instant) -> tuple[float, float]:
 
 
 def _states(instant: Instant) -> tuple[int, str, str]:
-    """GGA quality, RMC mode and VTG mode: the last one says D of every kind of correction."""
+    """Return GGA quality, RMC mode and VTG mode; VTG reports D for every kind of correction."""
     fix = instant.fix
     if fix is None or not instant.solved:
         return 0, "N", "N"
@@ -298,7 +298,7 @@ def _states(instant: Instant) -> tuple[int, str, str]:
 
 
 def _motion(instant: Instant) -> tuple[float, float]:
-    """Speed in m/s and course in degrees; NaN where not told."""
+    """Return speed in m/s and course in degrees; NaN if not reported."""
     if instant.fix is None or not instant.solved:
         return nan, nan
     speed_mps, course_deg = _course(instant.fix)
@@ -381,4 +381,4 @@ SENTENCES: dict[str, Callable[[Instant], bytes]] = {
     "GST": _gst,
     "THS": _ths,
 }
-"""Sentences of an epoch by name, in the order in which they leave."""
+"""NMEA sentences of an epoch by name, in sending order."""

@@ -1,4 +1,4 @@
-"""What a ZED-F9P keeps of its configuration: factory defaults, the layers above them, and its answers to CFG-VALSET and CFG-VALGET.
+"""Configuration storage of a ZED-F9P: factory defaults, layers above them, CFG-VALSET and CFG-VALGET.
 
 Defaults and limits: interface description UBX-21023318 (HPG 1.13), chapter on configuration.
 """
@@ -9,7 +9,7 @@ BAUDS = (9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600)
 DEFAULT_BAUD = 38_400
 LEAST_PERIOD_MS = 25
 
-# Items that the driver does not set, but that others do, and that the receiver therefore has to know.
+# Items that other software sets, so that the receiver must know them.
 _OTHERS = {
     "CFG-NAVSPG-FIXMODE": (0x20110011, 3),
     "CFG-NAVSPG-INFIL_MINELEV": (0x201100A4, 10),
@@ -33,7 +33,7 @@ _DEFAULTS = {
     "CFG-UART2-BAUDRATE": DEFAULT_BAUD,
 }
 _ON = ("CFG-SIGNAL-", "PROT-")
-"""Parts of names of what is switched on by default: all constellations, and all protocols on all ports."""
+"""Name prefixes of items enabled by default: all constellations, all protocols on all ports."""
 _SENTENCES = ("GGA", "GLL", "GSA", "GSV", "RMC", "VTG")
 _EVERYTHING = 0x0FFF_FFFF
 _GROUP = 0xFFFF
@@ -65,7 +65,7 @@ _LIMITS = {keys.KEYS[name]: allowed for name, allowed in _RANGES.items()}
 
 
 class Settings:
-    """Items by key in RAM, and what of them outlives a restart."""
+    """Items by key in RAM, and those that survive a restart."""
 
     def __init__(self) -> None:
         self._flash: dict[int, int] = {}
@@ -73,15 +73,15 @@ class Settings:
         self._ram = dict(_FACTORY)
 
     def value(self, name: str) -> int:
-        """What is in effect. Raises KeyError for a name that no receiver has."""
+        """Return the active value. Raises KeyError for an unknown name."""
         return self._ram[keys.KEYS[name]]
 
     def restart(self) -> None:
-        """RAM is built anew from the layers below it."""
+        """Rebuild RAM from the layers below it."""
         self._ram = _FACTORY | self._flash | self._bbr
 
     def store(self, order: CfgValset) -> bool:
-        """Write all items or, if one of them is not possible, none: False is a refusal that does not say which."""
+        """Write all items, or none if one is impossible; False is a refusal that does not name the item."""
         if not 0 < order.layers <= keys.RAM | keys.BBR | keys.FLASH or len(order.items) > keys.MAX_ITEMS:
             return False
         if not all(key in _FACTORY and _possible(key, value) for key, value in order.items):
@@ -92,7 +92,7 @@ class Settings:
         return True
 
     def read(self, question: CfgValgetPoll) -> CfgValget | None:
-        """The items asked for, by number, by group or all; None is a refusal: one is not known, or not kept in that layer."""
+        """Return the requested items by number, group or all; None is a refusal: one is unknown or not kept in that layer."""
         layers = {keys.LAYER_RAM: self._ram, keys.LAYER_BBR: self._bbr, keys.LAYER_FLASH: self._flash, keys.LAYER_DEFAULT: _FACTORY}
         layer = layers.get(question.layer)
         if layer is None:
@@ -117,5 +117,5 @@ def _possible(key: int, value: int) -> bool:
     allowed = _LIMITS.get(key)
     if allowed is not None:
         return value in allowed
-    # Bits are carried in a byte.
+    # Bits occupy a byte.
     return value <= 1 if key >> 28 & 7 == 1 else True

@@ -1,7 +1,7 @@
-"""A VectorNav VN-100 at the far end of its line: registers as lines of text, binary frames by masks, and lines nobody asked for.
+"""Emulator of a VectorNav VN-100: registers as lines of text, binary frames by masks, unsolicited lines.
 
-It is as delivered, and so after every brown-out, for nothing is ever saved in it; unless the driver is not to configure it: then
-its binary output was set up by hand and saved, as the driver's table in the profile says.
+It is in factory state, also after a brown-out, because nothing is saved. If the driver does not configure it, its binary output is
+set up as the driver's table in the profile says.
 """
 
 from collections.abc import Callable
@@ -27,20 +27,20 @@ FACTORY = {
     ASYNC_RATE: "40",
     **dict.fromkeys(OUTPUTS, "0,1,00"),
 }
-"""Registers by number as delivered: attitude, magnetometer, acceleration and rate as a line of text, forty times a second."""
+"""Registers by number in factory state: attitude, magnetometer, acceleration and rate as a line of text at 40 Hz."""
 IDENTITY = range(1, 5)
-"""Registers that can only be read."""
+"""Read-only registers."""
 LINE_SHARE = 0.95
 FIELD_GAUSS = (0.2, 0.0, 0.45)
 PRESSURE_KPA = 101.325
 INVALID_COMMAND, TOO_FEW, TOO_MANY, INVALID_PARAMETER, INVALID_REGISTER, UNAUTHORISED, BAUD_TOO_LOW = (
     4, 5, 6, 7, 8, 9, 12,
 )  # fmt: skip
-"""Numbers behind ``VNERR``."""
+"""Error numbers of ``VNERR``."""
 
 
 class VectorNavUnit(InertialUnit):
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """VN-100 as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
@@ -55,7 +55,7 @@ class VectorNavUnit(InertialUnit):
     def _begin(self, now_ns: int) -> None:
         self._framer = Framer((LINE,))
         self.registers = dict(self._flash)
-        """By number, as they are now and as they would be read."""
+        """Present registers by number, as they would be read."""
         self._outputs: dict[int, tuple[Pace, list[str]]] = {}
         for number in OUTPUTS:
             self._set_output(number, self.registers[number].split(","))
@@ -64,7 +64,7 @@ class VectorNavUnit(InertialUnit):
     # ---------------------------------------------------------------- registers
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Lines of the host. One whose check sum is wrong is no line here, and not answered."""
+        """Process lines of the host. A line with a wrong checksum is ignored."""
         for _, line in self._framer.feed(data):
             self.answer(encode_line(self._obey(read_line(line))), now_ns)
 
@@ -84,12 +84,12 @@ class VectorNavUnit(InertialUnit):
         return self._write(number, words) or line
 
     def _write(self, number: int, words: list[str]) -> str:
-        """The error, or nothing."""
+        """Return the error line, or an empty one."""
         values = words[1:]
         if number in OUTPUTS:
             wrong = self._set_output(number, values)
         else:
-            # Registers of one number, behind which the serial port may be named.
+            # Registers with one number, which may be followed by the serial port.
             wrong = 0 if values and values[0].isdecimal() else TOO_FEW if not values else INVALID_PARAMETER
         if wrong:
             return _error(wrong)
@@ -98,7 +98,7 @@ class VectorNavUnit(InertialUnit):
         return ""
 
     def _set_output(self, number: int, values: list[str]) -> int:
-        """Number of the error, or 0."""
+        """Return the error number, or 0."""
         if len(values) < 3:
             return TOO_FEW
         try:
@@ -168,7 +168,7 @@ _VALUES: dict[str, Callable[[VectorNavUnit, Measured], Any]] = {
     "attitude.quaternion": lambda unit, m: unit._scalar_last(),
     "attitude.dcm": lambda unit, m: unit._by_rows(),
 }
-"""What it can send, by the name of the field."""
+"""Values it can send, by field name."""
 
 
 def _error(number: int) -> str:
@@ -176,5 +176,5 @@ def _error(number: int) -> str:
 
 
 def vectornav(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A unit on its line, as the registry wants it."""
+    """Make a unit on its line, for the registry."""
     return SerialLine(VectorNavUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

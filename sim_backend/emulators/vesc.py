@@ -1,7 +1,7 @@
-"""A VESC motor controller on CAN and on a serial line: answers questions, sends STATUS frames, obeys, and times out by itself.
+"""Emulator of a VESC motor controller on CAN and on a serial line: replies, STATUS frames, commands, command timeout.
 
-It is set up as the driver's table in the profile says it should be; ``conf`` and ``firmware`` make it another one. The power stage
-is :mod:`sim_backend.emulators.vesc_motor`, what it reports :mod:`sim_backend.emulators.vesc_telemetry`. Facts, sources and traps:
+It is set up as the driver's table in the profile expects; ``conf`` and ``firmware`` change that. The power stage is
+:mod:`sim_backend.emulators.vesc_motor`, the telemetry :mod:`sim_backend.emulators.vesc_telemetry`. Facts, sources and pitfalls:
 ``drivers/vesc/NOTES.md``.
 """
 
@@ -56,7 +56,7 @@ from vehicled.profile.schema import Device
 from vehicled.wire.can import CanFrame
 
 FIRMWARE = (6, 0)
-"""(major, minor): the newest whose configuration's signature is known."""
+"""Firmware (major, minor): the newest with a known configuration signature."""
 HARDWARE = "60"
 STATUS_RATE_HZ, SLOW_STATUS_RATE_HZ = 50, 5
 STATUS_MASK, SLOW_STATUS_MASK = 0b011001, 0b000110
@@ -80,7 +80,7 @@ _MOTOR_PACKETS = {
 
 
 def configuration(device: Device, firmware: tuple[int, int] = FIRMWARE) -> AppConf:
-    """The application configuration that the profile expects: time-out and its brake current, servo output and STATUS frames on."""
+    """Return the application configuration that the profile expects: timeout and its brake current, servo output, STATUS frames."""
     params: Calibration = device.driver.selected
     rate_hz = round(device.rate_hz or STATUS_RATE_HZ)
     fields: dict[str, int] = {"status_rate_hz": rate_hz, "status_mode": 5}
@@ -104,91 +104,91 @@ def configuration(device: Device, firmware: tuple[int, int] = FIRMWARE) -> AppCo
 
 
 class Made(TypedDict, total=False):
-    """What makes a controller another one than the profile expects."""
+    """Options that make a controller differ from the profile."""
 
     firmware: tuple[int, int]
     conf: AppConf
 
 
 class VescUnit(ABC):
-    """The controller, whatever the wire. Called in the order of time."""
+    """Controller without its wire. Called in time order."""
 
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
-    """What it can be told to suffer, with the value unless another is named: the code of a fault; motor commands that get lost."""
+    """Injectable failures with default values: a fault code; motor commands that get lost."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        self.firmware = made.get("firmware", FIRMWARE)
-        """(major, minor)."""
-        self.conf = made["conf"] if "conf" in made else configuration(device, self.firmware)
-        """As it would be read back."""
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        self.firmware = options.get("firmware", FIRMWARE)
+        """Firmware (major, minor)."""
+        self.conf = options["conf"] if "conf" in options else configuration(device, self.firmware)
+        """Application configuration as it would be read back."""
         self._layout = layout_of(self.firmware)
         self._uuid = stream(seed, f"{port}/uuid").bytes(12)
         params: Calibration = device.driver.selected
         self._telemetry = Telemetry(params, self.conf.controller_id)
-        # Before 5.3 the servo output was a matter of the build: here it is built in.
+        # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0
         self._stage = PowerStage(params, self.conf.timeout_ms, self.conf.timeout_brake_current_a, servo_on, start_ns)
         self.unknown_packets = 0
-        """Sound packets that mean nothing to it."""
+        """Number of valid packets that it does not know."""
 
     @property
     def fault_code(self) -> int:
-        """As reported; 0 is none."""
+        """Reported fault code; 0 is none."""
         return self._stage.fault_code
 
     @property
     def timed_out(self) -> bool:
-        """Its own command time-out has passed."""
+        """True after its command timeout."""
         return self._stage.timed_out
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """The motor as the twin's sensor sees it."""
+        """Take the motor state of the sensor model."""
         if isinstance(message, MotorStatus):
             self._telemetry.observe(message)
             self._stage.measure(self._telemetry.erpm, self._telemetry.voltage_v, now_ns)
             self._on_sample(now_ns)
 
     def next_due_ns(self) -> int:
-        """Of the power stage: nothing else happens by itself."""
+        """Time of the power stage's next duty; nothing else is periodic."""
         return self._stage.next_due_ns()
 
     def on_time(self, now_ns: int) -> None:
-        """A duty of the power stage."""
+        """Run a duty of the power stage."""
         self._stage.on_time(now_ns)
 
     def restart(self, now_ns: int) -> None:
-        """What was counted and commanded is forgotten; the configuration is in flash."""
+        """Forget counters and commands; the configuration is in flash."""
         self._telemetry.restart()
         self._stage.restart(now_ns)
         self._begin()
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """A fault code is there, or motor commands are lost until the controller times out."""
+        """Set a fault code, or lose motor commands until the controller times out."""
         if kind == FAULT:
             self._stage.set_fault(min(255, max(0, round(value))) if active else 0, now_ns)
         elif kind == OWN_TIMEOUT:
             self._stage.set_deaf(active)
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """For the actuators of the vehicle."""
+        """Drain the commands for the vehicle's actuators."""
         return self._stage.take_commands()
 
     @abstractmethod
     def _begin(self) -> None:
-        """What a wire does after a restart."""
+        """Reset the wire after a restart."""
 
     @abstractmethod
     def _on_sample(self, now_ns: int) -> None:
-        """What a wire sends by itself."""
+        """Send the periodic frames of the wire."""
 
     def _answer(self, payload: bytes, now_ns: int) -> bytes | None:
-        """Do what a packet says. Returns the payload of the reply, None where the firmware sends none."""
+        """Execute a packet. Return the payload of the reply, None if the firmware sends none."""
         message = decode_comm(payload)[1]
         while isinstance(message, Forward) and message.controller_id == self.conf.controller_id:
             payload = message.payload
             message = decode_comm(payload)[1]
         if self.firmware < _NUMBERED_SINCE and payload[:1] > bytes((Comm.SET_POS,)):
-            # Numbered otherwise: whatever this was meant to be, it is something else here.
+            # This firmware numbers packets differently, so the packet is something else here.
             self.unknown_packets += 1
             return None
         reply = self._obey(message, now_ns)
@@ -213,7 +213,7 @@ class VescUnit(ABC):
             case Request(Comm.GET_APPCONF) if self.firmware in readable_firmwares():
                 return RawAppConf(encode_appconf(self.conf, self.firmware))
             case Request(Comm.PING_CAN):
-                # Nobody else is on its bus.
+                # No other node is on its bus.
                 return PingCanReply(b"")
             case _:
                 self.unknown_packets += 1
@@ -226,12 +226,12 @@ class VescUnit(ABC):
 
 
 class VescCanUnit(VescUnit):
-    """See :class:`sim_backend.emulators.can_bus.CanNode`."""
+    """VESC on CAN as a :class:`sim_backend.emulators.can_bus.CanNode`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        super().__init__(port, device, seed, start_ns, **made)
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        super().__init__(port, device, seed, start_ns, **options)
         self._groups = status_groups(self.conf)
-        # A bridge, or UAVCAN: it neither hears nor sends frames of its own protocol.
+        # In bridge or UAVCAN mode it ignores and sends no frames of its own protocol.
         self._mute = self.conf.can_mode != 0
         self._long = Reassembler()
         self._tx: list[CanFrame] = []
@@ -246,11 +246,11 @@ class VescCanUnit(VescUnit):
 
     @property
     def bad_frames(self) -> int:
-        """Long packets of the daemon that did not fit together."""
+        """Number of the daemon's long packets that did not fit together."""
         return self._long.bad_frames
 
     def on_frame(self, frame: CanFrame, now_ns: int) -> None:
-        """Commands, pings and packets, for it or for everyone."""
+        """Take commands, pings and packets, addressed to it or broadcast."""
         message = decode_can(frame)[1]
         if self._mute:
             return
@@ -272,7 +272,7 @@ class VescCanUnit(VescUnit):
                 self.unknown_packets += 1
 
     def take_tx(self) -> Sequence[CanFrame]:
-        """Answers and STATUS frames."""
+        """Drain answers and STATUS frames."""
         return drained(self._tx)
 
     def _on_packet(self, payload: bytes, sender: int, mode: int, now_ns: int) -> None:
@@ -285,22 +285,22 @@ class VescCanUnit(VescUnit):
             self._tx += split_comm(sender, self.conf.controller_id, reply, SendMode.PASS_ON)
 
     def _on_sample(self, now_ns: int) -> None:
-        """STATUS frames go with the first sample after each period: between samples there is nothing new to tell."""
+        """Send STATUS frames with the first sample after each period, because values do not change between samples."""
         if self._mute:
             return
         for i, (period_ns, numbers) in enumerate(self._groups):
-            # Samples that come at the same rate are rounded to the nanosecond: a hair too early is not a period too early.
+            # Tolerate sample times rounded to the nanosecond.
             if now_ns + period_ns // 16 >= self._status_due_ns[i]:
                 self._status_due_ns[i] = max(self._status_due_ns[i] + period_ns, now_ns)
                 self._tx += [encode_can(self._telemetry.status(number)) for number in numbers]
 
 
 class VescUartUnit(VescUnit):
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """VESC on a serial line as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        super().__init__(port, device, seed, start_ns, **made)
-        # USB has no rate; a UART has been set to the one that the port is opened with.
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        super().__init__(port, device, seed, start_ns, **options)
+        # USB has no rate; a UART is set to the rate that the daemon opens.
         self._baud = baud_of(device.port) or BAUD
         self._decoder = UartDecoder()
         self._heard_ns = 0
@@ -317,11 +317,11 @@ class VescUartUnit(VescUnit):
 
     @property
     def bad_frames(self) -> int:
-        """Frames of the daemon whose length, checksum or end did not hold."""
+        """Number of the daemon's frames with a wrong length, checksum or end."""
         return self._decoder.bad_frames
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Packets, answered at once."""
+        """Answer packets at once."""
         stale = now_ns - self._heard_ns > STALE_NS
         self._heard_ns = now_ns
         for payload in self._decoder.feed(data, stale):
@@ -330,26 +330,26 @@ class VescUartUnit(VescUnit):
                 self._tx.append(frame_uart(reply))
 
     def _on_sample(self, now_ns: int) -> None:
-        """On this wire it speaks when spoken to."""
+        """Send nothing: on this wire it only answers."""
 
     def take_tx(self) -> Sequence[bytes]:
-        """Answers."""
+        """Drain the answers."""
         return drained(self._tx)
 
 
 class VescCanEmulator(CanBus):
-    """A VESC on a CAN port."""
+    """VESC on a CAN port."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        self.unit = VescCanUnit(port, device, seed, start_ns, **made)
-        """The controller itself."""
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        self.unit = VescCanUnit(port, device, seed, start_ns, **options)
+        """Controller without its wire."""
         super().__init__(self.unit, start_ns)
 
 
 class VescUartEmulator(SerialLine):
-    """A VESC on a serial port. Before firmware 3.8 it speaks as pyvesc 1.0.5 expects it."""
+    """VESC on a serial port. Before firmware 3.8 it uses the format of pyvesc 1.0.5."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **made: Unpack[Made]) -> None:
-        self.unit = VescUartUnit(port, device, seed, start_ns, **made)
-        """The controller itself."""
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+        self.unit = VescUartUnit(port, device, seed, start_ns, **options)
+        """Controller without its wire."""
         super().__init__(self.unit, port, seed, start_ns, host_baud=baud_of(device.port))

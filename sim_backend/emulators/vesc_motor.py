@@ -1,7 +1,7 @@
-"""The power stage of a VESC: set-points in, what the vehicle's actuators get out, with the controller's own time-out and faults.
+"""Power stage of the VESC emulator: set-points in, actuator commands out, with the controller's timeout and faults.
 
-Set-points become normalised commands again by the calibration in the driver's table: full drive of the twin is ``max_duty``,
-``max_current_a`` or ``max_speed_mps``. What passes for the motor's dead time, and how fast the servo turns, is in ``[sim]``.
+The driver's calibration converts set-points back to normalised commands: full drive is ``max_duty``, ``max_current_a`` or
+``max_speed_mps``. The motor's dead time and the servo's rate are in ``[sim]``.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,23 +12,23 @@ from drivers.vesc.codec import Can
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 
 HOLD_NS = 50_000_000
-"""Outputs stand until they are changed, and the actuators are told so this often."""
+"""Interval at which unchanged outputs are repeated to the actuators."""
 FAULT_STOP_NS = 500_000_000
-"""A fault goes on, and the motor stays released, for so long after its cause is gone."""
+"""Duration of a fault, with the motor released, after its cause is gone."""
 OVER_VOLTAGE, UNDER_VOLTAGE = 1, 2
 MIN_VOLTAGE_V, MAX_VOLTAGE_V = 8.0, 57.0
-"""Limits of the supply, as delivered."""
+"""Supply limits in factory state."""
 SERVO_AT_BOOT = 0.5
 SPEED_P, SPEED_I_PER_S = 3.0, 3.0
-"""Of the speed controller, in shares of full drive per share of ``max_speed_mps``."""
+"""Gains of the speed controller: fraction of full drive per fraction of ``max_speed_mps``."""
 STANDS_MPS = 0.05
-"""Slower than this a set-point against the motion drives the other way; before, it brakes."""
+"""Speed below which a set-point against the motion reverses the drive; above it brakes."""
 LONGEST_STEP_S = 0.1
-"""A gap between measurements is not integrated beyond this."""
+"""Longest gap between measurements that is integrated."""
 
 
 class Calibration(Protocol):
-    """What is read of the driver's table in the profile, where each has its meaning."""
+    """Parameters read from the driver's table, which documents them."""
 
     max_duty: float
     max_current_a: float
@@ -44,19 +44,19 @@ class Calibration(Protocol):
 
 
 class SpeedLoop:
-    """Proportional and integral control of the electrical speed. Without it, SET_RPM would be a wish."""
+    """Proportional-integral control of the electrical speed, needed by SET_RPM."""
 
     def __init__(self, full_erpm: float) -> None:
-        """``full_erpm`` is the electrical speed at ``max_speed_mps``, negative for a motor that drives forwards backwards."""
+        """``full_erpm`` is the electrical speed at ``max_speed_mps``; negative if the motor runs backwards to drive forwards."""
         self._full_erpm = full_erpm
         self._integral = 0.0
 
     def reset(self) -> None:
-        """Another kind of set-point has taken over."""
+        """Clear the integral after a change of set-point type."""
         self._integral = 0.0
 
     def output(self, target_erpm: float, measured_erpm: float, dt_s: float = 0.0) -> float:
-        """Share of full drive, -1 to 1; against the motion it brakes. Integrates over ``dt_s`` unless the output is at its end."""
+        """Return the fraction of full drive, -1 to 1; against the motion it brakes. Integrates over ``dt_s`` unless saturated."""
         error = (target_erpm - measured_erpm) / self._full_erpm
         raw = SPEED_P * error + self._integral
         lowest, highest = (0.0, 1.0) if target_erpm * self._full_erpm >= 0.0 else (-1.0, 0.0)
@@ -66,10 +66,10 @@ class SpeedLoop:
 
 
 class PowerStage:
-    """Motor and servo output. Called in the order of time."""
+    """Motor and servo output. Called in time order."""
 
     def __init__(self, params: Calibration, timeout_ms: int, timeout_brake_a: float, servo_on: bool, start_ns: int) -> None:
-        """``timeout_ms`` 0 is no time-out at all; ``timeout_brake_a`` 0 coasts on time-out."""
+        """``timeout_ms`` 0 disables the timeout; ``timeout_brake_a`` 0 coasts on timeout."""
         self._params = params
         self._forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
         self._timeout_ns = timeout_ms * 1_000_000
@@ -85,23 +85,23 @@ class PowerStage:
         self.restart(start_ns)
 
     def restart(self, now_ns: int) -> None:
-        """As after power-on: no command yet, so timed out; the servo in the middle. Causes of faults outlast it."""
+        """Reset as after power-on: no command yet, so timed out; servo centred. Causes of faults persist."""
         self._drive: tuple[int, float] = (Can.SET_CURRENT, 0.0)
         self._speed_loop.reset()
         self._servo = SERVO_AT_BOOT
         self._fed_ns = NEVER_NS
         self.timed_out = True
-        """No command came for longer than its time-out."""
+        """True if no command came within the timeout."""
         self.fault_code = 0
-        """As reported; 0 is none."""
+        """Reported fault code; 0 is none."""
         self._fault_end_ns = NEVER_NS
         self._find_fault(now_ns)
         self._emit(now_ns)
 
-    # ---------------------------------------------------------------- what it is told
+    # ---------------------------------------------------------------- commands
 
     def set_motor(self, packet: int, value: float, now_ns: int) -> None:
-        """A motor set-point, by its CAN packet. A fault swallows it, but not its effect on the time-out."""
+        """Apply a motor set-point, by its CAN packet. During a fault it only restarts the timeout."""
         if self._deaf:
             return
         self.feed(now_ns)
@@ -113,19 +113,19 @@ class PowerStage:
         self._emit(now_ns)
 
     def feed(self, now_ns: int) -> None:
-        """A command, or ALIVE: the time-out starts anew. What one that has passed did to the motor lasts to the next set-point."""
+        """Restart the timeout after a command or ALIVE. The effect of an expired one lasts until the next set-point."""
         if not self._deaf:
             self._fed_ns = now_ns
             self.timed_out = False
 
     def set_servo(self, position: float, now_ns: int) -> None:
-        """Servo position 0 to 1. Neither feeds the time-out nor suffers from it or from a fault."""
+        """Set the servo position 0 to 1. It is independent of timeout and faults."""
         if self._servo_on:
             self._servo = min(1.0, max(0.0, position))
             self._emit(now_ns)
 
     def measure(self, erpm: float, voltage_v: float, now_ns: int) -> None:
-        """Electrical speed and supply as they are now; NaN for what is not known."""
+        """Take the present electrical speed and supply voltage; NaN if unknown."""
         if isfinite(voltage_v):
             self._from_supply = UNDER_VOLTAGE if voltage_v < MIN_VOLTAGE_V else OVER_VOLTAGE if voltage_v > MAX_VOLTAGE_V else 0
             self._find_fault(now_ns)
@@ -139,22 +139,22 @@ class PowerStage:
             self._emit(now_ns)
 
     def set_fault(self, code: int, now_ns: int) -> None:
-        """The cause of a fault is there from now on; 0 takes it away."""
+        """Set the cause of a fault; 0 removes it."""
         self._injected = code
         self._find_fault(now_ns)
 
     def set_deaf(self, deaf: bool) -> None:
-        """Motor set-points are lost inside the controller, so that it times out although it is commanded."""
+        """Lose motor set-points inside the controller, so that it times out although commands arrive."""
         self._deaf = deaf
 
     # ---------------------------------------------------------------- time
 
     def next_due_ns(self) -> int:
-        """The time-out, the end of a fault, or the next time to tell that the outputs stand."""
+        """Time of the timeout, the end of a fault, or the next repetition of the outputs."""
         return min(self._expiry_ns(), self._fault_end_ns, self._hold_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """A duty is due."""
+        """Run a duty that is due."""
         changed = now_ns >= self._hold_ns
         if now_ns >= self._expiry_ns():
             self.timed_out = changed = True
@@ -167,7 +167,7 @@ class PowerStage:
             self._emit(now_ns)
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """What the actuators get since the last call."""
+        """Drain the commands for the actuators."""
         if not self._commands:
             return ()
         commands, self._commands = self._commands, []
@@ -200,7 +200,7 @@ class PowerStage:
     def _outputs(self) -> tuple[float, float]:
         if self.fault_code:
             return 0.0, 0.0
-        # On time-out the brake current is set again and again, so that it follows a fault, too.
+        # On timeout the brake current is applied continuously, so that it also returns after a fault.
         packet, value = (Can.SET_CURRENT_BRAKE, self._timeout_brake_a) if self.timed_out else self._drive
         return self._effects[packet](value)
 
@@ -211,13 +211,13 @@ class PowerStage:
         return min(1.0, max(-1.0, (self._servo - params.servo_center) / params.servo_gain))
 
     def _build_effects(self) -> dict[int, Callable[[float], tuple[float, float]]]:
-        """Throttle and brake of a set-point, by packet. Positions are missing: a driven wheel has none."""
+        """Return throttle and brake of a set-point, by packet. Position control is missing: a driven wheel has no position."""
         params, forward = self._params, self._forward
         max_brake_a = params.max_brake_current_a
 
         def current(value: float) -> tuple[float, float]:
-            share = forward * value / params.max_current_a
-            return (0.0, abs(value) / max_brake_a) if self._against(share) else (share, 0.0)
+            fraction = forward * value / params.max_current_a
+            return (0.0, abs(value) / max_brake_a) if self._against(fraction) else (fraction, 0.0)
 
         def braking(value: float) -> tuple[float, float]:
             return 0.0, abs(value) / max_brake_a
@@ -233,11 +233,11 @@ class PowerStage:
             Can.SET_HANDBRAKE_REL: lambda value: (0.0, abs(value)),
         }
 
-    def _against(self, share: float) -> bool:
-        """Whether a share of full drive works against the motion."""
+    def _against(self, fraction: float) -> bool:
+        """True if a drive fraction works against the motion."""
         speed_mps = self._erpm / self._params.erpm_per_mps
-        return share * speed_mps < 0.0 and abs(speed_mps) > STANDS_MPS
+        return fraction * speed_mps < 0.0 and abs(speed_mps) > STANDS_MPS
 
-    def _both_ways(self, share: float) -> tuple[float, float]:
-        """Throttle, negative backward, or brake where it works against the motion: it slows down before it turns round."""
-        return (0.0, abs(share)) if self._against(share) else (share, 0.0)
+    def _both_ways(self, fraction: float) -> tuple[float, float]:
+        """Return throttle, negative backward, or brake if it works against the motion: it slows down before it reverses."""
+        return (0.0, abs(fraction)) if self._against(fraction) else (fraction, 0.0)

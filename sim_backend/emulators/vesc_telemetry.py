@@ -1,4 +1,4 @@
-"""What a VESC knows of itself: the newest sample of the twin's motor, counters, and averages that are reset by reading them."""
+"""Telemetry of the VESC emulator: the newest motor sample, counters, and averages that reset when read."""
 
 from math import isfinite, pi
 
@@ -20,15 +20,15 @@ from sim_backend.emulators.vesc_motor import Calibration
 from vehicled.messages import MotorStatus
 
 FET_CELSIUS = 30.0
-"""Where the twin's motor has no thermometer: the controller always has one."""
+"""Temperature if the motor model has no thermometer, because the controller always has one."""
 NO_THERMISTOR_CELSIUS = -95.0
 SUPPLY_V = 12.0
-"""Until the twin has said what its battery gives: a controller that answers has a supply."""
+"""Supply voltage before the first sample."""
 ZERO_CELSIUS_K = 273.15
 COUNTS_PER_REVOLUTION = 6
-"""Of the tachometer, per electrical revolution."""
+"""Tachometer counts per electrical revolution."""
 LONGEST_STEP_S = 1.0
-"""A gap between samples is not integrated beyond this."""
+"""Longest gap between samples that is integrated."""
 
 _LAYOUT_SINCE = (
     ((6, 0), Layout.STATUS),
@@ -41,12 +41,12 @@ _LAYOUT_SINCE = (
 
 
 def layout_of(firmware: tuple[int, int]) -> Layout:
-    """How far GET_VALUES goes; before 3.8 in the order that pyvesc 1.0.5 knows."""
+    """Return the layout of GET_VALUES; before 3.8 in the order of pyvesc 1.0.5."""
     return next((layout for since, layout in _LAYOUT_SINCE if firmware >= since), Layout.LEGACY)
 
 
 def status_groups(conf: AppConf) -> list[tuple[int, tuple[int, ...]]]:
-    """Period and numbers of the STATUS frames that are sent together, by what is switched on."""
+    """Return period and numbers of the enabled STATUS frames that are sent together."""
     if conf.status_mode != UNREAD:
         groups = [(conf.status_rate_hz, tuple(range(1, conf.status_mode + 1)))]
     else:
@@ -59,7 +59,7 @@ def _bits(mask: int) -> tuple[int, ...]:
 
 
 class _Average:
-    """Mean since it was last read; the newest value when nothing came since."""
+    """Mean since the last read; the newest value if none came since."""
 
     def __init__(self) -> None:
         self.newest = 0.0
@@ -78,19 +78,19 @@ class _Average:
 
 
 class Telemetry:
-    """Takes the samples of the sensor model, gives out what GET_VALUES and the STATUS frames say."""
+    """Converts samples of the sensor model to GET_VALUES and STATUS frames."""
 
     def __init__(self, params: Calibration, controller_id: int) -> None:
         forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
         self._erpm_per_radps = forward * params.pole_pairs * 30.0 / pi
-        # Full drive of the twin is the largest duty that the driver asks for.
+        # Full drive corresponds to the driver's maximum duty.
         self._duty_per_share = forward * params.max_duty
         self._controller_id = controller_id
         self.voltage_v = SUPPLY_V
         self.restart()
 
     def restart(self) -> None:
-        """Counters and averages are in RAM."""
+        """Reset counters and averages, which are in RAM."""
         self.erpm = self.duty = 0.0
         self._fet_celsius, self._motor_celsius = FET_CELSIUS, NO_THERMISTOR_CELSIUS
         self._motor_current, self._input_current = _Average(), _Average()
@@ -99,7 +99,7 @@ class Telemetry:
         self._turns = self._turns_either_way = 0.0
 
     def observe(self, sample: MotorStatus) -> None:
-        """The motor as it is now. What a sample does not know stays as it was."""
+        """Take the present motor state. Unknown fields keep their values."""
         dt_s = 0.0 if self._t_ns is None else min(max(0.0, (sample.t_ns - self._t_ns) * 1e-9), LONGEST_STEP_S)
         self._t_ns = sample.t_ns
         if isfinite(sample.motor_speed_radps):
@@ -107,7 +107,7 @@ class Telemetry:
         if isfinite(sample.duty):
             self.duty = sample.duty * self._duty_per_share
         if isfinite(sample.motor_current_a):
-            # Its sign says whether the motor draws or generates, not which way it pulls.
+            # Its sign distinguishes motoring from generating, not the direction of torque.
             self._motor_current.add(sample.motor_current_a)
         if isfinite(sample.input_current_a):
             self._input_current.add(sample.input_current_a)
@@ -128,7 +128,7 @@ class Telemetry:
         self._charged_wh += max(0.0, -drawn_wh)
 
     def values(self, fault_code: int, timed_out: bool) -> Values:
-        """GET_VALUES. It commutates in blocks, so that there are no d and q quantities; the position is that of no encoder."""
+        """Return GET_VALUES. Block commutation has no d and q quantities; without an encoder the position is 0."""
         return Values(
             fet_temperature_c=self._fet_celsius,
             motor_temperature_c=self._motor_celsius,
@@ -155,7 +155,7 @@ class Telemetry:
         )
 
     def status(self, number: int) -> CanMessage:
-        """STATUS, or STATUS_n up to 6."""
+        """Return STATUS, or STATUS_n up to 6."""
         own = self._controller_id
         match number:
             case 1:

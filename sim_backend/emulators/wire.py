@@ -1,6 +1,6 @@
-"""What a serial line and a bus have in common: everything that happens is put in the order of its time first.
+"""Common base of serial line and CAN bus: executes all events in time order.
 
-So the bytes do not depend on the instants at which the simulator was called.
+So the bytes do not depend on the instants of the simulator's calls.
 """
 
 from abc import ABC, abstractmethod
@@ -13,34 +13,34 @@ from sim_backend.emulators.outbox import Outbox
 from vehicled.messages import Message
 
 MESSAGE = 2
-"""Kind of the event that a sensor has a value: of what happens at the same instant it comes behind a wire's own, kinds 0 and 1."""
+"""Event kind of a sensor value; at the same instant it follows a wire's own events, kinds 0 and 1."""
 
 
 class WireDevice(Protocol):
-    """A device at the far end of a wire. It is called in the order of time and never raises on what it hears."""
+    """Device at the far end of a wire. Called in time order; never raises on received bytes."""
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """The sensor in it has a value, ready to leave."""
+        """Take a sensor value that is ready to leave."""
         ...
 
     def next_due_ns(self) -> int:
-        """When ``on_time`` wants to run; ``NEVER_NS`` without duties of its own."""
+        """Time at which ``on_time`` must run; ``NEVER_NS`` without duties."""
         ...
 
     def on_time(self, now_ns: int) -> None:
-        """A duty is due."""
+        """Run a duty that is due."""
         ...
 
     def restart(self, now_ns: int) -> None:
-        """Power was away and is back: everything that is not in its flash is lost."""
+        """Restart after a power cut: everything outside its flash is lost."""
         ...
 
     def take_tx(self) -> Sequence[Any]:
-        """Whole frames that it has begun to send since the last call, in order."""
+        """Drain the frames that it has begun to send, whole and in order."""
         ...
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Commands understood since the last call."""
+        """Drain the decoded commands."""
         ...
 
 
@@ -48,7 +48,7 @@ D = TypeVar("D", bound=WireDevice)
 
 
 class Wire(Outbox, ABC, Generic[D]):
-    """An emulator made of a device and the wire to it. A wire adds how long what passes it takes, and what becomes of it."""
+    """Emulator of a device and its wire. Subclasses add timing and loss."""
 
     def __init__(self, device: D, start_ns: int) -> None:
         super().__init__()
@@ -57,38 +57,38 @@ class Wire(Outbox, ABC, Generic[D]):
         self._queued = 0
         self._now_ns = start_ns
 
-    # ---------------------------------------------------------------- what a wire adds
+    # ---------------------------------------------------------------- for subclasses
 
     @abstractmethod
     def _happen(self, kind: int, what: Any, now_ns: int) -> None:
-        """An event of the wire's own."""
+        """Handle an event of the wire."""
 
     @abstractmethod
     def _send(self, frames: Sequence[Any], now_ns: int) -> None:
-        """The device begins to send."""
+        """Send the device's frames."""
 
     @abstractmethod
     def _clear(self, now_ns: int) -> None:
-        """What is on its way to the device is gone, and the wire free."""
+        """Drop what is on its way to the device and free the wire."""
 
-    # ---------------------------------------------------------------- verbs of the emulator
+    # ---------------------------------------------------------------- Emulator interface
 
     @property
     def device(self) -> D:
-        """What is at the far end."""
+        """Device at the far end."""
         return self._device
 
     def on_message(self, message: Message, ready_ns: int) -> None:
-        """See :class:`sim_backend.emulators.interface.Emulator`; so the other verbs."""
+        """Queue a sensor value, see :class:`sim_backend.emulators.interface.Emulator` for this and the other methods."""
         self._push(ready_ns, MESSAGE, message)
 
     def next_due_ns(self) -> int:
-        """The next thing to happen, on the wire or in the device."""
+        """Time of the next event on the wire or in the device."""
         due_ns = self._device.next_due_ns()
         return min(due_ns, self._events[0][0]) if self._events else due_ns
 
     def on_time(self, now_ns: int) -> None:
-        """Everything up to ``now_ns``, in order."""
+        """Run all events up to ``now_ns``, in order."""
         device, events = self._device, self._events
         while True:
             device_ns = device.next_due_ns()
@@ -96,7 +96,7 @@ class Wire(Outbox, ABC, Generic[D]):
             next_ns = min(device_ns, event_ns)
             if next_ns > now_ns:
                 return
-            # What the daemon stamped before the present has arrived by now.
+            # The daemon's bytes with earlier stamps have arrived by now.
             t_ns = self._now_ns = max(next_ns, self._now_ns)
             if event_ns > device_ns:
                 device.on_time(t_ns)
@@ -109,19 +109,19 @@ class Wire(Outbox, ABC, Generic[D]):
             self._collect(t_ns)
 
     def restart(self, now_ns: int) -> None:
-        """The device loses its power for a moment; what was on its way to it is gone."""
+        """Cut the device's power for a moment; bytes on their way to it are lost."""
         self.on_time(now_ns)
         self._clear(now_ns)
         self._device.restart(now_ns)
         self._collect(now_ns)
 
-    # ---------------------------------------------------------------- for the wire
+    # ---------------------------------------------------------------- helpers of subclasses
 
     def _push(self, t_ns: int, kind: int, what: Any) -> None:
         self._queued += 1
         heappush(self._events, (t_ns, kind, self._queued, what))
 
     def _collect(self, now_ns: int) -> None:
-        """Take what the device has to say."""
+        """Collect the device's frames and commands."""
         self._send(self._device.take_tx(), now_ns)
         self._commands += self._device.take_commands()

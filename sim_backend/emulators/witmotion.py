@@ -1,7 +1,7 @@
-"""A WitMotion sensor at the far end of its line: several frames a measurement, no serial number, a calendar for a clock.
+"""Emulator of a WitMotion IMU: several frames per measurement, no serial number, a calendar as clock.
 
-It has been set up with the vendor's tool as the driver's table in the profile says, unless the driver is to do that
-(``configure``): then it is as delivered, but for its line rate.
+It is set up as the driver's table in the profile says, unless the driver configures it (``configure``): then it is in factory state
+except for its line rate.
 """
 
 from drivers.imu.witmotion import (
@@ -38,24 +38,24 @@ from vehicled.wire.framing import Framer
 
 BAUD = 115_200
 FACTORY = {REGISTER_CONTENT: 0x1E, REGISTER_RATE: RATE_CODES[10]}
-"""As delivered: acceleration, gyro, angle and magnetometer, ten times a second."""
+"""Factory state: acceleration, gyro, angle and magnetometer at 10 Hz."""
 UNLOCKED_NS = 10_000_000_000
 WRITING_NS = 20_000_000
-"""It does not listen while it writes a register."""
+"""Time for writing a register, during which it ignores input."""
 LINE_SHARE = 0.95
-"""What would take more of the line than this is sent at a lower rate, without a word."""
+"""Largest line load; beyond it the output rate drops silently."""
 EARTH_FIELD: Vector = (0.0, 300.0, -600.0)
-"""East, north, up, in counts."""
+"""Field of the earth, east, north, up, in counts."""
 _DAY_MS = 86_400_000
 _OF_CODE = {code: rate_hz for rate_hz, code in RATE_CODES.items()}
 _KINDS = (TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION)
 
 
 class WitMotionUnit(InertialUnit):
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """WitMotion unit as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
-        # Delivered with 9600 baud, and set to what the daemon opens the port with.
+        # It is delivered at 9600 baud; assume it was set to the rate that the daemon opens.
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._flash = dict(FACTORY)
         if not self.params.configure:
@@ -67,7 +67,7 @@ class WitMotionUnit(InertialUnit):
     def _begin(self, now_ns: int) -> None:
         self._framer = Framer((COMMANDS,))
         self.registers = dict(self._flash)
-        """By address, as they are now."""
+        """Present registers by address."""
         self._unlocked_until_ns = self._deaf_until_ns = now_ns
         self._apply()
 
@@ -79,7 +79,7 @@ class WitMotionUnit(InertialUnit):
         self._pace = Pace(max(fitting, default=min(RATE_CODES)))
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Registers, as long as it is unlocked and not busy. Nothing is acknowledged."""
+        """Write registers while unlocked and not busy. It acknowledges nothing."""
         for _, frame in self._framer.feed(data):
             if now_ns < self._deaf_until_ns:
                 continue
@@ -97,7 +97,7 @@ class WitMotionUnit(InertialUnit):
                 elif value == 0:
                     self._flash = dict(self.registers)
                 else:
-                    # Saving 1 brings back what it was delivered with.
+                    # Saving 1 restores the factory state.
                     self.registers = dict(FACTORY)
                     self._apply()
 
@@ -129,5 +129,5 @@ class WitMotionUnit(InertialUnit):
 
 
 def witmotion(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A unit on its line, as the registry wants it."""
+    """Make a unit on its line, for the registry."""
     return SerialLine(WitMotionUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

@@ -1,7 +1,7 @@
-"""An Xsens MTi at the far end of its line: MTData2 while it measures, questions answered while it is being configured.
+"""Emulator of an Xsens MTi: MTData2 while it measures, answers while it is configured.
 
-It has the outputs that it was delivered with, unless the driver is not to configure it: then it was set up by hand, as the driver's
-table in the profile says. What is set is in its flash and outlasts a brown-out.
+Its outputs are the factory ones, or, if the driver does not configure it, those of the driver's table in the profile. Settings are
+in flash and survive a brown-out.
 """
 
 from math import degrees
@@ -48,11 +48,11 @@ FACTORY = (
     (STATUS_WORD, AT_EVERY_SAMPLE),
 )
 BASE_RATE_HZ = 400
-"""Its outputs come at whole fractions of this."""
+"""Base rate; outputs come at integer fractions of it."""
 CONFIG_AFTER_S = 1.7
-"""A device that measures acknowledges the way into its configuration so late at the most."""
+"""Longest delay of the acknowledgement of GoToConfig while it measures."""
 WAKE_UP_NS = 500_000_000
-"""For the host to answer WakeUp, or it goes on to measure."""
+"""Time for the host to answer WakeUp; after it the unit starts measuring."""
 INVALID_PARAMETER = 0x21
 _TICK_NS = 1_000_000_000 // TICKS_PER_SECOND
 _WITH_ALL = (PACKET_COUNTER, SAMPLE_TIME_FINE, STATUS_WORD)
@@ -60,7 +60,7 @@ _OWN_RATE = (QUATERNION, EULER_ANGLES, ACCELERATION, RATE_OF_TURN, TEMPERATURE)
 
 
 class XsensUnit(InertialUnit):
-    """See :class:`sim_backend.emulators.line.LineDevice`."""
+    """MTi as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
@@ -70,7 +70,7 @@ class XsensUnit(InertialUnit):
             outputs = [(xdi, AT_EVERY_SAMPLE) for xdi in _WITH_ALL]
             outputs += [(xdi, rate) for xdi in (QUATERNION, ACCELERATION, RATE_OF_TURN)]
         self.writes = 0
-        """How often the flash was written."""
+        """Number of writes to flash."""
         self._framer = Framer((PROTOCOL,))
         self._wakes_until_ns = NEVER_NS
         self.measuring = True
@@ -79,7 +79,7 @@ class XsensUnit(InertialUnit):
 
     def _set(self, outputs: list[tuple[int, int]]) -> None:
         self.outputs = outputs
-        """(id, rate) as they would be read back."""
+        """Outputs (id, rate) as they would be read back."""
         self._paces = {xdi: Pace(rate) for xdi, rate in outputs if xdi & 0xFFF0 in _OWN_RATE}
 
     def _begin(self, now_ns: int) -> None:
@@ -90,43 +90,43 @@ class XsensUnit(InertialUnit):
         self.send(encode(WAKE_UP))
 
     def next_due_ns(self) -> int:
-        """An answer, or the end of waiting for the host."""
+        """Time of the next answer, or of the end of the wait for the host."""
         return min(super().next_due_ns(), self._wakes_until_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """Answers; nobody has answered WakeUp."""
+        """Send the answers that are due, or start measuring if WakeUp was not answered."""
         super().on_time(now_ns)
         if now_ns >= self._wakes_until_ns:
             self._wakes_until_ns = NEVER_NS
             self.measuring = True
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Messages of the host."""
+        """Process messages of the host."""
         for _, frame in self._framer.feed(data):
             self._obey(message(frame), now_ns)
 
-    def _obey(self, asked: XbusMessage, now_ns: int) -> None:
-        if asked.mid == WAKE_UP_ACK:
+    def _obey(self, request: XbusMessage, now_ns: int) -> None:
+        if request.mid == WAKE_UP_ACK:
             self._wakes_until_ns = NEVER_NS
-        elif asked.mid == GO_TO_CONFIG:
+        elif request.mid == GO_TO_CONFIG:
             late_ns = round(float(self.chance.uniform(0.01, CONFIG_AFTER_S)) * 1e9) if self.measuring else ANSWER_NS
             self.measuring = False
             self._wakes_until_ns = NEVER_NS
             self.answer(encode(GO_TO_CONFIG + 1), now_ns, late_ns)
-        elif asked.mid == GO_TO_MEASUREMENT and not self.measuring:
+        elif request.mid == GO_TO_MEASUREMENT and not self.measuring:
             self.answer(encode(GO_TO_MEASUREMENT + 1), now_ns)
             self.measuring = True
             self._wakes_until_ns = NEVER_NS
-        elif asked.mid == OUTPUT_CONFIGURATION and not self.measuring:
-            if asked.data:
-                wanted = [(xdi, rate) for xdi, rate in unpack_outputs(asked.data) if xdi]
+        elif request.mid == OUTPUT_CONFIGURATION and not self.measuring:
+            if request.data:
+                wanted = [(xdi, rate) for xdi, rate in unpack_outputs(request.data) if xdi]
                 if not all(_known(xdi) for xdi, _ in wanted):
                     self.answer(encode(ERROR, bytes((INVALID_PARAMETER,))), now_ns)
                     return
                 self.writes += 1
                 self._set([(xdi, _rate(xdi, rate)) for xdi, rate in wanted])
             self.answer(encode(OUTPUT_CONFIGURATION + 1, pack_outputs(self.outputs)), now_ns)
-        # What comes in the wrong state, or is not known here, is passed over in silence.
+        # Messages in the wrong state or unknown ones get no answer.
 
     def _sample(self, measured: Measured) -> None:
         if not self.measuring:
@@ -134,8 +134,8 @@ class XsensUnit(InertialUnit):
         due = {xdi for xdi, pace in self._paces.items() if pace.due(measured.t_ns)}
         if due:
             self._count = (self._count + 1) & 0xFFFF
-            told = [xdi for xdi, _ in self.outputs if xdi in due or xdi in _WITH_ALL]
-            self.send(encode_mtdata2([(xdi, self._value(xdi & 0xFFF0, measured)) for xdi in told]))
+            due_ids = [xdi for xdi, _ in self.outputs if xdi in due or xdi in _WITH_ALL]
+            self.send(encode_mtdata2([(xdi, self._value(xdi & 0xFFF0, measured)) for xdi in due_ids]))
 
     def _value(self, kind: int, measured: Measured) -> Value:
         if kind == PACKET_COUNTER:
@@ -157,18 +157,18 @@ class XsensUnit(InertialUnit):
 
 
 def _known(xdi: int) -> bool:
-    """Only east, north, up is spoken here, in any number format."""
+    """True for ENU outputs, in any number format; only these are supported."""
     kind = xdi & 0xFFF0
     return xdi in _WITH_ALL or (kind in _OWN_RATE and xdi & 0xF <= FLOAT64)
 
 
 def _rate(xdi: int, wanted_hz: int) -> int:
-    """The fraction of the base rate that comes nearest without being more."""
+    """Return the largest integer fraction of the base rate that does not exceed the wanted rate."""
     if xdi in _WITH_ALL:
         return AT_EVERY_SAMPLE
     return max([rate for rate in range(1, BASE_RATE_HZ + 1) if BASE_RATE_HZ % rate == 0 and rate <= max(1, wanted_hz)])
 
 
 def xsens(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """A unit on its line, as the registry wants it."""
+    """Make a unit on its line, for the registry."""
     return SerialLine(XsensUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))

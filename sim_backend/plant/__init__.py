@@ -1,1 +1,1 @@
-"""Plants: the vehicle as it really is. Actuators stand before every plant, see :mod:`sim_backend.plant.actuators`."""
+"""Plants: models of the vehicle's true motion. The actuators precede every plant, see :mod:`sim_backend.plant.actuators`."""

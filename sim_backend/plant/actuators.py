@@ -1,7 +1,7 @@
-"""The actuators as they really are: command board, steering servo and linkage, drive with its supply, brake.
+"""Simulated actuators: command board, steering servo and linkage, drive with its supply, brake.
 
-A command passes the board (which goes to neutral when commands stay away), then one dead time for the steering and one for drive
-and brake, then acts from the first grid point at or after. Queues are ordered and hold at most one entry per grid point.
+A command passes the board (neutral after a timeout), then one dead time for steering and one for drive and brake, and acts from the
+next grid point on. Queues are ordered and hold at most one entry per grid point.
 """
 
 from collections import deque
@@ -11,15 +11,15 @@ from sim_backend.plant.wiring import Wiring, wiring
 from vehicled.profile.schema import Battery, Sim
 
 HORIZON_NS = 1_000_000_000
-"""Commands stamped further ahead than this are refused: no runtime sends so, and the queues stay bounded."""
+"""Largest lead of a command's stamp, ns. Later ones are refused, so that the queues stay bounded; no runtime sends them."""
 _NEVER_NS = 2**63 - 1
 
 
 class Supply:
-    """Battery with sag, and the motor current it feeds.
+    """Battery with voltage sag, and the motor current it feeds.
 
     Open-circuit voltage falls linearly with charge: full at the start, nominal at half. Motor current is proportional to torque;
-    the controller draws its duty share of it from the battery. Duty and back-EMF give the torque share
+    the controller draws the duty's fraction of it from the battery. Duty and back-EMF give the relative torque
     ``duty V / nominal - speed / no_load_speed``; with ``V = open - R duty I(V)`` that is one linear equation, solved exactly.
     """
 
@@ -37,7 +37,7 @@ class Supply:
         self.input_current_a = 0.0
 
     def step(self, duty: float, motor_speed_radps: float) -> float:
-        """Supply the motor for one grid step at a duty -1..1. Returns the throttle at nominal voltage that has the same torque."""
+        """Supply the motor for one grid step at a duty -1..1. Return the throttle that gives the same torque at nominal voltage."""
         open_v = self._full_v - self._volts_per_coulomb * self._drawn_c
         if open_v < 0.0:
             open_v = 0.0
@@ -47,14 +47,14 @@ class Supply:
             return 0.0
         sign = 1.0
         if duty < 0.0:
-            # The bridge turns the motor's poles round; currents count as drawn either way.
+            # The bridge reverses the polarity; current is drawn either way.
             sign, duty, motor_speed_radps = -1.0, -duty, -motor_speed_radps
         back_emf_share = motor_speed_radps / self._no_load_radps
         ohm_a = self._resistance_ohm * duty * self._full_drive_a
         voltage_v = (open_v + ohm_a * back_emf_share) / (1.0 + ohm_a * duty / self._nominal_v)
         torque_share = duty * voltage_v / self._nominal_v - back_emf_share
         if torque_share < 0.0:
-            # Pushed faster than the duty asks for: the controller does not feed back into the battery.
+            # The motor is faster than the duty asks for; this controller does not regenerate.
             torque_share, voltage_v = 0.0, open_v
         self.voltage_v = voltage_v
         self.motor_current_a = self._full_drive_a * torque_share
@@ -64,7 +64,7 @@ class Supply:
 
 
 class Actuators:
-    """From the command on the wire to what the plant feels: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
+    """Path from received commands to the plant's inputs: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
 
     def __init__(self, sim: Sim, start_ns: int, step_ns: int) -> None:
         wired = wiring(sim)
@@ -90,7 +90,7 @@ class Actuators:
         self._target_rad = self._servo_rad = self._target(0.0)
         self._supply = Supply(sim.battery, wired.no_load_speed_radps, step_ns * 1e-9)
         self.sags = wired.no_load_speed_radps > 0.0
-        """Whether what drives hangs on the battery; else the speed of the motor is not looked at."""
+        """True if the drive depends on the battery voltage; else the motor speed is not used."""
         self._servo = _Servo(wired, self._servo_rad, step_ns * 1e-9) if wired.bandwidth_radps > 0.0 else None
         self._drive_gain = _lag_gain(wired.drive_lag_s, step_ns * 1e-9)
         self._brake_gain = _lag_gain(wired.brake_lag_s, step_ns * 1e-9)
@@ -101,15 +101,15 @@ class Actuators:
         self._drive_followed = 0.0
         self._drive_target = 0.0
         self.duty = 0.0
-        """Throttle as commanded, after the dead time."""
+        """Commanded throttle, after the dead time."""
         self.throttle = 0.0
-        """The same at nominal voltage, for the plant."""
+        """Equivalent throttle at nominal voltage, for the plant."""
         self.brake = 0.0
         self.wheel_angle_rad = self._servo_rad
         self.ignored_commands = 0
-        """Not finite, or stamped beyond ``HORIZON_NS``."""
+        """Number of commands that were not finite or stamped beyond ``HORIZON_NS``."""
         self.timeouts = 0
-        """Times the board went to neutral."""
+        """Number of times the board went to neutral."""
 
     @property
     def supply(self) -> Supply:
@@ -117,13 +117,14 @@ class Actuators:
         return self._supply
 
     def command(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
-        """A command reached the board at ``t_ns``: throttle -1..1, of which no more than the drive's share backward, brake 0..1,
-        steering -1..1 left positive; clipped, as a pulse width is. Anything not finite is ignored, counted, and does not keep the
-        board awake. Never raises."""
+        """Take a command that reached the board at ``t_ns``: throttle -1..1 (reverse limited to the drive's ratio), brake 0..1,
+        steering -1..1 left positive; clipped like a pulse width. A non-finite command is counted and ignored, and does not restart
+        the board's timeout. Never raises.
+        """
         if not (isfinite(throttle) and isfinite(brake) and isfinite(steering)) or t_ns > self._now_ns + HORIZON_NS:
             self.ignored_commands += 1
             return
-        # A wire keeps its order, whatever the stamps say.
+        # A wire keeps its order even if the stamps do not.
         t_ns = self._newest_ns = max(t_ns, self._newest_ns)
         if t_ns > self._expiry_ns:
             self._go_neutral()
@@ -158,15 +159,17 @@ class Actuators:
             self.brake = _lagged(self.brake, self._brake_told, self._brake_gain)
         self.throttle = self._supply.step(self.duty, motor_speed_radps) if self.sags else self.duty
 
-    def _follow(self, told: float) -> None:
-        """Take the drive's own throttle towards the one told, and make of it what the controller makes."""
-        gap, most = told - self._drive_followed, self._throttle_step
-        self._drive_followed = followed = told if most == 0.0 or abs(gap) <= most else self._drive_followed + copysign(most, gap)
-        share = self._throttle_share
-        self._drive_target = followed if share is None else copysign(share(abs(followed)), followed)
+    def _follow(self, throttle: float) -> None:
+        """Rate-limit the throttle and apply the controller's map."""
+        gap, most = throttle - self._drive_followed, self._throttle_step
+        self._drive_followed = followed = (
+            throttle if most == 0.0 or abs(gap) <= most else self._drive_followed + copysign(most, gap)
+        )
+        throttle_map = self._throttle_share
+        self._drive_target = followed if throttle_map is None else copysign(throttle_map(abs(followed)), followed)
 
     def _pull(self, servo_rad: float) -> None:
-        """Take the wheels along as far as the slack between them and the servo is used up."""
+        """Move the wheels by what exceeds the slack between servo and wheels."""
         half = self._half_slack_rad
         if self.wheel_angle_rad > servo_rad + half:
             self.wheel_angle_rad = servo_rad + half
@@ -174,7 +177,7 @@ class Actuators:
             self.wheel_angle_rad = servo_rad - half
 
     def _act(self, now_ns: int) -> None:
-        """Take over everything that is due at this grid point."""
+        """Apply every command due at this grid point."""
         if now_ns >= self._expiry_ns:
             self._go_neutral()
         steering, drive, brake = self._steering_queue, self._drive_queue, self._brake_queue
@@ -211,11 +214,11 @@ class Actuators:
         self._next_event_ns = next_ns
 
     def _grid_point(self, t_ns: int) -> int:
-        """First grid point at or after ``t_ns``."""
+        """Return the first grid point at or after ``t_ns``."""
         return self._start_ns + -((self._start_ns - t_ns) // self._step_ns) * self._step_ns
 
     def _target(self, steering: float) -> float:
-        """Angle the servo goes to for a command -1..1."""
+        """Return the servo's target angle for a command -1..1."""
         size = abs(steering)
         if self._dead_zone > 0.0:
             size = (size - self._dead_zone) / (1.0 - self._dead_zone) if size > self._dead_zone else 0.0
@@ -223,19 +226,19 @@ class Actuators:
 
 
 class _Servo:
-    """Second-order follower of an angle, its springs taken at the end of the step."""
+    """Second-order follower of an angle, integrated implicitly."""
 
     def __init__(self, wired: Wiring, angle_rad: float, step_s: float) -> None:
         stiff = wired.bandwidth_radps * step_s
         self._pull = stiff * wired.bandwidth_radps
-        self._ease = 1.0 / (1.0 + 2.0 * wired.damping_ratio * stiff + stiff * stiff)
+        self._implicit_gain = 1.0 / (1.0 + 2.0 * wired.damping_ratio * stiff + stiff * stiff)
         self._step_s = step_s
         self._angle_rad = angle_rad
         self._rate_radps = 0.0
 
     def step(self, target_rad: float) -> float:
         """Angle one step on."""
-        self._rate_radps = self._ease * (self._rate_radps + self._pull * (target_rad - self._angle_rad))
+        self._rate_radps = self._implicit_gain * (self._rate_radps + self._pull * (target_rad - self._angle_rad))
         self._angle_rad += self._step_s * self._rate_radps
         return self._angle_rad
 

@@ -2,9 +2,9 @@
 
     dx/dt = v cos(yaw)   dy/dt = v sin(yaw)   dyaw/dt = v tan(wheel) / wheelbase   dv/dt = (r gamma / I) (f1 - f0)
 
-The speed equation is linear between inputs and solved exactly. The heading turns by the travelled distance times the mean
-curvature of the step, and the position follows the chord of that arc. The vehicle never rolls back: friction and brake end at rest.
-Backward (throttle below 0) it is the same with the signs turned.
+The speed equation is linear between inputs and solved exactly. The heading turns by the travelled distance times the mean curvature
+of the step, and the position follows the chord of that arc. The vehicle never rolls back: friction and brake end at rest. Backward
+(throttle below 0) it is the same with the signs turned.
 """
 
 from math import cos, exp, expm1, sin, tan
@@ -55,7 +55,7 @@ class FourDof:
         if speed_mps > 0.0:
             travelled_m = 0.5 * (before_mps + speed_mps) * step_s
         else:
-            # Rest is reached inside the step, at the share before / (before - after) of it, and then held.
+            # Standstill is reached inside the step, at the fraction before / (before - after), and then held.
             travelled_m = 0.5 * before_mps * before_mps / (before_mps - speed_mps) * step_s if before_mps > 0.0 else 0.0
             speed_mps = 0.0
         if backward:
@@ -84,7 +84,7 @@ class FourDof:
         self.motor_speed_radps = speed_mps / self._reduced_m
 
     def motion(self) -> Motion:
-        """State at the newest grid point. The wheels of an axle turn alike: a single track has one of each."""
+        """State at the newest grid point. A single track has one wheel per axle, so both wheels of an axle turn alike."""
         rear_radps = self._speed_mps / self._wheel_radius_m
         front_radps = rear_radps * self._front_share
         return Motion(

@@ -1,4 +1,4 @@
-"""The simulator's plants by name. Kept apart from the daemon's registry: the daemon must not know what truth it is driven on."""
+"""Plants of the simulator by name. Separate from the daemon's registry, because the daemon must not know its plant."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -13,16 +13,16 @@ PLANTS: dict[str, str] = {
 
 
 class UnknownPlantError(LookupError):
-    """No plant of that name. ``name`` and ``known``."""
+    """No plant has this name. Attributes: ``name`` and ``known``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f'sim.plant "{name}" is not known; there is {", ".join(sorted(PLANTS))}')
+        super().__init__(f'sim.plant "{name}" is not known; use one of {", ".join(sorted(PLANTS))}')
         self.name = name
         self.known = sorted(PLANTS)
 
 
 def plant_class(name: str) -> Callable[[Sim, Pose, float], Plant]:
-    """The plant registered as ``name``; its module is imported now. Raises :class:`UnknownPlantError`."""
+    """Import and return the plant registered as ``name``. Raises :class:`UnknownPlantError`."""
     try:
         module, _, attribute = PLANTS[name].partition(":")
     except KeyError:
@@ -32,10 +32,10 @@ def plant_class(name: str) -> Callable[[Sim, Pose, float], Plant]:
 
 
 def prepare(sim: Sim) -> None:
-    """Build the plant of a profile once and make a step: what takes its time at the first use is there afterwards.
+    """Build the plant of a profile once and make a step, so that compilation happens before the run.
 
     Raises what the plant raises.
     """
-    # Rounded as the grid of the world is, so that it is the same plant.
+    # Rounded like the grid of the world, so that it is the same plant.
     step_s = round(sim.step_ms * 1e6) * 1e-9
     plant_class(sim.plant)(sim, Pose(0.0, 0.0, 0.0), step_s).step(0.0, 0.0, 0.0)

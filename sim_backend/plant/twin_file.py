@@ -1,9 +1,9 @@
-"""Twin files: every number of a vehicle with its status, its origin and how far it may be off.
+"""Twin files: every number of a vehicle with its status, origin and uncertainty.
 
     mass_kg = { value = 2376.0, status = "derived", origin = "lfdm", spread = 0.05 }
 
-A file holds the whole tree of :class:`sim_backend.plant.double_track.parameters.TwinParameters`; a number left out is a mistake,
-never a default. ``spread`` is one standard deviation as a share of the value, ``spread_abs`` the same in the number's own unit.
+A file holds the whole tree of :class:`sim_backend.plant.double_track.parameters.TwinParameters`; a missing number is an error,
+never a default. ``spread`` is one standard deviation relative to the value, ``spread_abs`` the same in the number's unit.
 """
 
 import hashlib
@@ -25,24 +25,23 @@ from vehicled.profile.schema import Profile, Table
 Status = Literal["published", "calibrated", "derived", "assumed"]
 STATUSES: tuple[Status, ...] = ("published", "calibrated", "derived", "assumed")
 CHANGED = "changes"
-"""Origin of what the profile changes."""
+"""Origin of values that the profile changes."""
 MAX_SPREAD = 10.0
 MAX_SPREAD_ABS = 1e12
 _DEEPEST = 8
-"""Tables in tables that changes may be written in; the parameters have fewer."""
+"""Deepest nesting of tables in changes; the parameters have fewer levels."""
 _RECORD = ("value", "status", "origin", "spread", "spread_abs")
 _EXAMPLE = '{ value = %s, status = "...", origin = "...", spread = ... }'
 
 
 class Provenance(Struct, frozen=True):
-    """Where one number, or one list of numbers, comes from."""
+    """Origin of one number, or of one list of numbers."""
 
     status: Status
     origin: str
     """Key in :attr:`Twin.origins`."""
     spread: float
-    """One standard deviation: a share of the value, or with ``absolute`` in the number's own unit. Of a list: of each of its
-    elements."""
+    """One standard deviation, relative to the value, or with ``absolute`` in its unit. It applies to each element of a list."""
     absolute: bool
 
 
@@ -51,40 +50,40 @@ class Twin(Struct, frozen=True):
 
     parameters: TwinParameters
     provenance: dict[str, Provenance]
-    """By dotted key, such as "body.mass_kg"; has every number of ``parameters``."""
+    """Provenance by dotted key, such as "body.mass_kg"; complete for ``parameters``."""
     origins: dict[str, str]
     source: str
-    """The file's text as it is, without changes."""
+    """Text of the file, without changes."""
     digest: str
     """SHA-256 of the text and of the changes, hex."""
     path: str
 
 
 class Header(Table, frozen=True, kw_only=True):
-    """What stands in a twin file beside the parameters."""
+    """Keys of a twin file beside the parameters."""
 
     schema: Literal[1]
     origins: dict[str, str]
 
 
 def load_twin(name_or_file: str, changes: Mapping[str, Any] | None = None) -> Twin:
-    """The twin of that name, or of a file when it has a slash or ends in ``.toml``.
+    """Load the twin of that name, or from a file if the name has a slash or ends in ``.toml``.
 
-    ``changes`` maps dotted keys to plain values in place of those of the file; tables in it count as parts of the key. Raises
-    ProfileError with every mistake.
+    ``changes`` maps dotted keys to plain values that replace those of the file; nested tables extend the key. Raises ProfileError
+    with all mistakes.
     """
     path = find(name_or_file)
     return parse(loading.read(path), str(path), changes)
 
 
 def parse(text: str, origin: str, changes: Mapping[str, Any] | None = None) -> Twin:
-    """As :func:`load_twin`, from text; ``origin`` names it in errors."""
+    """Read a twin from text, like :func:`load_twin`; ``origin`` names the text in errors."""
     data = toml_text.parse(text, printable(origin, 300))
     return _build(data, text, origin, dict(_flat(changes or {}, "")))
 
 
 def anchored(profile: Profile, path: str) -> Profile:
-    """The profile read from ``path``, with a relative path of its twin file counted from there."""
+    """Return the profile read from ``path`` with its relative twin path resolved against that file."""
     from msgspec.structs import replace
 
     twin = profile.sim.twin
@@ -95,12 +94,12 @@ def anchored(profile: Profile, path: str) -> Profile:
 
 
 def names() -> list[str]:
-    """Names that :func:`load_twin` knows, sorted."""
+    """Return the names that :func:`load_twin` knows, sorted."""
     return sorted(_files())
 
 
 def find(name_or_file: str) -> Path:
-    """File of a twin. Raises ProfileError for an unknown name, with the nearest one."""
+    """Return the file of a twin. Raises ProfileError for an unknown name, with the nearest known one."""
     if _is_file(name_or_file):
         return loading.find(name_or_file)
     files = _files()
@@ -108,7 +107,7 @@ def find(name_or_file: str) -> Path:
         return files[name_or_file]
     close = nearest(name_or_file, files, cutoff=0.5)
     hint = f'did you mean "{close}"? ' if close else ""
-    message = f"no twin of that name; {hint}There are {choices(sorted(files)) or 'none'}. A file is given with its path: ./my.toml"
+    message = f"no twin of that name; {hint}There are {choices(sorted(files)) or 'none'}. To load a file, give its path: ./my.toml"
     raise ProfileError([Problem("", message)], f'twin "{printable(name_or_file)}"')
 
 
@@ -121,7 +120,7 @@ def _files() -> dict[str, Path]:
     for folder in reversed(loading.folders()):
         try:
             files |= {path.stem: path for path in (folder / "twins").glob("*.toml")}
-        except OSError:  # an unreadable folder of the user must not hide the shipped twins
+        except OSError:  # An unreadable user folder must not hide the shipped twins.
             continue
     return files
 
@@ -152,7 +151,7 @@ def _build(data: dict[str, Any], text: str, origin: str, changes: dict[str, Any]
     problems = sorted(problems, key=by_line) + unknown
     if problems:
         if len(problems) >= MAX_PROBLEMS:
-            problems = [*problems[:MAX_PROBLEMS], Problem("", "... and more; this is hardly a twin file")]
+            problems = [*problems[:MAX_PROBLEMS], Problem("", "... and more; check that this is a twin file")]
         raise ProfileError(problems, printable(origin, 300))
     provenance = records.provenance
     listed = dict(header.origins)
@@ -173,7 +172,7 @@ def _flat(changes: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _changed(plain: dict[str, Any], changes: Mapping[str, Any]) -> Iterator[Problem]:
-    """Write the changes into the tree; a mistake is one that the file has no place for."""
+    """Write the changes into the tree; yield a problem for each unknown key."""
     leaves = dict(_leaves(plain, ""))
     for key, value in changes.items():
         if key in leaves:
@@ -194,7 +193,7 @@ def _leaves(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, tuple[dic
 
 
 class _Records:
-    """One walk over the tree that takes the values out of their records and keeps where they come from."""
+    """Walk over the tree that separates the values from their provenance."""
 
     def __init__(self, origins: set[str], place: Callable[[KeyPath], str]) -> None:
         self.problems: list[Problem] = []
@@ -203,7 +202,7 @@ class _Records:
         self._place = place
 
     def plain(self, kind: mi.Type, raw: Any, path: KeyPath) -> Any:
-        """``raw`` with values in the place of records, whatever it holds: it is judged against the type afterwards."""
+        """Return ``raw`` with records replaced by their values; types are checked afterwards."""
         while isinstance(kind, mi.Metadata):
             kind = kind.type
         if _is_numbers(kind):
@@ -214,7 +213,7 @@ class _Records:
         built = {}
         for key, value in raw.items():
             if key not in fields:
-                # Refused by its name. What it holds may be nested without end.
+                # The key is already reported; its content may be nested without end.
                 built[key] = type(value)() if isinstance(value, (dict, list)) else value
             elif not (_is_numbers(fields[key]) and isinstance(value, dict) and "value" not in value):
                 built[key] = self.plain(fields[key], value, (*path, key))
@@ -231,7 +230,7 @@ class _Records:
         if not isinstance(raw, dict):
             if isinstance(raw, (int, float, list)) and not isinstance(raw, bool):
                 shown = found(raw) if not isinstance(raw, list) else "[...]"
-                self._report(path, f"a bare number says not where it comes from; write {_EXAMPLE % shown}")
+                self._report(path, f"a bare number has no origin; write {_EXAMPLE % shown}")
             return raw
         value = raw["value"]
         before = len(self.problems)
@@ -256,7 +255,7 @@ class _Records:
     def _spread(self, raw: dict[str, Any], value: Any, path: KeyPath) -> float:
         given = [key for key in ("spread", "spread_abs") if key in raw]
         if len(given) != 1:
-            why = "say it once" if given else "missing: one standard deviation, as a share of the value (0.05), or spread_abs"
+            why = "give it once" if given else "missing: one standard deviation, relative to the value (0.05), or spread_abs"
             self._report((*path, "spread"), why)
             return 0.0
         key = given[0]
@@ -266,12 +265,12 @@ class _Records:
             self._report((*path, key), f"must be a number >= 0 and <= {limit:g}, found {found(spread)}")
             return 0.0
         if key == "spread" and spread > 0 and value == 0:
-            self._report((*path, key), "a share of 0 is 0; write spread_abs in the unit of the number")
+            self._report((*path, key), "a fraction of 0 is 0; write spread_abs in the unit of the number")
         return float(spread)
 
 
 def _struct_of(kind: mi.Type, raw: dict[str, Any]) -> tuple[mi.Field, ...]:
-    """Fields of the table that ``raw`` is meant to be; none where that cannot be told."""
+    """Return the fields of the table type that ``raw`` matches; empty if ambiguous."""
     match kind:
         case mi.StructType(fields=fields):
             return fields
@@ -283,7 +282,7 @@ def _struct_of(kind: mi.Type, raw: dict[str, Any]) -> tuple[mi.Field, ...]:
 
 
 def _is_numbers(kind: mi.Type) -> bool:
-    """Whether a type is a number, or a list of such."""
+    """True if a type is a number or a list of numbers."""
     match kind:
         case mi.Metadata(type=inner):
             return _is_numbers(inner)

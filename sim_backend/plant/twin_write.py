@@ -1,4 +1,4 @@
-"""A twin file with new numbers: what calibration found goes into the text, and everything else in it stays, comments too."""
+"""Writer of calibrated twin files: replaces numbers in the text and keeps everything else, including comments."""
 
 import re
 from collections.abc import Mapping
@@ -17,29 +17,29 @@ _BARE = re.compile(r"^[A-Za-z0-9_-]+$")
 
 
 class Found(Struct, frozen=True):
-    """What was found for one number, or one list of numbers."""
+    """New value of one number, or one list of numbers."""
 
     value: Any
-    """A number, or a list shaped as in the file."""
+    """Number, or list in the shape of the file."""
     sigma: float
-    """One standard deviation in the number's own unit; of a list, of each of its elements."""
+    """One standard deviation in the number's unit; for a list, of each element."""
 
 
 def write_twin(
     twin: Twin, numbers: Mapping[str, Found], origin: str, text: str, *, status: Status = "calibrated", name: str = ""
 ) -> str:
-    """The file of ``twin`` with ``numbers`` by dotted key in it, each with that status and the origin ``origin``: ``text``.
+    """Return the text of ``twin`` with ``numbers`` (by dotted key) replaced, with that status and the origin ``origin``: ``text``.
 
-    With ``name`` the vehicle goes by that name. The result was read again: it is a valid twin file that holds these numbers.
-    Raises ProfileError for a key that the file does not have, or has in another shape than a record on a line; for a number out of
-    its range; for an origin that says something else already.
+    ``name`` renames the vehicle. The result is read back: it is a valid twin file that holds these numbers. Raises ProfileError for
+    a key that the file lacks or writes in another form than a record on one line, for a number out of range, and for an origin that
+    exists with another text.
     """
     problems = [Problem(key, "no such parameter") for key in numbers if key not in twin.provenance]
     problems += [Problem(key, "its sigma is not a number") for key, found in numbers.items() if not isfinite(found.sigma)]
     if not _BARE.match(origin):
-        problems.append(Problem("origins", f'"{origin}" is no key: letters, digits, - and _ only'))
+        problems.append(Problem("origins", f'"{origin}" is not a valid key; use letters, digits, - and _'))
     elif twin.origins.get(origin, text) != text:
-        problems.append(Problem(f"origins.{origin}", "is there already and says something else; choose another key"))
+        problems.append(Problem(f"origins.{origin}", "already exists with another text; choose another key"))
     lines = _Lines(twin.source)
     records = {key: lines.value_of(key, "{", "{ value = ..., ... }") for key in numbers if key in twin.provenance}
     name_at = lines.value_of("identity.name", "[\"']", '"..."') if name else (0, 0)
@@ -64,7 +64,7 @@ def write_twin(
 
 
 class _Lines:
-    """Lines of a valid twin file, and where its keys stand on them; what stands in another shape is among the problems."""
+    """Lines of a valid twin file and the positions of its keys; keys in another form become problems."""
 
     def __init__(self, source: str) -> None:
         self.text = source.split("\n")
@@ -72,12 +72,12 @@ class _Lines:
         self._places = Places(source, ())
 
     def value_of(self, key: str, opening: str, shown: str) -> tuple[int, int]:
-        """Index of the line of ``name = value``, and where on it the value begins."""
+        """Return the line index of ``name = value`` and the column where the value begins."""
         name = key.rpartition(".")[2]
         return self._at(key, rf"""[^#=]*\b{re.escape(name)}["']?\s*=\s*(?={opening})""", f"{name} = {shown} on a line")
 
     def header_of(self, table: str) -> int:
-        """Index of the line ``[table]``."""
+        """Return the index of the line ``[table]``."""
         return self._at(table, rf"""\s*\[\s*["']?{re.escape(table)}["']?\s*\]""", f"a table below [{table}]")[0]
 
     def _at(self, key: str, shape: str, shown: str) -> tuple[int, int]:
@@ -90,7 +90,7 @@ class _Lines:
 
 
 def _replace(lines: list[str], first: int, opening: int, record: str) -> None:
-    """Put a record in the place of the one that begins on a line; a comment after it stays. Line numbers stay as they are."""
+    """Replace the record that begins on a line, keeping a comment after it. Line numbers do not change."""
     head, rest = lines[first][:opening], "\n".join([lines[first][opening:], *lines[first + 1 :]])
     depth = 0
     for token in _TOKEN.finditer(rest):
@@ -111,7 +111,7 @@ def _toml(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Seven digits: no calibration knows more."""
+    """Format with seven digits, the most a calibration can know."""
     if isinstance(value, int):
         return str(value)
     shown = f"{float(value):.7g}"

@@ -1,4 +1,4 @@
-"""What stands between a command and a plant, in one form for every plant: delays, limits, lags, and the steering's map."""
+"""Parameters between a command and a plant, in one form for every plant: delays, limits, lags, steering map."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -14,14 +14,14 @@ UNLIMITED_RADPS = 1e9
 
 
 class Wiring(Struct, frozen=True):
-    """Numbers of :class:`sim_backend.plant.actuators.Actuators`."""
+    """Parameters of :class:`sim_backend.plant.actuators.Actuators`."""
 
     angle_rad: Callable[[float], float]
-    """Angle of the wheels for a command -1..1 beyond the dead zone."""
+    """Wheel angle for a command -1..1 beyond the dead zone."""
     max_wheel_rad: float
     rate_radps: float
     bandwidth_radps: float
-    """0: the servo follows at once."""
+    """Bandwidth of the servo; 0: it follows at once."""
     damping_ratio: float
     slack_rad: float
     dead_zone: float
@@ -32,15 +32,15 @@ class Wiring(Struct, frozen=True):
     brake_lag_s: float
     reverse_share: float
     throttle_share: Callable[[float], float] | None
-    """What the drive makes of a throttle 0..1; None: it takes it as it is."""
+    """Controller's map of a throttle 0..1; None: identity."""
     throttle_rate_ps: float
-    """0: it follows at once."""
+    """Rate limit of the throttle, 1/s; 0: none."""
     no_load_speed_radps: float
-    """Of the motor at nominal voltage; 0: what drives does not hang on the battery."""
+    """No-load speed of the motor at nominal voltage; 0: the drive does not depend on the battery."""
 
 
 def wiring(sim: Sim) -> Wiring:
-    """From ``[sim.steering]`` and ``[sim.drive]``, or from the twin file. Raises ProfileError where that cannot be read."""
+    """Return the wiring of ``[sim.steering]`` and ``[sim.drive]``, or of the twin file. Raises ProfileError if unreadable."""
     steering, drive = sim.steering, sim.drive
     if sim.twin is not None:
         return _of_twin(load_twin(sim.twin.vehicle, sim.twin.changes).parameters)
@@ -92,7 +92,7 @@ def _of_twin(twin: TwinParameters) -> Wiring:
 
 
 def throttle_share(motor: Motor) -> Callable[[float], float] | None:
-    """What a motor's controller makes of a throttle 0..1; None where that is the throttle itself."""
+    """Return the controller's map of a throttle 0..1; None if it is the identity."""
     if motor.map_throttle == motor.map_share == [0.0, 1.0]:
         return None
     return partial(_looked_up, motor.map_throttle, motor.map_share)
@@ -108,8 +108,8 @@ def _map(steering: Steering) -> Callable[[float], float]:
 
 
 def _looked_up(points: list[float], values: list[float], at: float) -> float:
-    """Value of a piecewise linear curve, constant beyond its ends."""
+    """Interpolate a piecewise linear curve, constant beyond its ends."""
     index = min(max(bisect_right(points, at), 1), len(points) - 1)
-    share = (at - points[index - 1]) / (points[index] - points[index - 1])
-    share = min(max(share, 0.0), 1.0)
-    return values[index - 1] + share * (values[index] - values[index - 1])
+    fraction = (at - points[index - 1]) / (points[index] - points[index - 1])
+    fraction = min(max(fraction, 0.0), 1.0)
+    return values[index - 1] + fraction * (values[index] - values[index - 1])

@@ -1,1 +1,1 @@
-"""The plane world round the vehicle: walls, bodies and moving things, and rays cast against them."""
+"""Planar scene around the vehicle: walls, bodies, moving objects, and ray casting against them."""

@@ -1,4 +1,4 @@
-"""Files of the world that a profile names."""
+"""Paths and reading of the scene files that a profile names."""
 
 import os
 from pathlib import Path
@@ -12,12 +12,12 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 def expanded(name: str) -> Path:
-    """The path with ``~`` as a shell takes it: before the name of nobody it stays, and then there is no such file."""
+    """Expand ``~`` as a shell does. An unknown user stays unexpanded, so the file is reported as missing."""
     return Path(os.path.expanduser(name))
 
 
 def anchored(profile: Profile, path: str) -> Profile:
-    """The profile read from the file ``path``, with the relative paths of scene, terrain and zones counted from there."""
+    """Return the profile read from the file ``path``, with the relative paths of scene, terrain and zones resolved against it."""
 
     def place(name: str) -> str:
         return str(Path(path).parent / expanded(name)) if name and path else name
@@ -29,12 +29,12 @@ def anchored(profile: Profile, path: str) -> Profile:
 
 
 def bytes_of(path: Path, key: str) -> bytes:
-    """What is in a drawing that the profile names by ``key``. Raises :class:`SceneError`."""
+    """Read the drawing that the profile names by ``key``. Raises :class:`SceneError`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SceneError(f"{path}: cannot be read ({error.strerror}); {key} counts from the profile") from None
+        raise SceneError(f"{path}: cannot be read ({error.strerror}); {key} is relative to the profile") from None
     if len(data) > MAX_BYTES:
         raise SceneError(f"{path}: larger than {MAX_BYTES >> 20} MiB; draw fewer corners, or thin it out")
     return data

@@ -1,5 +1,5 @@
-"""What can be wrong with a file of the world."""
+"""Errors of scene files."""
 
 
 class SceneError(Exception):
-    """A scene cannot be used; the text names the file, the place in it, and the cure."""
+    """A scene is unusable; the text names the file, the place in it, and what to do."""

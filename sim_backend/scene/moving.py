@@ -1,4 +1,4 @@
-"""Things that move by a schedule: a pedestrian who crosses, a vehicle that comes the other way."""
+"""Moving objects with a schedule: a crossing pedestrian, an oncoming vehicle."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from sim_backend.scene.shapes import Bodies, Circles, Segments
 
 
 class Moving:
-    """A body that follows a line through places at given times; before the first it stands there, after the last it stays there.
+    """Object that moves along a line through timed positions; it stands at the first before and at the last after.
 
-    A circle, or an outline about the point that moves, turned so that its x axis points along the line.
+    A circle, or an outline around its reference point whose x axis points along the line.
     """
 
     def __init__(
@@ -21,7 +21,7 @@ class Moving:
         radius_m: float | None = None,
         outline_m: Sequence[tuple[float, float]] = (),
     ) -> None:
-        """``times_s`` grow strictly; at least one place. A radius or an outline."""
+        """``times_s`` grow strictly; at least one position. Pass a radius or an outline."""
         self._times_s = np.array(times_s, dtype=np.float64)
         places = np.array(places_m, dtype=np.float64).reshape(-1, 2)
         self._x_m, self._y_m = places[:, 0].copy(), places[:, 1].copy()
@@ -33,13 +33,13 @@ class Moving:
         self._edges = Segments(self._body.edges_m)
 
     def place(self, time_s: Array) -> tuple[Array, Array, Array]:
-        """x, y and heading (n,) at times of the world (n,)."""
+        """Return x, y and heading (n,) at scene times (n,)."""
         leg = np.clip(np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1)
         x, y = np.interp(time_s, self._times_s, self._x_m), np.interp(time_s, self._times_s, self._y_m)
         return x, y, self._yaw_rad[leg]
 
     def cast(self, rays: Rays, time_s: Array, reach_m: float, hits: Hits) -> None:
-        """Shorten the hits of rays that each leave at their own time."""
+        """Shorten the hits of rays, each of which has its own time."""
         x, y, yaw = self.place(time_s)
         ox, oy = rays.x_m - x, rays.y_m - y
         if self._circle is not None:

@@ -1,7 +1,7 @@
-"""Occupancy grids as map_server of ROS has them: a YAML file that names a grey image, one pixel to a cell, north up.
+"""Occupancy grids in the format of ROS map_server: a YAML file that names a grey image, one pixel per cell, north up.
 
-Reads PGM itself (P2 and P5); PNG needs the extra ``terrain``. A cell counts as occupied as it does there: darkness (or its opposite
-with ``negate``) above ``occupied_thresh``. What is neither occupied nor free is unknown, and a beam passes it.
+Reads PGM directly (P2 and P5); PNG needs the extra ``terrain``. A cell is occupied if its darkness (inverted with ``negate``)
+exceeds ``occupied_thresh``, as in map_server. Cells neither occupied nor free are unknown; beams pass through them.
 """
 
 import re
@@ -24,7 +24,7 @@ KEYS = ("image", "resolution", "origin", "negate", "occupied_thresh", "free_thre
 
 
 class Occupancy:
-    """Occupied cells (rows, columns) of a grid, row 0 in the south, turned about its south-west corner."""
+    """Occupied cells (rows, columns) of a grid, row 0 in the south, rotated about its south-west corner."""
 
     def __init__(self, occupied: npt.NDArray[np.bool_], resolution_m: float, origin: tuple[float, float, float]) -> None:
         """``origin``: x, y and yaw of the south-west corner in ``map``."""
@@ -33,7 +33,7 @@ class Occupancy:
         self._x_m, self._y_m, yaw = origin
         self._cos, self._sin = cos(yaw), sin(yaw)
         self.edges_m = self._place(_outline(occupied))
-        """Faces between occupied and other cells, straight runs joined, as segments (m, 4) in ``map``."""
+        """Faces between occupied and other cells, with collinear ones joined, as segments (m, 4) in ``map``."""
 
     def _place(self, cells: npt.NDArray[np.int64]) -> Array:
         own = cells * self._resolution_m
@@ -44,7 +44,7 @@ class Occupancy:
         return placed
 
     def contains(self, x_m: Array, y_m: Array) -> npt.NDArray[np.bool_]:
-        """Which points (n,) lie in occupied cells."""
+        """True for points (n,) in occupied cells."""
         dx, dy = x_m - self._x_m, y_m - self._y_m
         column = np.floor((self._cos * dx + self._sin * dy) / self._resolution_m)
         row = np.floor((self._cos * dy - self._sin * dx) / self._resolution_m)
@@ -56,7 +56,7 @@ class Occupancy:
 
 
 def _outline(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Faces as (m, 4): column and row of both ends, in cells."""
+    """Return the faces as (m, 4): column and row of both ends, in cells."""
     horizontal = np.zeros((occupied.shape[0] + 1, occupied.shape[1]), dtype=np.int8)
     horizontal[:-1] += occupied
     horizontal[1:] -= occupied
@@ -69,7 +69,7 @@ def _outline(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 
 def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
-    """Line, begin and end of every run of equal faces other than 0, line by line."""
+    """Return line, begin and end of every run of equal non-zero faces, line by line."""
     padded = np.pad(faces, ((0, 0), (1, 1)))
     changes = padded[:, 1:] != padded[:, :-1]
     line, at = np.nonzero(changes & (padded[:, 1:] != 0))
@@ -78,13 +78,13 @@ def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
 
 
 def read_map(path: Path) -> Occupancy:
-    """The grid of a map_server YAML file. Raises :class:`SceneError`."""
+    """Read the grid of a map_server YAML file. Raises :class:`SceneError`."""
     try:
         text = path.read_bytes()[: MAX_TEXT + 1].decode()
     except OSError as error:
         raise SceneError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise SceneError(f"{path}: is no text; expected the YAML file that map_server reads, not the image") from None
+        raise SceneError(f"{path}: is not text; expected the YAML file that map_server reads, not the image") from None
     if len(text) > MAX_TEXT:
         raise SceneError(f"{path}: longer than {MAX_TEXT} characters; expected the YAML file that map_server reads")
     values = _flat_yaml(path, text)
@@ -104,7 +104,7 @@ def read_map(path: Path) -> Occupancy:
 
 
 def _flat_yaml(path: Path, text: str) -> dict[str, str]:
-    """Keys and values of a file that has one pair on a line, which is all that map_server writes."""
+    """Parse a file with one key and value per line, which is all that map_server writes."""
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         bare = re.sub(r"(^|\s)#.*", "", line).strip()
@@ -112,7 +112,7 @@ def _flat_yaml(path: Path, text: str) -> dict[str, str]:
             continue
         key, colon, value = bare.partition(":")
         if not colon or key.strip() not in KEYS:
-            raise SceneError(f"{path}, line {number}: {bare[:40]!r} is no key of a map_server file ({', '.join(KEYS)})")
+            raise SceneError(f"{path}, line {number}: {bare[:40]!r} is not a key of a map_server file ({', '.join(KEYS)})")
         values[key.strip()] = value.strip().strip("\"'")
     lacking = [key for key in KEYS[:3] if not values.get(key)]
     if lacking:
@@ -130,31 +130,31 @@ def _float(path: Path, key: str, text: str) -> float:
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise SceneError(f"{path}: {key} is {text.strip()[:40]!r}, which is no number")
+        raise SceneError(f"{path}: {key} is {text.strip()[:40]!r}, which is not a number")
     return value
 
 
 def _image(path: Path) -> npt.NDArray[np.float64]:
-    """Grey values 0 to 255, north row first."""
+    """Return grey values 0 to 255, north row first."""
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise SceneError(f"{printable(str(path), 300)}: cannot be read ({why}); image counts from the YAML file") from None
+        raise SceneError(f"{printable(str(path), 300)}: cannot be read ({why}); image is relative to the YAML file") from None
     if data[:2] in (b"P5", b"P2"):
         return _pgm(path, data)
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise SceneError(f'{path}: is no PGM, and other images need the extra "terrain": pip install "vehicled[terrain]"') from None
+        raise SceneError(f'{path}: is not PGM; other images need the extra "terrain": pip install "vehicled[terrain]"') from None
     try:
         with warnings.catch_warnings():
-            # It warns of 90 million pixels and refuses twice as many, both above the limit here.
+            # Pillow warns at 90 million pixels and refuses twice as many, both above the limit here.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             image = Image.open(path)
         with image:
             _bounded(path, *image.size)
-            # Pixels with alpha are unknown where they are clear, as white is free.
+            # Transparent pixels are unknown and are drawn on white, like free ones.
             with image.convert("RGBA") as coloured:
                 flat = Image.new("RGBA", coloured.size, "white")
                 flat.alpha_composite(coloured)
@@ -163,17 +163,17 @@ def _image(path: Path) -> npt.NDArray[np.float64]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise SceneError(f"{path}: more than {MAX_CELLS} cells: {SMALLER}") from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise SceneError(f"{path}: is no image that can be read ({error}); save the map as PGM or PNG") from None
+        raise SceneError(f"{path}: is not a readable image ({error}); save the map as PGM or PNG") from None
 
 
 def _pgm(path: Path, data: bytes) -> npt.NDArray[np.float64]:
     head = re.match(rb"(P[25])((?:\s+|#[^\n]*\n)+)(\d+)((?:\s+|#[^\n]*\n)+)(\d+)((?:\s+|#[^\n]*\n)+)(\d+)\s", data[:4096])
     if head is None:
-        raise SceneError(f"{path}: its PGM header is damaged; save the map again")
+        raise SceneError(f"{path}: the PGM header is damaged; save the map again")
     columns, rows, most = int(head[3]), int(head[5]), int(head[7])
     _bounded(path, columns, rows)
     if not 0 < most < 65_536:
-        raise SceneError(f"{path}: its PGM header says values up to {most}; 1 to 65535 are possible")
+        raise SceneError(f"{path}: the PGM header gives a maximum value of {most}; it must be 1 to 65535")
     count = columns * rows
     if head[1] == b"P5":
         kind = np.dtype(np.uint8 if most < 256 else ">u2")
@@ -183,7 +183,7 @@ def _pgm(path: Path, data: bytes) -> npt.NDArray[np.float64]:
     else:
         words = data[head.end() :].split()
         if len(words) < count or not all(word.isdigit() for word in words[:count]):
-            raise SceneError(f"{path}: has no {count} numbers after its header; it was cut short or is no PGM")
+            raise SceneError(f"{path}: has no {count} numbers after its header; it was cut short or is not PGM")
         values = np.array(words[:count], dtype=np.float64)
     return (np.minimum(values, most) * (255.0 / most)).reshape(rows, columns)
 

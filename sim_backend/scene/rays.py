@@ -1,7 +1,7 @@
-"""Rays, what they hit, and which shapes each of them can hit at all.
+"""Rays, their hits, and selection of the shapes that each ray can hit.
 
-All bearings are counter-clockwise from east, as yaw is. The rays of a sweep may each have an origin of their own: the vehicle moves
-while the scanner turns.
+Bearings are counter-clockwise from east, as yaw. Each ray of a sweep may have its own origin, because the vehicle moves while the
+scanner turns.
 """
 
 from math import pi, tau
@@ -13,11 +13,11 @@ Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
 
 SLACK_RAD = 1e-9
-"""By which the bearings of a shape are widened, against the rounding of its corners' bearings."""
+"""Margin of a shape's bearings against the rounding of its corners."""
 
 
 class Rays:
-    """Rays (n,) from points in ``map``. ``dx``, ``dy`` are the cosines of their directions."""
+    """Rays (n,) from points in ``map``. ``dx``, ``dy`` are their direction cosines."""
 
     __slots__ = ("bearing_rad", "centre_x_m", "centre_y_m", "dx", "dy", "order", "spread_m", "turned_rad", "x_m", "y_m")
 
@@ -27,15 +27,15 @@ class Rays:
         self.centre_x_m = 0.5 * float(x_m.min() + x_m.max())
         self.centre_y_m = 0.5 * float(y_m.min() + y_m.max())
         self.spread_m = float(np.hypot(x_m - self.centre_x_m, y_m - self.centre_y_m).max())
-        """No origin is further from the centre."""
+        """Largest distance of an origin from the centre."""
         turned = np.mod(bearing_rad - bearing_rad[0], tau)
         self.order: Index | None = None
-        """Rays by growing bearing, where they do not come so."""
+        """Order of the rays by bearing; None if already sorted."""
         if bool((turned[1:] < turned[:-1]).any()):
             self.order = np.argsort(turned, kind="stable")
             turned = turned[self.order]
         self.turned_rad = turned
-        """Bearings from that of the first ray, 0 to 2 pi, growing."""
+        """Bearings relative to the first ray, 0 to 2 pi, growing."""
 
     def __len__(self) -> int:
         return len(self.bearing_rad)
@@ -48,32 +48,33 @@ class Hits:
 
     def __init__(self, count: int) -> None:
         self.range_m: Array = np.full(count, np.inf)
-        """Infinite where nothing was hit."""
+        """Ranges; infinite without a hit."""
         self.cosine: Array = np.ones(count)
-        """Of the angle between ray and normal of the surface, 0 to 1."""
+        """Cosine of the angle between ray and surface normal, 0 to 1."""
 
     def add(self, ray: Index, range_m: Array, cosine: Array) -> None:
-        """Hits of rays, any number for each."""
+        """Add hits of rays, any number for each."""
         best = self.range_m
         np.minimum.at(best, ray, range_m)
         nearest = range_m == best[ray]
         self.cosine[ray[nearest]] = cosine[nearest]
 
     def blind(self, ray: npt.NDArray[np.bool_]) -> None:
-        """Rays that begin inside a body."""
+        """Set the range of rays that begin inside a body to 0."""
         self.range_m[ray] = 0.0
         self.cosine[ray] = 1.0
 
 
 def pairs(rays: Rays, low_rad: Array, width_rad: Array) -> tuple[Index, Index]:
-    """Rays and shapes that may meet: (ray numbers, shape numbers), for shapes (m,) seen from the rays' centre between the bearings
-    ``low_rad`` and ``low_rad + width_rad``; a width of 2 pi or more is all round."""
+    """Return the rays and shapes that may meet (ray numbers, shape numbers), for shapes (m,) whose bearings from the rays' centre
+    are ``low_rad`` to ``low_rad + width_rad``; a width of 2 pi or more is all round.
+    """
     bearings, count = rays.turned_rad, len(rays)
     low = np.mod(low_rad - rays.bearing_rad[0] - SLACK_RAD, tau)
     high = low + width_rad + 2.0 * SLACK_RAD
     around = high - low >= tau
     starts = np.concatenate((np.searchsorted(bearings, low), np.zeros(len(low), np.intp)))
-    # What lies across the bearing of the first ray is met from its other end, too.
+    # A shape across the first ray's bearing also meets the rays at the other end.
     stops = np.concatenate((np.searchsorted(bearings, high, "right"), np.searchsorted(bearings, high - tau, "right")))
     starts[: len(low)][around] = 0
     stops[: len(low)][around] = count
@@ -86,9 +87,9 @@ def pairs(rays: Rays, low_rad: Array, width_rad: Array) -> tuple[Index, Index]:
 
 
 def widened_rad(distance_m: Array, rays: Rays) -> Array:
-    """How much wider a shape at a distance from the rays' centre looks to the outermost of their origins; pi where it may be there.
+    """Return how much wider a shape at a distance from the rays' centre looks from the outermost origin; pi if they may coincide.
 
     The bearing of a point at distance r changes by at most asin(d / r) when the eye moves by d.
     """
-    share = np.divide(rays.spread_m, distance_m, out=np.full(len(distance_m), 2.0), where=distance_m > 0.0)
-    return np.where(share < 1.0, np.arcsin(np.minimum(share, 1.0)), pi)
+    ratio = np.divide(rays.spread_m, distance_m, out=np.full(len(distance_m), 2.0), where=distance_m > 0.0)
+    return np.where(ratio < 1.0, np.arcsin(np.minimum(ratio, 1.0)), pi)

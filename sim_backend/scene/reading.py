@@ -1,4 +1,4 @@
-"""A scene out of its file: TOML in metres of the map, GeoJSON in longitude and latitude, or the YAML of an occupancy grid."""
+"""Reader of scene files: TOML in metres of the map, GeoJSON in longitude and latitude, or the YAML of an occupancy grid."""
 
 from collections.abc import Sequence
 from math import cos, hypot, sin
@@ -26,12 +26,12 @@ from vehicled.profile.problems import ProfileError
 
 KIND = "GeoJSON of obstacles"
 CORRIDOR_STEP = 3
-"""Samples of the course between two corners of a corridor's wall."""
+"""Samples of the course per corner of a corridor wall."""
 MOVING_KEYS = ("start_s", "speed_mps", "times_s", "radius_m", "outline")
 
 
 def load_scene(name: str, course: Course) -> Scene:
-    """The scene of a file, on the map of ``course``; an empty one without a name. Raises :class:`SceneError`."""
+    """Load the scene of a file, on the map of ``course``; an empty name gives an empty scene. Raises :class:`SceneError`."""
     if not name:
         return Scene()
     path = expanded(name)
@@ -39,16 +39,16 @@ def load_scene(name: str, course: Course) -> Scene:
     if kind in (".yaml", ".yml"):
         return Scene(grid=read_map(path))
     if kind not in (".toml", ".geojson", ".json"):
-        raise SceneError(f"{path}: a scene is a .toml, a .geojson, or the .yaml of a map_server grid")
+        raise SceneError(f"{path}: unknown scene format; use .toml, .geojson, or the .yaml of a map_server grid")
     data = bytes_of(path, "sim.scene")
     return build_scene(_toml(path, data) if kind == ".toml" else _geojson(path, data, course), course, path.parent)
 
 
 def build_scene(file: SceneFile, course: Course, folder: Path) -> Scene:
-    """The scene that a file describes. Raises :class:`SceneError` for the map it names."""
+    """Build the scene that a file describes. Raises :class:`SceneError` for the map it names."""
     walls = [_chain([_place(p, course) for p in wall.points], wall.closed) for wall in file.wall]
     if file.corridor is not None:
-        walls += [_beside(course, file.corridor.left_m), _beside(course, -file.corridor.right_m)]
+        walls += [_offset_line(course, file.corridor.left_m), _offset_line(course, -file.corridor.right_m)]
     circles = [(*_place(circle.at, course), circle.radius_m) for circle in file.circle]
     grid: Occupancy | None = read_map(folder / file.map) if file.map else None
     return Scene(
@@ -70,10 +70,10 @@ def _place(place: Sequence[float] | OnCourse, course: Course) -> tuple[float, fl
     s_m = min(s_m, float(s[-1]))
     at = min(int(np.searchsorted(s, s_m, "right")) - 1, len(s) - 2)
     dx, dy = float(x[at + 1] - x[at]), float(y[at + 1] - y[at])
-    share, length = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy)
+    fraction, length = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy)
     return (
-        float(x[at]) + share * dx - place.left_m * dy / length,
-        float(y[at]) + share * dy + place.left_m * dx / length,
+        float(x[at]) + fraction * dx - place.left_m * dy / length,
+        float(y[at]) + fraction * dy + place.left_m * dx / length,
     )
 
 
@@ -82,9 +82,9 @@ def _chain(points: Sequence[tuple[float, float]], closed: bool) -> Array:
     return np.hstack((corners[:-1], corners[1:]))
 
 
-def _beside(course: Course, left_m: float) -> Array:
+def _offset_line(course: Course, left_m: float) -> Array:
     rows = sorted({*range(0, len(course.x_m), CORRIDOR_STEP), len(course.x_m) - 1})
-    # Beside the line as the vehicle faces; on a part that is driven backward the sides are those of the vehicle, too.
+    # Left and right are the vehicle's sides, also where it drives backward.
     points = [
         (float(course.x_m[k]) - left_m * sin(course.yaw_rad[k]), float(course.y_m[k]) + left_m * cos(course.yaw_rad[k]))
         for k in rows
@@ -144,11 +144,11 @@ def _geojson(path: Path, data: bytes, course: Course) -> SceneFile:
 
 
 def _entry(place: str, feature: Feature, datum: Datum) -> tuple[str, Data]:
-    """Table of the scene and entry in it, in metres of the map. Raises CourseError."""
+    """Return the scene table and its entry, in metres of the map. Raises CourseError."""
     geometry, properties = feature.geometry, feature.properties
     coordinates = geometry.get("coordinates")
     if not geometry:
-        raise CourseError(f"{place}: it has no geometry; draw it again or delete it")
+        raise CourseError(f"{place}: the feature has no geometry; draw it again or delete it")
     match geometry.get("type"):
         case "LineString" if any(key in properties for key in ("speed_mps", "times_s")):
             own = {key: properties[key] for key in MOVING_KEYS if key in properties}
@@ -157,14 +157,14 @@ def _entry(place: str, feature: Feature, datum: Datum) -> tuple[str, Data]:
             return "wall", {"points": map_positions(place, coordinates, datum)}
         case "Point":
             if "radius_m" not in properties:
-                raise CourseError(f"{place}: a Point is a round body; give it the property radius_m")
+                raise CourseError(f"{place}: a Point is a circle; give it the property radius_m")
             return "circle", {"at": map_position(place, coordinates, datum), "radius_m": properties["radius_m"]}
         case "Polygon" if isinstance(coordinates, list) and len(coordinates) == 1:
             return "body", {"points": map_ring(place, coordinates[0], datum)}
         case "Polygon":
             raise CourseError(
-                f"{place}: a Polygon here has one ring; draw what stands in its holes as bodies, its edge as a LineString"
+                f"{place}: a Polygon must have one ring; draw objects in its holes as Polygons, its edge as a LineString"
             )
     raise CourseError(
-        f"{place}: {shown(geometry.get('type'))} is not possible; draw walls as LineString, bodies as Polygon, posts as Point"
+        f"{place}: {shown(geometry.get('type'))} is not supported; draw walls as LineString, bodies as Polygon, posts as Point"
     )

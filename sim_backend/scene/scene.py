@@ -1,4 +1,4 @@
-"""The scene of a run: everything that a scanner can see."""
+"""Scene of a run: everything that a scanner can see."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from sim_backend.scene.shapes import Bodies, Circles, Tiled
 
 
 class Scene:
-    """Walls, bodies, an occupancy grid and moving things, in ``map``. Plane: whatever stands there is as high as the beam."""
+    """Walls, bodies, an occupancy grid and moving objects, in ``map``. Planar: everything is as high as the beam."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Scene:
         grid: Occupancy | None = None,
         moving: Sequence[Moving] = (),
     ) -> None:
-        """``walls_m`` (m, 4) are segments, ``circles_m`` (m, 3) middles and radii."""
+        """``walls_m`` (m, 4) are segments, ``circles_m`` (m, 3) centres and radii."""
         self._bodies = bodies or Bodies([])
         self._grid = grid
         walls = [np.empty((0, 4)) if walls_m is None else walls_m, self._bodies.edges_m]
@@ -31,19 +31,19 @@ class Scene:
         self._circles = Circles(np.empty((0, 3)) if circles_m is None else circles_m)
         self._moving = list(moving)
         self.covered = False
-        """Something lies right before every scanner: no beam gets away."""
+        """True if an object covers every scanner: all beams are blocked."""
 
     @property
     def empty(self) -> bool:
-        """There is nothing."""
+        """True if the scene has no objects."""
         return not (len(self._walls) or len(self._circles) or self._moving)
 
     def add_circle(self, x_m: float, y_m: float, radius_m: float) -> None:
-        """Put a round body up: it is there from now on."""
+        """Add a circle, visible from now on."""
         self._circles = Circles(np.vstack((self._circles.middles_m, [[x_m, y_m, radius_m]])))
 
     def cast(self, rays: Rays, time_s: Array, reach_m: float) -> Hits:
-        """Nearest hit of each ray (n,) within ``reach_m``, each at its own time of the world in seconds from the start."""
+        """Return the nearest hit of each ray (n,) within ``reach_m``, each at its own scene time in seconds from the start."""
         hits = Hits(len(rays))
         if self.covered:
             hits.blind(np.ones(len(rays), dtype=np.bool_))

@@ -1,4 +1,4 @@
-"""What a scene file says, before it becomes a scene: every table and key, with its bounds."""
+"""Schema of a scene file: every table and key, with its bounds."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,12 +17,12 @@ Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
 
 
 class OnCourse(Table, frozen=True, kw_only=True):
-    """A place told by the course that is driven."""
+    """Position relative to the course."""
 
     s_m: Annotated[float, Meta(ge=0.0, le=200_000.0)]
-    """Along the course, from its start."""
+    """Arc length from the start of the course."""
     left_m: Coordinate = 0.0
-    """To the left of it."""
+    """Distance to the left of it."""
 
 
 Place = Point | OnCourse
@@ -30,37 +30,37 @@ Place = Point | OnCourse
 
 
 class Wall(Table, frozen=True, kw_only=True):
-    """A thin wall from point to point."""
+    """Thin wall from point to point."""
 
     points: Annotated[list[Place], Meta(min_length=2, max_length=10_000)]
     closed: bool = False
 
 
 class Body(Table, frozen=True, kw_only=True):
-    """A filled polygon."""
+    """Filled polygon."""
 
     points: Annotated[list[Place], Meta(min_length=3, max_length=10_000)]
 
 
 class Circle(Table, frozen=True, kw_only=True):
-    """A round body: a post, a person."""
+    """Circle: a post, a person."""
 
     at: Place
     radius_m: Size
 
 
 class MovingThing(Table, frozen=True, kw_only=True):
-    """A body that moves from place to place, at one speed from ``start_s`` on, or at the times that are given."""
+    """Object that moves from position to position, at one speed from ``start_s`` on, or at the given times."""
 
     places: Annotated[list[Place], Meta(min_length=1, max_length=10_000)]
     start_s: Seconds = 0.0
-    """When it leaves the first place, in seconds from the start of the run."""
+    """Departure from the first position, in seconds from the start of the run."""
     speed_mps: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
     times_s: list[Seconds] = field(default_factory=list)
-    """When it is at each place, instead of ``start_s`` and ``speed_mps``."""
+    """Time at each position, instead of ``start_s`` and ``speed_mps``."""
     radius_m: Size | None = None
     outline: list[Point] = field(default_factory=list)
-    """Corners about the point that moves, x ahead, instead of a radius."""
+    """Corners around the reference point, x ahead, instead of a radius."""
 
 
 class Corridor(Table, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Corridor(Table, frozen=True, kw_only=True):
 
 
 class SceneFile(Table, frozen=True, kw_only=True):
-    """A whole scene."""
+    """Complete scene file."""
 
     wall: Annotated[list[Wall], Meta(max_length=10_000)] = field(default_factory=list)
     body: Annotated[list[Body], Meta(max_length=10_000)] = field(default_factory=list)
@@ -79,27 +79,27 @@ class SceneFile(Table, frozen=True, kw_only=True):
     moving: Annotated[list[MovingThing], Meta(max_length=100)] = field(default_factory=list)
     corridor: Corridor | None = None
     map: str = ""
-    """YAML file of an occupancy grid; its path counts from the scene."""
+    """YAML file of an occupancy grid; its path is relative to the scene."""
 
 
 def _moving(thing: View) -> Iterator[tuple[KeyPath, str]]:
     places, times, outline = thing.get("places") or [], thing.get("times_s") or [], thing.get("outline") or []
     if (thing.get("radius_m") is None) == (not outline):
-        yield ("radius_m",), "a moving thing has either radius_m or an outline"
+        yield ("radius_m",), "a moving object needs either radius_m or an outline"
     if outline and len(outline) < 3:
-        yield ("outline",), f"{len(outline)} corners; an outline has at least 3"
+        yield ("outline",), f"{len(outline)} corners; an outline needs at least 3"
     if times:
         if len(times) != len(places):
-            yield ("times_s",), f"{len(times)} times for {len(places)} places; there must be as many"
+            yield ("times_s",), f"{len(times)} times for {len(places)} places; give one time per place"
         if any(b <= a for a, b in pairwise(times)):
             yield ("times_s",), "must grow from place to place"
         if "speed_mps" in thing.written or "start_s" in thing.written:
-            yield ("times_s",), "stands in place of start_s and speed_mps; leave either out"
+            yield ("times_s",), "replaces start_s and speed_mps; leave out one or the other"
     elif len(places) > 1 and thing.get("speed_mps") is None:
-        yield ("speed_mps",), "missing: how fast it goes from place to place (or times_s)"
+        yield ("speed_mps",), "missing: the speed from place to place (or give times_s)"
 
 
 RULES: dict[type, Rule] = {MovingThing: _moving}
-"""What the keys of one table must not say together."""
+"""Rules between the keys of one table."""
 
 Data = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Segments, circles and bodies, and where rays meet them: exact up to rounding, no ray slips through a corner."""
+"""Segments, circles and polygons, and their intersections with rays: exact up to rounding; no ray slips through a corner."""
 
 from collections.abc import Sequence
 from math import floor, tau
@@ -10,11 +10,11 @@ from sim_backend.scene.rays import SLACK_RAD, Array, Hits, Index, Rays, pairs, w
 
 TILE_M = 8.0
 PAIRS_AT_ONCE = 1_000_000
-"""Bounds the memory of one cast."""
+"""Largest number of ray-shape pairs at once; it bounds the memory of a cast."""
 
 
 class Segments:
-    """Straight pieces of wall (m, 4): x, y of one end, x, y of the other; seen from both sides."""
+    """Wall segments (m, 4): x, y of both ends; visible from both sides."""
 
     def __init__(self, ends_m: Array) -> None:
         self.ends_m = np.ascontiguousarray(ends_m, dtype=np.float64).reshape(-1, 4)
@@ -35,10 +35,10 @@ class Segments:
         x1, y1, x2, y2 = self.ends_m[near].T
         first = np.arctan2(y1 - rays.centre_y_m, x1 - rays.centre_x_m)
         second = np.arctan2(y2 - rays.centre_y_m, x2 - rays.centre_x_m)
-        # The shorter way round: a segment is seen under less than half a turn, unless the eye is on it.
+        # Take the shorter way round: a segment subtends less than half a turn unless the eye is on it.
         delta = np.mod(second - first + 0.5 * tau, tau) - 0.5 * tau
         wider = widened_rad(distance_m[near], rays)
-        # Of an eye that is on it but for rounding, nobody can tell the side.
+        # With the eye on it, rounding decides the side, so accept both.
         wider[np.abs(delta) > 0.5 * tau - SLACK_RAD] = 0.5 * tau
         low, width = first + np.minimum(delta, 0.0) - wider, np.abs(delta) + 2.0 * wider
         at_once = max(1, PAIRS_AT_ONCE // len(rays))
@@ -51,8 +51,8 @@ class Segments:
         x1, y1, x2, y2 = self.ends_m[segment].T
         ox, oy, dx, dy = rays.x_m[ray], rays.y_m[ray], rays.dx[ray], rays.dy[ray]
         ux, uy, vx, vy = x1 - ox, y1 - oy, x2 - ox, y2 - oy
-        # Side of the ray on which each end lies. Two segments that share a corner get the same number for it, so a ray crosses one
-        # of them or none, whatever the rounding.
+        # Side of the ray of each end. Segments that share a corner get the same number for it, so a ray crosses exactly one or none
+        # of them whatever the rounding.
         side_1, side_2 = dx * uy - dy * ux, dx * vy - dy * vx
         crosses = (side_1 >= 0.0) != (side_2 >= 0.0)
         ray, segment = ray[crosses], segment[crosses]
@@ -69,12 +69,12 @@ class Segments:
         ex, ey = x2 - x1, y2 - y1
         square = ex * ex + ey * ey
         along = (x_m - x1) * ex + (y_m - y1) * ey
-        share = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
-        return np.hypot(x1 + share * ex - x_m, y1 + share * ey - y_m)
+        ratio = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
+        return np.hypot(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m)
 
 
 class Tiled:
-    """Many segments that stand still: those near the rays are found by tiles, and kept while the rays stay in theirs."""
+    """Many static segments: tiles select those near the rays, cached while the rays stay in their tile."""
 
     def __init__(self, ends_m: Array) -> None:
         whole = Segments(ends_m)
@@ -86,22 +86,22 @@ class Tiled:
         tile_x, tile_y = np.floor(0.5 * (x1 + x2) / TILE_M), np.floor(0.5 * (y1 + y2) / TILE_M)
         for index in np.flatnonzero(~long):
             self._tiles.setdefault((int(tile_x[index]), int(tile_y[index])), []).append(int(index))
-        self._kept: tuple[tuple[int, int, float], Segments] | None = None
+        self._cached: tuple[tuple[int, int, float], Segments] | None = None
 
     def __len__(self) -> int:
         return len(self._ends_m)
 
     def cast(self, rays: Rays, reach_m: float, hits: Hits) -> None:
-        """As :meth:`Segments.cast`."""
+        """Shorten the hits, see :meth:`Segments.cast`."""
         if len(self):
             self._near(rays.centre_x_m, rays.centre_y_m, reach_m + rays.spread_m).cast(rays, reach_m, hits)
 
     def _near(self, x_m: float, y_m: float, reach_m: float) -> Segments:
-        # Rounded up, so that a reach that varies with the spread of the rays finds what is kept.
+        # Rounded up, so that a reach that varies with the rays' spread reuses the cache.
         tiles = floor(reach_m / TILE_M) + 2
         column, row = floor(x_m / TILE_M), floor(y_m / TILE_M)
         key = column, row, tiles
-        if self._kept is None or self._kept[0] != key:
+        if self._cached is None or self._cached[0] != key:
             found: list[int] = self._long.tolist()
             if (2 * tiles + 1) ** 2 < len(self._tiles):
                 places = [(column + i, row + j) for i in range(-tiles, tiles + 1) for j in range(-tiles, tiles + 1)]
@@ -109,12 +109,12 @@ class Tiled:
                 places = [p for p in self._tiles if max(abs(p[0] - column), abs(p[1] - row)) <= tiles]
             for place in places:
                 found += self._tiles.get(place, ())
-            self._kept = key, Segments(self._ends_m[np.array(sorted(found), dtype=np.intp)])
-        return self._kept[1]
+            self._cached = key, Segments(self._ends_m[np.array(sorted(found), dtype=np.intp)])
+        return self._cached[1]
 
 
 class Circles:
-    """Round bodies (m, 3): x, y of the middle, radius."""
+    """Circles (m, 3): x, y of the centre, radius."""
 
     def __init__(self, middles_m: Array) -> None:
         self.middles_m = np.ascontiguousarray(middles_m, dtype=np.float64).reshape(-1, 3)
@@ -132,8 +132,8 @@ class Circles:
         if not len(near):
             return
         x, y, radius, distance_m = x[near], y[near], radius[near], distance_m[near]
-        share = np.divide(radius, distance_m, out=np.full(len(near), 2.0), where=distance_m > 0.0)
-        half = np.where(share < 1.0, np.arcsin(np.minimum(share, 1.0)), 0.5 * tau)
+        ratio = np.divide(radius, distance_m, out=np.full(len(near), 2.0), where=distance_m > 0.0)
+        half = np.where(ratio < 1.0, np.arcsin(np.minimum(ratio, 1.0)), 0.5 * tau)
         half = half + widened_rad(distance_m - radius, rays)
         ray, circle = pairs(rays, np.arctan2(y - rays.centre_y_m, x - rays.centre_x_m) - half, 2.0 * half)
         mx, my, r = x[circle] - rays.x_m[ray], y[circle] - rays.y_m[ray], radius[circle]
@@ -144,7 +144,7 @@ class Circles:
         meets = ((chord >= 0.0) & (along > 0.0)) | (outside <= 0.0)
         ray, r, along, outside = ray[meets], r[meets], along[meets], outside[meets]
         half_chord = np.sqrt(np.maximum(chord[meets], 0.0))
-        # The nearer root in the form that does not cancel.
+        # Nearer root, in the form without cancellation.
         reached = np.where(outside > 0.0, outside / np.maximum(along + half_chord, 1e-300), 0.0)
         cosine = np.where(outside > 0.0, half_chord / r, 1.0)
         valid = reached <= reach_m
@@ -152,7 +152,7 @@ class Circles:
 
 
 class Bodies:
-    """Filled polygons: their outlines are walls, and a ray that begins inside ends there."""
+    """Filled polygons: their outlines are walls, and a ray that begins inside has range 0."""
 
     def __init__(self, outlines_m: Sequence[Sequence[tuple[float, float]]]) -> None:
         self.outlines_m = [np.array(outline, dtype=np.float64).reshape(-1, 2) for outline in outlines_m]
@@ -166,7 +166,7 @@ class Bodies:
         return np.concatenate([np.hstack((o, np.roll(o, -1, axis=0))) for o in self.outlines_m] or [np.empty((0, 4))])
 
     def contain(self, x_m: Array, y_m: Array) -> npt.NDArray[np.bool_]:
-        """Which points (n,) lie inside any, by the even-odd rule for each."""
+        """True for points (n,) inside any polygon, by the even-odd rule for each."""
         inside = np.zeros(len(x_m), dtype=np.bool_)
         for outline in self.outlines_m:
             low, high = outline.min(axis=0), outline.max(axis=0)

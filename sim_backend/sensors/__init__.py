@@ -1,1 +1,1 @@
-"""Sensors of the twin: truth in, messages out. Each noise has a stream of its own that advances in time, never with the reader."""
+"""Sensor models: ground truth in, messages out. Each noise has its own stream, which advances with simulated time only."""

@@ -9,16 +9,16 @@ REFERENCE_RADIUS_M = 6_371_200.0
 _DEGREE = 12
 _POLE = 1e-10
 _UNIX_YEAR_NS = 31_556_952_000_000_000
-"""The mean Gregorian year, 365.2425 days."""
+"""Mean Gregorian year, 365.2425 days."""
 
 
 def year_of(utc_ns: int) -> float:
-    """UTC since 1970 as a decimal year; to half a day, in which the field does not change."""
+    """Convert UTC since 1970 to a decimal year, to half a day; the field changes far slower."""
     return 1970.0 + utc_ns / _UNIX_YEAR_NS
 
 
 def earth_field_ut(latitude_rad: float, longitude_rad: float, height_m: float, year: float) -> tuple[float, float, float]:
-    """East, north, up in microtesla at a WGS 84 position. Without the crust, iron things and storms."""
+    """Return the field, east, north, up in microtesla, at a WGS 84 position. Excludes crust, iron objects and magnetic storms."""
     x, y, z = geodetic_to_ecef(latitude_rad, longitude_rad, height_m)
     radius_m = sqrt(x * x + y * y + z * z)
     geocentric_rad = asin(z / radius_m)
@@ -34,7 +34,7 @@ def earth_field_ut(latitude_rad: float, longitude_rad: float, height_m: float, y
         down -= (n + 1) * along * legendre[n][m]
         south -= along * slope[n][m]
         east += scale * m * (g * s - h * c) * legendre[n][m] / sin(colatitude_rad)
-    # From the sphere's own down to the ellipsoid's.
+    # Rotate from spherical to ellipsoidal vertical.
     lean_rad = latitude_rad - geocentric_rad
     north = -south
     up = -(down * cos(lean_rad) - north * sin(lean_rad))
@@ -43,12 +43,14 @@ def earth_field_ut(latitude_rad: float, longitude_rad: float, height_m: float, y
 
 
 def horizontal_ut(field_ut: tuple[float, float, float]) -> float:
-    """Strength of the part that a compass needle follows."""
+    """Return the horizontal strength, which a compass needle follows."""
     return hypot(field_ut[0], field_ut[1])
 
 
 def _legendre(c: float, s: float) -> tuple[list[list[float]], list[list[float]]]:
-    """Associated Legendre functions of the cosine c of the colatitude, Schmidt semi-normalised, and their slopes over it."""
+    """Return the associated Legendre functions of the cosine c of the colatitude, Schmidt semi-normalised, and their derivatives by
+    it.
+    """
     p = [[0.0] * (_DEGREE + 1) for _ in range(_DEGREE + 1)]
     d = [[0.0] * (_DEGREE + 1) for _ in range(_DEGREE + 1)]
     p[0][0] = 1.0
@@ -60,7 +62,7 @@ def _legendre(c: float, s: float) -> tuple[list[list[float]], list[list[float]]]
                 d[n][n] = factor * (c * p[n - 1][n - 1] + s * d[n - 1][n - 1])
                 continue
             two_down = (p[n - 2][m], d[n - 2][m]) if n >= 2 else (0.0, 0.0)
-            share, root = sqrt(max((n - 1) ** 2 - m * m, 0)), sqrt(n * n - m * m)
-            p[n][m] = ((2 * n - 1) * c * p[n - 1][m] - share * two_down[0]) / root
-            d[n][m] = ((2 * n - 1) * (c * d[n - 1][m] - s * p[n - 1][m]) - share * two_down[1]) / root
+            weight, root = sqrt(max((n - 1) ** 2 - m * m, 0)), sqrt(n * n - m * m)
+            p[n][m] = ((2 * n - 1) * c * p[n - 1][m] - weight * two_down[0]) / root
+            d[n][m] = ((2 * n - 1) * (c * d[n - 1][m] - s * p[n - 1][m]) - weight * two_down[1]) / root
     return p, d

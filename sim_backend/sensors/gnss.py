@@ -1,4 +1,4 @@
-"""GNSS receiver: position and velocity of the antenna, the error that the profile names, latency, and what is told of it."""
+"""GNSS receiver model: position and velocity of the antenna, the profile's error model, latency, reported accuracy."""
 
 from math import cos, exp, inf, sin, sqrt
 
@@ -11,18 +11,18 @@ from vehicled.messages import NAN, NAN3, NAN9, CarrierSolution, FixType, GnssFix
 from vehicled.paths.datum import Datum
 from vehicled.profile.gnss import GnssModel
 
-# Receivers report accuracy in whole millimetres and mm/s, never 0: a model without noise must not claim certainty.
+# Receivers report accuracy in whole mm and mm/s, never 0, so a model without noise must not claim certainty.
 _LEAST_SIGMA = 0.001
 _WORST_DILUTION = 99.99
 _NO_EXTRA = (0.0, 0.0, 0.0)
 
 
 class Gnss:
-    """Receiver of the twin. With ``covariance = "error"`` it reports the variance of its whole error, coloured part included, but
-    not multipath, which no receiver knows of.
+    """GNSS receiver. With ``covariance = "error"`` it reports the variance of its whole error including the coloured part, but not
+    multipath, which no receiver knows.
 
-    Vertical errors are ``vdop / hdop`` times the horizontal ones. Corrections arrive once a second. Fewer satellites dilute by the
-    root of their share. Without a fix everything but time is unknown.
+    Vertical errors are ``vdop / hdop`` times the horizontal ones. Corrections arrive once a second. Dilution grows with the root of
+    the satellite ratio. Without a fix everything but time is unknown.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Gnss:
         start_ns: int,
         utc_ns: int,
     ) -> None:
-        """``utc_ns`` is the UTC at ``start_ns``. Noise comes from the stream ``entity`` and those named below it."""
+        """``utc_ns`` is the UTC at ``start_ns``. Noise comes from the stream ``entity`` and its sub-streams."""
         self.rate_hz = model.rate_hz
         self.least_latency_ns = 0
         self._model = model
@@ -60,11 +60,11 @@ class Gnss:
         self._position_covariance_m2 = NAN9
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, GnssFix]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the fix valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         n = self._normals()
         forward, left, up = self._lever_arm_m
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
-        # The sums keep their order: with the vehicle level they are bit for bit what they were before it could lean.
+        # Keep this order of sums: a level vehicle then gives the same bits as the planar model.
         if motion.roll_rad or motion.pitch_rad:
             forward, left, up = to_level(motion.roll_rad, motion.pitch_rad, (forward, left, up))
         x_m = motion.x_m + c * forward - s * left
@@ -73,16 +73,16 @@ class Gnss:
         elapsed_ns = t_ns - self._start_ns
         white_e, white_n, white_u, coloured_e, coloured_n, coloured_u = self._error.step(elapsed_ns * 1e-9, n)
         latency_ns = int(max(0.0, self._latency_ms + self._jitter_ms * n[9]) * 1e6)
-        # One cable: a late fix holds up the next one, it is not overtaken.
+        # Fixes share one cable: a late one delays the next, which cannot overtake it.
         arrival_ns = self._newest_arrival_ns = max(t_ns + latency_ns, self._newest_arrival_ns)
         model, sky = self._model, self._sky
-        heard: Reception | None = None
+        reception: Reception | None = None
         extra_e, extra_n, extra_u = _NO_EXTRA
         if sky is not None:
-            heard = sky.at(elapsed_ns, x_m, y_m)
-            if not heard.fix:
-                return arrival_ns, self._nothing(t_ns, heard.satellites)
-            extra_e, extra_n, extra_u = heard.error_m
+            reception = sky.at(elapsed_ns, x_m, y_m)
+            if not reception.fix:
+                return arrival_ns, self._nothing(t_ns, reception.satellites)
+            extra_e, extra_n, extra_u = reception.error_m
         latitude_rad, longitude_rad, height_m = self._to_geodetic(
             x_m + white_e + coloured_e + extra_e,
             y_m + white_n + coloured_n + extra_n,
@@ -98,9 +98,9 @@ class Gnss:
         carrier, satellites, extra_sigma_m = self._carrier, model.satellites, 0.0
         age_s = CORRECTION_LATENCY_S + elapsed_ns % CORRECTION_PERIOD_NS * 1e-9
         corrected = carrier is not CarrierSolution.NONE
-        if heard is not None:
-            carrier, satellites, extra_sigma_m = heard.carrier, heard.satellites, heard.extra_sigma_m
-            age_s = heard.correction_age_s
+        if reception is not None:
+            carrier, satellites, extra_sigma_m = reception.carrier, reception.satellites, reception.extra_sigma_m
+            age_s = reception.correction_age_s
             corrected = corrected and age_s <= model.rtk.correction_timeout_s
             if satellites != model.satellites:
                 poorer = sqrt(model.satellites / satellites)
@@ -125,10 +125,10 @@ class Gnss:
         )
 
     def _velocity(self, motion: Motion) -> tuple[float, float, float]:
-        """Velocity of the antenna along the heading, to its left and up: that of the reference point, and the turn about it.
+        """Return the antenna's velocity along the heading, to its left and up: that of the reference point plus the rotation.
 
-        Speeds are those in the plane of the road, while roll and pitch are the body's: so the way up is taken from the heights of
-        this fix and the one before.
+        Speeds are in the plane of the road, but roll and pitch belong to the body, so the vertical speed comes from the heights of
+        this fix and the previous one.
         """
         forward, left, up = self._lever_arm_m
         climb_mps = 0.0 if self._height_m is None else (motion.z_m - self._height_m) * self.rate_hz
@@ -156,7 +156,7 @@ class Gnss:
         return min(hdop, _WORST_DILUTION), min(hdop * form.vertical_ratio, _WORST_DILUTION)
 
     def _covariance(self, hdop: float, vdop: float, extra_sigma_m: float) -> tuple[float, ...]:
-        """Position covariance reported; the same one until something changes."""
+        """Return the reported position covariance; cached until an input changes."""
         of = (hdop, vdop, extra_sigma_m)
         if of == self._covariance_of:
             return self._position_covariance_m2
@@ -171,14 +171,14 @@ class Gnss:
             variances = (horizontal_m2, horizontal_m2, (metres * vdop) ** 2)
         else:
             variances = self._error.variances_m2
-        # What a lost carrier solution adds is told as well.
+        # Include the error of a lost carrier solution.
         extra_m2 = extra_sigma_m * extra_sigma_m
         extra = (extra_m2, extra_m2, extra_m2 * (model.vdop / model.hdop) ** 2)
         self._position_covariance_m2 = _diagonal([max(v + more, _LEAST_SIGMA**2) for v, more in zip(variances, extra)])
         return self._position_covariance_m2
 
     def _nothing(self, t_ns: int, satellites: int) -> GnssFix:
-        """An epoch without a position. The receiver's clock goes on."""
+        """Return an epoch without a position. The receiver's clock goes on."""
         return GnssFix(
             t_ns,
             0,

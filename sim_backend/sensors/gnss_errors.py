@@ -1,4 +1,4 @@
-"""Position errors of a receiver, by the names of ``[sim.gnss] model``. All advance in time, one step per fix, whoever reads.
+"""Position error models of a receiver, by the names of ``[sim.gnss] model``. All advance one step per fix.
 
 Each gives six numbers: white and coloured error, east, north, up. Vertical errors are ``vertical`` times the horizontal ones.
 """
@@ -13,35 +13,35 @@ Error = tuple[float, float, float, float, float, float]
 Variances = tuple[float, float, float]
 NO_ERROR: Error = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 MODELS_THAT_SETTLE = frozenset({"airsim", "gauss_airsim", "random_walk_airsim"})
-"""Of these the reported covariance follows a dilution that settles after switch-on."""
+"""Models whose reported covariance follows a dilution that settles after switch-on."""
 _WALKS = {"random_walk": "random_walk", "random_walk_airsim": "random_walk"} | {
     name: name for name in ("art_inner", "art_simulator", "art_judge")
 }
 
 
 class PositionError(Protocol):
-    """An error that goes on from fix to fix."""
+    """Position error that evolves from fix to fix."""
 
     variances_m2: Variances
-    """Of the whole of it, east, north, up: what an honest receiver reports."""
+    """Variances of the whole error, east, north, up, as a receiver should report them."""
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
-        """Error ``elapsed_s`` after the start; ``normals`` are six unit normals of this fix."""
+        """Return the error ``elapsed_s`` after the start; ``normals`` are six unit normals of this fix."""
         ...
 
 
 class NoError:
-    """As AirSim's receiver has it."""
+    """Zero error, as in AirSim's receiver."""
 
     variances_m2 = (0.0, 0.0, 0.0)
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
-        """See :class:`PositionError`."""
+        """Return zeros, see :class:`PositionError`."""
         return NO_ERROR
 
 
 class White:
-    """Independent from fix to fix."""
+    """White noise, independent from fix to fix."""
 
     def __init__(self, sigma_m: float, vertical: float) -> None:
         self.variances_m2 = _variances(sigma_m * sigma_m, vertical)
@@ -49,7 +49,7 @@ class White:
         self._up_m = sigma_m * vertical
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
-        """See :class:`PositionError`."""
+        """Return the error of this fix, see :class:`PositionError`."""
         return self._sigma_m * normals[0], self._sigma_m * normals[1], self._up_m * normals[2], 0.0, 0.0, 0.0
 
 
@@ -57,7 +57,7 @@ class Walk:
     """White noise plus a first-order Gauss-Markov process per axis."""
 
     def __init__(self, model: GnssModel, dt_s: float, vertical: float, start: list[float]) -> None:
-        """``start``: three unit normals; the process is as old as the world."""
+        """``start``: three unit normals for a stationary start."""
         sigma_m, walk_sigma_m, time_s = model.sigma_m, model.walk_sigma_m, model.walk_time_s
         self._white_m = sigma_m
         self._white_up_m = up_m = sigma_m * vertical
@@ -67,7 +67,7 @@ class Walk:
         self._east, self._north, self._up = (GaussMarkov(s, time_s, dt_s, n) for s, n in zip(sigmas_m, start))
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
-        """See :class:`PositionError`."""
+        """Advance and return the error, see :class:`PositionError`."""
         return (
             self._white_m * normals[0],
             self._white_m * normals[1],
@@ -79,10 +79,12 @@ class Walk:
 
 
 class PulledWalk:
-    """Random walk in the second derivative, see :class:`vehicled.profile.gnss.RandomWalk`; starts at zero, in its own steps."""
+    """Random walk in the second derivative, see :class:`vehicled.profile.gnss.RandomWalk`; starts at zero and steps at its own
+    rate.
+    """
 
     def __init__(self, form: RandomWalk, vertical: float, normals: Normals) -> None:
-        """``normals`` are its own, three per step: it steps at a rate of its own."""
+        """``normals`` is its own source, three per step, because its rate is not the fix rate."""
         self.variances_m2 = _variances(form.settled_sigma_m**2, vertical)
         self._form = form
         self._vertical = vertical
@@ -92,8 +94,8 @@ class PulledWalk:
         self._speed = [0.0, 0.0, 0.0]
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
-        """See :class:`PositionError`."""
-        # A hair early is not a step early: times are rounded to the nanosecond.
+        """Advance and return the error, see :class:`PositionError`."""
+        # Tolerate times that are rounded to the nanosecond.
         due = int(elapsed_s * self._form.rate_hz + 1e-6)
         for _ in range(due - self._steps):
             self._advance()
@@ -115,8 +117,8 @@ class PulledWalk:
 class SecondOrderGaussMarkov:
     """Critically damped second-order Gauss-Markov process, exactly discretised and stationary from the first sample.
 
-    ``x'' + 2 x' / T + x / T^2 = w``: standard deviation sigma, autocorrelation ``(1 + t / T) exp(-t / T)``; smooth, where a
-    first-order one is not. State ``(x, T x')``, both of variance sigma^2 and uncorrelated when stationary. Gelb 1974, table 2.2-1.
+    ``x'' + 2 x' / T + x / T^2 = w``: standard deviation sigma, autocorrelation ``(1 + t / T) exp(-t / T)``; smooth, unlike a
+    first-order one. State ``(x, T x')``, both of variance sigma^2 and uncorrelated when stationary. Gelb 1974, table 2.2-1.
     """
 
     def __init__(self, sigma: float, time_s: float, dt_s: float, start: list[float]) -> None:
@@ -125,7 +127,7 @@ class SecondOrderGaussMarkov:
         decay = exp(-u)
         self._xx, self._xv = decay * (1.0 + u), decay * u
         self._vx, self._vv = -decay * u, decay * (1.0 - u)
-        # What the step must add so that the covariance stays sigma^2 times the identity, and its Cholesky root.
+        # Process noise that keeps the covariance at sigma^2 times the identity, and its Cholesky root.
         qxx = 1.0 - self._xx**2 - self._xv**2
         qxv = -self._xx * self._vx - self._xv * self._vv
         qvv = 1.0 - self._vx**2 - self._vv**2
@@ -145,10 +147,10 @@ class SecondOrderGaussMarkov:
 
 
 class Recorded:
-    """White noise, a first-order and a second-order Gauss-Markov process per axis: plain GNSS as it was recorded."""
+    """White noise, a first-order and a second-order Gauss-Markov process per axis, fitted to recordings of plain GNSS."""
 
     def __init__(self, model: GnssModel, dt_s: float, vertical: float, normals: Normals) -> None:
-        """``normals`` are its own, twelve per fix."""
+        """``normals`` is its own source, twelve per fix."""
         form = model.recorded
         self.variances_m2 = _variances(form.white_sigma_m**2 + form.wander_sigma_m**2 + form.smooth_sigma_m**2, vertical)
         self._white_m = form.white_sigma_m
@@ -160,7 +162,7 @@ class Recorded:
         self._smooth = [SecondOrderGaussMarkov(form.smooth_sigma_m, form.smooth_time_s, dt_s, pair) for pair in pairs]
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
-        """See :class:`PositionError`."""
+        """Advance and return the error, see :class:`PositionError`."""
         n = self._normals()
         east, north, up = (
             wander.step(n[axis]) + smooth.step(n[3 + 2 * axis], n[4 + 2 * axis])
@@ -171,7 +173,7 @@ class Recorded:
 
 
 def position_error(model: GnssModel, seed: int, entity: str, start: list[float]) -> PositionError:
-    """The error that ``model`` names. Those with a pace of their own draw from the stream ``entity`` + "/error"."""
+    """Return the error that ``model`` names. Models with their own rate draw from the stream ``entity`` + "/error"."""
     vertical = model.vdop / model.hdop
     dt_s = 1.0 / model.rate_hz
     if model.model in _WALKS:

@@ -1,4 +1,4 @@
-"""Zones of bad reception out of a GeoJSON file: every Polygon is one, its properties are the keys of ``[[sim.gnss.zones]]``."""
+"""Reader of GNSS reception zones from GeoJSON: each Polygon is a zone, its properties are the keys of ``[[sim.gnss.zones]]``."""
 
 from typing import Any
 
@@ -19,13 +19,13 @@ KIND = "GeoJSON with polygons"
 
 
 class ZonesFile(Table, frozen=True, kw_only=True):
-    """What such a file holds, in metres of the map."""
+    """Content of a zones file, in metres of the map."""
 
     zones: list[GnssZone] = field(default_factory=list)
 
 
 def with_zones(model: GnssModel, datum: Datum) -> GnssModel:
-    """The model with the zones of its file behind its own. Raises :class:`sim_backend.scene.errors.SceneError`."""
+    """Return the model with the zones of its file appended to its own. Raises :class:`sim_backend.scene.errors.SceneError`."""
     if not model.zones_file:
         return model
     path = expanded(model.zones_file)
@@ -34,7 +34,7 @@ def with_zones(model: GnssModel, datum: Datum) -> GnssModel:
 
 
 def read_zones(data: bytes, file_name: str, datum: Datum) -> list[GnssZone]:
-    """Zones of a file's text. Raises :class:`sim_backend.scene.errors.SceneError` with every mistake in the properties."""
+    """Read the zones of a file's text. Raises :class:`sim_backend.scene.errors.SceneError` with all mistakes in the properties."""
     try:
         entries = [_entry(file_name, feature, datum) for feature in features_of(data, file_name, KIND)]
     except CourseError as error:
@@ -52,10 +52,10 @@ def read_zones(data: bytes, file_name: str, datum: Datum) -> list[GnssZone]:
 
 
 def _entry(file_name: str, feature: Feature, datum: Datum) -> dict[str, Any]:
-    """One zone as a table of the profile."""
+    """Return one zone as a table of the profile."""
     place, rings = f"{file_name}, {feature.place}", feature.geometry.get("coordinates")
     if feature.geometry.get("type") != "Polygon":
-        raise CourseError(f"{place}: is no Feature with a Polygon; draw the zone as one")
+        raise CourseError(f"{place}: is not a Feature with a Polygon; draw the zone as one")
     if not isinstance(rings, list) or len(rings) != 1:
-        raise CourseError(f"{place}: a zone is one ring without holes; draw it in pieces")
+        raise CourseError(f"{place}: a zone is one ring without holes; split it into several")
     return {**feature.properties, "corners_m": map_ring(place, rings[0], datum)}

@@ -1,4 +1,4 @@
-"""Heading output: truth, constant misalignment, white noise and a slow walk."""
+"""Heading sensor model: truth, constant misalignment, white noise and a slow walk."""
 
 from math import pi, remainder, sqrt
 
@@ -12,7 +12,7 @@ LEAST_SIGMA_RAD = 1e-4
 
 
 class HeadingSensor:
-    """Heading sensor of the twin. ``sigma_rad`` as reported is that of the white noise: a device does not know its own drift."""
+    """Heading sensor. It reports the ``sigma_rad`` of the white noise, because a device does not know its own drift."""
 
     def __init__(self, model: HeadingModel, seed: int, entity: str) -> None:
         """Noise comes from the stream ``entity``."""
@@ -25,7 +25,7 @@ class HeadingSensor:
         self._normals = Normals(stream(seed, entity), 2)
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, Heading]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the heading valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         white, walk = self._normals()
         self._error_rad += self._walk_rad * walk
         yaw_rad = remainder(motion.yaw_rad + self._error_rad + self._sigma_rad * white, 2.0 * pi)

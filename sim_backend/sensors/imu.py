@@ -1,4 +1,4 @@
-"""Inertial unit: specific force and angular rate at its mounting, with switch-on bias, bias walk, white noise and vibration."""
+"""IMU model: specific force and angular rate at its mounting, with switch-on bias, bias walk, white noise and vibration."""
 
 from math import pi, sin, sqrt
 
@@ -15,7 +15,7 @@ STANDARD_GRAVITY_MPS2 = 9.80665
 
 
 def specific_force(motion: Motion, arm_m: Vector) -> Vector:
-    """What an accelerometer at the end of an arm from the reference point feels, m/s2 in body axes; rigid body.
+    """Return the specific force at the end of an arm from the reference point, m/s2 in body axes; rigid body.
 
     ``f = a + w' x l + w x (w x l) + g up``, with the acceleration a of the reference point, the angular rate w and its derivative.
     """
@@ -32,10 +32,10 @@ def specific_force(motion: Motion, arm_m: Vector) -> Vector:
 
 
 class Imu:
-    """Inertial unit of the twin, body axes. White noise of density d sampled at rate f has standard deviation d sqrt(f).
+    """IMU in body axes. White noise of density d sampled at rate f has standard deviation d sqrt(f).
 
-    Vibration is a line at ``vibration_hz`` with its amplitude proportional to speed, whole on the up axis and half on the other
-    two, in fixed random phases. A vehicle that stands level gets a short cut: units are sampled often enough to be worth it.
+    Vibration is a line at ``vibration_hz`` with amplitude proportional to speed, full on the up axis and half on the others, with
+    fixed random phases. A level vehicle takes a short cut, because IMUs sample often.
     """
 
     def __init__(self, model: ImuModel, lever_arm_m: tuple[float, float, float], seed: int, entity: str) -> None:
@@ -57,7 +57,7 @@ class Imu:
         self._errors: list[list[float]] = []
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ImuSample]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the sample valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         if not self._errors:
             self._draw()
         force_x, force_y, force_z, rate_x, rate_y, rate_z = self._errors.pop()
@@ -90,11 +90,11 @@ class Imu:
             force_x, force_y, force_z = force
             force = (_cut(force_x, most_mps2), _cut(force_y, most_mps2), _cut(force_z, most_mps2))
             rate = (_cut(rate_x, most_radps), _cut(rate_y, most_radps), _cut(rate_z, most_radps))
-        # The unit reports no temperature: the twin has no model of it.
+        # No temperature is reported: the simulation has no model of it.
         return t_ns + self._latency_ns, ImuSample(t_ns, 0, force, rate, saturated=saturated)
 
     def _shaken(self, force: Vector, t_ns: int, speed_mps: float) -> Vector:
-        """The force with the vibration of that moment."""
+        """Return the force plus the vibration at this instant."""
         amplitude = self._vibration_mps2 * abs(speed_mps)
         if amplitude == 0.0:
             return force
@@ -108,9 +108,9 @@ class Imu:
         )
 
     def _draw(self) -> None:
-        """Errors of the next ``BLOCK`` samples: bias walked on from where it was, plus white noise."""
+        """Draw the errors of the next ``BLOCK`` samples: continued bias walk plus white noise."""
         normals = self._generator.standard_normal((BLOCK, 12))
-        # Summed from the bias itself, so that cutting the stream into blocks changes no rounding.
+        # Sum from the bias on, so that the block length does not change the rounding.
         bias = np.cumsum(np.vstack((self._bias, self._walk * normals[:, 6:])), axis=0)[1:]
         self._bias = bias[-1]
         self._errors = (bias + self._white * normals[:, :6])[::-1].tolist()

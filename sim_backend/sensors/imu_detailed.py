@@ -1,4 +1,4 @@
-"""An inertial unit with all that data sheets tell of it. The plain one of :mod:`sim_backend.sensors.imu` is the short cut."""
+"""Detailed IMU model with all data-sheet errors; :mod:`sim_backend.sensors.imu` has the plain one."""
 
 from math import expm1, log, pi, sqrt
 
@@ -20,7 +20,7 @@ Array = npt.NDArray[np.float64]
 
 
 def imu_sensor(model: ImuModel, lever_arm_m: Vector, seed: int, entity: str) -> Sensor:
-    """The unit that ``[sim.imu]`` describes: the plain one where nothing else is asked for."""
+    """Return the IMU that ``[sim.imu]`` describes: the plain model if it suffices."""
     model = model_of(model)
     details = (
         model.accelerometer_instability_mps2,
@@ -39,12 +39,12 @@ def imu_sensor(model: ImuModel, lever_arm_m: Vector, seed: int, entity: str) -> 
 
 
 class DetailedImu(imu.Imu):
-    """True force and rate, turned by the mounting error, stretched and mixed by the axes, plus bias, flicker and white noise,
-    through a low pass at the sample rate, cut at the range and rounded to the step.
+    """True force and rate, rotated by the mounting error, with scale and cross-axis errors, plus bias, flicker and white noise,
+    through a low pass at the sample rate, clipped at the range and rounded to the resolution.
 
-    The bias, its walk, the white noise and the vibration are those of the plain unit, from the same stream. Flicker noise with a
-    floor B of the Allan deviation is the sum of first-order Gauss-Markov processes at 1, 10, 100 and 1000 s, each of standard
-    deviation ``B sqrt(ln 10 / (2 ln 2))``: their spectrum follows 1 / f between the outer two (Keshner 1982).
+    Bias, bias walk, white noise and vibration are those of the plain model, from the same stream. Flicker noise with a floor B of
+    the Allan deviation is the sum of first-order Gauss-Markov processes at 1, 10, 100 and 1000 s, each of standard deviation ``B
+    sqrt(ln 10 / (2 ln 2))``: their spectrum follows 1 / f between the outer two (Keshner 1982).
     """
 
     def __init__(self, model: ImuModel, lever_arm_m: Vector, seed: int, entity: str) -> None:
@@ -69,7 +69,7 @@ class DetailedImu(imu.Imu):
         self._out: list[float] = []
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ImuSample]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the sample valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         if not self._errors:
             self._draw()
         errors = self._errors.pop()
@@ -110,7 +110,7 @@ class DetailedImu(imu.Imu):
 
 
 def _axes(model: ImuModel, scale: float, chance: np.random.Generator) -> Matrix:
-    """From the vehicle's axes to those of accelerometer or gyro, scale included."""
+    """Return the matrix from the vehicle's axes to those of accelerometer or gyro, scale included."""
     mounted = np.array(rotation(*model.mounting_error_rad)).T
     own = np.eye(3) + np.where(np.eye(3) > 0.0, scale, model.axis_misalignment_rad) * chance.standard_normal((3, 3))
     (a, b, c), (d, e, f), (g, h, i) = (own @ mounted).tolist()

@@ -1,8 +1,8 @@
-"""Inertial units by the name of their data sheet, in the units of data sheets, and as a model of the twin.
+"""Data-sheet parameters of IMUs, and their conversion to a model of the simulator.
 
 ``gyro_density`` deg/s/rtHz, ``gyro_instability`` deg/h, ``accelerometer_density`` ug/rtHz, ``accelerometer_instability`` ug, ranges
-deg/s and g, bandwidths Hz, steps deg/s and mg (0 where the output is floating point). An instability or bandwidth that no source
-gives is 0, which switches it off. Origins say what is assumed.
+deg/s and g, bandwidths Hz, steps deg/s and mg (0 where the output is floating point). An instability or bandwidth without a source
+is 0, which disables it. Origins name assumed values.
 """
 
 from math import radians
@@ -15,7 +15,7 @@ from vehicled.profile.sensors import ImuModel
 
 
 class Unit(NamedTuple):
-    """One row; see the module."""
+    """Parameters of one IMU; units in the module docstring."""
 
     gyro_density: float
     gyro_instability: float
@@ -64,7 +64,7 @@ UNITS = {
 
 
 def model_of(model: ImuModel) -> ImuModel:
-    """The same model with the numbers of the data sheet that it names in their places; ``table`` gives it back as it is."""
+    """Return the model with the numbers of the data sheet it names; ``table`` leaves it unchanged."""
     if model.model == "table":
         return model
     unit = UNITS[model.model]

@@ -1,4 +1,4 @@
-"""What a sensor model is."""
+"""Interface of the sensor models."""
 
 from typing import Protocol
 
@@ -7,12 +7,12 @@ from vehicled.messages import Message
 
 
 class Sensor(Protocol):
-    """A device output that samples the truth at its own rate. Called once per sample, in order, whoever reads."""
+    """Device output that samples the ground truth at its own rate. Called once per sample, in order."""
 
     rate_hz: float
     least_latency_ns: int
-    """No sample arrives sooner after its validity than this."""
+    """Smallest latency of a sample after its time of validity."""
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, Message]:
-        """Arrival time and message of the sample valid at ``t_ns``, where ``motion`` is the truth. Arrivals never go back."""
+        """Return arrival time and message of the sample valid at ``t_ns``, with ground truth ``motion``. Arrivals never go back."""
         ...

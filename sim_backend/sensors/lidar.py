@@ -1,8 +1,7 @@
-"""Planar scanner: rays cast one after the other while the vehicle moves, with noise, quantisation and returns that are lost.
+"""Planar lidar model: rays cast in turn while the vehicle moves, with noise, quantisation and lost returns.
 
-The beams stay in the plane of the map: roll and pitch of the body are ignored, as are the width of a beam and the colour of what it
-meets. Between two sweeps the vehicle moves on the cubic through both poses with their velocities, so that rays of one sweep leave
-from where it was at their time.
+Beams stay in the plane of the map: roll and pitch, beam width and surface colour are ignored. Between two sweeps the vehicle
+follows the cubic through both poses with their velocities, so that each ray starts at the position of its own time.
 """
 
 from math import cos, inf, sin
@@ -18,7 +17,7 @@ from vehicled.profile.schema import LidarModel
 
 
 class Lidar:
-    """Scanner of the twin. A sample is taken at the instant of its last ray."""
+    """Planar lidar. A sample is taken at the instant of its last ray."""
 
     def __init__(
         self, model: LidarModel, lever_arm_m: tuple[float, float, float], scene: Scene, seed: int, entity: str, start_ns: int
@@ -34,14 +33,14 @@ class Lidar:
         steps = max(model.rays - 1, 1)
         self._step_rad = (model.angle_max_rad - model.angle_min_rad) / steps
         self._bearings: Array = model.angle_min_rad + self._step_rad * np.arange(model.rays, dtype=np.float64)
-        # A sweep cannot be longer than the time between two.
+        # A sweep cannot be longer than the interval between two.
         sweep_ns = min(model.sweep_ms * 1e6, 1e9 / model.rate_hz) if model.rays > 1 else 0.0
         self._ray_ns = sweep_ns / steps
         self._sweep_ns = round(sweep_ns)
         self._before: tuple[int, Motion] | None = None
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, LaserScan]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the scan valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         model = self._model
         first_ns = t_ns - self._sweep_ns
         since_s: Array = np.arange(model.rays, dtype=np.float64) * (self._ray_ns * 1e-9)
@@ -67,26 +66,26 @@ class Lidar:
         return t_ns + self._latency_ns, scan
 
     def _measured(self, true_m: Array, cosine: Array) -> Array:
-        """What the scanner says of true ranges. Draws the same numbers whatever it meets."""
+        """Return the measured ranges of true ranges. Draws the same number of random values for any scene."""
         model, generator = self._model, self._generator
         normal, loss, drop = generator.standard_normal(len(true_m)), generator.random(len(true_m)), generator.random(len(true_m))
         met = np.isfinite(true_m)
-        seen = np.where(met, true_m, 0.0)
-        said = seen + np.hypot(model.sigma_m, model.sigma_share * seen) * normal
+        ranges_m = np.where(met, true_m, 0.0)
+        reported = ranges_m + np.hypot(model.sigma_m, model.sigma_share * ranges_m) * normal
         if model.step_m > 0.0:
-            said = np.round(said / model.step_m) * model.step_m
+            reported = np.round(reported / model.step_m) * model.step_m
         reach = model.reach_m * np.sqrt(cosine)
         with np.errstate(over="ignore"):
-            kept = 1.0 / (1.0 + np.exp(np.minimum((seen - reach) / (model.fade_share * np.maximum(reach, 1e-9)), 700.0)))
-        said[~met | (loss > kept) | (said > model.range_max_m)] = inf
-        said[met & (seen < model.range_min_m)] = -inf
-        # Noise alone does not turn a measurable range into one that is too near.
-        said = np.where(np.isfinite(said), np.maximum(said, model.range_min_m), said)
-        said[drop < model.drop_share] = np.nan
-        return said
+            probability = 1.0 / (1.0 + np.exp(np.minimum((ranges_m - reach) / (model.fade_share * np.maximum(reach, 1e-9)), 700.0)))
+        reported[~met | (loss > probability) | (reported > model.range_max_m)] = inf
+        reported[met & (ranges_m < model.range_min_m)] = -inf
+        # Noise alone must not turn a measurable range into one below the minimum.
+        reported = np.where(np.isfinite(reported), np.maximum(reported, model.range_min_m), reported)
+        reported[drop < model.drop_share] = np.nan
+        return reported
 
     def _poses(self, after_s: Array, t_ns: int, motion: Motion) -> tuple[Array, Array, Array]:
-        """Pose of the rear axle at times (n,) <= 0 relative to ``t_ns``, by the cubic from the sample before to this one."""
+        """Return the rear axle's poses at times (n,) <= 0 relative to ``t_ns``, by the cubic since the previous sample."""
         if self._before is None:
             vx, vy = _velocity(motion)
             return motion.x_m + vx * after_s, motion.y_m + vy * after_s, motion.yaw_rad + motion.yaw_rate_radps * after_s
@@ -107,6 +106,6 @@ def _velocity(motion: Motion) -> tuple[float, float]:
 
 
 def _hermite(u: Array, span: float, p0: float, v0: float, p1: float, v1: float) -> Array:
-    """Cubic with values and slopes at both ends; u from 0 to 1 over ``span``."""
+    """Return the cubic with values and slopes at both ends; u from 0 to 1 over ``span``."""
     w = 1.0 - u
     return (1.0 + 2.0 * u) * w * w * p0 + u * w * w * span * v0 + u * u * (3.0 - 2.0 * u) * p1 - u * u * w * span * v1

@@ -1,4 +1,4 @@
-"""A magnetic heading from the field up: three axes in the field of earth and vehicle, levelled, turned into a yaw."""
+"""Magnetic heading model: three axes in the field of earth and vehicle, levelled, converted to yaw."""
 
 from math import atan2, cos, exp, hypot, pi, remainder, sin
 
@@ -16,11 +16,11 @@ from vehicled.profile.sensors import HeadingModel, Magnetometer
 
 
 class MagneticHeading:
-    """Compass of the twin, at the rear axle. ``measured = S B + hard iron + current field + noise``.
+    """Compass at the rear axle. ``measured = S B + hard iron + current field + noise``.
 
-    The device finds the level as the mean of its accelerometers over ``level_time_s``, so braking and turning tilt it, and the dip
-    of the field turns tilt into heading. It takes off the declination that it believes in. Misalignment, white noise and walk of
-    the heading model come on top.
+    The device takes the mean of its accelerometers over ``level_time_s`` as up, so braking and turning tilt it, and magnetic dip
+    turns tilt into a heading error. It subtracts its configured declination. Misalignment, white noise and walk of the heading
+    model are added.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class MagneticHeading:
         self._actuators = actuators
         self._normals = Normals(stream(seed, entity), 5)
         self.field_ut = earth_field_ut(datum.latitude_rad, datum.longitude_rad, datum.height_m, year_of(utc_ns))
-        """Of the earth: east, north, up."""
+        """Field of the earth: east, north, up."""
         east, north, _ = self.field_ut
         declination_rad = atan2(east, north)
         assumed_rad = model.assumed_declination_rad
@@ -47,7 +47,7 @@ class MagneticHeading:
         self._up: Vector | None = None
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, Heading]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the heading valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         white, walk, *noise = self._normals()
         self._error_rad += self._walk_rad * walk
         x, y, _ = self._levelled(motion, self._measured_ut(motion, noise))
@@ -56,19 +56,19 @@ class MagneticHeading:
         return t_ns + self._latency_ns, Heading(t_ns, 0, remainder(yaw_rad, 2.0 * pi), self._sigma_rad, HeadingKind.MAGNETIC)
 
     def _measured_ut(self, motion: Motion, noise: list[float]) -> Vector:
-        """What the three axes see."""
+        """Return the field as the three axes measure it."""
         east, north, up = self.field_ut
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
         body = to_body(motion.roll_rad, motion.pitch_rad, (c * east + s * north, c * north - s * east, up))
         model, current_a = self._model, self._actuators.supply.motor_current_a
-        seen = [
+        measured = [
             row[0] * body[0] + row[1] * body[1] + row[2] * body[2] + hard + per_a * current_a + model.sigma_ut * normal
             for row, hard, per_a, normal in zip(model.soft_iron, model.hard_iron_ut, model.current_ut_per_a, noise)
         ]
-        return seen[0], seen[1], seen[2]
+        return measured[0], measured[1], measured[2]
 
     def _levelled(self, motion: Motion, body: Vector) -> Vector:
-        """As the device turns it, by the up axis that its accelerometers show."""
+        """Return the field levelled by the up axis of the accelerometers."""
         now = specific_force(motion, (0.0, 0.0, 0.0))
         keep = self._forget
         before = self._up or now
@@ -81,7 +81,7 @@ class MagneticHeading:
 
 
 def heading_sensor(model: HeadingModel, actuators: Actuators, datum: Datum, seed: int, entity: str, utc_ns: int) -> Sensor:
-    """What ``[sim.heading]`` describes: a compass where it is magnetic and has a magnetometer, else the truth with errors."""
+    """Return the sensor of ``[sim.heading]``: a compass if it is magnetic and has a magnetometer, else the truth with errors."""
     if model.kind == "magnetic" and model.magnetometer is not None:
         return MagneticHeading(model, model.magnetometer, actuators, datum, seed, entity, utc_ns)
     return HeadingSensor(model, seed, entity)

@@ -1,4 +1,4 @@
-"""Telemetry of the motor controller: quantised and delayed, without noise of its own."""
+"""Motor controller telemetry: quantised and delayed, without noise."""
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
@@ -7,7 +7,7 @@ from vehicled.profile.sensors import MotorStatusModel
 
 
 class MotorStatusSensor:
-    """Motor controller of the twin. It has no thermometers: temperatures stay NaN."""
+    """Motor controller telemetry. It has no thermometers: temperatures stay NaN."""
 
     def __init__(self, model: MotorStatusModel, actuators: Actuators) -> None:
         self.rate_hz = model.rate_hz
@@ -18,7 +18,7 @@ class MotorStatusSensor:
         self._actuators = actuators
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, MotorStatus]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the status valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         supply = self._actuators.supply
         return t_ns + self._latency_ns, MotorStatus(
             t_ns,

@@ -1,4 +1,4 @@
-"""Noise: one random stream per entity, drawn in blocks, advancing with the samples of that entity and nothing else."""
+"""Noise: one random stream per entity, drawn in blocks, advancing only with the samples of that entity."""
 
 from math import exp, sqrt
 from zlib import crc32
@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK = 256
-"""Rows drawn at a time. Changes cost only, never values: a generator's stream does not know how it is cut."""
+"""Rows drawn at a time. It affects cost only, never values."""
 
 
 def stream(seed: int, entity: str) -> np.random.Generator:
-    """Generator of one entity. Depends on the run's seed and the entity's name, not on what else exists."""
+    """Return the generator of one entity. It depends on the run's seed and the entity's name only."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(crc32(entity.encode()),))))
 
 
@@ -24,7 +24,7 @@ class Normals:
         self._rows: list[list[float]] = []
 
     def __call__(self) -> list[float]:
-        """Next row."""
+        """Return the next row."""
         if not self._rows:
             block: npt.NDArray[np.float64] = self._generator.standard_normal((BLOCK, self._width))
             self._rows = block[::-1].tolist()
@@ -34,12 +34,12 @@ class Normals:
 class GaussMarkov:
     """First-order Gauss-Markov process on a fixed grid, exactly discretised and stationary from the first sample.
 
-    ``w' = phi w + sigma sqrt(1 - phi^2) n`` with ``phi = exp(-dt / tau)``: standard deviation sigma, autocorrelation
-    exp(-t / tau). Brown and Hwang 2012, section 5.3. The caller passes the unit normals.
+    ``w' = phi w + sigma sqrt(1 - phi^2) n`` with ``phi = exp(-dt / tau)``: standard deviation sigma, autocorrelation exp(-t / tau).
+    Brown and Hwang 2012, section 5.3. The caller passes the unit normals.
     """
 
     def __init__(self, sigma: float, tau_s: float, dt_s: float, start: float) -> None:
-        """``start`` is a unit normal: the process is as old as the world."""
+        """``start`` is a unit normal, for a stationary start."""
         phi = exp(-dt_s / tau_s)
         self._phi = phi
         self._drive = sigma * sqrt(1.0 - phi * phi)

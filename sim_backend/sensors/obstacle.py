@@ -1,4 +1,4 @@
-"""A sensor of obstacles that tells the free way along the lane: beams that follow the course ahead, side by side."""
+"""Obstacle sensor model: free distance along the lane, from parallel beams that follow the course ahead."""
 
 from math import cos, inf, sin
 
@@ -16,12 +16,12 @@ DEFAULT_RATE_HZ = 20.0
 LATENCY_NS = 5_000_000
 HORIZON_M = 15.0
 STEP_M = 0.5
-"""Length of the straight pieces of a beam."""
+"""Length of the straight segments of a beam."""
 BEAM_SPACING_M = 0.05
 
 
 class ObstacleSensor:
-    """Free way before the front of the vehicle, along the course, over its width; as often as the profile says."""
+    """Free distance ahead of the vehicle's front, along the course, over its width, at the profile's rate."""
 
     def __init__(self, rate_hz: float | None, vehicle: Vehicle, course: Course, scene: Scene, start_ns: int) -> None:
         self.rate_hz = rate_hz or DEFAULT_RATE_HZ
@@ -29,14 +29,14 @@ class ObstacleSensor:
         self._scene = scene
         self._start_ns = start_ns
         self._tracker = PathTracker(course)
-        # The overhangs before and behind the axles are alike.
+        # Assume equal overhangs before and behind the axles.
         self._front_m = 0.5 * vehicle.length_m + vehicle.centre_m
         self._rear_m = 0.5 * vehicle.length_m - vehicle.centre_m
         beams = max(2, round(vehicle.width_m / BEAM_SPACING_M) + 1)
         self._left_m = np.linspace(-0.5 * vehicle.width_m, 0.5 * vehicle.width_m, beams)
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ObstacleRange]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the range valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         here = self._tracker.update(motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps)
         return t_ns + LATENCY_NS, ObstacleRange(t_ns, 0, inf if self._scene.empty else self._free_m(t_ns, here.s_m))
 
@@ -53,5 +53,5 @@ class ObstacleSensor:
         met, beam = np.nonzero(hits <= length)
         if not len(met):
             return inf
-        # Along the course, not along the beam, which is longer outside a bend.
+        # Measure along the course, because the beam is longer outside a bend.
         return float(((met + hits[met, beam] / np.maximum(length[met, beam], 1e-9)) * STEP_M).min())

@@ -1,4 +1,4 @@
-"""Sensor of the wheel angle: offset, white noise, quantisation."""
+"""Wheel angle sensor model: offset, white noise, quantisation."""
 
 from math import hypot, sqrt
 
@@ -12,8 +12,9 @@ _LEAST_SIGMA_RAD = 1e-4
 
 
 class SteeringFeedbackSensor:
-    """Steering feedback of the twin: the angle of the virtual front wheel, held per step of the plant. What it reports as sigma is
-    noise and rounding: it does not know of its offset."""
+    """Steering feedback: the angle of the virtual front wheel, constant over a plant step. The reported sigma covers noise and
+    rounding; the offset is unknown to the sensor.
+    """
 
     def __init__(self, model: SteeringFeedbackModel, actuators: Actuators, seed: int, entity: str) -> None:
         """Noise comes from the stream ``entity``."""
@@ -25,7 +26,7 @@ class SteeringFeedbackSensor:
         self._sigma_rad = max(hypot(model.sigma_rad, model.step_rad / sqrt(12.0)), _LEAST_SIGMA_RAD)
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, SteeringFeedback]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the angle valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         model = self._model
         angle_rad = self._actuators.wheel_angle_rad + model.offset_rad + model.sigma_rad * self._normals()[0]
         if model.step_rad > 0.0:

@@ -1,4 +1,4 @@
-"""The truth itself, for the log and for judging a run; it has no noise and no latency."""
+"""Ground truth for the log and the evaluation of a run, without noise and latency."""
 
 from math import pi, remainder
 
@@ -10,7 +10,7 @@ RATE_HZ = 100.0
 
 
 class Truth:
-    """True state at ``RATE_HZ``. Position, heading and speed are those at the sample's instant; the actuators are held per step."""
+    """True state at ``RATE_HZ``. Position, heading and speed are interpolated to the sample; actuators are constant over a step."""
 
     def __init__(self, actuators: Actuators) -> None:
         self.rate_hz = RATE_HZ
@@ -18,7 +18,7 @@ class Truth:
         self._actuators = actuators
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, GroundTruth]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the truth at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         return t_ns, GroundTruth(
             t_ns,
             0,

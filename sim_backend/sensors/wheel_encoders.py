@@ -1,4 +1,4 @@
-"""Wheel encoders: each counts whole steps of its wheel's angle, and the counts of one period are the speed told."""
+"""Wheel encoder model: each counts whole steps of its wheel's angle; the counts of one period give the speed."""
 
 from math import floor, pi, sqrt
 
@@ -11,15 +11,15 @@ _WHEELS = {"front": (0, 1), "rear": (2, 3), "all": (0, 1, 2, 3)}
 
 
 class WheelEncoders:
-    """Encoders of the twin. They see slip and lock-up, because it is the wheels that they count.
+    """Wheel encoders. They see slip and lock-up, because they count wheel angles.
 
-    An angle is the integral of its wheel's speed, by the trapezoidal rule from sample to sample. The speed is
-    ``radius steps / (counts per turn) 2 pi / period``; its reported sigma is that of the rounding of both ends of a period, which
-    is the only error a counter knows of: ``step / (period sqrt(6 n))`` over n wheels.
+    A wheel angle is the trapezoidal integral of its speed. The reported speed is ``radius steps / (counts per turn) 2 pi /
+    period``; its sigma covers the rounding at both ends of a period, the only error a counter knows: ``step / (period sqrt(6 n))``
+    over n wheels.
     """
 
     def __init__(self, model: WheelEncodersModel, seed: int, entity: str) -> None:
-        """Where the wheels stand between two counts at the start comes from the stream ``entity``."""
+        """The initial wheel angles between two counts come from the stream ``entity``."""
         self.rate_hz = model.rate_hz
         self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
         self._wheels = _WHEELS[model.wheels]
@@ -31,10 +31,10 @@ class WheelEncoders:
         self._angles_rad = (stream(seed, entity).uniform(0.0, 1.0, 4) * self._step_rad).tolist()
         self._speeds_radps = (0.0, 0.0, 0.0, 0.0)
         self.counts = [0, 0, 0, 0]
-        """Front left, front right, rear left, rear right; since the start, forward positive."""
+        """Counts since the start: front left, front right, rear left, rear right; forward positive."""
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, WheelSpeed]:
-        """See :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the speed valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         before, after = self._speeds_radps, motion.wheel_speeds_radps
         self._speeds_radps = after
         turned = 0

@@ -1,1 +1,1 @@
-"""The ground under the vehicle: heights and friction out of point clouds and rasters."""
+"""Terrain under the vehicle: heights and friction from point clouds and rasters."""

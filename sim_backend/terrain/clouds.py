@@ -1,4 +1,4 @@
-"""Point clouds, brought onto a grid: the mean of the points about each node, moved to it. Read twice: extent, then heights."""
+"""Point clouds resampled to a grid: the mean of the points around each node, moved to it. Two passes: extent, then heights."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -17,17 +17,17 @@ Blocks = Callable[[Path], Iterator[Array]]
 
 
 def read_cloud(path: Path, resolution_m: float) -> Raster:
-    """Nodes at multiples of ``resolution_m``. Raises TerrainError."""
+    """Read a cloud onto nodes at multiples of ``resolution_m``. Raises TerrainError."""
     blocks = READERS[path.suffix.lower()]
     low, high, count = np.full(3, np.inf), np.full(3, -np.inf), 0
     for block in _checked(path, blocks):
         if len(block):
             low, high, count = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0)), count + len(block)
     if not count:
-        raise TerrainError(f"{path}: there is no point in it")
+        raise TerrainError(f"{path}: the file has no points")
     west, south = floor(low[0] / resolution_m + 0.5), floor(low[1] / resolution_m + 0.5)
     columns, rows = (ceil(high[k] / resolution_m - 0.5) - start + 1 for k, start in ((0, west), (1, south)))
-    size = f"it is {high[0] - low[0]:.0f} x {high[1] - low[1]:.0f} m"
+    size = f"the cloud is {high[0] - low[0]:.0f} x {high[1] - low[1]:.0f} m"
     check_size(str(path), rows, columns, f"{size}; choose a larger resolution_m, or cut the cloud (stray points far away?)")
     total, aside_x, aside_y = (np.zeros(rows * columns) for _ in range(3))
     number = np.zeros(rows * columns, dtype=np.int32)
@@ -49,10 +49,10 @@ def read_cloud(path: Path, resolution_m: float) -> Raster:
 
 
 def _at_nodes(height: Array, right: Array, up: Array) -> Array:
-    """Heights at the nodes from mean heights of points whose middles lie ``right`` and ``up`` of them, in cells.
+    """Return the heights at the nodes from mean heights of points whose centroids lie ``right`` and ``up`` of them, in cells.
 
-    Each is moved along the slope that the nodes themselves make, again and again: near a plane it is reached, and a slope does not
-    look rough for where its points happened to lie.
+    Each height is moved along the slope between the nodes, iteratively: near a plane this converges, and a slope does not look
+    rough because of the positions of its points.
     """
     found = height
     for _ in range(CORRECTIONS):
@@ -67,16 +67,16 @@ def _checked(path: Path, blocks: Blocks) -> Iterator[Array]:
     for block in blocks(path):
         if not np.isfinite(block).all():
             row = at + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0]) + 1
-            raise TerrainError(f"{path}, point {row}: a coordinate is no number; remove the point")
+            raise TerrainError(f"{path}, point {row}: a coordinate is not a number; remove the point")
         if len(block) and float(np.abs(block).max()) > MAX_SIZE:
-            raise TerrainError(f"{path}: coordinates beyond {MAX_SIZE:g} m; is the file damaged?")
+            raise TerrainError(f"{path}: coordinates beyond {MAX_SIZE:g} m; check whether the file is damaged")
         at += len(block)
         yield block
 
 
 def needs(path: Path, package: str) -> TerrainError:
-    """The extra is missing."""
-    return TerrainError(f'{path}: reading it needs {package}, of the extra "terrain": pip install "vehicled[terrain]"')
+    """Return the error for a missing extra."""
+    return TerrainError(f'{path}: this format needs {package} from the extra "terrain": pip install "vehicled[terrain]"')
 
 
 def _las(path: Path) -> Iterator[Array]:
@@ -86,7 +86,7 @@ def _las(path: Path) -> Iterator[Array]:
         raise needs(path, "laspy") from None
     if path.suffix.lower() == ".laz" and not laspy.LazBackend.detect_available():
         raise TerrainError(
-            f"{path}: compressed LAS needs lazrs or laszip besides; install it (pip install lazrs), or save it as .las"
+            f"{path}: compressed LAS also needs lazrs or laszip; install one (pip install lazrs), or save it as .las"
         )
     try:
         with laspy.open(path) as reader:
@@ -95,7 +95,7 @@ def _las(path: Path) -> Iterator[Array]:
     except TerrainError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a foreign parser raises on a damaged file, the file is to blame
-        raise TerrainError(f"{path}: is no LAS file that can be read ({said(error)}); export it again") from None
+        raise TerrainError(f"{path}: is not a readable LAS file ({said(error)}); export it again") from None
 
 
 def _ply(path: Path) -> Iterator[Array]:
@@ -109,11 +109,13 @@ def _ply(path: Path) -> Iterator[Array]:
         for at in range(0, len(columns[0]), BLOCK):
             yield np.column_stack([column[at : at + BLOCK] for column in columns]).astype(np.float64)
     except Exception as error:  # noqa: BLE001 - as above
-        raise TerrainError(f"{path}: is no PLY file with vertices x, y, z ({said(error)}); export it again") from None
+        raise TerrainError(f"{path}: is not a PLY file with vertices x, y, z ({said(error)}); export it again") from None
 
 
 def _xyz(path: Path) -> Iterator[Array]:
-    """Text: x y z, further columns ignored, between blanks, commas or semicolons; a first line without numbers is a heading."""
+    """Read text: x y z, further columns ignored, separated by blanks, commas or semicolons; a first line without numbers is a
+    header.
+    """
     try:
         file = path.open(encoding="utf-8-sig")
     except OSError as error:
@@ -124,7 +126,7 @@ def _xyz(path: Path) -> Iterator[Array]:
             try:
                 lines = list(islice(file, BLOCK))
             except UnicodeDecodeError:
-                raise TerrainError(f"{path}: is no text; a point cloud in text has x y z on each line") from None
+                raise TerrainError(f"{path}: is not text; a point cloud in text has x y z on each line") from None
             if not lines:
                 return
             yield _numbers(path, lines, at)
@@ -148,9 +150,9 @@ def _numbers(path: Path, lines: list[str], at: int) -> Array:
 
 
 def said(error: Exception) -> str:
-    """What a foreign parser says, on one line."""
+    """Return the message of a third-party parser on one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 READERS: dict[str, Blocks] = {".las": _las, ".laz": _las, ".ply": _ply, ".xyz": _xyz, ".txt": _xyz, ".pts": _xyz}
-"""By the ending of the file's name."""
+"""Readers by file name extension."""

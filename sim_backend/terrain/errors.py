@@ -1,5 +1,5 @@
-"""What can be wrong with a file of the ground."""
+"""Errors of terrain files."""
 
 
 class TerrainError(Exception):
-    """A terrain cannot be used; the text names the file, the place in it, and the cure."""
+    """A terrain is unusable; the text names the file, the place in it, and what to do."""

@@ -1,4 +1,4 @@
-"""Values on a square grid of nodes, and how holes in it are filled."""
+"""Raster on a square grid of nodes, and the filling of its holes."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,26 +9,26 @@ from sim_backend.terrain.errors import TerrainError
 Array = npt.NDArray[np.float64]
 
 MAX_NODES = 16_000_000
-"""128 MB of values; more memory than that is asked for nowhere, whatever a file says of itself."""
+"""Largest number of nodes: 128 MB. It bounds the memory that a damaged header can request."""
 SMOOTHINGS = 8
 MAX_SIZE = 1e9
-"""No coordinate, height or friction is larger; one that is was never measured."""
+"""Limit of any coordinate, height or friction; larger values are errors of the file."""
 
 
 class Raster(Struct, frozen=True, kw_only=True):
-    """Nodes (rows, columns), row 0 in the south, ``step_m`` apart; NaN where nothing is known."""
+    """Nodes (rows, columns), row 0 in the south, ``step_m`` apart; NaN where unknown."""
 
     values: Array
     x_m: float
-    """Of the node in the south-west."""
+    """Easting of the south-west node; the next is its northing."""
     y_m: float
     step_m: float
     points: int = 0
-    """Of the cloud that it was made of; 0 for a raster."""
+    """Points of the source cloud; 0 for a raster."""
 
     @property
     def holes(self) -> int:
-        """Nodes of which nothing is known."""
+        """Number of unknown nodes."""
         return int(np.count_nonzero(np.isnan(self.values)))
 
     @property
@@ -39,15 +39,15 @@ class Raster(Struct, frozen=True, kw_only=True):
 
 
 def check_size(what: str, rows: int, columns: int, cure: str) -> None:
-    """Raises TerrainError for a grid that is too large or none at all."""
+    """Raise TerrainError for a grid that is empty or too large."""
     if rows < 1 or columns < 1 or rows * columns > MAX_NODES:
-        raise TerrainError(f"{what}: {columns} x {rows} nodes; 1 to {MAX_NODES} are possible: {cure}")
+        raise TerrainError(f"{what}: {columns} x {rows} nodes; 1 to {MAX_NODES} are allowed: {cure}")
 
 
 def filled(values: Array) -> Array:
-    """The same without holes: each is filled from what is known round it, near holes from near nodes, wide ones from coarser grids.
+    """Return the values with holes filled from their surroundings: small holes from near nodes, wide ones from coarser grids.
 
-    Known values stay as they are. At least one must be known.
+    Known values do not change. At least one must be known.
     """
     holes = np.isnan(values)
     if not holes.any():

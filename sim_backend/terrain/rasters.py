@@ -35,7 +35,7 @@ SQUARE = 1e-6
 
 
 class Sidecar(Table, frozen=True, kw_only=True):
-    """What the file beside a raster says."""
+    """Georeference of a raster, in a file beside it."""
 
     step_m: Annotated[float, Meta(gt=0.0)]
     x_m: float
@@ -45,25 +45,25 @@ class Sidecar(Table, frozen=True, kw_only=True):
 
 
 def _sidecar(path: Path) -> Sidecar:
-    beside = path.with_name(path.name + SIDECAR)
-    if not beside.exists():
-        raise TerrainError(f"{path}: does not say where it lies; write {beside.name} beside it, with step_m, x_m and y_m")
+    sidecar_path = path.with_name(path.name + SIDECAR)
+    if not sidecar_path.exists():
+        raise TerrainError(f"{path}: has no georeference; write {sidecar_path.name} beside it, with step_m, x_m and y_m")
     try:
-        text = loading.read(beside)
-        table = toml_text.parse(text, str(beside))
+        text = loading.read(sidecar_path)
+        table = toml_text.parse(text, str(sidecar_path))
     except ProfileError as error:
         raise TerrainError(str(error)) from None
     collector = Collector(lambda key: toml_text.Places(text, ()).of(key), {})
     found: Sidecar = collector.build(Sidecar, table)
     if collector.problems:
-        raise TerrainError(str(ProfileError(collector.problems, str(beside))))
+        raise TerrainError(str(ProfileError(collector.problems, str(sidecar_path))))
     return found
 
 
 def _placed(path: Path, pixels: Array) -> Raster:
-    """By the file beside it; ``pixels`` north row first."""
+    """Georeference a raster by the file beside it; ``pixels`` north row first."""
     where = _sidecar(path)
-    with np.errstate(over="ignore", invalid="ignore"):  # what becomes too large is refused like what is
+    with np.errstate(over="ignore", invalid="ignore"):  # Overflow becomes infinite, which is refused later.
         values = where.offset + where.scale * pixels[::-1]
     return Raster(values=np.ascontiguousarray(values), x_m=where.x_m, y_m=where.y_m, step_m=where.step_m)
 
@@ -75,19 +75,19 @@ def _png(path: Path) -> Raster:
         raise needs(path, "pillow") from None
     try:
         with warnings.catch_warnings():
-            # Its own warning of large images: the limit below is stricter.
+            # Silence Pillow's warning of large images; the limit below is stricter.
             warnings.simplefilter("ignore")
             with Image.open(path) as image:
                 check_size(str(path), image.height, image.width, SMALLER)
                 if image.mode not in ("L", "I", "I;16", "I;16B", "F", "1"):
-                    raise TerrainError(f"{path}: is coloured (mode {image.mode}); save it in grey, 8 or 16 bit")
+                    raise TerrainError(f"{path}: is a colour image (mode {image.mode}); save it in grey, 8 or 16 bit")
                 pixels = np.asarray(image, dtype=np.float64)
     except TerrainError:
         raise
     except Image.DecompressionBombError:
         raise TerrainError(f"{path}: more than {MAX_NODES} nodes: {SMALLER}") from None
     except Exception as error:  # noqa: BLE001 - whatever a foreign parser raises on a damaged file, the file is to blame
-        raise TerrainError(f"{path}: is no image that can be read ({said(error)}); save it as grey PNG") from None
+        raise TerrainError(f"{path}: is not a readable image ({said(error)}); save it as grey PNG") from None
     return _placed(path, pixels)
 
 
@@ -101,16 +101,16 @@ def _csv(path: Path) -> Raster:
                 try:
                     rows.append([float(word) if word.strip() else float("nan") for word in words])
                 except ValueError:
-                    raise TerrainError(f"{path}, line {number}: not all of it are numbers; a hole is an empty cell") from None
+                    raise TerrainError(f"{path}, line {number}: a cell is not a number; leave holes empty") from None
                 if len(rows[-1]) != len(rows[0]):
                     raise TerrainError(f"{path}, line {number}: {len(rows[-1])} cells, the first line has {len(rows[0])}")
                 check_size(str(path), len(rows), len(rows[0]), SMALLER)
     except OSError as error:
         raise TerrainError(f"{path}: cannot be read ({error.strerror})") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise TerrainError(f"{path}: is no CSV text ({said(error)})") from None
+        raise TerrainError(f"{path}: is not CSV text ({said(error)})") from None
     if not rows:
-        raise TerrainError(f"{path}: there is no number in it")
+        raise TerrainError(f"{path}: the file has no numbers")
     return _placed(path, np.array(rows))
 
 
@@ -131,19 +131,19 @@ def _tiff(path: Path) -> Raster:
     except TerrainError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
-        raise TerrainError(f"{path}: is no TIFF that can be read ({said(error)}); export it again") from None
+        raise TerrainError(f"{path}: is not a readable TIFF ({said(error)}); export it again") from None
     pixels = stored.astype(np.float64)
     if no_data is not None:
         try:
             pixels[pixels == _as_stored(float(str(no_data.value).strip("\0 ")), stored.dtype)] = np.nan
         except ValueError:
-            raise TerrainError(f"{path}: its {NO_DATA_TAG} is {str(no_data.value)[:40]!r}, which is no number") from None
+            raise TerrainError(f"{path}: its {NO_DATA_TAG} is {str(no_data.value)[:40]!r}, which is not a number") from None
     pixels[~np.isfinite(pixels)] = np.nan
     return _located(path, pixels, tags) if tags else _placed(path, pixels)
 
 
 def _as_stored(value: float, kind: "np.dtype[Any]") -> float:
-    """A number that was written as text, rounded, as pixels of that kind hold it."""
+    """Return a number from text, rounded to the pixel type."""
     if kind.kind != "f":
         return value
     limits = np.finfo(kind)
@@ -151,9 +151,9 @@ def _as_stored(value: float, kind: "np.dtype[Any]") -> float:
 
 
 def _located(path: Path, pixels: Array, tags: dict[str, Any]) -> Raster:
-    """By the tags of a GeoTIFF (OGC 19-008r4)."""
+    """Georeference a raster by the tags of a GeoTIFF (OGC 19-008r4)."""
     if tags.get("GTModelTypeGeoKey") == GEOGRAPHIC:
-        raise TerrainError(f"{path}: is in degrees; bring it into metres first: gdalwarp -t_srs EPSG:326xx in.tif out.tif")
+        raise TerrainError(f"{path}: is in degrees; convert it to metres: gdalwarp -t_srs EPSG:326xx in.tif out.tif")
     scale, ties = tags.get("ModelPixelScale"), tags.get("ModelTiepoint")
     if scale is None or ties is None or len(scale) < 2 or len(ties) < 6:
         raise TerrainError(f"{path}: has no plain scale and tie point (turned, or warped); rectify it: gdalwarp in.tif out.tif")
@@ -170,4 +170,4 @@ def _located(path: Path, pixels: Array, tags: dict[str, Any]) -> Raster:
 
 
 READERS: dict[str, Callable[[Path], Raster]] = {".tif": _tiff, ".tiff": _tiff, ".png": _png, ".csv": _csv}
-"""By the ending of the file's name."""
+"""Readers by file name extension."""

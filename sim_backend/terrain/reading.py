@@ -1,4 +1,4 @@
-"""A terrain out of the files that a profile names."""
+"""Loader of the terrain files that a profile names."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,7 +17,7 @@ MAX_FRICTION = 5.0
 
 
 def load_terrain(table: TerrainTable) -> Terrain:
-    """The ground of ``[sim.terrain]``, in the map. Raises TerrainError. Files are read once, whoever asks."""
+    """Load the terrain of ``[sim.terrain]``, in ``map``; cached. Raises TerrainError."""
     return _load(table.height, table.friction, table.friction_scale, table.resolution_m, tuple(table.origin_m))
 
 
@@ -29,30 +29,30 @@ def _load(height: str, friction: str, friction_scale: float, resolution_m: float
         known = grip.values[grip.values == grip.values]
         low, high = float(known.min()), float(known.max())
         if low < 0.0 or high > MAX_FRICTION:
-            raise TerrainError(f"{friction}: friction from {low:g} to {high:g}; shares of 0 to {MAX_FRICTION:g} are possible")
+            raise TerrainError(f"{friction}: friction from {low:g} to {high:g}; it must be from 0 to {MAX_FRICTION:g}")
         grip = replace(grip, values=friction_scale * grip.values)
     return Terrain(ground, grip, friction_scale)
 
 
 def read_raster(name: str, resolution_m: float) -> Raster:
-    """Point cloud or raster, by the ending of the name, in its own coordinates; holes are still in it. Raises TerrainError."""
+    """Read a point cloud or raster, by file name extension, in its own coordinates, with its holes. Raises TerrainError."""
     path = expanded(name)
     kind = path.suffix.lower()
     if not path.is_file():
-        raise TerrainError(f"{path}: there is no such file; a terrain's path counts from the profile")
+        raise TerrainError(f"{path}: no such file; a terrain's path is relative to the profile")
     if kind in clouds.READERS:
         raster = clouds.read_cloud(path, resolution_m)
     elif kind in rasters.READERS:
         raster = rasters.READERS[kind](path)
     else:
         known = " ".join(sorted((*clouds.READERS, *rasters.READERS)))
-        raise TerrainError(f"{path}: {kind or 'no ending'} is not known; there is {known}")
+        raise TerrainError(f"{path}: {kind or 'no ending'} is not supported; use one of {known}")
     if raster.holes == raster.values.size:
-        raise TerrainError(f"{path}: no value in it is known")
+        raise TerrainError(f"{path}: the file has no known value")
     if np.nanmax(np.abs(raster.values)) > MAX_SIZE:
-        raise TerrainError(f"{path}: has values beyond {MAX_SIZE:g}; a hole is an empty cell, or the file's own no-data value")
+        raise TerrainError(f"{path}: has values beyond {MAX_SIZE:g}; mark holes by empty cells or the no-data value")
     if not all(abs(place) <= MAX_SIZE for place in raster.extent_m):
-        raise TerrainError(f"{path}: lies beyond {MAX_SIZE:g} m; correct where it says that it lies")
+        raise TerrainError(f"{path}: lies beyond {MAX_SIZE:g} m; correct its georeference")
     return raster
 
 

@@ -1,11 +1,11 @@
-"""The ground as a plant asks for it: height, slopes and friction at a place."""
+"""Terrain surface for the plants: height, slopes and friction at a position."""
 
 from math import floor
 
 from sim_backend.terrain.raster import Array, Raster, filled
 
 MAX_PATCHES = 65_536
-"""Cells whose polynomial is kept; then all are forgotten and made anew."""
+"""Largest number of cached cell polynomials; the cache is cleared when full."""
 
 Patch = tuple[float, ...]
 
@@ -13,9 +13,9 @@ Patch = tuple[float, ...]
 class Terrain:
     """Height with continuous slopes, and friction.
 
-    Heights are bicubic between nodes (Catmull-Rom, Keys 1981 with a = -1/2): through every node, slopes without a jump. Beyond the
-    grid the ground goes on level across the edge: within one cell it runs out to the height of the edge, and stays. Friction is
-    bilinear, so that it leaves the range of its nodes nowhere, and keeps the value of the edge beyond it.
+    Heights are bicubic between nodes (Catmull-Rom, Keys 1981 with a = -1/2): exact at every node, with continuous slopes. Beyond
+    the grid the terrain levels out to the height of the edge within one cell. Friction is bilinear, so that it stays within the
+    range of its nodes, and constant beyond the edge.
     """
 
     def __init__(self, height: Raster | None = None, friction: Raster | None = None, friction_scale: float = 1.0) -> None:
@@ -32,15 +32,15 @@ class Terrain:
         self._mu = filled(friction.values).tolist() if friction is not None else None
 
     def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
-        """Height m, slopes dz/dx and dz/dy, and friction as a share of the surface that the tyres are given for.
+        """Return height m, slopes dz/dx and dz/dy, and friction relative to the surface that the tyre parameters describe.
 
-        A place that is not finite is taken for one at the edge: it is for the plant to notice that it has diverged.
+        A non-finite position is taken as one at the edge; the plant detects the divergence.
         """
         friction = self._scale if self._mu is None else self._friction(x_m, y_m)
         if self._z is None:
             return 0.0, 0.0, 0.0, friction
         p, q = (x_m - self._x_m) * self._per_m, (y_m - self._y_m) * self._per_m
-        # The cell before the first node and the one behind the last carry the run-out. NaN fails every comparison: the corner.
+        # The cells before the first and behind the last node level out. NaN fails every comparison and ends in the corner.
         p = min(p, float(self._columns)) if p > -1.0 else -1.0
         q = min(q, float(self._rows)) if q > -1.0 else -1.0
         i, j = floor(p), floor(q)
@@ -57,7 +57,7 @@ class Terrain:
         return z, slope_x * self._per_m, slope_y * self._per_m, friction
 
     def _patch(self, i: int, j: int) -> Patch:
-        """Coefficients of u^k v^l, row by row, of the cell from node (i, j) on."""
+        """Return the coefficients of u^k v^l, row by row, of the cell from node (i, j) on."""
         assert self._z is not None
         columns = [min(max(i + k, 0), self._columns - 1) for k in (-1, 0, 1, 2)]
         rows = [min(max(j + k, 0), self._rows - 1) for k in (-1, 0, 1, 2)]
@@ -85,7 +85,7 @@ class Terrain:
 
 
 def _cubic(before: float, first: float, second: float, after: float) -> tuple[float, float, float, float]:
-    """Coefficients of 1, t, t^2, t^3 between ``first`` (t = 0) and ``second`` (t = 1)."""
+    """Return the coefficients of 1, t, t^2, t^3 between ``first`` (t = 0) and ``second`` (t = 1)."""
     return (
         first,
         0.5 * (second - before),

@@ -1,1 +1,1 @@
-"""Our vehicle model beside other people's: the same commands from the same start, and how far the two drift apart."""
+"""Validation of the vehicle model against reference simulators: same commands, same start, differences of the motion."""

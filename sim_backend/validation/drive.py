@@ -1,4 +1,4 @@
-"""Our model driven by the commands of a reference run, open loop, from the same start."""
+"""Open-loop drive of the vehicle model along the commands of a reference run."""
 
 from collections.abc import Callable
 from math import hypot
@@ -14,38 +14,38 @@ from sim_backend.validation.reference import Reference
 
 STEP_S = 1e-3
 _SPEED_GAIN_PS = 200.0
-"""Of what holds our speed to a reference whose speed is its command."""
+"""Gain that holds the model's speed to a reference whose speed is prescribed."""
 _LOW_M = 1e-3
-"""Height of a centre of mass that moves no loads."""
+"""Height of the centre of mass of a model without load transfer."""
 _LINEAR_TO = 10.0
-"""Slip up to which a tyre made linear stays linear: none comes near it."""
+"""Slip up to which a linearised tyre stays linear; no run reaches it."""
 
 
 class Model(Protocol):
-    """What is needed of the vehicle model."""
+    """Vehicle model as needed here."""
 
     diverged: bool
 
     def reset(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> None:
-        """Rolling steadily, centre of mass at the place."""
+        """Start rolling steadily, centre of mass at the position."""
         ...
 
     def step(self, steer_rad: float, throttle: float, brake: float) -> object:
-        """One step."""
+        """Advance one step."""
         ...
 
     def run(self, commands: Any, every: int = 1) -> dict[str, Any]:
-        """All steps; commands of shape (n, 3)."""
+        """Run all steps; commands of shape (n, 3)."""
         ...
 
     @property
     def rolled_over(self) -> bool:
-        """Beyond its roll limit."""
+        """True beyond its roll limit."""
         ...
 
     @property
     def state(self) -> Any:
-        """Centre of mass, ISO axes."""
+        """State of the centre of mass, ISO axes."""
         ...
 
 
@@ -53,7 +53,7 @@ Maker = Callable[[TwinParameters, float], Model]
 
 
 def drive(reference: Reference, parameters: TwinParameters, maker: Maker) -> Drive:
-    """Drive a run. Raises nothing of its own; what ends the run early stands in the result."""
+    """Drive a run. Never raises; the reason of an early end is in the result."""
     family = reference.family
     if float(np.abs(reference.lateral_acceleration_mps2).max()) < family.linear_tyres.get(reference.source.model, 0.0):
         parameters = linear_tyres(parameters)
@@ -93,13 +93,13 @@ def drive(reference: Reference, parameters: TwinParameters, maker: Maker) -> Dri
 
 
 def _whole_rows(table: dict[str, Any]) -> dict[str, Any]:
-    """Without the rows beyond a divergence, which are not numbers."""
+    """Cut off the NaN rows after a divergence."""
     bad = np.flatnonzero(~np.isfinite(table["x"] + table["yaw_rate"] + table["vx"] + table["vy"]))
     return {name: column[: bad[0]] for name, column in table.items()} if len(bad) else table
 
 
 def _points(reference: Reference, parameters: TwinParameters) -> tuple[float, float]:
-    """Where the reference measures positions and velocities, in m before the centre of mass."""
+    """Return where the reference measures positions and velocities, in m ahead of the centre of mass."""
     family, body = reference.family, parameters.body
     fastest = float(np.hypot(reference.vx_mps, 0.0 if reference.vy_mps is None else reference.vy_mps).max())
     if fastest < family.rear_axle_below_mps:
@@ -112,7 +112,7 @@ def _points(reference: Reference, parameters: TwinParameters) -> tuple[float, fl
 
 
 def _of_sprung_mass(table: dict[str, Any], parameters: TwinParameters) -> dict[str, Any]:
-    """Positions and velocities of the sprung mass: beside those of the vehicle by its lever on the roll axis."""
+    """Convert positions and velocities to the sprung mass, by its lever on the roll axis."""
     unsprung_kg = parameters.front.unsprung_mass_kg + parameters.rear.unsprung_mass_kg
     lever_m = constants(parameters, STEP_S).roll_lever_kgm / (parameters.body.mass_kg - unsprung_kg)
     left_m = -lever_m * table["roll"]
@@ -124,8 +124,9 @@ def _of_sprung_mass(table: dict[str, Any], parameters: TwinParameters) -> dict[s
 
 
 def commands_of(reference: Reference, parameters: TwinParameters) -> Any:
-    """Commands of shape (n, 3), one row a step: angle of the virtual front wheel in rad, throttle, brake. They cover the run and
-    one step more; a command acts from the first grid point at or after its stamp."""
+    """Return the commands (n, 3), one row a step: angle of the virtual front wheel in rad, throttle, brake. They cover the run and
+    one more step; a command acts from the next grid point on.
+    """
     names = reference.family.commands
     t0 = float(reference.t_s[0])
     steps = int(np.ceil((float(reference.t_s[-1]) - t0) / STEP_S - 1e-6)) + 1
@@ -146,7 +147,7 @@ def commands_of(reference: Reference, parameters: TwinParameters) -> Any:
 
 
 def accelerated(parameters: TwinParameters, acceleration_mps2: Any) -> tuple[Any, Any]:
-    """Throttle and brake, shares, of accelerations at the centre of mass that are realised through wheel torques."""
+    """Return throttle and brake, normalised, for accelerations of the centre of mass produced by wheel torques."""
     drive_mps2 = parameters.powertrain.full_acceleration_mps2 if isinstance(parameters.powertrain, Acceleration) else float("inf")
     brakes, front, rear = parameters.brakes, parameters.front, parameters.rear
     force = 2.0 * (brakes.front_torque_nm / front.loaded_radius_m + brakes.rear_torque_nm / rear.loaded_radius_m)
@@ -155,10 +156,10 @@ def accelerated(parameters: TwinParameters, acceleration_mps2: Any) -> tuple[Any
 
 
 def linear_tyres(parameters: TwinParameters) -> TwinParameters:
-    """The same vehicle on tyres that keep their slope for ever."""
+    """Return the vehicle on tyres with a constant slope."""
 
     def line(direction: Direction) -> Direction:
-        # At peak_force = slope * peak_slip / 2 the curve departs from its tangent by the square of slip over peak slip only.
+        # At peak_force = slope * peak_slip / 2 the curve departs from its tangent only by the square of slip over peak slip.
         force = [0.5 * _LINEAR_TO * slope for slope in direction.slope_n]
         slip, sliding = [_LINEAR_TO, _LINEAR_TO], [2.0 * _LINEAR_TO, 2.0 * _LINEAR_TO]
         return replace(direction, peak_force_n=force, peak_slip=slip, sliding_force_n=force, sliding_slip=sliding)
@@ -171,7 +172,7 @@ def linear_tyres(parameters: TwinParameters) -> TwinParameters:
 
 
 def single_track(parameters: TwinParameters, spin_inertia_share: float) -> TwinParameters:
-    """The same vehicle as a model sees it that has one wheel per axle, and no masses apart from the body."""
+    """Return the vehicle as seen by a model with one wheel per axle and no masses apart from the body."""
 
     def axle(it: Axle) -> Axle:
         inertia = spin_inertia_share * it.spin_inertia_kgm2
@@ -190,7 +191,7 @@ def single_track(parameters: TwinParameters, spin_inertia_share: float) -> TwinP
 
 
 def balanced(parameters: TwinParameters) -> TwinParameters:
-    """The same vehicle with its brakes divided as its loads are at 0.5 g: the reference slows down without a wheel that slips."""
+    """Return the vehicle with brakes distributed like its loads at 0.5 g: the reference brakes without wheel slip."""
     body, brakes = parameters.body, parameters.brakes
     front = (body.wheelbase_m - body.cg_to_front_m + 0.5 * body.cg_height_m) / body.wheelbase_m
     both = brakes.front_torque_nm + brakes.rear_torque_nm
@@ -198,7 +199,7 @@ def balanced(parameters: TwinParameters) -> TwinParameters:
 
 
 def opened(differential: Differential) -> Differential:
-    """Without lock and bias."""
+    """Return the differential without lock and bias."""
     return replace(differential, lock_nms=0.0, bias=1.0, coast_bias=1.0)
 
 
@@ -208,7 +209,7 @@ def _speed_wanted(reference: Reference, steps: int) -> Any:
 
 
 def _held_to_speed(model: Model, orders: Any, speed_mps: Any, parameters: TwinParameters, point_m: float) -> dict[str, Any]:
-    """Drive with the speed held to a programme: the reference has no losses that would slow it down in a turn."""
+    """Drive with the speed held to a programme, because the reference has no losses that slow it down in a turn."""
     names = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll")
     rows = []
     rates = np.gradient(speed_mps, STEP_S)

@@ -1,7 +1,7 @@
-"""What reference runs there are and how to read them, as one table.
+"""Table of reference run formats (families) and how to read them.
 
-A run belongs to the first family whose pattern its file name matches; nothing else of the program knows a family by name. The
-conventions were checked on the files: velocities against the derivatives of the positions, signs against the steering.
+A run belongs to the first family whose pattern its file name matches; no other code refers to a family by name. The conventions
+were checked on the files: velocities against the derivatives of the positions, signs against the steering.
 """
 
 from math import inf
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Columns(Struct, frozen=True, kw_only=True):
-    """Names of a format's columns; empty where it has none. Angles in rad, ISO 8855 signs."""
+    """Column names of a format; empty if absent. Angles in rad, ISO 8855 signs."""
 
     time: str
     x: str
@@ -21,29 +21,29 @@ class Columns(Struct, frozen=True, kw_only=True):
     yaw_rate: str
     roll: str = ""
     speed: str = ""
-    """Magnitude of the velocity, where ``vx`` and ``vy`` are missing."""
+    """Magnitude of the velocity, if ``vx`` and ``vy`` are missing."""
     sideslip: str = ""
-    """Angle of the velocity in the body, beside ``speed``."""
+    """Angle of the velocity in the body, used with ``speed``."""
 
 
 class Commands(Struct, frozen=True, kw_only=True):
-    """Where the commands stand and what they mean."""
+    """Columns and meaning of the commands."""
 
     time: str
     wheel_angle: str = ""
     """Angle of the virtual front wheel in rad, linear between rows: the reference's own steering actuator is prescribed."""
     steer: str = ""
-    """Share -1..1 of the steering, positive left; goes through the vehicle's steering map."""
+    """Steering command -1..1, positive left; passes the vehicle's steering map."""
     steer_rad: str = ""
-    """Commanded wheel angle in rad, as it stands."""
+    """Commanded wheel angle in rad, used unchanged."""
     throttle: str = ""
     brake: str = ""
     acceleration: str = ""
     """Commanded acceleration in m/s2, instead of throttle and brake."""
     linear: bool = False
-    """Interpolated between rows; otherwise held until the next one."""
+    """True if interpolated between rows; otherwise held until the next one."""
     file: str = ""
-    """Replacement of the name's ending, where the commands have a file of their own."""
+    """Replacement of the file name's ending if the commands have their own file."""
 
 
 class Family(Struct, frozen=True, kw_only=True):
@@ -52,42 +52,41 @@ class Family(Struct, frozen=True, kw_only=True):
     name: str
     title: str
     pattern: str
-    """Of the file name; groups ``vehicle`` (optional), ``model`` (optional) and ``manoeuvre``."""
+    """Pattern of the file name; groups ``vehicle`` (optional), ``model`` (optional) and ``manoeuvre``."""
     folder: str
-    """Where files of this family are kept."""
+    """Folder of this family's files."""
     anywhere: bool = True
-    """Its files are known by name and columns wherever they stand; otherwise only in its folder."""
+    """True if its files are recognised by name and columns anywhere; otherwise only in its folder."""
     marks: tuple[str, ...] = ()
-    """Further columns that tell its files from others outside of its folder."""
+    """Further columns that identify its files outside its folder."""
     columns: Columns
     commands: Commands
     twins: dict[str, str]
-    """Twin of a vehicle's name in the files; a name that is not listed is the twin's own."""
+    """Twin by the vehicle's name in the files; unlisted names are twin names."""
     vehicle: str = ""
-    """Name of the vehicle where the file name has none."""
+    """Vehicle name if the file name has none."""
     at_rest: bool = False
-    """Begins at rest; otherwise with the state of the first row."""
+    """True if it starts at standstill; otherwise with the state of the first row."""
     cut_below_mps: float = 0.0
-    """The end of the run below this speed is left out: the reference creeps there."""
+    """Speed below which the end of the run is cut off, because the reference creeps there."""
     position_point_m: float | None = None
-    """Where positions are measured, forward of the middle between the axles; none: at the centre of mass."""
+    """Position reference point, m ahead of the middle between the axles; None: the centre of mass."""
     velocity_point_m: float | None = None
-    """Where velocities are measured, the same way."""
+    """Velocity reference point, likewise."""
     rear_axle_below_mps: float = 0.0
-    """Runs that never get faster are those of a kinematic single track: positions and velocities are its rear axle's."""
+    """Top speed of a run below which the reference is a kinematic single track, with positions and velocities of the rear axle."""
     prescribed_speed: bool = False
-    """The reference's speed is its command, integrated, whatever the tyres do: ours is held to it."""
+    """True if the reference's speed is its integrated command, whatever the tyres do: our speed is held to it."""
     loads_by_command: bool = False
-    """The reference moves loads between its axles by the commanded acceleration only, not by that of a turn: without a command ours
-    has nothing to move."""
+    """True if the reference's longitudinal load transfer follows the command only: without a command our model has none."""
     linear_tyres: dict[str, float] = {}
-    """Models whose tyres do not saturate, and up to which lateral acceleration in m/s2: ours are made linear, with the same slopes,
-    for runs that keep below it."""
+    """Models with unsaturated tyres, and the lateral acceleration in m/s2 up to which ours are linearised with the same slopes."""
     single_track: dict[str, float] = {}
-    """Models with one wheel per axle, and how much of the spin inertia of our two that wheel has. Ours then steers both front
-    wheels about one point and does not roll: nothing scrubs or leans in the model."""
+    """Models with one wheel per axle, and its spin inertia relative to our two wheels. Our model then steers both front wheels
+    about one point and does not roll, because the reference has neither scrub nor lean.
+    """
     sprung_point: tuple[str, ...] = ()
-    """Models whose positions and velocities are those of the sprung mass, which swings sideways as the body rolls."""
+    """Models whose positions and velocities are those of the sprung mass, which moves sideways as the body rolls."""
 
 
 _COMMONROAD = Columns(time="t", x="x", y="y", yaw="yaw", vx="vx", vy="vy", yaw_rate="yaw_rate", roll="roll")
@@ -125,7 +124,7 @@ FAMILIES = (
         columns=Columns(time="t", x="x", y="y", yaw="yaw", yaw_rate="yaw_rate", speed="v", sideslip="sideslip"),
         commands=Commands(time="t", wheel_angle="delta", acceleration="accel_cmd"),
         twins={},
-        # Its kinematic model: yaw rate exactly v tan(delta) / L and no sideslip, which only the rear axle has.
+        # Its kinematic model has yaw rate v tan(delta) / L and no sideslip, which holds at the rear axle only.
         rear_axle_below_mps=0.5,
         prescribed_speed=True,
         loads_by_command=True,
@@ -166,8 +165,8 @@ FAMILIES = (
         twins={},
         vehicle="hmmwv_chrono",
         at_rest=True,
-        # dx/dt and dy/dt differ from vx and vy by a lever of -0.056 m on the yaw rate (-0.046 to -0.078 in eight runs): positions
-        # are those of the chassis frame, velocities those of the chassis' centre of mass, 0.056 m before it.
+        # In eight runs dx/dt, dy/dt differ from vx, vy by -0.056 m (-0.046 to -0.078) times yaw rate: positions are those of the
+        # chassis frame, velocities of the chassis' centre of mass.
         position_point_m=0.0,
         velocity_point_m=0.056,
     ),

@@ -1,4 +1,4 @@
-"""How far two drives of the same commands are apart, and whether that is near enough."""
+"""Differences between two drives of the same commands, and their evaluation against targets."""
 
 from math import degrees, hypot
 from typing import Any
@@ -10,16 +10,16 @@ from sim_backend.validation.reference import Reference
 from sim_backend.validation.targets import Target
 
 _TURNS_RADPS = 0.02
-"""A reference that never turns faster has no yaw rate to compare with."""
+"""Largest yaw rate of a reference below which it is not compared."""
 _SPIN_RAD = 0.6
-"""Sideslip of a vehicle that has lost its rear."""
+"""Sideslip of a vehicle that spins."""
 _MOVES_MPS = 0.5
 _NEUTRAL_RAD = 0.01
-"""Understeer of less than this has no sign."""
+"""Understeer below which a vehicle counts as neutral."""
 
 
 class Drive(Struct, frozen=True, eq=False):
-    """Our model's run at the times of the reference's rows. Arrays of shape (n,), at the points the reference measures."""
+    """Our model's run at the times of the reference's rows. Arrays of shape (n,), at the reference's measuring points."""
 
     x_m: Any
     y_m: Any
@@ -29,29 +29,29 @@ class Drive(Struct, frozen=True, eq=False):
     yaw_rate_radps: Any
     roll_rad: Any
     wheel_angle_rad: Any
-    """Of the virtual front wheel."""
+    """Angle of the virtual front wheel."""
     wheelbase_m: float
     ended: str = ""
-    """Why it ended before its time; its arrays are then shorter than the reference's."""
+    """Reason of an early end; the arrays are then shorter than the reference's."""
 
 
 class Errors(Struct, frozen=True):
-    """RMS differences; NaN where the reference has no such quantity or nothing to divide by."""
+    """RMS differences; NaN if the reference lacks the quantity or the divisor is 0."""
 
     position_m: float
     position_pct: float
-    """Of the path's length."""
+    """Position error, percent of the path's length."""
     path_m: float
     yaw_rate_radps: float
     yaw_rate_pct: float
-    """Of the reference's largest yaw rate."""
+    """Yaw rate error, percent of the reference's largest yaw rate."""
     lateral_speed_mps: float
     speed_mps: float
     roll_deg: float
 
 
 class Judgement(Struct, frozen=True):
-    """Whether a run came near enough. ``share``: the worst figure over its limit; NaN where nothing is judged."""
+    """Result of a run against its target. ``share``: largest ratio of a figure to its limit; NaN if nothing was checked."""
 
     passed: bool | None
     share: float
@@ -59,7 +59,7 @@ class Judgement(Struct, frozen=True):
 
 
 def rows_judged(reference: Reference) -> int:
-    """Rows from the first one that are compared: a creeping end is left out."""
+    """Return the number of rows to compare; a creeping end is left out."""
     slow = reference.family.cut_below_mps
     if not slow:
         return len(reference.t_s)
@@ -68,7 +68,7 @@ def rows_judged(reference: Reference) -> int:
 
 
 def errors_of(reference: Reference, drive: Drive) -> Errors:
-    """Compare the rows that both have. Never raises; NaN for what cannot be compared."""
+    """Compare the common rows. Never raises; NaN for what cannot be compared."""
     n = min(rows_judged(reference), len(drive.x_m))
     if n < 2:
         nothing = float("nan")
@@ -92,7 +92,7 @@ def errors_of(reference: Reference, drive: Drive) -> Errors:
 
 
 def judge(reference: Reference, drive: Drive, errors: Errors, target: Target) -> Judgement:
-    """Hold the errors against the target. Never raises."""
+    """Compare the errors with the target. Never raises."""
     if not target.judged:
         return Judgement(None, float("nan"), [drive.ended] if drive.ended else [])
     reasons: list[str] = []
@@ -122,7 +122,7 @@ def judge(reference: Reference, drive: Drive, errors: Errors, target: Target) ->
 
 
 def behaviour(reference: Reference, drive: Drive) -> tuple[str, str]:
-    """What the reference and ours do in the last fifth: spins, ploughs, turns in, is neutral. Signs only."""
+    """Classify reference and our model in the last fifth: spins, ploughs, turns in, is neutral. Uses signs only."""
     n = min(rows_judged(reference), len(drive.x_m))
     last = slice(n - max(2, n // 5), n)
     delta = drive.wheel_angle_rad[last]

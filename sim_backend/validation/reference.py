@@ -1,4 +1,4 @@
-"""Reading reference runs: what is found below a folder, and one run as arrays."""
+"""Reader of reference runs: search in a folder, and one run as arrays."""
 
 import csv
 import re
@@ -14,15 +14,15 @@ from sim_backend.validation.families import FAMILIES, Family
 
 
 class RunError(Exception):
-    """A file that cannot be used: the place, the reason and the cure."""
+    """Unusable file: place, reason and what to do."""
 
 
 class Source(Struct, frozen=True):
-    """A file that was found, before it is read."""
+    """Found file, before it is read."""
 
     family: str
     vehicle: str
-    """As the file names it."""
+    """Vehicle name in the file."""
     twin: str
     """Name of our vehicle file."""
     model: str
@@ -36,7 +36,7 @@ class Source(Struct, frozen=True):
 
 
 class Reference(Struct, frozen=True, eq=False):
-    """A run of somebody else's model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is None."""
+    """Run of a reference model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is None."""
 
     source: Source
     t_s: Any
@@ -49,34 +49,34 @@ class Reference(Struct, frozen=True, eq=False):
     roll_rad: Any
     command_t_s: Any
     steer: Any
-    """In the unit of the family's commands."""
+    """Steering in the unit of the family's commands."""
     throttle: Any
-    """Share, or m/s2 where the family commands accelerations."""
+    """Throttle 0..1, or acceleration in m/s2 if the family commands that."""
     brake: Any
     lateral_acceleration_mps2: Any
     """vx times yaw rate, plus the derivative of vy."""
 
     @property
     def family(self) -> Family:
-        """How it was read."""
+        """Family that describes its format."""
         return family_named(self.source.family)
 
 
 def family_named(name: str) -> Family:
-    """A family of the table. Raises KeyError."""
+    """Return a family of the table. Raises KeyError."""
     return {family.name: family for family in FAMILIES}[name]
 
 
 class Found(Struct, frozen=True):
-    """What a folder holds."""
+    """Reference runs found in a folder."""
 
     sources: list[Source]
     problems: list[str]
-    """Sentences: files of a family that are not of its form, families that are not there."""
+    """Messages about files that do not fit their family, and missing families."""
 
 
 def find(folder: str | Path) -> Found:
-    """Reference runs below a folder, sorted by name. Raises :class:`RunError` where there is no such folder."""
+    """Find the reference runs below a folder, sorted by name. Raises :class:`RunError` if the folder does not exist."""
     root = Path(folder)
     if not root.is_dir():
         raise RunError(f"{root}: no such folder; name the one that holds {FAMILIES[0].folder}/, {FAMILIES[1].folder}/, ...")
@@ -88,7 +88,7 @@ def find(folder: str | Path) -> Found:
         if source is not None:
             sources.append(source)
         elif own is not None and not _is_commands(path, own):
-            problems.append(f"{path}: not named like a file of {own.folder}/ ({own.pattern}); rename it or take it out")
+            problems.append(f"{path}: not named like a file of {own.folder}/ ({own.pattern}); rename or remove it")
     present = {source.family for source in sources}
     problems += [
         f"{family.folder}: no run of {family.title} below {root}; put its folder there to have it compared"
@@ -115,7 +115,7 @@ def _match(path: Path, own: Family | None) -> Source | None:
 
 
 def _has_columns(path: Path, family: Family) -> bool:
-    """Whether the first line is that of the family. A file that cannot be read is not recognised."""
+    """True if the first line has the family's columns. An unreadable file is not recognised."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             names = next(csv.reader(stream), [])
@@ -126,7 +126,7 @@ def _has_columns(path: Path, family: Family) -> bool:
 
 
 def read(source: Source) -> Reference:
-    """Read a run. Raises :class:`RunError` with the file, the reason and the cure."""
+    """Read a run. Raises :class:`RunError` with the file, the reason and what to do."""
     family = family_named(source.family)
     path = Path(source.path)
     columns, commands = family.columns, family.commands
@@ -170,17 +170,17 @@ def read(source: Source) -> Reference:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    """Columns of a CSV file by name, each of shape (n,)."""
+    """Read the columns of a CSV file by name, each of shape (n,)."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             names = [name.strip() for name in next(csv.reader(stream), [])]
             rows = list(_numbers(stream, len(names)))
     except FileNotFoundError as error:
-        raise RunError(f"{path}: not there; the run needs it") from error
+        raise RunError(f"{path}: file not found; the run needs it") from error
     except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise RunError(f"{path}: cannot be read: {error}; fetch the file anew") from error
+        raise RunError(f"{path}: cannot be read: {error}; download the file again") from error
     if len(rows) < 2:
-        raise RunError(f"{path}: {len(rows)} rows, a run needs some; fetch the file anew")
+        raise RunError(f"{path}: {len(rows)} rows are too few; download the file again")
     values = np.array(rows, np.float64)
     return {name: values[:, k] for k, name in enumerate(names)}
 
@@ -201,7 +201,7 @@ def _column(path: Path, table: dict[str, Any], name: str) -> Any:
     values = table[name]
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise RunError(f"{path}: line {row + 2}, column {name!r} is not a finite number; fetch the file anew")
+        raise RunError(f"{path}: line {row + 2}, column {name!r} is not a finite number; download the file again")
     return values
 
 
@@ -209,5 +209,5 @@ def _rising(path: Path, table: dict[str, Any], name: str) -> Any:
     t = _column(path, table, name)
     if not (np.diff(t) > 0).all():
         row = int(np.flatnonzero(np.diff(t) <= 0)[0])
-        raise RunError(f"{path}: line {row + 3}: time does not grow; sort the rows by {name!r}")
+        raise RunError(f"{path}: line {row + 3}: time does not increase; sort the rows by {name!r}")
     return t

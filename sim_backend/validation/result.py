@@ -1,4 +1,4 @@
-"""What a validation comes to: comparisons with runs, checks against theory, and the verdict over both."""
+"""Validation results: comparisons with reference runs, checks against theory, and the verdict."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from sim_backend.validation.targets import Target
 
 
 class Comparison(Struct, frozen=True, eq=False):
-    """One reference run and ours beside it."""
+    """Reference run and our model's run."""
 
     reference: Reference
     drive: Drive
@@ -20,19 +20,19 @@ class Comparison(Struct, frozen=True, eq=False):
 
     @property
     def source(self) -> Source:
-        """The file."""
+        """File of the reference run."""
         return self.reference.source
 
 
 class Failure(Struct, frozen=True):
-    """A run that could not be compared, with the reason and the cure."""
+    """Run that could not be compared, with the reason and what to do."""
 
     source: Source
     reason: str
 
 
 class Check(Struct, frozen=True):
-    """A property that follows from theory, of one vehicle. ``passed`` None: does not apply to it, as ``found`` tells."""
+    """Theoretical property of one vehicle. ``passed`` None: not applicable, ``found`` says why."""
 
     vehicle: str
     name: str
@@ -42,7 +42,7 @@ class Check(Struct, frozen=True):
 
 
 class Provenance(Struct, frozen=True):
-    """How many numbers of a vehicle file are published, calibrated, derived and assumed."""
+    """Number of published, calibrated, derived and assumed values in a vehicle file."""
 
     vehicle: str
     published: int
@@ -52,14 +52,14 @@ class Provenance(Struct, frozen=True):
 
 
 class Validation(Struct, frozen=True, eq=False):
-    """Everything that was found."""
+    """Complete validation result."""
 
     folder: str
     comparisons: list[Comparison]
-    """Worst first: those that miss their target, by how much; then those that keep it; then those not judged."""
+    """Comparisons, worst first: missed targets by their excess, then met ones, then those without target."""
     failures: list[Failure]
     problems: list[str]
-    """Of the folder: what is missing or not recognised. They do not fail a validation, they shrink it."""
+    """Messages about the folder: missing or unrecognised files. They do not fail a validation, but reduce it."""
     checks: list[Check]
     provenance: list[Provenance]
 
@@ -70,21 +70,21 @@ class Validation(Struct, frozen=True, eq=False):
 
     @property
     def judged(self) -> int:
-        """Runs that have a target."""
+        """Number of runs with a target."""
         return sum(comparison.judgement.passed is not None for comparison in self.comparisons)
 
     @property
     def failed_checks(self) -> list[Check]:
-        """Checks against theory that do not hold."""
+        """Failed checks against theory."""
         return [check for check in self.checks if check.passed is False]
 
     @property
     def passed(self) -> bool:
-        """Whether every target is kept, every check holds and something was judged at all."""
+        """True if all targets are met, all checks hold and at least one run or check was evaluated."""
         return not (self.missed or self.failures or self.failed_checks) and bool(self.judged or self.checks)
 
     def headline(self) -> str:
-        """The verdict in a sentence."""
+        """Verdict in one sentence."""
         kept = self.judged - len(self.missed)
         text = f"{kept} of {self.judged} reference runs within their target"
         if self.checks:
@@ -96,7 +96,7 @@ class Validation(Struct, frozen=True, eq=False):
 
 
 def worst_first(comparisons: list[Comparison]) -> list[Comparison]:
-    """Sorted as :class:`Validation` wants them; names decide between equals, so that the order never changes."""
+    """Sort the comparisons as :class:`Validation` requires; ties are sorted by name."""
 
     def place(comparison: Comparison) -> tuple[int, float, str]:
         passed, share = comparison.judgement.passed, comparison.judgement.share

@@ -1,4 +1,4 @@
-"""A test rig for vehicles: an ideal drive, the manoeuvres of the checks against theory, and the linear single track."""
+"""Test rig for vehicles: an ideal drive, the manoeuvres of the checks against theory, and the linear single track."""
 
 from typing import Any
 
@@ -11,25 +11,25 @@ from sim_backend.plant.double_track.parameters import Acceleration, Aerodynamics
 from sim_backend.validation.drive import opened
 
 _SIDE_MPS2 = 2.0
-"""Lateral acceleration of the brisk manoeuvres: every vehicle can do it."""
+"""Lateral acceleration of the brisk manoeuvres, possible for every vehicle."""
 
 
 def drive(p: TwinParameters, commands: Any, speed_mps: float, step_s: float = 1e-3) -> tuple[dict[str, Any], DoubleTrack]:
-    """Columns of a run and the vehicle at its end; commands (n, 3): steer_rad, throttle, brake. It starts rolling straight on."""
+    """Run commands (n, 3), steer_rad, throttle, brake, from straight rolling. Return the columns and the vehicle at its end."""
     model = DoubleTrack(p, step_s)
     model.reset(0.0, 0.0, 0.0, speed_mps)
     return model.run(commands), model
 
 
 def steered(angle_rad: Any, steps: int) -> Any:
-    """Commands that steer only; an angle, or angles (steps,)."""
+    """Return commands that only steer, by an angle or angles (steps,)."""
     commands = np.zeros((steps, 3))
     commands[:, 0] = angle_rad
     return commands
 
 
 def ideal(p: TwinParameters) -> TwinParameters:
-    """The vehicle without anything that drives or brakes it: no losses but those of slipping tyres."""
+    """Return the vehicle without drive, brakes and losses other than tyre slip."""
     line = p.powertrain.driveline
     powertrain = Acceleration(
         full_acceleration_mps2=1.0,
@@ -46,7 +46,7 @@ def ideal(p: TwinParameters) -> TwinParameters:
 
 
 def stiff(p: TwinParameters, times: float) -> TwinParameters:
-    """The vehicle on tyres so many times as stiff and as strong; its suspension does not steer."""
+    """Return the vehicle with tyres ``times`` as stiff and strong, and a suspension without roll steer."""
 
     def harder(d: Direction) -> Direction:
         pairs = {name: [times * value for value in getattr(d, name)] for name in ("slope_n", "peak_force_n", "sliding_force_n")}
@@ -60,22 +60,22 @@ def stiff(p: TwinParameters, times: float) -> TwinParameters:
 
 
 def angle_rad(p: TwinParameters) -> float:
-    """A moderate steering angle; 0 for a vehicle that does not steer its wheels."""
+    """Return a moderate steering angle; 0 for a vehicle without steered wheels."""
     return 0.0 if p.powertrain.driveline.layout == "sides" else min(0.1, 0.5 * p.steering.max_wheel_rad)
 
 
 def brisk_mps(p: TwinParameters) -> float:
-    """Speed at which that angle is worth the attention."""
+    """Return the speed at which that angle gives the brisk lateral acceleration."""
     return float(np.sqrt(_SIDE_MPS2 * p.body.wheelbase_m / max(angle_rad(p), 0.05)))
 
 
 def relaxation_m(axle: Axle) -> float:
-    """Distance along which the lateral force of a tyre builds up."""
+    """Return the relaxation length of the lateral tyre force."""
     return axle.tyre.lateral.slope_n[0] / axle.tyre.lateral.carcass_stiffness_npm
 
 
 def cornering_npr(axle: Axle, load_n: float) -> float:
-    """Cornering stiffness of an axle, both tyres, at the load of the axle."""
+    """Return the cornering stiffness of an axle, both tyres, at its load."""
     tyre = axle.tyre
     q = min(0.5 * load_n, tyre.largest_load_n) / tyre.nominal_load_n
     one, two = tyre.lateral.slope_n
@@ -83,8 +83,9 @@ def cornering_npr(axle: Axle, load_n: float) -> float:
 
 
 def linear_gradient(p: TwinParameters, c: Constants) -> tuple[float, float]:
-    """L and K of the linear single track, in m and rad s2, so that the yaw rate per steering angle is v / (L + K v^2). A steered
-    rear axle shortens both; roll steer is part of K."""
+    """Return L and K of the linear single track, in m and rad s2, with yaw rate per steering angle v / (L + K v^2). Rear steering
+    shortens both; K includes roll steer.
+    """
     body = p.body
     length, a = body.wheelbase_m, body.cg_to_front_m
     weight = body.mass_kg * GRAVITY_MPS2
@@ -92,12 +93,12 @@ def linear_gradient(p: TwinParameters, c: Constants) -> tuple[float, float]:
     rear = body.mass_kg * a / (length * cornering_npr(p.rear, weight * c.rear.weight_share))
     roll = c.roll_lever_kgm / (c.roll_stiffness_nmprad - c.roll_lever_kgm * GRAVITY_MPS2) if c.roll_lever_kgm else 0.0
     gradient = front - rear - roll * (p.front.roll_steer - p.rear.roll_steer)
-    share = 1.0 - p.steering.rear_ratio
-    return length / share, gradient / share
+    scale = 1.0 - p.steering.rear_ratio
+    return length / scale, gradient / scale
 
 
 def energy_j(c: Constants, t: dict[str, Any]) -> Any:
-    """Energy of a run (n,): motion of the body with its roll, of the wheels, and what springs and carcasses hold."""
+    """Return the energy of a run (n,): motion of the body with its roll, of the wheels, and energy in springs and carcasses."""
     mass, lever = c.mass_kg, c.roll_lever_kgm
     motion = 0.5 * mass * (t["vx"] ** 2 + t["vy"] ** 2) + 0.5 * c.yaw_inertia_kgm2 * t["yaw_rate"] ** 2
     roll = 0.5 * c.roll_inertia_kgm2 * t["roll_rate"] ** 2 + 0.5 * c.roll_lever_kgm2 * (t["roll"] * t["yaw_rate"]) ** 2

@@ -1,4 +1,4 @@
-"""All reference runs of a folder beside our model, and every vehicle against theory."""
+"""Validation runner: all reference runs of a folder, and every vehicle against theory."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 
 
 class Selection(Struct, frozen=True):
-    """What to validate."""
+    """Selection of runs to validate."""
 
     folder: str
     vehicle: str = ""
@@ -33,15 +33,14 @@ class Selection(Struct, frozen=True):
 
 
 def run_all(selection: Selection, *, jobs: int, progress: Progress) -> Validation:
-    """Validate. Raises :class:`RunError` where folder and selection leave nothing to do. The number of processes changes nothing
-    but the time it takes."""
+    """Validate. Raises :class:`RunError` if the selection is empty. The result does not depend on the number of processes."""
     found = find(selection.folder)
     sources = [source for source in found.sources if _chosen(source, selection)]
     shipped = [name for name in names() if selection.vehicle in ("", name)]
     vehicles = shipped if selection.theory and not selection.run else []
     if not sources and not vehicles:
         known = ", ".join(sorted({source.twin for source in found.sources} | set(names()))) or "none"
-        raise RunError(f"{selection.folder}: no run fits --vehicle and --run; there are the vehicles {known}")
+        raise RunError(f"{selection.folder}: no run matches --vehicle and --run; known vehicles: {known}")
     comparisons: list[Comparison] = []
     failures: list[Failure] = []
     checks: list[Check] = []
@@ -66,7 +65,7 @@ def _mapped(tasks: list[Source | str], jobs: int) -> Iterable[Comparison | Failu
 
 
 def _in_processes(tasks: list[Source | str], jobs: int) -> Iterator[Comparison | Failure | list[Check]]:
-    # A fresh interpreter each: a fork of a process with threads of numpy or numba may hang.
+    # Spawn, because a fork of a process with numpy or numba threads may hang.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(_do, tasks, chunksize=4)
 
@@ -76,7 +75,7 @@ def _do(task: Source | str) -> Comparison | Failure | list[Check]:
 
 
 def compare(source: Source) -> Comparison | Failure:
-    """One run beside ours. Never raises for what is wrong with a file."""
+    """Compare one run with our model. File errors become a :class:`Failure`."""
     try:
         twin = load_twin(source.twin)
         reference = read(source)
@@ -93,7 +92,7 @@ def _check(vehicle: str) -> list[Check]:
     try:
         twin = load_twin(vehicle)
     except ProfileError as error:
-        return [Check(vehicle, "vehicle file", str(error), "loads without a mistake", False)]
+        return [Check(vehicle, "vehicle file", str(error), "loads without errors", False)]
     return check_vehicle(twin.parameters)
 
 
@@ -108,5 +107,5 @@ def _provenances(vehicles: list[str]) -> Iterator[Provenance]:
         try:
             twin = load_twin(vehicle)
         except ProfileError:
-            continue  # told as a failed check of that vehicle
+            continue  # Reported as a failed check of that vehicle.
         yield count_provenance(vehicle, [entry.status for entry in twin.provenance.values()])

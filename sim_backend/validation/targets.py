@@ -1,7 +1,7 @@
-"""How near our model has to come, per kind of run: the first rule that fits holds.
+"""Accuracy targets per kind of run: the first matching rule applies.
 
-The figures are what a prototype of the same equations reached with published parameters, and what the references are apart from
-each other: an 18-degree-of-freedom model is 0.5 to 2.5 % of the path away from the multi-body model of the same vehicle.
+The numbers are what a prototype of the same equations reached with published parameters, and the differences between references: an
+18-degree-of-freedom model is 0.5 to 2.5 % of the path away from the multi-body model of the same vehicle.
 """
 
 import re
@@ -10,27 +10,27 @@ from msgspec import Struct
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Largest errors that pass; a figure that is None is told and not judged."""
+    """Largest errors that pass; None is reported without a limit."""
 
     name: str
     position_pct: float | None = None
-    """RMS distance as percent of the path's length."""
+    """RMS distance, percent of the path's length."""
     yaw_rate_pct: float | None = None
-    """RMS as percent of the largest yaw rate."""
+    """RMS error, percent of the largest yaw rate."""
     lateral_speed_mps: float | None = None
     roll_deg: float | None = None
     behaviour: bool = False
-    """At the limit, where references differ from each other: does it plough or spin as the reference does?"""
+    """True to compare the behaviour at the limit (plough or spin) only, because references differ there."""
 
     @property
     def judged(self) -> bool:
-        """Whether a run of this kind can fail."""
+        """True if a run of this kind can fail."""
         figures = (self.position_pct, self.yaw_rate_pct, self.lateral_speed_mps, self.roll_deg)
         return self.behaviour or any(figure is not None for figure in figures)
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """A target and the runs it is for; patterns match whole names."""
+    """Target and the runs it applies to; patterns match whole names."""
 
     target: Target
     family: str
@@ -38,7 +38,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     model: str = ".*"
     manoeuvre: str = ".*"
     ay_from_mps2: float = 0.0
-    """Only for runs whose largest lateral acceleration is at least this."""
+    """Least peak lateral acceleration of the runs."""
 
 
 _LIMIT = Target(name="limit: plough or spin", behaviour=True)
@@ -48,7 +48,7 @@ _STRAIGHT = r"(straight|brake_straight|accel_straight|coast|full_throttle)\w*"
 RULES = (
     Rule(family="chrono", manoeuvre=r"st\d\w*", target=Target(name="Chrono steer", position_pct=1.5, yaw_rate_pct=5.0)),
     Rule(family="chrono", manoeuvre=r"double_lane\w*", target=Target(name="Chrono lanes", position_pct=2.5, yaw_rate_pct=4.0)),
-    # No published prototype ran these; the distance of the 18-degree-of-freedom model is the measure.
+    # No published prototype ran these; the target is the difference of the 18-degree-of-freedom model.
     Rule(family="chrono", target=Target(name="Chrono mixed", position_pct=2.5, yaw_rate_pct=5.0)),
     Rule(family="lfdm", manoeuvre=r".*lift_?off.*", target=_LIMIT),
     Rule(family="lfdm", vehicle="art", target=Target(name="LFDM ART", position_pct=1.0)),
@@ -74,11 +74,11 @@ RULES = (
 )
 
 REPORT_ONLY = Target(name="report only")
-"""Of runs that no rule is for."""
+"""Target of runs that match no rule."""
 
 
 def target_of(family: str, vehicle: str, model: str, manoeuvre: str, ay_peak_mps2: float) -> Target:
-    """Target of a run by its names and the largest lateral acceleration of the reference. Never raises."""
+    """Return the target of a run by its names and the reference's largest lateral acceleration. Never raises."""
     for rule in RULES:
         names = ((rule.family, family), (rule.vehicle, vehicle), (rule.model, model), (rule.manoeuvre, manoeuvre))
         if rule.ay_from_mps2 <= ay_peak_mps2 and all(re.fullmatch(pattern, name) for pattern, name in names):

@@ -1,4 +1,4 @@
-"""Properties that follow from theory, of every vehicle: no reference data, and no number but the vehicle's own."""
+"""Checks of every vehicle against theory, without reference data."""
 
 from collections.abc import Callable
 from math import inf, log2, sqrt, tan
@@ -24,21 +24,21 @@ from sim_backend.validation.rig import (
 )
 
 _GENTLE_MPS2 = 0.02
-"""Lateral acceleration at which every tyre is on the straight part of its curve."""
+"""Lateral acceleration at which every tyre is linear."""
 _CRAWL_MPS = 0.05
 _STIFFER = 50.0
-"""Tyres of the kinematic limit, against the vehicle's own; they want a finer step."""
+"""Stiffness factor of the tyres for the kinematic limit; they need a finer step."""
 _FINE_S = 1e-4
 _SPEEDS = (0.5, 1.0, 2.0)
-"""Of the yaw gain, against the brisk speed."""
+"""Speeds of the yaw gain check, relative to the brisk speed."""
 
 Found = tuple[str, str, bool | None]
-"""What was found, what is wanted, and whether it holds; None: does not apply."""
+"""Result, expectation, and pass or fail; None: not applicable."""
 _NO_STEERING: Found = ("does not steer its wheels", "", None)
 
 
 def check_vehicle(parameters: TwinParameters) -> list[Check]:
-    """All checks of a vehicle. Never raises for a vehicle that loads."""
+    """Run all checks of a vehicle. Never raises for a vehicle that loads."""
     return [Check(parameters.identity.name, title, *_found(check, parameters)) for title, check in CHECKS.items()]
 
 
@@ -50,7 +50,7 @@ def _found(check: Callable[[TwinParameters], Found], parameters: TwinParameters)
 
 
 def static_loads(p: TwinParameters) -> Found:
-    """The wheels of a standing vehicle carry its weight, each axle the share that its distance gives and what is shifted."""
+    """Check that a standing vehicle's wheels carry its weight, distributed by axle distances and weight shift."""
     table, _ = drive(p, np.zeros((500, 3)), 0.0)
     loads = [float(table[f"fz_{wheel}"][-1]) for wheel in ("fl", "fr", "rl", "rr")]
     weight = p.body.mass_kg * GRAVITY_MPS2
@@ -60,7 +60,7 @@ def static_loads(p: TwinParameters) -> Found:
 
 
 def mirror(p: TwinParameters) -> Found:
-    """Left and right are the same but for the sign, to the last bit."""
+    """Check that left and right mirror each other bit by bit."""
     steps = np.arange(2000)
     ends = []
     for sign in (1.0, -1.0):
@@ -68,19 +68,19 @@ def mirror(p: TwinParameters) -> Found:
         commands[:1500, 1], commands[1500:, 2] = 0.3, 0.2
         table, _ = drive(p, commands, brisk_mps(p))
         ends.append([table["x"], sign * table["y"], sign * table["yaw"], table["vx"], sign * table["vy"], sign * table["roll"]])
-    apart = float(np.max(np.abs(np.array(ends[0]) - np.array(ends[1]))))
-    return "equal" if apart == 0.0 else f"apart by {apart:.1e}", "mirrored run bit-equal", apart == 0.0
+    difference = float(np.max(np.abs(np.array(ends[0]) - np.array(ends[1]))))
+    return "equal" if difference == 0.0 else f"apart by {difference:.1e}", "mirrored run bit-equal", difference == 0.0
 
 
 def rest_on_slope(p: TwinParameters) -> Found:
-    """Brakes and rolling resistance hold the vehicle on a slope that they can hold."""
+    """Check that brakes and rolling resistance hold the vehicle on a slope within their limits."""
     weight = p.body.mass_kg * GRAVITY_MPS2
     resistance = min(p.front.tyre.rolling_resistance, p.rear.tyre.rolling_resistance)
     hold = p.powertrain.hold_torque_nm * p.powertrain.reduction if isinstance(p.powertrain, Motor) else 0.0
     torque = 2.0 * (p.brakes.front_torque_nm + p.brakes.rear_torque_nm) + hold
     slope = min(0.1, 0.5 * (torque / p.rear.loaded_radius_m / weight + resistance))
     if slope < 1e-3:
-        return "nothing that could hold it", "", None
+        return "no brake or rolling resistance", "", None
     model = DoubleTrack(p, ground=Plane(slope_x=slope))
     places = []
     for _ in range(4000):
@@ -91,11 +91,11 @@ def rest_on_slope(p: TwinParameters) -> Found:
 
 
 def kinematic(p: TwinParameters) -> Found:
-    """At a crawl the wheels roll where they point: yaw rate v (tan front - tan rear) / L."""
+    """Check that at a crawl the wheels do not slip: yaw rate v (tan front - tan rear) / L."""
     angle = angle_rad(p)
     if not angle:
         return _NO_STEERING
-    # Carcasses relax along a distance: crawling takes its time.
+    # Carcasses relax over a distance, so crawling takes time.
     distance = 6.0 * max(relaxation_m(p.front), relaxation_m(p.rear))
     steps = int(min(max(distance / _CRAWL_MPS, 2.0), 60.0) * 1000)
     table, _ = drive(ideal(p), steered(angle, steps), _CRAWL_MPS)
@@ -105,25 +105,27 @@ def kinematic(p: TwinParameters) -> Found:
 
 
 def yaw_gain(p: TwinParameters) -> Found:
-    """Steady yaw rate per steering angle v / (L + K v^2) with the K of the linear single track."""
+    """Check the steady yaw rate per steering angle v / (L + K v^2) with the K of the linear single track."""
     if not angle_rad(p):
         return _NO_STEERING
     length, gradient = linear_gradient(p, DoubleTrack(p).constants)
     worst = 0.0
-    for share in _SPEEDS:
-        inverse, speed = _inverse_gain(p, share * brisk_mps(p))
+    for factor in _SPEEDS:
+        inverse, speed = _inverse_gain(p, factor * brisk_mps(p))
         worst = max(worst, abs((length + gradient * speed**2) / (speed * inverse) - 1.0))
     return f"off by {100 * worst:.2f} %", "v / (L + K v^2) of linear theory within 2 %", worst < 0.02
 
 
 def characteristic_speed(p: TwinParameters) -> Found:
-    """An understeering vehicle turns best at sqrt(L / K); an oversteering one is unstable from sqrt(-L / K) on."""
+    """Check the speed of an understeering vehicle's largest yaw gain, sqrt(L / K), or an oversteering one's critical speed, sqrt(-L
+    / K).
+    """
     if not angle_rad(p):
         return _NO_STEERING
     length, gradient = linear_gradient(p, DoubleTrack(p).constants)
     inverse, speed = _inverse_gain(p, _SPEEDS[-1] * brisk_mps(p))
     measured = (speed * inverse - length) / speed**2
-    wanted = "sqrt(L / |K|) of linear theory within 5 %, or a K without effect at the speed driven"
+    wanted = "sqrt(L / |K|) of linear theory within 5 %, or a K that is negligible at the driven speed"
     if max(abs(gradient), abs(measured)) * speed**2 < 0.02 * length:
         return f"none: K {measured:+.1e}, theory {gradient:+.1e} rad s2/m", wanted, True
     ours, theirs = sqrt(length / abs(measured)), sqrt(length / abs(gradient)) if gradient else inf
@@ -133,7 +135,7 @@ def characteristic_speed(p: TwinParameters) -> Found:
 
 
 def _inverse_gain(p: TwinParameters, speed_mps: float) -> tuple[float, float]:
-    """Steering angle per yaw rate in a steady gentle turn, and the speed that it then has."""
+    """Return the steering angle per yaw rate in a steady gentle turn, and its speed."""
     c = DoubleTrack(p).constants
     length, gradient = linear_gradient(p, c)
     angle = _GENTLE_MPS2 * abs(length + gradient * speed_mps**2) / speed_mps**2
@@ -143,18 +145,18 @@ def _inverse_gain(p: TwinParameters, speed_mps: float) -> tuple[float, float]:
 
 
 def energy(p: TwinParameters) -> Found:
-    """Left alone after a turn, the vehicle loses energy: nothing in it drives."""
+    """Check that the vehicle loses energy after a turn without input."""
     commands = steered(0.0, 4000)
     commands[:500, 0] = angle_rad(p)
     vehicle = ideal(p)
     table, model = drive(vehicle, commands, brisk_mps(p))
     values = energy_j(model.constants, table)[501:]
     growth = float(np.max(values - np.minimum.accumulate(values)) / values[0])
-    return f"grows by {growth:.1e} of it", "grows by less than 1e-4 of it with no input", growth < 1e-4
+    return f"grows by {growth:.1e} (relative)", "grows by less than 1e-4 (relative) without input", growth < 1e-4
 
 
 def step_halving(p: TwinParameters) -> Found:
-    """Half the step, half the error: the integration is of first order."""
+    """Check that halving the step halves the error: the integration is of first order."""
     ends = []
     vehicle = ideal(p)
     for step_s in (2e-3, 1e-3, 5e-4, 1.25e-4):
@@ -163,17 +165,17 @@ def step_halving(p: TwinParameters) -> Found:
         table, _ = drive(vehicle, steered(angles, steps), brisk_mps(p), step_s)
         ends.append(np.array([table["x"][-1], table["y"][-1], table["yaw"][-1] * p.body.wheelbase_m]))
     _, middle, fine = (float(np.linalg.norm(end - ends[-1])) for end in ends[:-1])
-    # Against 1/8 ms, which errs itself: of first order, 1 ms is (1 - 1/8) / (1/2 - 1/8) times 1/2 ms.
+    # The reference at 1/8 ms has an error too: at first order, 1 ms differs (1 - 1/8) / (1/2 - 1/8) times as much as 1/2 ms.
     order = log2(middle / fine) - log2(0.875 / 0.375) + 1.0 if fine > 0.0 and middle > 0.0 else inf
     small = middle < 1e-4 * brisk_mps(p)
     return f"order {order:.2f}, {1e3 * middle:.2g} mm at 1 ms", "order at least 0.8, or 1 ms in time at 1 ms", order > 0.8 or small
 
 
 def four_dof_limit(p: TwinParameters) -> Found:
-    """On tyres that do not slip the rear axle follows the kinematic single track of the 4-DOF model."""
+    """Check that on tyres without slip the rear axle follows the kinematic single track of the 4-DOF model."""
     angle = angle_rad(p)
     if not angle or p.steering.rear_ratio:
-        return "does not steer by the front axle alone", "", None
+        return "not steered by the front axle alone", "", None
     angles = 0.5 * angle * np.sin(np.pi * _FINE_S * np.arange(round(3.0 / _FINE_S)))
     table, _ = drive(stiff(ideal(p), _STIFFER), steered(angles, len(angles)), brisk_mps(p), _FINE_S)
     wanted = table["vx"] * np.tan(angles) / p.body.wheelbase_m

@@ -115,7 +115,7 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
         ('course = "lot17"', 'course = "three_point_turn"', "course (line 20): course 'three_point_turn' is driven backward"),
         ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "nosuch.geojson cannot be read"),
         ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 21): art.toml"),
-        ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line 251): "foo" is not known; there is double_track, four_dof'),
+        ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line 251): "foo" is not known; use one of double_track, four_dof'),
         ("[log]", '[view]\naddress = "[::"\n[log]', "view.address (line"),
     ],
 )

@@ -179,7 +179,7 @@ def test_a_daemon_that_waits_for_input_only_is_granted_time_in_pieces():
     [
         (lambda daemon, t_ns: daemon.send(Kind.DONE, t_ns - 1), "asked to be woken 1 ns before"),
         (lambda daemon, t_ns: daemon.send(Kind.DATA, t_ns - 5, b"x"), "stamped bytes 5 ns before"),
-        (lambda daemon, t_ns: daemon.send(Kind.GRANT, t_ns), "sent GRANT, which has no place in lockstep"),
+        (lambda daemon, t_ns: daemon.send(Kind.GRANT, t_ns), "sent GRANT, which lockstep does not allow"),
         (lambda daemon, t_ns: daemon.sock.sendall(b"\xff" * 40), "not a frame of the simulator link"),
     ],
     ids=["woken in the past", "sent in the past", "grant", "garbage"],
@@ -354,7 +354,7 @@ def _own_signals() -> Iterator[None]:
         (["--profile", "art", "--set", "sim.step_ms=-1", "--listen", "fd:0"], "sim.step_ms"),
         (
             ["--profile", "art", "--set", "sim.plant=raft", "--listen", "fd:0"],
-            'sim.plant "raft" is not known; there is double_track, four_dof',
+            'sim.plant "raft" is not known; use one of double_track, four_dof',
         ),
         (["--profile", "art", "--seed", "-3", "--listen", "fd:0"], "'-3' is not a seed"),
         (["--profile", "art", "--listen", "serial:0"], "use unix:PATH, tcp:HOST:PORT or fd:N"),

@@ -109,9 +109,9 @@ def test_no_text_raises_anything_else(text: str) -> None:
         ("gnss:melt@1", "no such failure"),
         ("gnss:stuck=3@1", "takes no value"),
         ("gnss:delayed=99@1", "from 0.001 to 60"),
-        ("gnss:saturation@1", "only where ImuSample"),
+        ("gnss:saturation@1", "needs ImuSample"),
         ("lidar:off@1", "no device"),
-        ("gnss:baud@1", "no line with a rate"),
+        ("gnss:baud@1", "no line rate"),
     ],
 )
 def test_what_cannot_happen_is_refused_with_its_reason(text: str, reason: str) -> None:

@@ -177,22 +177,22 @@ def test_walls_of_a_grid_are_joined(tmp_path):
         ("a.toml", "[[wal]]\npoints = [[0, 0], [1, 1]]\n", 'did you mean "wall"'),
         ("a.toml", "[[circle]]\nat = [0, nan]\nradius_m = 1\n", "circle[0].at"),
         ("a.toml", "[[circle]]\nat = [0, 1]\nradius_m = 0\n", "circle[0].radius_m (line 1)"),
-        ("a.toml", "[[moving]]\nplaces = [[0, 0], [1, 0]]\nradius_m = 1\n", "how fast it goes"),
+        ("a.toml", "[[moving]]\nplaces = [[0, 0], [1, 0]]\nradius_m = 1\n", "missing: the speed"),
         ("a.toml", "[[moving]]\nplaces = [[0, 0], [1, 0]]\ntimes_s = [1, 1]\nradius_m = 1\n", "must grow"),
         ("a.toml", "[[moving]]\nplaces = [[0, 0]]\n", "either radius_m or an outline"),
         ("a.toml", "[[wall]\n", "line 1"),
         ("a.toml", 'map = "b.yaml"\n', "b.yaml: cannot be read"),
-        ("a.geojson", '{"type": "Point", "coordinates": [1, 2]}', "feature 1: a Point is a round body"),
+        ("a.geojson", '{"type": "Point", "coordinates": [1, 2]}', "feature 1: a Point is a circle"),
         ("a.geojson", '{"type": "LineString", "coordinates": [[1, 2], [500, 2]]}', "feature 1 position 2"),
         ("a.geojson", '{"type": "MultiPoint", "coordinates": [[1, 2]]}', "draw walls as LineString"),
         ("a.geojson", "[1, 2", "line 1"),
         ("a.yaml", "image: x.pgm\nresolution: 0\norigin: [0, 0, 0]\n", "resolution is 0 m"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0]\n", "write origin: [x, y, yaw]"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "x.pgm: cannot be read"),
-        ("a.yaml", "image: x\0.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "image counts from the YAML file"),
+        ("a.yaml", "image: x\0.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "image is relative to the YAML file"),
         ("a.yaml", "image: x.pgm\nfloor: 2\n", "line 2"),
         ("a.yaml", "resolution: 0.1\n", "image, origin missing"),
-        ("a.stl", "solid", "a scene is a .toml"),
+        ("a.stl", "solid", "unknown scene format"),
     ],
 )
 def test_bad_files_name_the_place_and_the_cure(tmp_path, name, text, said):
@@ -231,13 +231,13 @@ def test_damaged_images_are_refused(tmp_path, image):
 
 
 def test_zones_in_the_home_of_nobody_are_not_there():
-    with pytest.raises(SceneError, match=r"~nobody-of-this-name/a\.geojson: .* counts from the profile"):
+    with pytest.raises(SceneError, match=r"~nobody-of-this-name/a\.geojson: .* is relative to the profile"):
         with_zones(GnssModel(zones_file="~nobody-of-this-name/a.geojson"), COURSE.datum)
 
 
 @pytest.mark.parametrize("name", ["nowhere.toml", "~nobody-of-this-name/hall.toml"])
 def test_a_file_that_is_not_there_is_named(name):
-    with pytest.raises(SceneError, match=rf"{name}: .* counts from the profile"):
+    with pytest.raises(SceneError, match=rf"{name}: .* is relative to the profile"):
         load_scene(name, COURSE)
 
 

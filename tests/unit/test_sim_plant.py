@@ -331,5 +331,5 @@ def test_plants_are_found_by_name():
         plant = plant_class(name)(sim, Pose(1.0, 2.0, 0.5), 1e-3)
         motion = plant.motion()
         assert (motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps) == pytest.approx((1.0, 2.0, 0.5, 0.0))
-    with pytest.raises(UnknownPlantError, match=r'sim\.plant "foo" is not known; there is double_track, four_dof'):
+    with pytest.raises(UnknownPlantError, match=r'sim\.plant "foo" is not known; use one of double_track, four_dof'):
         plant_class("foo")

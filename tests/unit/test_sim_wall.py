@@ -69,7 +69,7 @@ def test_it_follows_a_clock_that_drifts():
 
 
 def test_an_answer_that_cannot_be_one_ends_the_link():
-    with pytest.raises(LinkError, match="3 bytes instead of the 8"):
+    with pytest.raises(LinkError, match="3 bytes instead of 8"):
         DaemonClock(False).answer(1, b"abc")
 
 

@@ -175,25 +175,25 @@ def bad(tmp_path, name, data, said, sidecar=None):
 @pytest.mark.parametrize(
     ("name", "data", "said", "sidecar"),
     [
-        ("a.xyz", "", "no point in it", None),
+        ("a.xyz", "", "has no points", None),
         ("a.xyz", "x y z\n1 2 3\n1 2\n", "line 3", None),
         ("a.xyz", "1 2 nan\n", "point 1", None),
         ("a.xyz", "0 0 0\n1e8 1e8 0\n", "larger resolution_m", None),
         ("a.xyz", "0 0 0\n1e12 0 0\n", "damaged", None),
-        ("a.xyz", b"\xff\xfe\x00", "is no text", None),
-        ("a.las", b"LASF" + bytes(300), "no LAS file", None),
+        ("a.xyz", b"\xff\xfe\x00", "is not text", None),
+        ("a.las", b"LASF" + bytes(300), "not a readable LAS file", None),
         ("a.laz", b"", "", None),
         ("a.ply", "ply\nformat ascii 1.0\nend_header\n", "vertices x, y, z", None),
         ("a.ply", LIST_PLY, "vertices x, y, z", None),
-        ("a.tif", b"II*\0", "no TIFF", None),
-        ("a.png", b"\x89PNG\r\n", "no image", None),
+        ("a.tif", b"II*\0", "not a readable TIFF", None),
+        ("a.png", b"\x89PNG\r\n", "not a readable image", None),
         ("a.csv", "1,2\n3\n", "line 2: 1 cells, the first line has 2", SIDECAR),
         ("a.csv", "1,2\n3,x\n", "line 2", SIDECAR),
-        ("a.csv", "", "no number in it", SIDECAR),
-        ("a.csv", ",\n,\n", "no value in it is known", SIDECAR),
+        ("a.csv", "", "has no numbers", SIDECAR),
+        ("a.csv", ",\n,\n", "no known value", SIDECAR),
         ("a.csv", "1,2\n", "write a.csv.toml beside it", None),
         ("a.csv", "1,inf\n", "values beyond 1e+09", SIDECAR),
-        ("a.csv", "1,1e308\n", "a hole is an empty cell", SIDECAR),
+        ("a.csv", "1,1e308\n", "mark holes", SIDECAR),
         ("a.csv", "1,1e308\n", "values beyond 1e+09", SIDECAR.replace("0.01", "1e9")),
         ("a.csv", "1,2\n", "lies beyond 1e+09 m", SIDECAR.replace("20.0", "1e10")),
         ("a.csv", "1,2\n", "y_m: missing", "step_m = 1\nx_m = 0\n"),
@@ -203,7 +203,7 @@ def bad(tmp_path, name, data, said, sidecar=None):
         ("a.csv", "1,2\n", "x_m (line 1): must be a number", f"x_m = 1{'0' * 400}\nstep_m = 1\ny_m = 0\n"),
         ("a.csv", "1,2\n", "a.csv.toml: 1 problem", f"x_m = 1{'0' * 5000}\nstep_m = 1\ny_m = 0\n"),
         ("a.csv", "1,2\n", "nested too deeply", f"a = {'[' * 5000}"),
-        ("a.obj", "v 0 0 0\n", ".obj is not known", None),
+        ("a.obj", "v 0 0 0\n", ".obj is not supported", None),
     ],
 )
 def test_bad_files_name_the_place_and_the_cure(tmp_path, name, data, said, sidecar):
@@ -242,7 +242,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, points):
 
 @pytest.mark.parametrize("name", ["nowhere.tif", "~nobody-of-this-name/hill.tif"])
 def test_a_file_that_is_not_there_is_named(name):
-    with pytest.raises(TerrainError, match=rf"{name}: .* counts from the profile"):
+    with pytest.raises(TerrainError, match=rf"{name}: .* is relative to the profile"):
         read_raster(name, 1.0)
 
 
@@ -282,4 +282,4 @@ def test_the_command_tells_extent_slopes_and_holes(tmp_path, points, capsys, fon
     assert 0 < found["holes"] < 140
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main(["twin", "terrain", str(tmp_path / "no.xyz")]) == 2
-    assert "there is no such file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err

@@ -56,7 +56,7 @@ MISTAKES = {
     "no origin": ('origin = "lfdm", ', "", "body.mass_kg.origin", "a key of the table [origins]"),
     "origin nobody named": ('"lfdm"', '"hearsay"', "body.mass_kg.origin", 'found the text "hearsay"'),
     "no spread": (", spread = 0.05", "", "body.mass_kg.spread", "missing: one standard deviation"),
-    "spread twice": ("spread = 0.05", "spread = 0.05, spread_abs = 3.0", "body.mass_kg.spread", "say it once"),
+    "spread twice": ("spread = 0.05", "spread = 0.05, spread_abs = 3.0", "body.mass_kg.spread", "give it once"),
     "spread below 0": ("spread = 0.05", "spread = -0.05", "body.mass_kg.spread", "must be a number >= 0"),
     "spread without end": ("spread = 0.05", "spread_abs = inf", "body.mass_kg.spread_abs", "found inf"),
     "no value": ("value = 2654.382, ", "", "body.mass_kg", "has no value"),
@@ -81,7 +81,7 @@ def test_every_mistake_has_key_place_and_cure(old: str, new: str, path: str, par
 def test_a_bare_number_is_refused() -> None:
     problem = refused(HMMWV.replace(MASS_LINE, "mass_kg = 2654.0"))[0]
     assert problem.path == "body.mass_kg"
-    assert "says not where it comes from" in problem.message
+    assert "has no origin" in problem.message
 
 
 def test_nothing_has_a_default() -> None:
@@ -164,8 +164,8 @@ def test_writing_back_keeps_everything_else() -> None:
         ({"body.mas_kg": Found(1.0, 0.1)}, "laps", "no such parameter"),
         ({"body.mass_kg": Found(2600.0, float("nan"))}, "laps", "sigma is not a number"),
         ({"body.mass_kg": Found(-5.0, 1.0)}, "laps", "must be a number > 0.01"),
-        ({"body.mass_kg": Found(2600.0, 1.0)}, "lfdm", "says something else"),
-        ({"body.mass_kg": Found(2600.0, 1.0)}, "my laps", "is no key"),
+        ({"body.mass_kg": Found(2600.0, 1.0)}, "lfdm", "with another text"),
+        ({"body.mass_kg": Found(2600.0, 1.0)}, "my laps", "is not a valid key"),
     ],
 )
 def test_what_cannot_be_written_is_refused(numbers: dict[str, Found], origin: str, part: str) -> None:

@@ -250,7 +250,7 @@ def test_what_a_folder_lacks_or_cannot_be_used_is_reported_with_the_cure(tmp_pat
     write_run(tmp_path / "elsewhere", "readings.csv")
     found = find(tmp_path)
     assert [source.manoeuvre for source in found.sources] == ["circle_v10"]
-    assert any("notes.csv" in problem and "rename it" in problem for problem in found.problems)
+    assert any("notes.csv" in problem and "rename or remove it" in problem for problem in found.problems)
     assert any(problem.startswith("lfdm:") for problem in found.problems)
     assert not any("readings" in problem for problem in found.problems)
     with pytest.raises(RunError, match="no such folder"):
@@ -277,7 +277,7 @@ def test_a_broken_file_is_refused_with_its_place(tmp_path, text, reason):
 
 @pytest.mark.parametrize(
     ("columns", "reason"),
-    [({"yaw": lambda t: float("nan")}, "column 'yaw' is not a finite"), ({"t": lambda t: 1.0}, "time does not grow")],
+    [({"yaw": lambda t: float("nan")}, "column 'yaw' is not a finite"), ({"t": lambda t: 1.0}, "time does not increase")],
 )
 def test_numbers_that_are_none_are_refused(tmp_path, columns, reason):
     write_run(tmp_path / "commonroad", **columns)
@@ -357,5 +357,5 @@ def test_the_command_tells_what_is_wrong_and_writes_its_page(plain_loops, tmp_pa
     assert "http" not in text.replace("http-equiv", "")
     assert text.count('<figure class="panel">') == 5
     assert main(["twin", "validate", str(tmp_path), "--run", "nothing*"]) == 2
-    assert "no run fits" in capsys.readouterr().err
+    assert "no run matches" in capsys.readouterr().err
     assert main(["twin", "validate", str(tmp_path), "-o", str(tmp_path / "no" / "where.html")]) == 2

@@ -1,1 +1,1 @@
-"""The double-track family: one set of equations, one vehicle on floats or many on arrays. ``docs/vehicle_model.md`` explains it."""
+"""Double-track vehicle model: one set of equations for one vehicle on floats or many on arrays. See ``docs/vehicle_model.md``."""

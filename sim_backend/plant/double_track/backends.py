@@ -1,9 +1,9 @@
-"""The one text of the equations, made to run on floats, compiled, and on arrays.
+"""Backends of the equations: one source text that runs on floats, compiled, and on arrays.
 
-- On floats they run with the numbers of the vehicle written into them, see :mod:`.specialise`.
-- Compiled, by numba where it is installed, it is the same functions again. No fast mathematics: the order of operations stays.
-- On arrays of vehicles, conditional expressions and the words between conditions become numpy's functions, which a transformation
-  of the syntax tree does; everything else is arithmetic that arrays know.
+- Floats: the vehicle's constants are written into the text, see :mod:`.specialise`.
+- Compiled: the same functions, by numba if installed. No fast-math, so the order of operations stays.
+- Arrays of vehicles: a transformation of the syntax tree turns conditional expressions and boolean operators into numpy calls; all
+  other arithmetic works on arrays.
 """
 
 import ast
@@ -38,37 +38,37 @@ _NAMES = {
     ),
     equations: ("clipped", "loads", "corner", "effective_inertia", "momentum", "step"),
 }
-"""In the order in which they call each other; the powertrain of the vehicle goes before the equations."""
+"""Functions in call order; the vehicle's powertrain precedes the equations."""
 
 Step = Callable[..., Any]
 
 
 def drive_name(c: Constants) -> str:
-    """Which powertrain the constants are of."""
+    """Return the name of the powertrain that the constants belong to."""
     return _DRIVES[type(c.drive)]
 
 
 @lru_cache(maxsize=64)
 def scalar_step(c: Constants) -> Step:
-    """The step on floats, for one vehicle."""
+    """Return the step on floats, for one vehicle."""
     drive = drive_name(c)
     return specialised(_listed(drive), drive, c)
 
 
 def c_text(c: Constants) -> str:
-    """The step on floats in C, for the kind of one vehicle."""
+    """Return the C source of the step on floats, for this kind of vehicle."""
     drive = drive_name(c)
     return c_source(bodies(_listed(drive), drive, c, named=True), c)
 
 
 def compiled() -> bool:
-    """Whether the compiled equations can be had."""
+    """True if the compiled equations are available."""
     return find_spec("numba") is not None
 
 
 @cache
 def compiled_functions(drive: str) -> tuple[Step, Step]:
-    """The step and the loop over it, compiled for a powertrain by name. The first call with constants takes seconds."""
+    """Return the compiled step and its loop for a powertrain. The first call with constants takes seconds."""
     import numba
 
     namespace: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def compiled_functions(drive: str) -> tuple[Step, Step]:
 
 @cache
 def batch_step(drive: str) -> Step:
-    """The step on arrays (n,), for a powertrain by name."""
+    """Return the step on arrays (n,), for a powertrain."""
     namespace: dict[str, Any] = {"lookup": _batch_lookup, "pick": _batch_pick}
     for module, name in _listed(drive):
         tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(module, name))))
@@ -102,13 +102,14 @@ def _listed(drive: str) -> list[tuple[Any, str]]:
 
 
 def _shared(module: Any, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Names that a function of a module sees: the module's own, with what has been made for the backend before them."""
+    """Return the names a module's function sees: its globals, overridden by the backend's functions."""
     return {**vars(module), **namespace}
 
 
 def _loop(c: Any, s: Any, g: Any, commands: Any, every: Any, speed_limit_mps: Any, out: Any) -> Any:
-    """Steps along commands (n, 3): state before each ``every``-th step and its outputs into ``out``. Returns the last state and the
-    number of steps made; fewer than n where the next one diverges."""
+    """Run steps along commands (n, 3); store the state before each ``every``-th step and its outputs in ``out``. Return the last
+    state and the number of steps, fewer than n if the next one diverges.
+    """
     outputs = None
     states = len(s)
     for index in range(len(commands)):
@@ -127,17 +128,17 @@ def _loop(c: Any, s: Any, g: Any, commands: Any, every: Any, speed_limit_mps: An
 
 
 def scalar_loop(step: Step) -> Step:
-    """The loop over a step on floats."""
+    """Return the loop over a step on floats."""
     return FunctionType(_loop.__code__, {**globals(), "step": step}, "loop")
 
 
 def _searched(points: Any, at: Any) -> Any:
-    # In place of bisect_right, which numba does not know.
+    # Replaces bisect_right, which numba lacks.
     return np.searchsorted(points, at, side="right")
 
 
 def _batch_lookup(points: Table, values: Table, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rows of ``points`` are padded with infinity, those of ``values`` with their last value."""
+    """Look up in batches: rows of ``points`` are padded with infinity, rows of ``values`` with their last value."""
     index = np.sum(points <= at[:, None], axis=1)
     last = points.shape[1] - 1
     low = np.clip(index - 1, 0, last)
@@ -173,7 +174,7 @@ _ARRAY_MATHS: dict[str, Any] = {
 
 
 class _Elementwise(ast.NodeTransformer):
-    """Conditional expressions to ``_where``, ``and`` to ``_both``, ``or`` to ``_either``."""
+    """Rewrites conditional expressions to ``_where``, ``and`` to ``_both``, ``or`` to ``_either``."""
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
@@ -193,12 +194,12 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def compiled_constants(c: Constants) -> Constants:
-    """Constants with their tables as arrays, for the compiled functions."""
+    """Return the constants with their tables as arrays, for the compiled functions."""
     return c._replace(drive=type(c.drive)(*(np.array(v) if isinstance(v, tuple) else v for v in c.drive)))
 
 
 def batch_constants(many: list[Constants]) -> Constants:
-    """Constants of many vehicles as arrays (n,), tables as (n, points)."""
+    """Return the constants of many vehicles as arrays (n,), tables as (n, points)."""
     stacked: Constants = _stack(many)
     return stacked
 

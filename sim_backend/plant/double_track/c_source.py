@@ -1,7 +1,7 @@
-"""The equations of one kind of vehicle as a C text: the same operations in the same order, so that the bits are the same.
+"""C source of the equations for one kind of vehicle: the same operations in the same order, so that results are bit-identical.
 
-A kind is what the text hangs on, see :func:`sim_backend.plant.double_track.specialise.decides`: flags, zeros and ones among the
-constants, and the lengths of the tables. All other numbers are handed in as one array.
+A kind comprises what the text depends on, see :func:`sim_backend.plant.double_track.specialise.decides`: flags, constants that are
+0 or 1, and table lengths. All other numbers are passed as one array.
 """
 
 import ast
@@ -15,7 +15,7 @@ from sim_backend.plant.double_track.state import Outputs, State, Surface
 
 ENTRY = "advance"
 FINE, DIVERGED, ROLLED_OVER, REFUSED = 0, 1, 2, 3
-"""How a step ended. ``DIVERGED`` and ``REFUSED``, for commands that are not finite, leave the state as it was."""
+"""Result codes of a step. ``DIVERGED`` and ``REFUSED`` (commands that are not finite) leave the state unchanged."""
 
 _HEAD = """\
 #include <float.h>
@@ -50,24 +50,25 @@ LIMITS_AT = SURFACE_AT + len(Surface._fields)
 
 
 def block(c: Constants, state: State, surface: Surface, speed_limit_mps: float, roll_limit_rad: float) -> list[float]:
-    """What a step works on, in one array: state, outputs, the surface under the vehicle at ``SURFACE_AT``, the two limits at
-    ``LIMITS_AT``, numbers of the vehicle."""
+    """Return the array that a step works on: state, outputs, the surface under the vehicle at ``SURFACE_AT``, the two limits at
+    ``LIMITS_AT``, the vehicle's numbers.
+    """
     return [*state, *(0.0,) * len(Outputs._fields), *surface, speed_limit_mps, roll_limit_rad, *numbers(c)]
 
 
 def numbers(c: Constants) -> list[float]:
-    """Those of a vehicle that the text of its kind leaves open, in its order."""
+    """Return the vehicle's numbers that are not part of its kind, in the order of the text."""
     return [value for _, values in _paths(c, "c") if not _is_written(values) for value in _listed(values)]
 
 
 def kind(c: Constants) -> str:
-    """What the text of a vehicle hangs on: equal for vehicles that share a text."""
+    """Return the key of a vehicle's kind; vehicles with equal keys share a text."""
     shape = (f"{path}={v!r}" if _is_written(v) else f"{path}[{len(_listed(v))}]" for path, v in _paths(c, "c"))
     return " ".join((type(c.drive).__name__, *shape))
 
 
 def c_source(functions: dict[str, ast.FunctionDef], c: Constants) -> str:
-    """C text of the functions that :func:`sim_backend.plant.double_track.specialise.bodies` named for ``c``."""
+    """Return the C source of the functions that :func:`sim_backend.plant.double_track.specialise.bodies` named for ``c``."""
     lines, lengths, at = [_HEAD], dict[str, int](), 0
     for path, values in _paths(c, "c"):
         if not _is_written(values):
@@ -109,15 +110,15 @@ def _calls(function: ast.FunctionDef, name: str) -> bool:
 
 
 def _function(function: ast.FunctionDef, lengths: dict[str, int]) -> str:
-    """Of floats, with a float as its value."""
-    # The constants come as numbers.
+    """Translate a function of floats that returns a float."""
+    # Constants are passed as the array k.
     names = [argument.arg for argument in function.args.args if argument.arg != "c"]
     *lines, last = function.body
     assert isinstance(last, ast.Return)
     assert last.value is not None
-    told = "".join(f", double {name}" for name in names)
+    args = "".join(f", double {name}" for name in names)
     body = _statements(lines, lengths, set(names))
-    return f"static double {function.name}(const double *k{told}) {{\n{body}  return {_expression(last.value, lengths)};\n}}\n"
+    return f"static double {function.name}(const double *k{args}) {{\n{body}  return {_expression(last.value, lengths)};\n}}\n"
 
 
 def _step(function: ast.FunctionDef, lengths: dict[str, int]) -> str:
@@ -125,10 +126,10 @@ def _step(function: ast.FunctionDef, lengths: dict[str, int]) -> str:
     assert isinstance(last, ast.Return)
     assert isinstance(last.value, ast.Tuple)
     values = [value for bundle in last.value.elts if isinstance(bundle, ast.Call) for value in bundle.args]
-    made = "".join(f"  after[{index}] = {_expression(value, lengths)};\n" for index, value in enumerate(values))
-    told = "double steer_rad, double throttle, double brake, double *after"
+    code = "".join(f"  after[{index}] = {_expression(value, lengths)};\n" for index, value in enumerate(values))
+    args = "double steer_rad, double throttle, double brake, double *after"
     return (
-        f"static void step(const double *k, const double *s, const double *g, {told}) {{\n{_statements(lines, lengths)}{made}}}\n"
+        f"static void step(const double *k, const double *s, const double *g, {args}) {{\n{_statements(lines, lengths)}{code}}}\n"
     )
 
 
@@ -140,7 +141,7 @@ def _statements(lines: list[ast.stmt], lengths: dict[str, int], known: set[str] 
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
             assigned += [(_name(one), _expression(v, lengths)) for one, v in zip(target.elts, value.elts, strict=True)]
         elif isinstance(target, ast.Tuple):
-            # The only function with two values.
+            # lookup is the only function that returns two values.
             first, second = (_name(one) for one in target.elts)
             assert isinstance(value, ast.Call), ast.unparse(line)
             assigned += [(second, "0.0"), (first, _call(value, lengths, f", &{second}"))]
@@ -175,7 +176,7 @@ _OPERATORS: dict[type, str] = {
 
 
 def _expression(node: ast.expr, lengths: dict[str, int]) -> str:
-    """In parentheses throughout: C groups nothing by itself."""
+    """Translate an expression, with parentheses everywhere to keep Python's grouping."""
     written = partial(_expression, lengths=lengths)
     match node:
         case ast.Constant(value=bool() as value):

@@ -1,4 +1,4 @@
-"""What contradicts itself in the parameters of a vehicle. Everything at once, by key, with the reason."""
+"""Consistency checks of vehicle parameters. All problems are reported together, by key with a reason."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,7 +15,7 @@ Problem = tuple[str, str]
 
 
 class ParameterError(ValueError):
-    """Parameters that no vehicle can have. ``problems`` has every key with its reason."""
+    """The parameters are inconsistent. ``problems`` lists every key with its reason."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"{key}: {reason}" for key, reason in problems))
@@ -23,13 +23,13 @@ class ParameterError(ValueError):
 
 
 def check(parameters: TwinParameters, step_s: float = 1e-3) -> list[Problem]:
-    """Problems of parameters at a step size, by dotted key; empty for a vehicle that can be driven. Never raises."""
+    """Return the problems of parameters at a step size, by dotted key; empty if the vehicle is valid. Never raises."""
     found = list(_not_finite(msgspec.to_builtins(parameters)))
     found += _out_of_bounds(parameters)
     if not 1e-5 <= step_s <= 0.02:
-        found.append(("step_s", f"is {step_s:g} s; 0.00001 to 0.02 is possible"))
+        found.append(("step_s", f"is {step_s:g} s; it must be from 0.00001 to 0.02"))
     if found:
-        # What follows computes with the numbers.
+        # The checks below compute with the numbers.
         return found
     return [
         *_body(parameters),
@@ -53,7 +53,7 @@ def _not_finite(tree: Any, key: str = "") -> Iterator[Problem]:
 
 
 def _out_of_bounds(parameters: TwinParameters) -> list[Problem]:
-    """Bounds of the tree. A tree built in code, not decoded, has not met them yet."""
+    """Check the bounds of the types; a tree built in code was not checked by the decoder."""
     try:
         msgspec.convert(msgspec.to_builtins(parameters), TwinParameters)
     except msgspec.ValidationError as error:
@@ -66,7 +66,7 @@ def _body(p: TwinParameters) -> Iterator[Problem]:
     body = p.body
     sprung_kg = body.mass_kg - p.front.unsprung_mass_kg - p.rear.unsprung_mass_kg
     if sprung_kg <= 0.0:
-        yield "body.mass_kg", f"leaves {sprung_kg:.4g} kg above the axles; it is the complete vehicle, unsprung masses included"
+        yield "body.mass_kg", f"leaves {sprung_kg:.4g} kg above the axles; give the complete mass, unsprung masses included"
         return
     if body.cg_to_front_m >= body.wheelbase_m:
         yield "body.cg_to_front_m", "puts the centre of mass behind the rear axle; it must be less than wheelbase_m"
@@ -75,18 +75,18 @@ def _body(p: TwinParameters) -> Iterator[Problem]:
     if not p.front.unsprung_mass_kg < front_kg < body.mass_kg - p.rear.unsprung_mass_kg:
         yield "body.cg_to_front_m", "leaves an axle with less than its own unsprung mass"
     if not 0.0 < front_kg / body.mass_kg + body.weight_shift < 1.0:
-        yield "body.weight_shift", "leaves an axle without weight; it is 0 unless a model puts its weight elsewhere than its mass"
+        yield "body.weight_shift", "leaves an axle without weight; it is usually 0"
     if body.pitch_centre_height_m >= body.cg_height_m:
         yield "body.pitch_centre_height_m", "must be below cg_height_m"
     stiffness = p.front.roll_stiffness_nmprad + p.rear.roll_stiffness_nmprad
     if stiffness > 0.0:
-        share = (front_kg - p.front.unsprung_mass_kg) / sprung_kg
-        axis_m = share * p.front.roll_centre_height_m + (1.0 - share) * p.rear.roll_centre_height_m
+        ratio = (front_kg - p.front.unsprung_mass_kg) / sprung_kg
+        axis_m = ratio * p.front.roll_centre_height_m + (1.0 - ratio) * p.rear.roll_centre_height_m
         needed = sprung_kg * GRAVITY_MPS2 * (body.cg_height_m - axis_m)
         if stiffness <= 1.05 * needed:
             yield (
                 "front.roll_stiffness_nmprad",
-                f"falls over at rest: both axles have {stiffness:.4g} N m/rad, gravity takes {needed:.4g}; 0 at both: rigid",
+                f"falls over at rest: both axles have {stiffness:.4g} N m/rad, gravity takes {needed:.4g}; 0 at both is rigid",
             )
 
 
@@ -118,7 +118,7 @@ def _curve(key: str, points: list[float], *others: list[float]) -> Iterator[Prob
     if any(b <= a for a, b in pairwise(points)):
         yield key, "does not grow from point to point"
     if any(len(other) != len(points) for other in others):
-        yield key, "has another number of points than the values that belong to it"
+        yield key, "must have as many points as its values"
 
 
 def _steering(steering: Steering) -> Iterator[Problem]:
@@ -141,13 +141,13 @@ def _powertrain(p: TwinParameters) -> Iterator[Problem]:
         yield from _curve("powertrain.map_throttle", drive.map_throttle, drive.map_share)
         if drive.map_throttle[0] != 0.0:
             yield "powertrain.map_throttle", "does not begin at 0"
-        if not all(0.0 <= share <= 1.0 for share in drive.map_share):
-            yield "powertrain.map_share", "is a share of what the drive can do, 0 to 1"
+        if not all(0.0 <= ratio <= 1.0 for ratio in drive.map_share):
+            yield "powertrain.map_share", "must be a ratio from 0 to 1"
         if any(torque < 0.0 for torque in drive.loss_torque_nm):
-            yield "powertrain.loss_torque_nm", "is the size of a friction and cannot be negative"
+            yield "powertrain.loss_torque_nm", "is a friction torque and cannot be negative"
         return
     if line.layout == "sides":
-        yield "powertrain.driveline.layout", 'has a motor on each side; of the kinds of powertrain only "motor" can be that'
+        yield "powertrain.driveline.layout", '"sides" has a motor on each side and needs the powertrain kind "motor"'
     if isinstance(drive, Engine):
         yield from _curve("powertrain.map_speed_radps", drive.map_speed_radps, drive.map_torque_nm)
         yield from _curve("powertrain.loss_speed_radps", drive.loss_speed_radps, drive.loss_torque_nm)
@@ -159,9 +159,9 @@ def _powertrain(p: TwinParameters) -> Iterator[Problem]:
         )
         if max(drive.converter_capacity) > 0.0:
             if min(drive.converter_capacity) <= 0.0:
-                yield "powertrain.converter_capacity", "has a 0 beside other values; all 0 is a rigid coupling"
+                yield "powertrain.converter_capacity", "has a 0 beside other values; use all 0 for a rigid coupling"
             if drive.inertia_kgm2 <= 0.0:
-                yield "powertrain.inertia_kgm2", "is 0; before a converter the crank turns by itself and needs an inertia"
+                yield "powertrain.inertia_kgm2", "is 0; a crank before a converter turns freely and needs an inertia"
         gears = len(drive.gear_ratios)
         for field in ("up_speed_radps", "down_speed_radps"):
             if len(getattr(drive, field)) != gears:
@@ -171,7 +171,7 @@ def _powertrain(p: TwinParameters) -> Iterator[Problem]:
 
 
 def _stiffness(p: TwinParameters, step_s: float) -> Iterator[Problem]:
-    """Springs and dampers of the carcass act on the body at the beginning of a step: its inertias must be able to take that."""
+    """Check the carcass springs and dampers, which act on the body explicitly: its inertias must keep the step stable."""
     body = p.body
     arms = (body.cg_to_front_m, body.wheelbase_m - body.cg_to_front_m)
     for name, field in (("lateral", "carcass_stiffness_npm"), ("longitudinal", "carcass_stiffness_npm")):

@@ -1,4 +1,4 @@
-"""What the equations need, made from the parameters once: products, and what a switched-off feature becomes."""
+"""Precomputed constants of the equations: products of parameters, and neutral values for disabled features."""
 
 from math import sqrt
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from sim_backend.plant.double_track.parameters import (
 GRAVITY_MPS2 = 9.81
 CALM_RATIO = 0.33
 Table = Any
-"""Points of a curve: a tuple of floats, an array, or for a batch one row per vehicle. :mod:`.backends` makes them alike."""
+"""Points of a curve: a tuple of floats, an array, or for a batch one row per vehicle. Built by :mod:`.backends`."""
 
 
 class AxleConstants(NamedTuple):
-    """One axle and its tyres. Forces divided by the share of the nominal load: value, and its fall per share."""
+    """One axle and its tyres. Forces are divided by the relative load; each has a value and its decrease with relative load."""
 
     nominal_load_n: float
     largest_share: float
@@ -60,19 +60,19 @@ class AxleConstants(NamedTuple):
     lift_nspm: float
     """Lift per square of speed."""
     arm_m: float
-    """Of the axle before the centre of mass; negative behind it."""
+    """Distance of the axle ahead of the centre of mass; negative behind it."""
     half_track_m: float
     track_m: float
     weight_share: float
     geometric_kgm: float
-    """Mass times height whose lateral transfer goes past the springs."""
+    """Mass times height whose lateral transfer bypasses the springs."""
     roll_stiffness_nmprad: float
     roll_damping_nmsprad: float
     roll_steer: float
     roll_scrub_m: float
     rolled_slip: float
     calm_x_nspm: float
-    """Damping of the carcass at standstill, and across."""
+    """Damping of the carcass at standstill, longitudinal; the next is lateral."""
     calm_y_nspm: float
     lock_nms: float
     bias_share: float
@@ -93,7 +93,7 @@ class Constants(NamedTuple):
     """Sprung mass times its height above the roll axis."""
     roll_lever_kgm2: float
     roll_inertia_kgm2: float
-    """About the roll axis."""
+    """Inertia about the roll axis."""
     roll_stiffness_nmprad: float
     roll_damping_nmsprad: float
     pitch_lever_kgm: float
@@ -101,15 +101,15 @@ class Constants(NamedTuple):
     pitch_stiffness_nmprad: float
     pitch_damping_nmsprad: float
     dive_kgm: float
-    """Mass times height whose longitudinal transfer goes past the pitch springs."""
+    """Mass times height whose longitudinal transfer bypasses the pitch springs."""
     wheelbase_m: float
     height_m: float
-    """Of the centre of mass of the whole vehicle."""
+    """Height of the whole vehicle's centre of mass."""
     tip_inertia_kgm2: float
     half_track_m: float
     drag_nspm: float
     steers: float
-    """0 for a skid-steered vehicle."""
+    """1; 0 for a skid-steered vehicle."""
     ackermann: float
     rear_ratio: float
     sides: bool
@@ -129,7 +129,7 @@ class Constants(NamedTuple):
 
 
 class MotorConstants(NamedTuple):
-    """See :class:`sim_backend.plant.double_track.parameters.Motor`."""
+    """Constants of :class:`sim_backend.plant.double_track.parameters.Motor`."""
 
     by_current: bool
     by_speed: bool
@@ -141,7 +141,7 @@ class MotorConstants(NamedTuple):
     speed_gain_nms: float
     reduction: float
     inertia_nms: float
-    """Of the rotor at the wheels, over the step."""
+    """Inertia of the rotor at the wheels, over the step."""
     loss_speed: Table
     loss_torque: Table
     hold_nm: float
@@ -149,7 +149,7 @@ class MotorConstants(NamedTuple):
 
 
 class EngineConstants(NamedTuple):
-    """See :class:`sim_backend.plant.double_track.parameters.Engine`."""
+    """Constants of :class:`sim_backend.plant.double_track.parameters.Engine`."""
 
     map_speed: Table
     map_torque: Table
@@ -161,7 +161,7 @@ class EngineConstants(NamedTuple):
     converter_capacity: Table
     converter_torque_ratio: Table
     ratios: Table
-    """By gear number; 0 the reverse ratio, negative."""
+    """Ratio by gear number; index 0 is the reverse ratio, negative."""
     up_radps: Table
     down_radps: Table
     gears: float
@@ -170,7 +170,7 @@ class EngineConstants(NamedTuple):
 
 
 class AccelerationConstants(NamedTuple):
-    """See :class:`sim_backend.plant.double_track.parameters.Acceleration`."""
+    """Constants of :class:`sim_backend.plant.double_track.parameters.Acceleration`."""
 
     full_torque_nm: float
     switch_speed_mps: float
@@ -179,14 +179,14 @@ class AccelerationConstants(NamedTuple):
 
 
 def constants(parameters: TwinParameters, step_s: float) -> Constants:
-    """Constants of checked parameters."""
+    """Return the constants of checked parameters."""
     body, front, rear, drive = parameters.body, parameters.front, parameters.rear, parameters.powertrain
     line = drive.driveline
     sprung_kg = body.mass_kg - front.unsprung_mass_kg - rear.unsprung_mass_kg
     length_m, arm_m = body.wheelbase_m, body.cg_to_front_m
     unsprung_kgm = front.unsprung_mass_kg * front.loaded_radius_m + rear.unsprung_mass_kg * rear.loaded_radius_m
     height_m = (sprung_kg * body.cg_height_m + unsprung_kgm) / body.mass_kg
-    # Where the sprung mass stands between the axles, so that the whole has its centre where it was said to be.
+    # Place the sprung mass so that the whole vehicle has the given centre of mass.
     sprung_front = (body.mass_kg * (1.0 - arm_m / length_m) - front.unsprung_mass_kg) / sprung_kg
     rolls = front.roll_stiffness_nmprad + rear.roll_stiffness_nmprad > 0.0
     axis_m = sprung_front * front.roll_centre_height_m + (1.0 - sprung_front) * rear.roll_centre_height_m
@@ -316,7 +316,9 @@ def _axle(
 
 
 def _curve(direction: Direction) -> tuple[float, float, float, float, float, float, float, float, float, float]:
-    """Forces: F / q = value - fall q, the parabola through 0, pn and 2 pn. Slips: s = value + rise q."""
+    """Return force and slip coefficients. Forces: F / q = value - fall q, the parabola through 0, pn and 2 pn. Slips: s = value +
+    rise q.
+    """
     return (
         *_parabola(direction.slope_n),
         *_parabola(direction.peak_force_n),
@@ -335,7 +337,7 @@ def _line(slip: list[float]) -> tuple[float, float]:
 
 
 def _calm(stiffness_npm: float, mass_kg: float) -> float:
-    """A third of the critical damping of a quarter of the vehicle."""
+    """Return a third of the critical damping of a quarter of the vehicle."""
     return CALM_RATIO * 2.0 * sqrt(stiffness_npm * 0.25 * mass_kg)
 
 

@@ -1,8 +1,8 @@
-"""One step of a double-track vehicle. ``docs/vehicle_model.md`` derives the equations in the order in which they stand here.
+"""One step of a double-track vehicle. ``docs/vehicle_model.md`` derives the equations in this order.
 
-As in :mod:`.tyre`: expressions only, so that the same text runs on floats, compiled, and on arrays of vehicles. ``drive`` and the
-constants' ``drive`` are those of the vehicle's powertrain; :mod:`.backends` binds them. Sums over wheels pair left with right, so
-that the mirrored manoeuvre gives the mirrored bits.
+Expressions only, as in :mod:`.tyre`, so that the same text runs on floats, compiled, and on arrays of vehicles. ``drive`` and the
+constants' ``drive`` belong to the vehicle's powertrain; :mod:`.backends` binds them. Sums over wheels pair left with right, so that
+a mirrored manoeuvre gives mirrored bits.
 """
 
 from math import cos, fabs, sin, sqrt, tan
@@ -24,18 +24,21 @@ from sim_backend.plant.double_track.state import Outputs, State, Surface
 from sim_backend.plant.double_track.tyre import Contact, contact, deflected
 
 STILL_MPS = 2e-3
-"""Slower than this, with all wheels standing, counts as standing still."""
+"""Speed below which a vehicle with all wheels stopped is at standstill."""
 STILL_RADPS = 2e-3
 STILL_WHEEL_MPS2 = 0.1
-"""A wheel stands that has gained less than this over a step: what is held begins every step at 0, so it is the pull that counts."""
+"""Largest gain of wheel speed over a step, as acceleration, of a stopped wheel: a held wheel begins every step at 0, so its pull
+counts.
+"""
 HOLD_AFTER_S = 0.2
 ROLLED_MPS = 0.01
-"""What the models that count the slip angle by the rolling speed add to it. Here it fades with the speed itself: they turn for ever
-where they stand on turned wheels."""
+"""Rolling speed offset of models that count slip angle by rolling speed. Here it fades with the speed, because those models yaw for
+ever at standstill with turned wheels.
+"""
 
 
 class Loads(NamedTuple):
-    """Wheel loads, and the moment that no load can answer."""
+    """Wheel loads, and the moment that no load can balance."""
 
     fl_n: float
     fr_n: float
@@ -46,7 +49,7 @@ class Loads(NamedTuple):
 
 
 class Corner(NamedTuple):
-    """Where a wheel points and how its centre moves, in its own axes."""
+    """Direction and velocity of a wheel, in its own axes."""
 
     cos: float
     sin: float
@@ -55,7 +58,7 @@ class Corner(NamedTuple):
 
 
 def loads(c: Constants, s: State, g: Surface) -> Loads:
-    """Static load, and its transfer by the accelerations of the step before and by the springs."""
+    """Return the static loads plus load transfer by the last step's accelerations and by the springs."""
     f, r = c.front, c.rear
     square = s.forward_mps * s.forward_mps
     pitching = c.pitch_stiffness_nmprad * s.pitch_rad + c.pitch_damping_nmsprad * s.pitch_rate_radps
@@ -68,7 +71,7 @@ def loads(c: Constants, s: State, g: Surface) -> Loads:
     rear_n = total_n - front_n
     roll_f = f.roll_stiffness_nmprad * s.roll_rad + f.roll_damping_nmsprad * s.roll_rate_radps + f.geometric_kgm * s.lateral_mps2
     roll_r = r.roll_stiffness_nmprad * s.roll_rad + r.roll_damping_nmsprad * s.roll_rate_radps + r.geometric_kgm * s.lateral_mps2
-    # An axle with a wheel in the air can take no more: the other axle takes the rest, as far as it can.
+    # An axle with a lifted wheel cannot transfer more load; the other axle takes the rest up to its own limit.
     most_f = front_n * f.half_track_m
     most_r = rear_n * r.half_track_m
     first_f = clipped(roll_f, most_f)
@@ -80,12 +83,12 @@ def loads(c: Constants, s: State, g: Surface) -> Loads:
 
 
 def clipped(value: float, most: float) -> float:
-    """Not beyond either side."""
+    """Clip to -most..most."""
     return (value if value > -most else -most) if value < most else most
 
 
 def corner(c: AxleConstants, s: State, side: float, tangent: float, ackermann: float, curvature_per_m: float) -> Corner:
-    """A wheel of an axle whose virtual middle wheel has this tangent; ``side`` is 1 left and -1 right."""
+    """Return a wheel of an axle whose virtual middle wheel has this tangent; ``side`` is 1 left and -1 right."""
     y_m = side * c.half_track_m
     own = tangent / (1.0 - ackermann * curvature_per_m * y_m)
     cosine = 1.0 / sqrt(1.0 + own * own)
@@ -99,19 +102,21 @@ def corner(c: AxleConstants, s: State, side: float, tangent: float, ackermann: f
 
 
 def effective_inertia(c: AxleConstants, t: Contact) -> float:
-    """Of a wheel, with what its tyre takes away within the step."""
+    """Return the inertia of a wheel plus what its tyre takes away within the step."""
     return c.spin_inertia_kgm2 + c.step_s * c.loaded_radius_m * c.rolling_radius_m * t.drag_nspm
 
 
 def momentum(c: AxleConstants, t: Contact, w: Corner, spin_radps: float) -> float:
-    """Speed of a wheel at the end of the step without torque on it, times its effective inertia."""
+    """Return the wheel's torque-free speed at the end of the step times its effective inertia."""
     return c.spin_inertia_kgm2 * spin_radps - c.step_s * c.loaded_radius_m * (t.drag_n - t.drag_nspm * w.forward_mps)
 
 
 def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, brake: float) -> tuple[State, Outputs]:
-    """State one grid step on. ``steer_rad`` of the virtual front wheel, throttle -1..1, brake 0..1, all held over the step."""
+    """Advance the state by one grid step. ``steer_rad`` of the virtual front wheel, throttle -1..1, brake 0..1, constant over the
+    step.
+    """
     f, r, dt = c.front, c.rear, c.step_s
-    # Wheels: where they point, how they move, what they carry, what their tyres do.
+    # Wheels: direction, velocity, load, tyre forces.
     steer = c.steers * steer_rad
     tangent_f = tan(steer) + f.roll_steer * s.roll_rad
     tangent_r = tan(c.rear_ratio * steer) + r.roll_steer * s.roll_rad
@@ -125,7 +130,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     t_fr = contact(f, n.fr_n, g.friction_fr, w_fr.forward_mps, w_fr.lateral_mps, s.spin_fr_radps, s.deflection_fr_m, s.side_fr_m)
     t_rl = contact(r, n.rl_n, g.friction_rl, w_rl.forward_mps, w_rl.lateral_mps, s.spin_rl_radps, s.deflection_rl_m, s.side_rl_m)
     t_rr = contact(r, n.rr_n, g.friction_rr, w_rr.forward_mps, w_rr.lateral_mps, s.spin_rr_radps, s.deflection_rr_m, s.side_rr_m)
-    # Shafts: 1 and 2 are the axles, or the sides of a skid-steered vehicle; the wheels b and c change places between the two.
+    # Shafts: 1 and 2 are the axles, or the sides of a skid-steered vehicle; wheels b and c swap places between the two.
     spin_b = s.spin_rl_radps if c.sides else s.spin_fr_radps
     spin_c = s.spin_fr_radps if c.sides else s.spin_rl_radps
     mean_1 = 0.5 * (s.spin_fl_radps + spin_b)
@@ -259,7 +264,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     yaw_det = c.mass_kg * yaw_kgm2 - lean_kgm * lean_kgm
     forward_mps2 = (forward_n * yaw_kgm2 - lean_kgm * turning_nm) / yaw_det
     yaw_radps2 = (c.mass_kg * turning_nm - lean_kgm * forward_n) / yaw_det
-    # Pitch follows the longitudinal force; tipping about the wheels of one side follows what the loads could not answer.
+    # Pitch follows the longitudinal force; tipping about the wheels of one side follows the unbalanced moment.
     proper_x = forward_mps2 - g.forward_mps2
     proper_y = lateral_mps2 - g.lateral_mps2
     pitch_nm = -c.pitch_lever_kgm * proper_x - c.pitch_stiffness_nmprad * (s.pitch_rad + dt * s.pitch_rate_radps)
@@ -281,7 +286,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     turn = 0.5 * dt * (yaw_rate + yaw_rate_after)
     cos_turn = cos(turn)
     sin_turn = sin(turn)
-    # Rest: after standing for a while the vehicle is held until its wheels want to turn.
+    # Standstill: after a while the vehicle is held until its wheels start to turn.
     stand_f = fabs(spin_fl) + fabs(spin_fr) < STILL_WHEEL_MPS2 * dt / f.rolling_radius_m
     stand_r = fabs(spin_rl) + fabs(spin_rr) < STILL_WHEEL_MPS2 * dt / r.rolling_radius_m
     slow = fabs(ahead_mps) < STILL_MPS and fabs(left_mps) < STILL_MPS and fabs(yaw_rate_after) < STILL_RADPS

@@ -1,4 +1,4 @@
-"""Calls written out: a function of plain assignments takes the place of its call, and locals that of the bundle it returns."""
+"""Inlining of calls: a call is replaced by the function's assignments, and a returned bundle by local variables."""
 
 import ast
 import copy
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def flattened(function: ast.FunctionDef, bodies: dict[str, ast.FunctionDef], bundles: dict[str, tuple[str, ...]]) -> None:
-    """Write calls of ``bodies`` out in the statements of a function. ``bundles``: fields by the name of a NamedTuple."""
+    """Inline calls of ``bodies`` in the statements of a function. ``bundles``: fields by the name of a NamedTuple."""
     function.body = _Flat(bodies, bundles).statements(function.body)
 
 
@@ -35,7 +35,7 @@ class _Flat:
         return done
 
     def _value(self, node: ast.expr) -> tuple[list[ast.stmt], Any]:
-        """Statements that have to come before, and an expression or the fields of a bundle."""
+        """Return the statements that must precede, and an expression or the fields of a bundle."""
         if isinstance(node, ast.Name) and node.id in self._open:
             return [], dict(self._open[node.id])
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -53,7 +53,7 @@ class _Flat:
         return before + lines, value
 
     def _inside(self, function: ast.FunctionDef, given: list[Any]) -> tuple[list[ast.stmt], Any]:
-        # Each call of a function uses the same locals again: with more than 256 of them Python's instructions grow longer.
+        # All calls of a function share locals: beyond 256 of them Python's instructions get longer.
         mark = "_" + function.name.removesuffix("_front").removesuffix("_rear")
         names: dict[str, ast.expr] = {}
         before: list[ast.stmt] = []

@@ -1,4 +1,4 @@
-"""Ground under a vehicle: height, slope and friction by place."""
+"""Ground under a vehicle: height, slope and friction by position."""
 
 from math import cos, sin, sqrt
 from typing import Protocol
@@ -8,15 +8,15 @@ from sim_backend.plant.double_track.state import State, Surface
 
 
 class Ground(Protocol):
-    """Ground by place, in ``map``. Called up to five times a step."""
+    """Ground by position in ``map``. Called up to five times a step."""
 
     def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
-        """Height, its slopes along x and y, and friction as a scale: 1 is the surface that the tyres' numbers are of."""
+        """Return height, slopes along x and y, and the friction scale; 1 is the surface that the tyre parameters describe."""
         ...
 
 
 class Plane:
-    """Even ground; the default is level and needs no call at all."""
+    """Plane ground; the default is level and is never evaluated."""
 
     def __init__(self, slope_x: float = 0.0, slope_y: float = 0.0, friction: float = 1.0) -> None:
         self._slope_x = slope_x
@@ -24,7 +24,7 @@ class Plane:
         self._friction = friction
 
     def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
-        """See :class:`Ground`."""
+        """Return height, slopes and friction, see :class:`Ground`."""
         return self._slope_x * x_m + self._slope_y * y_m, self._slope_x, self._slope_y, self._friction
 
 
@@ -33,15 +33,15 @@ LEAST_FRICTION = 0.01
 
 
 def flat_surface(friction: float = 1.0) -> Surface:
-    """Level ground."""
+    """Return level ground."""
     return Surface(0.0, 0.0, GRAVITY_MPS2, 1.0, 1.0, friction, friction, friction, friction)
 
 
 def surface(ground: Ground, c: Constants, s: State) -> Surface:
-    """Ground under a vehicle: the plane by the heights under its wheels, and the friction there.
+    """Return the ground under a vehicle: the plane through the heights under its wheels, and the friction there.
 
-    Not the slopes at its place: they are continuous and no more, so that the second derivative of an attitude by them has spikes
-    that grow as the step shrinks. That of the heights is bounded.
+    Local slopes are only continuous, so the second derivative of an attitude from them has spikes that grow as the step shrinks;
+    with heights it is bounded.
     """
     cosine, sine = cos(s.yaw_rad), sin(s.yaw_rad)
     heights, frictions = [], []

@@ -1,4 +1,4 @@
-"""A double-track vehicle on floats: the equations with a state, flags and a loop."""
+"""Double-track vehicle on floats: the equations with a state, flags and a loop."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -27,11 +27,11 @@ COLUMNS = (
     *("fy_fl", "fy_fr", "fy_rl", "fy_rr"),
     "drive_torque",
 )
-"""Of :meth:`DoubleTrack.run`: the state's fields, then those of the outputs."""
+"""Columns of :meth:`DoubleTrack.run`: fields of the state, then of the outputs."""
 
 
 def rest(c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0) -> State:
-    """A vehicle that rolls straight on, or stands. Gear 0: the one that fits the speed."""
+    """Return the state of a vehicle that rolls straight ahead or stands. Gear 0: chosen by the speed."""
     x_m, y_m, yaw_rad, speed_mps = (
         float(x_m),
         float(y_m),
@@ -59,15 +59,17 @@ def rest(c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0,
 
 
 def refusal(steer_rad: float, throttle: float, brake: float) -> str:
-    """Why a step is not made."""
+    """Return the reason why a step is refused."""
     return f"steer_rad {steer_rad}, throttle {throttle}, brake {brake}: a command is not a finite number"
 
 
 class DoubleTrack:
-    """One vehicle. ``state``, ``outputs`` and ``under``, the ground below it, are those of the newest grid point."""
+    """One vehicle. ``state``, ``outputs`` and ``under``, the ground below it, belong to the newest grid point."""
 
     def __init__(self, parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> None:
-        """At rest at the origin. Raises :class:`sim_backend.plant.double_track.checks.ParameterError` with every problem."""
+        """Start at standstill at the origin. Raises :class:`sim_backend.plant.double_track.checks.ParameterError` with all
+        problems.
+        """
         problems = check(parameters, step_s)
         if problems:
             raise ParameterError(problems)
@@ -81,7 +83,7 @@ class DoubleTrack:
         self.reset()
 
     def reset(self, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0) -> None:
-        """Put the centre of mass somewhere, rolling straight on without slip. ``gear`` 0 takes the one that fits."""
+        """Place the centre of mass, rolling straight ahead without slip. ``gear`` 0 is chosen by the speed."""
         self.state = rest(self.constants, x_m, y_m, yaw_rad, speed_mps, gear)
         self.under = under = self._surface()
         if under.forward_mps2 or under.lateral_mps2:
@@ -90,11 +92,12 @@ class DoubleTrack:
         front, rear = half * self.constants.front.weight_share, half * self.constants.rear.weight_share
         self.outputs = Outputs(*(0.0,) * 5, front, front, rear, rear, *(0.0,) * 9)
         self.diverged = False
-        """A state beyond all bounds or not a number; the vehicle stays where it last was."""
+        """True if the state left all bounds or is NaN; the vehicle then keeps its last state."""
 
     def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
-        """One grid step on: angle of the virtual front wheel, throttle -1..1, brake 0..1. False where the vehicle is lost: it has
-        diverged or rolled over. Raises ValueError for commands that are not finite."""
+        """Advance one grid step: angle of the virtual front wheel, throttle -1..1, brake 0..1. Return False if the vehicle diverged
+        or rolled over. Raises ValueError for commands that are not finite.
+        """
         if not isfinite(steer_rad + throttle + brake):
             raise ValueError(refusal(steer_rad, throttle, brake))
         if self.diverged:
@@ -115,22 +118,22 @@ class DoubleTrack:
 
     @property
     def lifted(self) -> tuple[bool, bool, bool, bool]:
-        """Which wheels carry nothing."""
+        """True for each wheel without load."""
         out = self.outputs
         return out.load_fl_n <= 0.0, out.load_fr_n <= 0.0, out.load_rl_n <= 0.0, out.load_rr_n <= 0.0
 
     @property
     def rolled_over(self) -> bool:
-        """Beyond the roll limit of its bounds."""
+        """True beyond the roll limit of its bounds."""
         return abs(self.state.roll_rad + self.state.tip_rad) >= self._roll_limit_rad
 
     def run(self, commands: NDArray[np.float64], every: int = 1, *, fast: bool | None = None) -> dict[str, NDArray[np.float64]]:
-        """Steps along ``commands`` (n, 3): steer_rad, throttle, brake. Returns arrays (ceil(n / every),) by name: "t",
+        """Run steps along ``commands`` (n, 3): steer_rad, throttle, brake. Return arrays (ceil(n / every),) by name: "t",
         :data:`COLUMNS`, "delta".
 
-        Row k is the state before step k x every, with what that step computed from it. ``fast`` False or True asks for the plain or
-        the compiled loop; without it the compiled one is taken where it can be had and the ground is even. From the step on that
-        diverges, rows are NaN. Raises ValueError for commands that are not finite.
+        Row k is the state before step k x every, with the outputs of that step. ``fast`` False or True selects the plain or the
+        compiled loop; None uses the compiled one if available and the ground is flat. Rows are NaN from the step that diverges on.
+        Raises ValueError for commands that are not finite.
         """
         commands = np.ascontiguousarray(commands, dtype=np.float64)
         if commands.ndim != 2 or commands.shape[1] != 3 or not np.isfinite(commands).all():
@@ -150,15 +153,15 @@ class DoubleTrack:
                 if index % every == 0 and not self.diverged:
                     out[index // every] = (*before, *self.outputs)
         elif not self.diverged:
-            self.state, made = loop(c, self.state, self._flat, commands, every, self._limit_mps, out)
-            self.diverged = made < len(commands)
+            self.state, steps = loop(c, self.state, self._flat, commands, every, self._limit_mps, out)
+            self.diverged = steps < len(commands)
         step_s = self.constants.step_s
         columns = {name: out[:, index] for index, name in enumerate(COLUMNS)}
         return {"t": step_s * every * np.arange(rows), **columns, "delta": commands[::every, 0]}
 
     @cached_property
     def _step(self) -> Callable[..., Any]:
-        """Made for these very constants, which takes a tenth of a second: not for a vehicle that only the compiled loop drives."""
+        """Step made for these constants. Making it takes 0.1 s, so it is not made for the compiled loop."""
         return backends.scalar_step(self.constants)
 
     def _surface(self) -> Surface:

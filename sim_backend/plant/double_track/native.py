@@ -1,10 +1,9 @@
-"""The step as machine code, where this machine has a C compiler: made once for a kind of vehicle and kept in a cache folder.
+"""Machine code of the step, on machines with a C compiler: built once per kind of vehicle and kept in a cache folder.
 
-What is kept has shown before that it gives the bits of the plain step, see :func:`_agrees`; everything else is not used. So a run
-is the same with and without a compiler, and only its cost differs. Nothing in here is fatal: where something is missing or in the
-way there is no machine code, and the plain step runs.
+A kept library has been shown to give the bits of the plain step, see :func:`_agrees`; no other is used. So a run is the same with
+and without a compiler, and only its cost differs. Failures are not fatal: without machine code the plain step runs.
 
-The compiler is ``cc``, or what ``VEHICLED_CC`` names; empty, there is none. The folder is ``$XDG_CACHE_HOME/vehicled/twins``.
+The compiler is ``cc``, or the one that ``VEHICLED_CC`` names (empty: none). The folder is ``$XDG_CACHE_HOME/vehicled/twins``.
 """
 
 import ctypes
@@ -28,61 +27,62 @@ from sim_backend.plant.double_track.ground import flat_surface
 from sim_backend.plant.double_track.state import Outputs, State
 
 Advance = Callable[..., int]
-"""``advance(block, steer_rad, throttle, brake)``: one step of a :func:`.c_source.block` in place, which is handed over by its
-address. Returns how it ended, see :mod:`.c_source`."""
+"""``advance(block, steer_rad, throttle, brake)``: one step of a :func:`.c_source.block` in place, passed by address. Returns the
+result code, see :mod:`.c_source`.
+"""
 Plain = Callable[..., tuple[State, Outputs]]
 
 FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno"),
-    # The mathematics of Python's own library, called as Python calls it.
+    # Call the mathematics of Python's own library, as Python does.
     *("-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-tan"),
 )
 PATIENCE_S = 8.0
-"""Of the one who waits for the greeting of a simulator: half."""
+"""Timeout of the compiler, s: half the daemon's wait for the simulator's greeting."""
 KEPT = 64
-"""Files in the folder; beyond them the one that was not used for longest goes."""
+"""Largest number of cached files; the least recently used one is removed."""
 RETRY_S = 3600.0
-"""What could not be used is made again after this time: perhaps the machine was only busy."""
+"""Age after which an unusable library is rebuilt, because the machine may only have been busy."""
 PROVING_STEPS = 3000
 
 
 def native_step(c: Constants, text: Callable[[], str], plain: Callable[[], Plain], start: State) -> Advance | None:
-    """Machine code for vehicles of the kind of ``c``; None where it cannot be had.
+    """Return machine code for the kind of vehicle of ``c``; None if it is not available.
 
-    ``text`` is the C text of the kind and ``plain`` the step it must agree with from ``start`` on; both are asked for only where
-    nothing has been kept.
+    ``text`` returns the C source of the kind and ``plain`` the step it must agree with from ``start`` on; both are called only if
+    the cache has no library.
     """
     compiler = _compiler()
     folder = _folder() if compiler else None
     if not compiler or folder is None:
         return None
-    made = folder / f"{_name(c, compiler)}.so"
+    library_path = folder / f"{_name(c, compiler)}.so"
     try:
-        if not _is_known(made):
-            _make(made, compiler, text(), c, plain, start)
-        # Zero bytes: it was made, and cannot be used.
-        if not made.stat().st_size:
+        if not _is_known(library_path):
+            _make(library_path, compiler, text(), c, plain, start)
+        # An empty file marks a library that was built and is unusable.
+        if not library_path.stat().st_size:
             return None
         with suppress(OSError):
-            os.utime(made)
-        return _loaded(made)
+            os.utime(library_path)
+        return _loaded(library_path)
     except (OSError, subprocess.SubprocessError, AttributeError):
         return None
 
 
 def doubles(values: "list[float] | tuple[float, ...]") -> "ctypes.Array[ctypes.c_double]":
-    """As the machine code takes them."""
+    """Return the values as the array type that the machine code takes."""
     return (ctypes.c_double * len(values))(*values)
 
 
 def _compiler() -> str:
-    """Path of the compiler; empty where there is none."""
+    """Return the path of the compiler; empty if none is found."""
     named = os.environ.get("VEHICLED_CC", "cc")
     return (shutil.which(named) or "") if named else ""
 
 
 def _folder() -> Path | None:
-    """Ours alone, because what lies in it is executed; None where it cannot be made."""
+    """Return the cache folder, accessible to us only because its files are executed; None if it cannot be made."""
     try:
         root = os.environ.get("XDG_CACHE_HOME", "")
         folder = (Path(root) if os.path.isabs(root) else Path.home() / ".cache") / "vehicled" / "twins"
@@ -94,7 +94,7 @@ def _folder() -> Path | None:
 
 
 def _name(c: Constants, compiler: str) -> str:
-    """Of everything that the machine code comes from."""
+    """Return the cache key: a hash of everything that the machine code depends on."""
     program = os.stat(compiler)
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     origin = (compiler, program.st_size, program.st_mtime_ns, FLAGS, platform.machine(), libc, sys.version, c_source.kind(c))
@@ -104,16 +104,16 @@ def _name(c: Constants, compiler: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def _is_known(made: Path) -> bool:
-    if not made.exists():
+def _is_known(library_path: Path) -> bool:
+    if not library_path.exists():
         return False
-    status = made.stat()
+    status = library_path.stat()
     return status.st_size > 0 or time.time() - status.st_mtime < RETRY_S
 
 
-def _make(made: Path, compiler: str, text: str, c: Constants, plain: Callable[[], Plain], start: State) -> None:
-    """Compile, prove, and put in its place at once: two processes may do so side by side."""
-    with tempfile.TemporaryDirectory(dir=made.parent) as place:
+def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Callable[[], Plain], start: State) -> None:
+    """Compile, verify and move into place atomically, so that two processes can do it side by side."""
+    with tempfile.TemporaryDirectory(dir=library_path.parent) as place:
         source, library = Path(place, "step.c"), Path(place, "step.so")
         source.write_text(text, encoding="ascii")
         command = [compiler, *FLAGS, "-o", str(library), str(source), "-lm"]
@@ -121,15 +121,15 @@ def _make(made: Path, compiler: str, text: str, c: Constants, plain: Callable[[]
             subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
             agrees = _agrees(_loaded(library), plain(), c, start)
         except (OSError, subprocess.TimeoutExpired):
-            # It cannot be loaded from there, or takes too long: not to be tried at every start.
+            # It cannot be loaded or takes too long: do not retry at every start.
             agrees = False
         if not agrees:
-            # Another file: this one may be mapped, and a process dies of the pages that are taken from under it.
+            # Make a new file: a process dies if the pages that it has mapped are truncated.
             library.unlink(missing_ok=True)
             library.touch()
-        library.replace(made)
-    kept = sorted(made.parent.glob("*.so"), key=lambda path: path.stat().st_mtime_ns)
-    for oldest in kept[:-KEPT]:
+        library.replace(library_path)
+    cached = sorted(library_path.parent.glob("*.so"), key=lambda path: path.stat().st_mtime_ns)
+    for oldest in cached[:-KEPT]:
         oldest.unlink(missing_ok=True)
 
 
@@ -142,7 +142,7 @@ def _loaded(library: Path) -> Advance:
 
 
 def _agrees(advance: Advance, plain: Plain, c: Constants, start: State) -> bool:
-    """Whether both give the same bits: starting, turning, sliding, braking and standing, by random commands held for a while."""
+    """True if both give the same bits: starting, turning, sliding, braking and standing, with random commands held for a while."""
     random, surface, state = Random(1), flat_surface(), start
     block = doubles(c_source.block(c, start, surface, inf, inf))
     place = ctypes.addressof(block)

@@ -1,4 +1,4 @@
-"""A double-track vehicle whose step is machine code: the bits of :class:`.model.DoubleTrack` at a tenth of its cost."""
+"""Double-track vehicle whose step is machine code: the bits of :class:`.model.DoubleTrack` at a tenth of its cost."""
 
 from ctypes import addressof
 
@@ -15,7 +15,7 @@ _ENGINE = State._fields.index("engine_radps")
 
 
 def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> DoubleTrack:
-    """A vehicle with machine code where that can be had, else the plain one. Raises as :class:`.model.DoubleTrack` does."""
+    """Return a vehicle with machine code if available, else the plain one. Raises like :class:`.model.DoubleTrack`."""
     plain = DoubleTrack(parameters, step_s, ground)
     c = plain.constants
     advance = native_step(c, lambda: backends.c_text(c), lambda: backends.scalar_step(c), rest(c))
@@ -23,10 +23,10 @@ def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Groun
 
 
 class NativeDoubleTrack(DoubleTrack):
-    """See :class:`.model.DoubleTrack`; ``state`` and ``outputs`` are made when they are asked for."""
+    """:class:`.model.DoubleTrack` in machine code; ``state`` and ``outputs`` are built on access."""
 
     def __init__(self, parameters: TwinParameters, step_s: float, ground: Ground, advance: Advance) -> None:
-        # The base puts the vehicle at its start, for which there has to be a place.
+        # The base class sets the start state, which needs the block.
         self._block = doubles((0.0,) * SURFACE_AT)
         super().__init__(parameters, step_s, ground)
         bounds = parameters.bounds
@@ -38,7 +38,7 @@ class NativeDoubleTrack(DoubleTrack):
 
     @property
     def state(self) -> State:
-        """At the newest grid point."""
+        """State at the newest grid point."""
         return State._make(self._block[:_STATES])
 
     @state.setter
@@ -47,7 +47,7 @@ class NativeDoubleTrack(DoubleTrack):
 
     @property
     def outputs(self) -> Outputs:
-        """Of the newest step."""
+        """Outputs of the newest step."""
         return Outputs._make(self._block[_STATES:SURFACE_AT])
 
     @outputs.setter
@@ -56,11 +56,11 @@ class NativeDoubleTrack(DoubleTrack):
 
     @property
     def engine_radps(self) -> float:
-        """See :class:`.model.DoubleTrack`."""
+        """Speed of the engine or motor."""
         return self._block[_ENGINE]
 
     def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
-        """See :class:`.model.DoubleTrack`."""
+        """Advance one grid step, see :meth:`.model.DoubleTrack.step`."""
         if self._flat is None:
             self._block[SURFACE_AT:LIMITS_AT] = [*self.under]
         end = DIVERGED

@@ -1,4 +1,4 @@
-"""The double-track vehicle as the plant of a run: rear-axle motion, terrain, and an end when it lies on its side."""
+"""Double-track vehicle as the plant of a run: rear-axle motion, terrain, and the end of the run at a rollover."""
 
 from math import atan2, cos, degrees, hypot, sin
 
@@ -11,11 +11,12 @@ from vehicled.profile.schema import Sim
 
 
 class DoubleTrackPlant:
-    """The vehicle of ``[sim.twin]`` on the ground of ``[sim.terrain]``. See :class:`sim_backend.plant.interface.Plant`."""
+    """Vehicle of ``[sim.twin]`` on the ground of ``[sim.terrain]``. See :class:`sim_backend.plant.interface.Plant`."""
 
     def __init__(self, sim: Sim, pose: Pose, step_s: float) -> None:
-        """Raises ProfileError for a twin file that cannot be used, and
-        :class:`sim_backend.plant.double_track.checks.ParameterError` for a vehicle that this step cannot carry."""
+        """Raises ProfileError for an unusable twin file, and :class:`sim_backend.plant.double_track.checks.ParameterError` for a
+        vehicle that is unstable at this step.
+        """
         assert sim.twin is not None, "the profile's own rules see to it"
         table = sim.terrain
         even = not table.height and not table.friction and table.friction_scale == 1.0
@@ -34,7 +35,7 @@ class DoubleTrackPlant:
 
     @property
     def motor_speed_radps(self) -> float:
-        """See :class:`sim_backend.plant.interface.Plant`."""
+        """Speed of the drive motor, see :class:`sim_backend.plant.interface.Plant`."""
         return self._vehicle.engine_radps
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
@@ -49,7 +50,7 @@ class DoubleTrackPlant:
     def _loss(self) -> str:
         state = self._vehicle.state
         if self._vehicle.diverged:
-            return "the twin diverged: its motion left all bounds; these numbers make no vehicle at this step"
+            return "the twin diverged: its motion left all bounds; check the parameters and sim.step_ms"
         return (
             f"the vehicle rolled over: roll {degrees(state.roll_rad + state.tip_rad):.0f} degrees"
             f" at {hypot(state.forward_mps, state.lateral_mps):.2f} m/s"
@@ -91,6 +92,6 @@ class DoubleTrackPlant:
         )
 
     def _tilt(self) -> tuple[float, float]:
-        """Roll (right side down) and pitch (nose down) of the road under the wheels: where gravity points."""
+        """Return roll (right side down) and pitch (nose down) of the road under the wheels, which give the direction of gravity."""
         under = self._vehicle.under
         return atan2(-under.lateral_mps2, under.down_mps2), atan2(under.forward_mps2, hypot(under.lateral_mps2, under.down_mps2))

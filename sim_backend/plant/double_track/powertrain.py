@@ -1,8 +1,8 @@
 """Powertrains and driveline: from the throttle to the wheel speeds at the end of the step.
 
 Every powertrain gives its torque at a shaft as a straight line of the shaft's speed, ``torque - fall speed``, both in wheel units.
-Back-EMF, speed loops and inertias are stiff against the spin of a wheel; as slopes they are taken at the end of the step, without
-iteration. Two shafts lead to two wheels each: front and rear axle, or left and right side.
+Back-EMF, speed loops and inertias are stiff against the wheel speed; as slopes they are solved implicitly without iteration. Each
+of the two shafts drives two wheels: front and rear axle, or left and right side.
 """
 
 from math import fabs
@@ -19,34 +19,35 @@ from sim_backend.plant.double_track.tables import lookup, pick
 
 LEAST_DIFFERENCE_RADPS = 1e-6
 COUPLED_SLIP = 0.003
-"""Of a torque converter: below this share of the engine's speed its torque goes with the slip, through 0 where both sides turn
-alike. Its capacity curve ends in a torque there, with one sign before and the other after."""
+"""Slip ratio of a torque converter below which its torque is proportional to the slip. The capacity curve itself jumps in sign at
+zero slip.
+"""
 
 
 class Drive(NamedTuple):
-    """What a powertrain does to the shaft that leads to the wheels."""
+    """Effect of a powertrain on the shaft to the wheels."""
 
     torque_nm: float
     fall_nms: float
     friction_nm: float
-    """Dry friction."""
+    """Dry friction torque."""
     engine_radps: float
-    """For the next step, without what the speed of the shaft at the end of this one adds to it."""
+    """Engine speed for the next step, without the contribution of the shaft's speed at the end of this one."""
     engine_per_shaft: float
-    """That share of the shaft's speed."""
+    """Engine speed contributed per shaft speed."""
     gear: float
     since_shift_s: float
 
 
 class Shaft(NamedTuple):
-    """Mean speed of two wheels without torque on their shaft, and what torque adds to it."""
+    """Torque-free mean speed of two wheels, and its change per torque on their shaft."""
 
     speed_radps: float
     give_per_nms: float
 
 
 class Wheels(NamedTuple):
-    """Two wheels joined by a differential: wheel speed times effective inertia before and after each other, and their coupling."""
+    """Two wheels joined by a differential: wheel speed times effective inertia before and after coupling, and the coupling."""
 
     left_nms: float
     left_kgm2: float
@@ -58,7 +59,7 @@ class Wheels(NamedTuple):
 def motor(
     c: Constants, m: MotorConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
 ) -> Drive:
-    """Electric motor on a shaft of the given speed."""
+    """Return the drive of an electric motor at a shaft speed."""
     command = throttle if throttle > -m.reverse_share else -m.reverse_share
     speed = shaft_radps * m.reduction
     sign = 1.0 if command >= 0.0 else -1.0
@@ -99,17 +100,17 @@ def motor(
 def engine(
     c: Constants, e: EngineConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
 ) -> Drive:
-    """Combustion engine with its gearbox on a shaft of the given speed."""
+    """Return the drive of a combustion engine with gearbox at a shaft speed."""
     ratio = pick(e.ratios, gear)
     input_radps = shaft_radps / ratio
     crank_radps = engine_radps if e.converter else input_radps
     map_nm, _ = lookup(e.map_speed, e.map_torque, crank_radps)
     loss_nm, _ = lookup(e.loss_speed, e.loss_torque, crank_radps)
-    # Told to drive the other way while it rolls, it has no gear for that yet: the throttle stays closed, and the engine brakes.
+    # It has no gear against the rolling direction yet: the throttle stays closed, and the engine brakes.
     asked = throttle if gear > 0.0 else -throttle
     engine_nm = (asked if asked > 0.0 else 0.0) * map_nm + loss_nm
-    # Torque converter: over the step a viscous coupling of engine and gearbox input, both at their speeds at its end. However light
-    # they are, its torque ends with the slip between them and cannot turn that round, and it only takes energy out.
+    # Torque converter: an implicit viscous coupling of engine and gearbox input. Whatever the inertias, its torque vanishes with
+    # the slip, cannot reverse it, and only dissipates energy.
     turning = input_radps > 1e-9 and crank_radps > 1e-9
     plain = input_radps / crank_radps if turning else 0.0
     overrun = plain > 1.0
@@ -149,7 +150,7 @@ def engine(
 def acceleration(
     c: Constants, a: AccelerationConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
 ) -> Drive:
-    """Torque of a commanded acceleration."""
+    """Return the drive of a commanded acceleration."""
     command = throttle if throttle > -a.reverse_share else -a.reverse_share
     speed_mps = shaft_radps * (c.front_share * c.front.rolling_radius_m + c.rear_share * c.rear.rolling_radius_m)
     towards_mps = speed_mps if command >= 0.0 else -speed_mps
@@ -162,7 +163,7 @@ def acceleration(
 def bias_nms(
     torque_nm: float, difference_radps: float, pulled: float, dragged: float, begin_radps: float, ramp_per_radps: float
 ) -> float:
-    """Torque bias of a differential as a viscous coupling: torque between its sides over their difference of speed."""
+    """Return the torque bias of a differential as a viscous coupling: torque between its sides over their speed difference."""
     share = pulled if torque_nm > 0.0 else dragged
     apart = fabs(difference_radps)
     engaged = (apart - begin_radps) * ramp_per_radps
@@ -171,18 +172,18 @@ def bias_nms(
 
 
 def coupling(c: AxleConstants, torque_nm: float, left_radps: float, right_radps: float) -> float:
-    """Of the two wheels of a shaft, over the step."""
+    """Return the coupling of the two wheels of a shaft, over the step."""
     bias = bias_nms(
         torque_nm, left_radps - right_radps, c.bias_share, c.coast_bias_share, c.bias_begin_radps, c.bias_ramp_per_radps
     )
     coupled = c.step_s * (c.lock_nms + bias)
-    # A bias towards the faster side pushes them apart, which must stay small against what keeps them together.
+    # A bias towards the faster side drives them apart; keep it small against the stabilising terms.
     least = -0.2 * c.spin_inertia_kgm2
     return coupled if coupled > least else least
 
 
 def shaft(c: AxleConstants, w: Wheels) -> Shaft:
-    """The two wheels, seen from their shaft."""
+    """Return the two wheels as seen from their shaft."""
     det = w.left_kgm2 * w.right_kgm2 + w.coupling_kgm2 * (w.left_kgm2 + w.right_kgm2)
     left = (w.right_kgm2 + w.coupling_kgm2) * w.left_nms + w.coupling_kgm2 * w.right_nms
     right = (w.left_kgm2 + w.coupling_kgm2) * w.right_nms + w.coupling_kgm2 * w.left_nms
@@ -190,21 +191,21 @@ def shaft(c: AxleConstants, w: Wheels) -> Shaft:
 
 
 def left_speed(c: AxleConstants, w: Wheels, torque_nm: float) -> float:
-    """Of the left wheel with a torque on the shaft."""
+    """Return the speed of the left wheel with a torque on the shaft."""
     half = 0.5 * c.step_s * torque_nm
     det = w.left_kgm2 * w.right_kgm2 + w.coupling_kgm2 * (w.left_kgm2 + w.right_kgm2)
     return ((w.right_kgm2 + w.coupling_kgm2) * (w.left_nms + half) + w.coupling_kgm2 * (w.right_nms + half)) / det
 
 
 def right_speed(c: AxleConstants, w: Wheels, torque_nm: float) -> float:
-    """Of the right wheel with a torque on the shaft."""
+    """Return the speed of the right wheel with a torque on the shaft."""
     half = 0.5 * c.step_s * torque_nm
     det = w.left_kgm2 * w.right_kgm2 + w.coupling_kgm2 * (w.left_kgm2 + w.right_kgm2)
     return ((w.left_kgm2 + w.coupling_kgm2) * (w.right_nms + half) + w.coupling_kgm2 * (w.left_nms + half)) / det
 
 
 def rubbed(momentum_nms: float, spin_radps: float, pull_nm: float, friction_nm: float, step_s: float) -> float:
-    """Momentum of a wheel after dry friction: against the spin, or at rest against the pull as far as that needs it."""
+    """Return a wheel's momentum after dry friction: against the spin, or at standstill against the pull up to its size."""
     most = step_s * friction_nm
     pulled = momentum_nms + step_s * pull_nm
     held = (pulled if pulled > -most else -most) if pulled < most else most
@@ -214,7 +215,7 @@ def rubbed(momentum_nms: float, spin_radps: float, pull_nm: float, friction_nm: 
 def settled(
     spin_radps: float, before_radps: float, momentum_nms: float, pull_nm: float, friction_nm: float, step_s: float
 ) -> float:
-    """Speed of a wheel, ended at 0 by friction where it would turn round, and kept there while friction is the stronger."""
+    """Return a wheel's speed; friction stops it at 0 instead of reversing it, and holds it while friction exceeds the pull."""
     stuck = fabs(momentum_nms + step_s * pull_nm) <= step_s * friction_nm
     stays = stuck if before_radps == 0.0 else spin_radps * before_radps <= 0.0 and friction_nm > 0.0
     return 0.0 if stays else spin_radps

@@ -1,8 +1,8 @@
-"""The equations with one vehicle's numbers written into them: the same arithmetic in the same order, at half the time.
+"""Equations with one vehicle's numbers written into them: the same arithmetic in the same order, in half the time.
 
-On floats most of a step would go into looking up constants by name. Here the text of the equations is taken once per vehicle:
-constants are put in place of their names, branches that a constant decides are taken out, the state is unpacked once, and functions
-are written out where they are called. What is left is compiled by Python itself.
+On floats a step would spend most of its time on looking up constants. So the text of the equations is transformed once per vehicle:
+constants replace their names, branches that a constant decides are removed, the state is unpacked once, and calls are inlined.
+Python compiles the result.
 """
 
 import ast
@@ -17,11 +17,11 @@ from sim_backend.plant.double_track.constants import Constants
 from sim_backend.plant.double_track.flatten import flattened
 
 NUMBER = "number"
-"""Kind of a constant whose value decides nothing about the text: neither 0, 1 nor a flag."""
+"""Kind of a constant that is neither 0, 1 nor a flag, so that the text does not depend on its value."""
 
 
 def specialised(listed: list[tuple[ModuleType, str]], drive: str, c: Constants) -> Callable[..., Any]:
-    """``step`` of the listed functions (callees before callers) for the constants ``c``; its first argument is not looked at."""
+    """Return ``step`` of the listed functions (callees before callers) for the constants ``c``; its first argument is unused."""
     namespace = {key: value for module, _ in listed for key, value in vars(module).items()}
     for function in bodies(listed, drive, c).values():
         code = compile(ast.Module([function], []), f"<{function.name} of one vehicle>", "exec")
@@ -31,15 +31,15 @@ def specialised(listed: list[tuple[ModuleType, str]], drive: str, c: Constants) 
 
 
 def decides(value: Any) -> bool:
-    """Whether the text hangs on a constant: on a flag, and on what adds nothing or multiplies by one."""
+    """True if the text depends on a constant: a flag, or a number whose addition or multiplication can be left out."""
     return isinstance(value, bool) or value in (0.0, 1.0)
 
 
 def bodies(listed: list[tuple[ModuleType, str]], drive: str, c: Constants, *, named: bool = False) -> dict[str, ast.FunctionDef]:
-    """The functions for the constants ``c`` by name, callees before callers.
+    """Return the functions for the constants ``c`` by name, callees before callers.
 
-    ``named``: constants that decide nothing stay names, ``c_front_arm_m`` for ``c.front.arm_m``. The text is then that of every
-    vehicle of the kind, and means the same arithmetic: what is left out does not depend on the numbers.
+    ``named``: numbers stay names, ``c_front_arm_m`` for ``c.front.arm_m``. The text then suits every vehicle of the kind with the
+    same arithmetic, because simplification does not depend on the numbers.
     """
     written: dict[str, ast.FunctionDef] = {}
     for module, name in listed:
@@ -64,7 +64,7 @@ def bodies(listed: list[tuple[ModuleType, str]], drive: str, c: Constants, *, na
 
 @cache
 def _parsed(module: ModuleType, name: str) -> ast.FunctionDef:
-    """Read once: a vehicle works on copies."""
+    """Parse a function once; vehicles work on copies."""
     tree = ast.parse(inspect.getsource(getattr(module, name))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     tree.body = [line for line in tree.body if not _is_docstring(line)]
@@ -86,7 +86,7 @@ def _is_docstring(line: ast.stmt) -> bool:
 
 
 def _unpack_state(function: ast.FunctionDef) -> None:
-    """``s.x_m`` becomes a local name, for all fields at once."""
+    """Replace ``s.x_m`` by a local name, for all fields."""
     from sim_backend.plant.double_track.state import State
 
     class Local(ast.NodeTransformer):
@@ -102,17 +102,17 @@ def _unpack_state(function: ast.FunctionDef) -> None:
 
 
 class _Writer(ast.NodeTransformer):
-    """Puts constants in place of names, and takes out what they decide."""
+    """Replaces names by constants, and removes what they decide."""
 
     def __init__(self, known: dict[str, Any], suffix: str, bodies: dict[str, ast.FunctionDef], *, named: bool) -> None:
-        """``known``: by name a value and its path from the constants of the vehicle, "" for one that is the same for all."""
+        """``known``: value by name with its path in the vehicle's constants; the path is "" for a value shared by all vehicles."""
         self._known = known
         self._suffix = suffix
         self._bodies = bodies
         self._named = named
         self._local: dict[str, ast.Constant] = {}
         self._once: set[str] = set()
-        """Names that get a value in one place only."""
+        """Names that are assigned in one place only."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
@@ -156,7 +156,7 @@ class _Writer(ast.NodeTransformer):
         return node
 
     def _written(self, node: ast.expr) -> ast.expr | None:
-        """What stands for a known number or table; None for everything else, bundles included."""
+        """Return the replacement of a known number or table; None for everything else, including bundles."""
         found = self._value(node)
         if found is None or hasattr(found[0], "_fields"):
             return None
@@ -186,7 +186,7 @@ class _Writer(ast.NodeTransformer):
         return rewritten
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Exact identities only; the sign of a zero is not told apart."""
+        """Apply exact identities only; the sign of a zero may differ."""
         left: ast.expr = self.visit(node.left)
         right: ast.expr = self.visit(node.right)
         node.left, node.right = left, right
@@ -239,7 +239,7 @@ class _Writer(ast.NodeTransformer):
         return node
 
     def _is_whole(self, node: ast.expr) -> bool:
-        """A bundle of constants that is handed on: the called function has its own already."""
+        """True for a bundle of constants passed as an argument: the called function has its own already."""
         found = self._value(node)
         return found is not None and hasattr(found[0], "_fields")
 
@@ -253,7 +253,7 @@ class _Substitute(ast.NodeTransformer):
 
 
 def _is_settled(node: ast.expr) -> TypeGuard[ast.Constant]:
-    """A constant that the text hangs on."""
+    """True for a constant that the text depends on."""
     return isinstance(node, ast.Constant) and node.kind != NUMBER
 
 

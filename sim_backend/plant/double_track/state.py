@@ -4,51 +4,51 @@ from typing import NamedTuple
 
 
 class State(NamedTuple):
-    """At a grid point. Centre of mass, ISO axes; wheels in the order front left, front right, rear left, rear right."""
+    """State at a grid point. Centre of mass, ISO axes; wheels in the order front left, front right, rear left, rear right."""
 
     x_m: float
     y_m: float
     yaw_rad: float
     forward_mps: float
     lateral_mps: float
-    """To the left."""
+    """Lateral velocity, to the left."""
     yaw_rate_radps: float
     roll_rad: float
-    """Of the body on its springs, right side down."""
+    """Roll of the body on its springs, right side down."""
     roll_rate_radps: float
     pitch_rad: float
-    """Of the body on its springs, nose down."""
+    """Pitch of the body on its springs, nose down."""
     pitch_rate_radps: float
     tip_rad: float
-    """Of the whole vehicle about the wheels of one side, right side down."""
+    """Roll of the whole vehicle about the wheels of one side, right side down."""
     tip_rate_radps: float
     spin_fl_radps: float
     spin_fr_radps: float
     spin_rl_radps: float
     spin_rr_radps: float
     deflection_fl_m: float
-    """Of the carcass, longitudinal."""
+    """Longitudinal deflection of the carcass."""
     deflection_fr_m: float
     deflection_rl_m: float
     deflection_rr_m: float
     side_fl_m: float
-    """Of the carcass, lateral."""
+    """Lateral deflection of the carcass."""
     side_fr_m: float
     side_rl_m: float
     side_rr_m: float
     forward_mps2: float
-    """Proper acceleration over the step that ended here, as an ideal accelerometer in the plane of the road reads it."""
+    """Specific force over the step that ended here, as an ideal accelerometer in the plane of the road reads it."""
     lateral_mps2: float
     engine_radps: float
     gear: float
-    """1 and on; 0 reverse."""
+    """Gear from 1; 0 is reverse."""
     since_shift_s: float
     still_s: float
-    """For how long the vehicle has been standing."""
+    """Time at standstill."""
 
 
 class Outputs(NamedTuple):
-    """What a step computed on its way."""
+    """Intermediate results of a step."""
 
     forward_mps2: float
     """Inertial acceleration of the centre of mass in body axes."""
@@ -70,7 +70,7 @@ class Outputs(NamedTuple):
     across_rl_n: float
     across_rr_n: float
     drive_nm: float
-    """Torque at the wheels, all together."""
+    """Total torque at the wheels."""
 
 
 class Surface(NamedTuple):

@@ -1,4 +1,4 @@
-"""Curves and lists by index: the only two functions that floats and arrays do not share. Here for floats, compiled or not."""
+"""Table look-up, the only functions that floats and arrays do not share. These are for floats, compiled or not."""
 
 from bisect import bisect_right
 
@@ -6,7 +6,7 @@ from sim_backend.plant.double_track.constants import Table
 
 
 def lookup(points: Table, values: Table, at: float) -> tuple[float, float]:
-    """Value of a piecewise linear curve and its slope there; constant beyond its ends. ``points`` grow."""
+    """Return the value and slope of a piecewise linear curve; constant beyond its ends. ``points`` grow."""
     index = bisect_right(points, at)
     if index == 0:
         return values[0], 0.0
@@ -17,6 +17,6 @@ def lookup(points: Table, values: Table, at: float) -> tuple[float, float]:
 
 
 def pick(values: Table, index: float) -> float:
-    """The value of a whole-numbered index."""
+    """Return the value at a whole-numbered index."""
     value: float = values[int(index)]
     return value

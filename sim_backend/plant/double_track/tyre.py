@@ -1,15 +1,15 @@
 """TMeasy tyre with an elastic carcass, one wheel. Rill, Castro: Road Vehicle Dynamics, 2nd ed., chapter 3.
 
-Written for one wheel on floats. :mod:`sim_backend.plant.double_track.backends` runs the same text on arrays and compiled, which is
-why it holds expressions only: no statements that branch, and plain names for the functions of mathematics.
+Written for one wheel on floats. :mod:`sim_backend.plant.double_track.backends` runs the same text on arrays and compiled, so it
+holds expressions only: no branching statements, and plain names for mathematical functions.
 
 The carcass is a spring and a damper in series with the friction of the contact patch:
 
     c u + d du/dt = F = -g (v + du/dt)
 
 with u the deflection, v the sliding velocity of the wheel over the ground and g the force per sliding velocity that the TMeasy
-curve gives at the slip of v. Taken at the end of the step that is linear in the new deflection. There is no singularity at rest: g
-grows without bound there, and the tyre is a spring that sticks until the curve's sliding force is reached.
+curve gives at the slip of v. The implicit step is linear in the new deflection. It has no singularity at standstill: g grows
+without bound, and the tyre is a spring that sticks until the curve's sliding force is reached.
 """
 
 from math import fabs, sqrt
@@ -18,24 +18,24 @@ from typing import NamedTuple
 from sim_backend.plant.double_track.constants import AxleConstants
 
 CALM_MPS = 0.02
-"""Transport velocity at which half of the standstill damping is left: what rubber loses while it is only bent to and fro."""
+"""Transport velocity at which half of the standstill damping remains; it models the loss in rubber that is only flexed."""
 CREEP_MPS = 1e-3
-"""Added to the transport velocity. Under load a standing wheel creeps by this share of its slip: micrometres per second."""
+"""Offset of the transport velocity, m/s. A standing wheel under load creeps by this times its slip: micrometres per second."""
 
 
 class Contact(NamedTuple):
-    """Forces of one wheel in its own axes, as far as they are known before its new speed is."""
+    """Forces of one wheel in its own axes, before its new speed is known."""
 
     drag_n: float
     """Longitudinal force at sliding velocity 0."""
     drag_nspm: float
-    """What each m/s of sliding velocity at the end of the step takes away from it."""
+    """Decrease of that force per sliding velocity at the end of the step."""
     side_n: float
     side_deflection_m: float
     grip_nspm: float
-    """Force per sliding velocity of the contact patch, longitudinal: g."""
+    """Force per longitudinal sliding velocity of the contact patch: g."""
     series_nspm: float
-    """The same with the damper of the carcass in line."""
+    """Force per sliding velocity including the carcass damper."""
 
 
 def contact(
@@ -48,10 +48,10 @@ def contact(
     deflection_m: float,
     side_deflection_m: float,
 ) -> Contact:
-    """Tyre under a load on ground of a friction scale; velocities of the wheel in its own axes. Finite for finite inputs."""
+    """Return the contact of a loaded tyre on ground of a friction scale; velocities in wheel axes. Finite for finite inputs."""
     share = load_n / c.nominal_load_n
     q = share if share < c.largest_share else c.largest_share
-    # Forces are divided by q until the end, so that a wheel without load needs no case of its own.
+    # Forces stay divided by q until the end, so that a wheel without load needs no special case.
     slope_x = c.slope_x - c.slope_x_fall * q
     slope_y = c.slope_y - c.slope_y_fall * q
     peak_x = c.peak_x - c.peak_x_fall * q
@@ -66,10 +66,10 @@ def contact(
     turned_mps = fabs(rolling_mps)
     scale_x = 1.0 / norm_x
     scale_y = 1.0 / norm_y
-    # A locked wheel slides against its velocity whatever the two directions' slips are: the small velocity is not normalised.
+    # A locked wheel slides against its velocity whatever the two slips are: the small velocity is not normalised.
     per_mps_x = 1.0 / (norm_x * turned_mps + CREEP_MPS)
     per_mps_y = 1.0 / (norm_y * turned_mps + CREEP_MPS)
-    # Models that count by the rolling speed add to it before they normalise: there a locked wheel slides with the normalised slips.
+    # Models that count slip by rolling speed add to it before normalising: there a locked wheel slides with normalised slips.
     seen_x = 1.0 / (1.0 + c.rolled_slip * CREEP_MPS * (norm_x - 1.0) * per_mps_x)
     seen_y = 1.0 / (1.0 + c.rolled_slip * CREEP_MPS * (norm_y - 1.0) * per_mps_y)
     slip_x = (rolling_mps - forward_mps) * per_mps_x * seen_x
@@ -77,7 +77,7 @@ def contact(
     along = slip_x * slip_x
     square = along + slip_y * slip_y
     slip = sqrt(square)
-    # Of the directions' values, squared: how much belongs to each.
+    # Squared share of each direction.
     xx = along / square if square > 1e-24 else 1.0
     yy = 1.0 - xx
     slope_x = slope_x * norm_x
@@ -113,7 +113,7 @@ def contact(
 
 
 def adhesion(ratio: float, slope: float, excess: float) -> float:
-    """Force over slip below the peak, at a share of the peak's slip."""
+    """Return force over slip below the peak, at a slip relative to the peak's."""
     return slope / (1.0 + (ratio + excess) * ratio)
 
 
@@ -130,8 +130,9 @@ def beyond_peak(
     norm_x: float,
     norm_y: float,
 ) -> float:
-    """Force over slip from the peak on: two parabolas down to sliding, or one cubic where they do not fit. Where sliding has the
-    greater force, as published sets for soft tyres have it, one parabola up."""
+    """Return force over slip beyond the peak: two parabolas down to sliding, or one cubic if they do not fit. If sliding has the
+    greater force, as in published sets for soft tyres, one parabola up.
+    """
     slide_x = c.slide_x - c.slide_x_fall * q
     slide_y = c.slide_y - c.slide_y_fall * q
     slide_slip_x = (c.slide_slip_x + c.slide_slip_x_rise * q) / norm_x
@@ -139,7 +140,7 @@ def beyond_peak(
     slide = friction * sqrt(slide_x * slide_x * xx + slide_y * slide_y * yy)
     slide_slip = friction * sqrt(slide_slip_x * slide_slip_x * xx + slide_slip_y * slide_slip_y * yy)
     bend = peak * peak / (peak_slip * peak_slip * peak_slip * slope)
-    # Both slips are lines over the load, which may cross beyond the loads that they are given for: there nothing is in between.
+    # The slip lines over load may cross outside their data; the range between peak and sliding is then empty.
     apart = slide_slip - peak_slip
     least = 1e-9 * peak_slip
     width = apart if apart > least else least
@@ -166,5 +167,5 @@ def beyond_peak(
 
 
 def deflected(c: AxleConstants, deflection_m: float, grip_nspm: float, series_nspm: float, sliding_mps: float) -> float:
-    """Longitudinal deflection at the end of the step, when the wheel's new speed is known."""
+    """Return the longitudinal deflection at the end of the step, once the wheel's new speed is known."""
     return deflection_m - c.step_s * (c.stiffness_x_npm * deflection_m + grip_nspm * sliding_mps) / series_nspm
