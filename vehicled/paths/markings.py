@@ -1,4 +1,4 @@
-"""What a course is judged by beside its line: lanes that the body must keep within, boxes that the trace must meet."""
+"""Pass criteria of a course besides its line: lanes that must contain the body, boxes that must contain the trace."""
 
 from collections.abc import Iterable
 from math import cos, floor, inf, isfinite, sin
@@ -25,7 +25,7 @@ class Lane(Struct, frozen=True):
 
 
 class Markings(Struct, frozen=True):
-    """Of one course; empty for a course that has none."""
+    """Lanes and boxes of one course; empty if it has none."""
 
     lanes: tuple[Lane, ...] = ()
     boxes_m: tuple[tuple[float, float], ...] = ()
@@ -34,7 +34,7 @@ class Markings(Struct, frozen=True):
     from_m: float = 0.0
     """Arc length at which the manoeuvre itself begins; before, the vehicle gathers speed."""
     to_m: float | None = None
-    """Where it ends; None: with the course."""
+    """Arc length of the end; None: the end of the course."""
 
     def __bool__(self) -> bool:
         return bool(self.lanes or self.boxes_m)

@@ -25,7 +25,7 @@ WINDOW_M = 2.0
 MAX_JUMP_M = 1.0
 """Between two poses, beyond what the speed explains."""
 SLOWEST_MPS = 0.3
-"""Where the vehicle moved off and stopped it was slower; the speed control of the course sees to that by itself."""
+"""Lowest speed kept: it was lower only at start and stop, which the speed profile handles."""
 
 
 class Recorded:
@@ -55,7 +55,7 @@ def recorded(
     finite = np.isfinite(x_m) & np.isfinite(y_m) & np.isfinite(yaw_rad) & np.isfinite(speed_mps)
     t, x, y, v = (column[finite] for column in (t_s, x_m, y_m, speed_mps))
     moving = np.abs(v) > MOVING_MPS
-    # What lies between two poses counts when either moves.
+    # An interval between two poses counts if either pose moves.
     step_s = np.diff(t)
     way = np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0) if len(t) > 1 else np.zeros(0)
     total = float(np.abs(way).sum())

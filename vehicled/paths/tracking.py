@@ -21,12 +21,12 @@ from vehicled.paths.course import Course
 AHEAD_M = 0.5
 BEHIND_M = 0.3
 MAX_WINDOW_M = 4.0
-# At speed the window is as wide as the way of this time: a pose is predicted over the delays of steering and tyres.
+# Length of the window as driving time: a pose is predicted over the delays of steering and tyres.
 MAX_WINDOW_S = 2.0
 # A lap is followed this far beyond its end, for the vehicle that is still braking.
 RUN_OUT_M = 30.0
 END_TOLERANCE_M = 0.1
-# Where a vehicle changes its direction it manoeuvres, and parks to the centimetre. It creeps there, so it need not stop short.
+# The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
 MANOEUVRE_TOLERANCE_M = 0.03
 # Slower than this counts as standing: an estimate of the speed is hardly ever 0.
 REST_MPS = 0.05
@@ -59,9 +59,9 @@ class PathPoint(Struct, frozen=True, gc=False):
     x_m: float
     y_m: float
     yaw_rad: float
-    """Of a vehicle on the path, -pi..pi; driving backward it moves towards ``yaw_rad`` + pi."""
+    """Yaw of a vehicle on the path, -pi..pi; in reverse it moves towards ``yaw_rad`` + pi."""
     direction: int = 1
-    """Of the present leg: 1 forward, -1 backward."""
+    """Direction of the current leg: 1 forward, -1 backward."""
 
 
 class _Leg(NamedTuple):
@@ -118,7 +118,7 @@ class PathTracker:
             # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
             curvatures_after[i - 1], speeds_after[i - 1] = curvatures[i - 1], speeds[i - 1]
         dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
-        # What belongs to the piece between two samples is in one tuple each: taken apart it costs far less than by a look-up each.
+        # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
         self._lines = list(zip(xs, ys, dxs, dys, [1.0 / (dx * dx + dy * dy) for dx, dy in zip(dxs, dys)]))
         self._values = list(
             zip(
@@ -147,7 +147,7 @@ class PathTracker:
         self._cross_track_m = 0.0
         self._window_m = MAX_WINDOW_M
         self._seen: tuple[float, float] | None = None
-        # At a cusp the leg before it: whoever stands there goes over to the next one with the first pose.
+        # At a cusp choose the leg before it; a vehicle standing there changes to the next leg with the first pose.
         self._leg = min(bisect_left(self._ends_m, self._at_m), len(self._legs) - 1)
 
     @property

@@ -256,7 +256,7 @@ def _captured(
 
 
 class _Published(NamedTuple):
-    """What the filter on board believed, as far as it was recorded."""
+    """Recorded state of the on-board filter, as far as available."""
 
     x_m: Array | None = None
     y_m: Array | None = None

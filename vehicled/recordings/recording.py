@@ -70,19 +70,19 @@ class Recording:
     name: str
     kind: str
     vehicle: Vehicle
-    """What is believed of the vehicle: the profile's, however wrong it may be for this drive."""
+    """Assumed vehicle from the profile, however wrong for this drive."""
     datum: Datum
     inputs: Sequence[Message]
     """Measurements and commands in order of arrival."""
     steps_ns: Sequence[int]
     """Times at which the estimate is judged: the rows of the recording."""
     truth: Truth
-    """At ``steps_ns``."""
+    """Ground truth at ``steps_ns``."""
     raw_x_m: Array
     """Measured position in force at ``steps_ns``, held between fixes."""
     raw_y_m: Array
     published_x_m: Array | None = None
-    """What the filter on board made of it, at ``steps_ns``; None where none was recorded."""
+    """Estimate of the on-board filter at ``steps_ns``; None if not recorded."""
     published_y_m: Array | None = None
     published_yaw_rad: Array | None = None
     published_speed_mps: Array | None = None
@@ -94,7 +94,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """What an estimator made of a recording, at its ``steps_ns``."""
+    """Output of an estimator for a recording, at its ``steps_ns``."""
 
     t_ns: Times
     x_m: Array

@@ -1,4 +1,4 @@
-"""How well a track fits the truth of its recording."""
+"""Errors of a track against the ground truth of its recording."""
 
 import numpy as np
 from msgspec import Struct, field
@@ -64,7 +64,7 @@ class Score(Struct, frozen=True, kw_only=True):
     raw: Errors
     published: Errors
     steady_speed_mps: Spread | None = None
-    """Of the estimate, without the rows at which a jump of the receiver is in the window from which the true speed was taken."""
+    """Speed error of the estimate, without rows whose true speed is disturbed by a jump of the receiver."""
     bridges: list[Bridge] = field(default_factory=list)
     ahead_position_m: Spread | None = None
     """One-second open-loop prediction, by what was identified until its start."""

@@ -1,4 +1,4 @@
-"""What can be said after the fact about a track of positions: which are new, how fast it went, where it headed."""
+"""Non-causal evaluation of a position track: new positions, speed and heading."""
 
 from itertools import pairwise
 
@@ -39,7 +39,7 @@ def is_current(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
     current = new.copy()
     starts = np.flatnonzero(new)
     steps = np.hypot(np.diff(x_m[starts]), np.diff(y_m[starts]))
-    # Of the last one nobody knows how long it was true: a held end is an outage as likely as a stand.
+    # The validity of the last position is unknown: a held end may be an outage or a standstill.
     for k, (begin, end) in enumerate(pairwise(starts)):
         following = float(steps[k + 1]) if k + 1 < len(steps) else 0.0
         # After a stand the first step is one as those that follow it; after an outage it is many at once.

@@ -35,7 +35,7 @@ _LOOK_AHEAD = 20_000
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """What was written."""
+    """Summary of an import."""
 
     source: str
     format: str
