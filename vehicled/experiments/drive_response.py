@@ -1,4 +1,4 @@
-"""How a vehicle answers its commands, from one recorded drive: steering gain, offset and delay, and the response of its speed.
+"""Response of a vehicle to its commands, from one recorded drive: steering gain, offset and delay, and the response of its speed.
 
 Steering. The command as it was held, moved by a delay and slewed (straight to full in ``SLEW_S``), makes a wheel angle that is
 linear in gain and offset, and with the true speed a yaw rate: least squares at each delay, and the best of them.

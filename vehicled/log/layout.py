@@ -37,7 +37,7 @@ _SMALL_LIMIT = 1 << 30
 _CHUNK_FIXED = struct.Struct("<QQQII")
 """Start, end, size, checksum, length of the compression name; then that name and the length of the data."""
 CHUNK_PEEK_BYTES = _HEAD.size + _CHUNK_FIXED.size + 4 + _U64.size
-"""What :func:`chunk_length` needs of a chunk."""
+"""Bytes that :func:`chunk_length` needs from a chunk."""
 _CHUNK_HEAD = re.compile(rb"\x06(?=[\s\S]{4}\x00{4})")
 _SCAN_BYTES = 1 << 20
 _FAULTS = (McapError, struct.error, UnicodeDecodeError, EOFError, ValueError, IndexError)

@@ -1,4 +1,4 @@
-"""What is in a log: channels, header, attachments, names of files. Pure.
+"""Contents of a log: channels, header, attachments, file names. No I/O.
 
 Every message type of :data:`vehicled.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema encoding
 ``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is UTC: the daemon's monotonic clock plus ``offset_ns`` of the header.

@@ -1,4 +1,4 @@
-"""What ``vehicled log timing`` reports: deadlines, their causes, and ages, from the log alone.
+"""``vehicled log timing``: deadlines, causes of misses, and ages, from the log alone.
 
 Words. *Lateness*: start minus release. *Execution*: end minus start. *Response*: end minus release; a *miss* is a response beyond
 the deadline. *Skip*: a release not run. *Jitter*: how far the start-to-start interval is from the planned one, so that a skip does

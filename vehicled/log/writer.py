@@ -1,4 +1,4 @@
-"""The writer process: reads chunks from its standard input and writes the MCAP file. ``python -m vehicled.log.writer``.
+"""Log writer process: reads chunks from its standard input and writes the MCAP file. ``python -m vehicled.log.writer``.
 
 It is a process of its own so that compression, system calls and a slow disk never hold the loop, and so that the file is finished
 when the daemon is killed: the pipe ends, the writer writes summary and footer and leaves. It ignores the signals that end the

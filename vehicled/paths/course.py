@@ -86,7 +86,7 @@ class Course:
 
     @property
     def reverses(self) -> bool:
-        """Whether any of it is driven backward."""
+        """True if any part is driven in reverse."""
         return bool((self.speed_mps < 0.0).any())
 
     def renamed(self, name: str) -> "Course":

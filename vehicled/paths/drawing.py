@@ -146,7 +146,7 @@ class Drawing:
 
 
 def _far_side(datum: Datum, latitude_deg: float, longitude_deg: float) -> bool:
-    """On the other half of the earth, where east and north can be small again."""
+    """The point is on the other half of the earth, where east and north can be small again."""
     _, _, up = datum.to_enu(radians(latitude_deg), radians(longitude_deg), 0.0)
     return up < -1_000_000.0
 

@@ -89,7 +89,7 @@ class Passing:
 
     @property
     def failures(self) -> list[str]:
-        """What was not kept or met, in words."""
+        """Return texts about the violated lanes and missed boxes."""
         told = []
         for lane, room, furthest, worst in zip(self._markings.lanes, self._room, self._furthest, self._worst, strict=True):
             if room < 0.0:
@@ -132,7 +132,7 @@ class Passing:
                     self._furthest[k] = along
 
     def _cell(self, x_m: float, y_m: float) -> tuple[int, int]:
-        """Of a grid as wide as a box: one that a point lies in has its middle in the cell of the point or in one next to it."""
+        """Return the cell of a point in a grid of box width: boxes that contain it are centred in this cell or a neighbour."""
         side_m = self._markings.box_side_m
         return floor(x_m / side_m), floor(y_m / side_m)
 

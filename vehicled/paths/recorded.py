@@ -37,7 +37,7 @@ class Recorded:
         """Parts between changes of direction."""
 
     def to_csv(self, name: str, datum: Datum) -> str:
-        """As a course file."""
+        """Return the path as the text of a course file."""
         place = f"{degrees(datum.latitude_rad):.10f}, {degrees(datum.longitude_rad):.10f}, {datum.height_m:.3f}"
         rows = zip(self.x_m.tolist(), self.y_m.tolist(), self.yaw_rad.tolist(), self.speed_mps.tolist(), strict=True)
         head = [f"# name: {name}", f"# datum_deg: {place}", "# closed: no", "x_m,y_m,heading_rad,speed_mps"]
@@ -149,7 +149,7 @@ def _local_cubic(values: Array, half: int) -> Array:
 
 
 def _weights(at: Array, centre: float) -> Array:
-    """What each neighbour at ``at`` (m,), -1 to 1, counts for the value of the cubic at ``centre``."""
+    """Return the weight of each neighbour at ``at`` (m,), -1 to 1, in the cubic's value at ``centre``."""
     reach = 1.0 + abs(centre) + 1e-6
     root = (1.0 - np.abs((at - centre) / reach) ** 3) ** 1.5
     powers = np.vander(at - centre, 4, increasing=True)

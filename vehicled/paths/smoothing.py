@@ -28,7 +28,7 @@ def turns(points: Array) -> Array:
 
 
 def corners(points: Array, closed: bool) -> npt.NDArray[np.bool_]:
-    """Which points (n,) keep a corner. The ends of an open line are none."""
+    """Return a mask (n,) of the points that keep a corner. The ends of an open line keep none."""
     ring = np.vstack((points[-1:], points, points[:1])) if closed else points
     turn = np.abs(turns(ring))
     legs = np.hypot(*np.diff(ring, axis=0).T)

@@ -1,10 +1,11 @@
-"""Where the vehicle is along its course.
+"""Tracks the projection of the vehicle on its course.
 
-The tracker remembers its progress and looks only near it, so a crossing, a parallel lane or the end of a lap cannot catch it.
-A course that is driven partly backward has a leg from cusp to cusp. The tracker stays on its leg until the vehicle stands at the
-end of it, and then goes over to the next one; until then the rest of the course does not exist, the leg goes on straight.
+The tracker searches only near its last progress, so a crossing, a parallel lane or the end of a lap cannot attract it.
 
-Plain Python over lists: one update costs a few microseconds, where an array search over the course would cost a hundred.
+A course with reverse parts has a leg from cusp to cusp. The tracker stays on its leg until the vehicle stands at its end, then
+changes to the next leg; until then the leg is extended straight.
+
+Plain Python over lists: one update costs a few microseconds, an array search over the course a hundred.
 """
 
 from bisect import bisect_left, bisect_right
@@ -172,7 +173,7 @@ class PathTracker:
 
     @property
     def direction(self) -> int:
-        """Of the present leg: 1 forward, -1 backward."""
+        """Direction of the current leg: 1 forward, -1 backward."""
         return self._legs[self._leg].direction
 
     @property
@@ -300,5 +301,5 @@ class PathTracker:
 
 
 def _changes(values: list[float], after: list[float]) -> list[float]:
-    """From each value to the one behind it."""
+    """Return the difference of each value to the next."""
     return [b - a for a, b in zip(values, after)]

@@ -57,7 +57,7 @@ def load_profile(name_or_file: str, overrides: Sequence[str] = ()) -> Profile:
 
 
 def load(name_or_file: str, overrides: Sequence[str] = ()) -> Loaded:
-    """As :func:`load_profile`, with the source text and its digest."""
+    """Load a profile like :func:`load_profile`, with the source text and its digest."""
     path = find(name_or_file)
     return _build(read(path), str(path), overrides)
 
@@ -68,7 +68,7 @@ def parse(text: str, origin: str = "profile", overrides: Sequence[str] = ()) -> 
 
 
 def folders() -> tuple[Path, ...]:
-    """Where profiles are looked for by name, the user's own first."""
+    """Return the folders that are searched for names, the user's own first."""
     shipped_folder = shipped.folder("profiles")
     try:
         return (Path.home() / ".config" / "vehicled" / "profiles", shipped_folder)

@@ -79,7 +79,7 @@ def _step(part: str | int) -> str:
 
 
 def is_bare(key: str) -> bool:
-    """Whether TOML allows the key without quotes."""
+    """True if TOML allows the key without quotes."""
     return key != "" and key.isascii() and key.replace("_", "a").replace("-", "a").isalnum()
 
 

@@ -1,4 +1,4 @@
-"""The recorded-data benchmark: every recording of a folder through an estimator, each judged."""
+"""Recorded-data benchmark: runs an estimator on every recording of a folder and scores it."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 

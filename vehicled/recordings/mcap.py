@@ -94,7 +94,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
 
 
 def is_ours(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a log that vehicled wrote; False for what cannot be read at all."""
+    """True if vehicled wrote the log; False also for unreadable files."""
     try:
         with LogReader(path) as log:
             return log.is_vehicled_log

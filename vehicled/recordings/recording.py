@@ -1,7 +1,7 @@
-"""What a recorded drive is, and what an estimator made of it.
+"""Data types of a recorded drive and of an estimator's output for it.
 
 Times are integer nanoseconds on the clock of the recording. Positions are metres on the local plane of the recording's datum, yaw
-is in radians counter-clockwise from its x axis. Arrays are float64 of shape (n,) unless said otherwise; NaN is "not known".
+is in radians counter-clockwise from its x axis. Arrays are float64 of shape (n,) unless stated otherwise; NaN is "not known".
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def seconds(t_ns: Times) -> Array:
 
 
 def arrival_ns(message: Message) -> int:
-    """When a message entered: the arrival of a measurement, the handing over of a command."""
+    """Time at which a message entered: arrival of a measurement, or sending of a command."""
     t_ns: int = getattr(message, "t_rx_ns", None) or message.t_ns  # type: ignore[attr-defined]
     return t_ns
 

@@ -29,7 +29,7 @@ class Spread(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, errors: Array) -> "Spread":
-        """Of the absolute values of those that are finite."""
+        """Statistics of the absolute values of the finite values."""
         e = np.abs(errors[np.isfinite(errors)])
         if not len(e):
             return cls(mean=np.nan, rms=np.nan, max=np.nan, count=0)
@@ -150,7 +150,7 @@ def ahead_errors(recording: Recording, track: Track, horizon_ns: int = HORIZON_N
 
 
 def identified(track: Track) -> SteeringFit | None:
-    """What the identifier knew of the steering at the end."""
+    """Return the identified steering parameters at the end."""
     if not track.identified or not np.isfinite(track.identified[-1].steering_gain_sigma_rad):
         return None
     last = track.identified[-1]

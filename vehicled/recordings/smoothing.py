@@ -27,14 +27,14 @@ which an antenna off the rear axle bends the course."""
 
 
 def is_new(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
-    """Whether each position is a new fix: it differs from the one before. The first one counts as new. NaN is never new."""
+    """Return a mask of the new fixes, which differ from the one before. The first counts as new, NaN never does."""
     new = np.ones(len(x_m), dtype=bool)
     new[1:] = (np.diff(x_m) != 0.0) | (np.diff(y_m) != 0.0)
     return new & np.isfinite(x_m) & np.isfinite(y_m)
 
 
 def is_current(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
-    """Whether each position was where the vehicle was: it is new, or held while the vehicle stood."""
+    """Return a mask of the positions that were true: new ones, or held ones while the vehicle stood."""
     new = is_new(x_m, y_m)
     current = new.copy()
     starts = np.flatnonzero(new)
@@ -124,7 +124,7 @@ def course_rad(vx_mps: Array, vy_mps: Array, minimum_mps: float = COURSE_SPEED_M
 
 
 def wrapped(angle_rad: Array) -> Array:
-    """To (-pi, pi]."""
+    """Wrap to (-pi, pi]."""
     result: Array = np.pi - np.mod(np.pi - angle_rad, 2.0 * np.pi)
     return result
 

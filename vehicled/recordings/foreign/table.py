@@ -1,4 +1,4 @@
-"""CSV files of any make, by a mapping file that says which columns are which fields. docs/logs.md has the format with examples."""
+"""Imports CSV files by a mapping file from columns to fields; docs/logs.md describes the format with examples."""
 
 import csv
 from collections.abc import Iterator

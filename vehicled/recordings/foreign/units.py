@@ -1,4 +1,4 @@
-"""Units that files of other people use, and the ones our fields have by their names."""
+"""Conversion from the units of foreign files to those of our fields, which their names give."""
 
 from collections.abc import Callable
 from math import pi
