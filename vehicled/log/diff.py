@@ -233,7 +233,7 @@ def _stored(path: str | os.PathLike[str], kinds: tuple[type[Message], ...]) -> I
                             data = at + MESSAGE_HEAD.size
                             found.setdefault(kind, []).append((log_time - offset_ns, records[data : data + length]))
                 except ValueError:
-                    log.faults[number] = "a torn record"
+                    log.faults[number] = "truncated record"
                 yield from found.items()
 
 

@@ -94,7 +94,9 @@ class Course:
         return replace(self, name=name)
 
     def repeated(self, laps: int) -> "Course":
-        """So many laps as one course. Raises CourseError for an open course, no lap, or more samples than a course may have."""
+        """Return several laps as one course. Raises CourseError for an open course, no lap, or more samples than a course may
+        have.
+        """
         if laps == 1:
             return self
         if not self.closed:

@@ -165,7 +165,7 @@ def _meet(lines: list[Array]) -> None:
 
 
 def _headings(points: Array, speeds: npt.NDArray[np.float64]) -> Array:
-    """Of the vehicle: the way it drives, or the other way round when it drives backward."""
+    """Return the vehicle's yaw: the direction of motion, reversed when driving backward."""
     along = np.gradient(points, axis=0)
     back = np.pi if speeds[0] < 0.0 else 0.0
     return np.asarray(np.arctan2(along[:, 1], along[:, 0]) + back)

@@ -148,7 +148,7 @@ _FAILURES = (LayoutError, ValueError, TypeError, OverflowError)
 
 
 def _leaves(type_name: str, path: str, strings: Mapping[str, str], lengths: Mapping[str, int]) -> Iterator[str | bytes]:
-    """In wire order: the name of a primitive whose value comes later, or the bytes of a count or string known now."""
+    """Tokens in wire order: the name of a primitive whose value comes later, or the bytes of a known count or string."""
     for field in _FIELDS[type_name]:
         where = path + field.name
         count = max(field.length, 1)

@@ -65,7 +65,7 @@ class _Conversion:
         self._outputs: tuple[int, int] | None = None
 
     def messages(self) -> Iterator[Stamped]:
-        """In the order of the file."""
+        """Yield the messages in file order."""
         try:
             yield from self._read()
         finally:

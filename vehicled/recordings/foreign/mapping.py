@@ -91,7 +91,7 @@ class MappedField:
         self._read = lambda row: tuple(_or_nan(part, row) for part in parts)
 
     def columns(self) -> list[str]:
-        """Those it needs."""
+        """Return the names of the required columns."""
         return self._columns
 
     def reader(self) -> Callable[[Row], Any]:

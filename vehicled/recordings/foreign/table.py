@@ -100,7 +100,7 @@ class _File:
         self._notes = notes
 
     def messages(self) -> Iterator[Stamped]:
-        """In the order of the rows."""
+        """Yield the messages in row order."""
         try:
             with self._file.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
                 yield from self._read(stream)
