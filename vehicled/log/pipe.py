@@ -340,7 +340,7 @@ class WriterProcess:
         # The child reports before it closes the pipe, so its last reports are already here.
         self._ended()
         said = self._reported_failure() or (self._noise[-1] if self._noise else "")
-        self._failure = f"the log writer is gone: {said}" if said else "the log writer ended without a message (killed?)"
+        self._failure = f"the log writer is gone: {said}" if said else "the log writer is gone without a message (killed?)"
         self.sink.stop()
 
     def _abandon(self) -> None:

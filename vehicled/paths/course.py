@@ -94,9 +94,7 @@ class Course:
         return replace(self, name=name)
 
     def repeated(self, laps: int) -> "Course":
-        """Return several laps as one course. Raises CourseError for an open course, no lap, or more samples than a course may
-        have.
-        """
+        """Return several laps as one course. Raises CourseError for an open course, no lap, or more samples than allowed."""
         if laps == 1:
             return self
         if not self.closed:
