@@ -1,1 +1,1 @@
-"""Published experiments, repeated: their set-up, their table and ours beside it."""
+"""Repetitions of published experiments: their set-up, and their tables beside ours."""

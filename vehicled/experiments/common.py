@@ -1,7 +1,7 @@
-"""What experiments have in common: how they are found, and whom they talk to.
+"""Interface of the experiments: discovery and console.
 
 An experiment is a module with two functions: ``add_arguments(parser: ArgumentParser) -> None`` and
-``run(arguments: Namespace, console: Console) -> int``, the exit status. It imports what is heavy when it runs, not before.
+``run(arguments: Namespace, console: Console) -> int``, the exit status. It imports heavy modules only when it runs.
 """
 
 import os
@@ -21,7 +21,7 @@ PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 class Console(Protocol):
-    """Where an experiment shows what it does."""
+    """Output of an experiment to its user."""
 
     def progress(self, text: str) -> None:
         """A line about where it stands; replaces the one before, and may be dropped."""

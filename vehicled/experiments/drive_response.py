@@ -1,4 +1,4 @@
-"""How a vehicle answers its commands, from one recorded drive: steering gain, offset and delay, and the response of its speed.
+"""Response of a vehicle to its commands, from one recorded drive: steering gain, offset and delay, and the response of its speed.
 
 Steering. The command as it was held, moved by a delay and slewed (straight to full in ``SLEW_S``), makes a wheel angle that is
 linear in gain and offset, and with the true speed a yaw rate: least squares at each delay, and the best of them.
@@ -32,13 +32,13 @@ class ResponseError(ValueError):
 
 
 class DriveResponse(Struct, frozen=True, kw_only=True):
-    """What one drive shows. Angles of the virtual front wheel for the wheelbase of the recording's vehicle."""
+    """Response identified from one drive. Angles of the virtual front wheel for the wheelbase of the recording's vehicle."""
 
     gain_rad: float
     """Wheel angle per unit command."""
     offset_rad: float
     delay_s: float
-    """From the handing over of a command to the beginning of its effect; the slew comes on top."""
+    """Delay from sending a command to the start of its effect; the slew comes on top."""
     r2: float
     """Share of the variance of the yaw rate that is explained."""
     reach_mps: float

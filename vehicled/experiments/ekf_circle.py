@@ -49,10 +49,10 @@ SPEED_MPS = 1.0
 STEERING = 0.45
 """Command: a circle of 3.4 m radius at the gain believed for the ART vehicle."""
 SPREAD = 0.1
-"""Of true drive and steering gain round what is believed, relative, evenly spread: single runs of one campaign differ by that."""
+"""Relative spread of the true drive and steering gain round the assumed ones, uniform; runs of one campaign differ by that."""
 HEADING_SIGMA_RAD = 0.03
 POSITION_SIGMA_M = 0.7
-"""What the receiver says of itself, per axis: the mean error of the published tests, 1.1 m, is 0.7 m per axis and more."""
+"""Sigma reported by the receiver, per axis: the mean error of the published tests, 1.1 m, is 0.7 m per axis and more."""
 
 TUNING: dict[str, dict[str, Any]] = {
     # No gate: the error of the measurement is what is being tested, and the pose at the start is given.

@@ -10,7 +10,7 @@ from vehicled.experiments.ekf_circle import DRIVE_KNOWN, PUBLISHED, Row, Trace
 _COLOURS = {"measurement": "#9aa5b1", "ekf4_published": "#d1495b", DRIVE_KNOWN: "#e8a13a", "ekf4": "#0b6e4f", "planar": "#2e5eaa"}
 _OTHERS = ("#8d5a97", "#3aa6a6", "#4f4f4f")
 SHOWN_S = 60.0
-"""Of the test on the map: more circles would hide one another."""
+"""Time of the test shown on the map: more circles would hide each other."""
 
 
 def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:

@@ -21,7 +21,7 @@ class NoiseForm(Struct, frozen=True):
 
     rate_hz: float
     sigma: float
-    """Of the acceleration drawn at each step."""
+    """Sigma of the acceleration drawn at each step."""
     pull: float
     """Largest mean of it, over sigma."""
     pull_range_m: float

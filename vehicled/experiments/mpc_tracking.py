@@ -62,11 +62,11 @@ INNER = 5
 LONGEST_S = 40.0
 """A test that has not come to its end by then has failed to."""
 POSITION_SIGMA_M = 0.3
-"""What the receiver says of itself, per axis; the walk that ran indoors wanders that far."""
+"""Sigma reported by the receiver, per axis; the random walk used indoors wanders that far."""
 
 
 class System(Struct, frozen=True):
-    """What drives: estimator ("" for the true state) and controller, with parameters other than the defaults."""
+    """Combination to test: estimator ("" for the true state) and controller, with parameters other than the defaults."""
 
     name: str
     estimator: str

@@ -46,7 +46,7 @@ DRAWS = 8
 WAITS_S = 1.3
 """The recorded vehicles stood for 11 to 16 rows first."""
 GRID_M = (0.01355, 0.01855)
-"""Of the positions: the receiver's text has five digits of an arc-minute."""
+"""Resolution of the positions: the receiver's text has five digits of an arc-minute."""
 MOST_S = 600.0
 WITHIN = 0.25
 

@@ -1,4 +1,4 @@
-"""Distributions of durations in constant memory, fed with whole arrays: moments, extremes, logarithmic bins of both signs."""
+"""Histograms of durations in constant memory, filled from arrays: moments, extremes, logarithmic bins of both signs."""
 
 import math
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 PER_OCTAVE = 32
-"""Relative width of a bin: 2.2 %."""
+"""Bins per factor of two: relative width 2.2 %."""
 _ZERO = 64 * PER_OCTAVE
 
 
 class Distribution:
-    """Number, mean, sigma, extremes and quantiles of durations in ns, which may be negative."""
+    """Distribution of durations in ns, which may be negative: count, mean, sigma, extremes, quantiles."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -43,7 +43,7 @@ class Distribution:
 
     @property
     def mean_ns(self) -> float:
-        """Mean; 0 when nothing was counted."""
+        """Mean duration; 0 if empty."""
         return self._mean
 
     @property
@@ -52,7 +52,7 @@ class Distribution:
         return math.sqrt(self._m2 / self.n) if self.n else 0.0
 
     def quantile_ns(self, share: float) -> float:
-        """Value at or below which a share lies, to half the width of a bin and never beyond the extremes."""
+        """Return a quantile, to half the width of a bin and never beyond the extremes."""
         if not self.n:
             return 0.0
         rank = max(math.ceil(share * self.n), 1)

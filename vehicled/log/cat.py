@@ -1,4 +1,4 @@
-"""The messages of a log as JSON lines: for the eye, for jq, for a script in any language."""
+"""``vehicled log cat``: the messages of a log as JSON lines, to read, for jq, or for scripts in any language."""
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -14,7 +14,9 @@ from vehicled.messages import Message
 
 
 def kinds_of(names: Sequence[str]) -> tuple[type[Message], ...]:
-    """Message types by topic, its last part, or type name, as ``state_estimate``. Raises :class:`LogError` for an unknown one."""
+    """Return the message types of topics, given as full name, last part or type name. Raises :class:`LogError` if one is
+    unknown.
+    """
     known: dict[str, type[Message]] = {}
     for kind, channel in CHANNELS.items():
         known |= {channel.topic: kind, channel.topic.rsplit("/", 1)[-1]: kind, kind.__name__: kind}
@@ -32,9 +34,9 @@ def kinds_of(names: Sequence[str]) -> tuple[type[Message], ...]:
 def lines(
     path: str, topics: Sequence[str] = (), *, start_s: float | None = None, stop_s: float | None = None, limit: int | None = None
 ) -> Iterator[str]:
-    """One JSON object a message, in the order of the journal: ``t_s`` since the start of the run, ``topic``, then its fields.
+    """Yield one JSON object per message, in log order: ``t_s`` since the start of the run, ``topic``, then its fields.
 
-    Numbers that are not finite are null, bytes are hexadecimal text, enumerations their names. Raises :class:`LogError`.
+    Non-finite numbers are null, bytes are hexadecimal text, enumerations are names. Raises :class:`LogError`.
     """
     kinds = kinds_of(topics)
     count = 0
@@ -57,7 +59,7 @@ def _line(t_ns: int, message: Message) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A field as JSON can carry it."""
+    """Return a field as a JSON value."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""The course that a log was driven on, and where its vehicle could not keep its speeds."""
+"""Course in a log, and the notes about speeds that the vehicle could not keep."""
 
 from vehicled.control.speed import speed_warnings
 from vehicled.log.errors import LogError
@@ -10,7 +10,7 @@ from vehicled.profile import ProfileError, parse
 
 
 def course_of(log: LogReader) -> Course | None:
-    """Return the course in a log; None where it has none, as logs of other programs."""
+    """Return the course in a log; None if it has none, as in logs of other programs."""
     try:
         return from_json(log.attachment("course.json"))
     except (LogError, CourseError):
@@ -18,12 +18,12 @@ def course_of(log: LogReader) -> Course | None:
 
 
 def course_notes(log: LogReader) -> list[str]:
-    """Return why the course was driven slower than it asks, by the profile in the log."""
+    """Return the reasons for driving the course slower than it asks, by the profile in the log."""
     course = course_of(log)
     try:
         profile = parse(log.attachment("profile.toml").decode(errors="replace"), "profile.toml").profile
     except (LogError, ProfileError):
-        # A profile of another version.
+        # The profile is of another version.
         return []
     return (
         [] if course is None or profile.controller.name == "programme" else speed_warnings(profile.vehicle, profile.limits, course)

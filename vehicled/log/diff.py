@@ -1,7 +1,8 @@
-"""``vehicled log diff``: where two logs part, and what the runs were told differently. Chunk by chunk, bytes before meaning.
+"""``vehicled log diff``: first difference between two logs, and the differences of their configuration.
 
-Runs that began at the same time of their clock, as all in lockstep do, are compared by their bytes. Else the stamps in the
-messages are taken from the start of each run; in wall time the first difference is then mostly a stamp, and soon.
+Runs that began at the same clock time, as in lockstep, are compared byte by byte. Otherwise stamps count from the start of each
+run;
+in wall time the first difference is then usually an early stamp.
 """
 
 import os
@@ -23,55 +24,55 @@ from vehicled.ros.cdr import CdrError, unpacker
 
 _STAMPS = frozenset({"t_ns", "t_rx_ns", "newest_input_ns", "release_ns", "start_ns", "end_ns"})
 _EXPECTED = frozenset({"run_id", "start_wall_ns", "start_monotonic_ns", "argv", "part", "profile_digest", "tasks"})
-"""Header fields that differ between any two runs, or are compared by their content."""
+"""Header fields that always differ between runs, or are compared by content."""
 _AHEAD = 200_000
-"""Messages of a topic that one log may be ahead of the other in its file before that topic is given up."""
+"""Messages of a topic by which one log may be ahead in its file before the comparison of that topic ends."""
 
 Stored = tuple[int, bytes]
-"""Log time on the clock of the run, CDR record."""
+"""Log time on the clock of the run; CDR record."""
 
 
 class TopicDiff(Struct, frozen=True, kw_only=True):
-    """One topic."""
+    """Comparison of one topic."""
 
     topic: str
     a: int
-    """Messages."""
+    """Number of messages in the first log."""
     b: int
     number: int | None = None
-    """Of the first message that differs, from 0; None where all are equal."""
+    """Index of the first message that differs, from 0; None if all are equal."""
     t_s: float | None = None
-    """Its time since the start of the run."""
+    """Time of that message since the start of the run, s."""
     fields: dict[str, tuple[Any, Any]] = msgspec.field(default_factory=dict)
-    """What differs in it; empty where one of the logs has no such message any more."""
+    """Fields that differ in it; empty if one log has no further message."""
     note: str = ""
 
 
 class LogDiff(Struct, frozen=True, kw_only=True):
-    """Two logs."""
+    """Comparison of two logs."""
 
     a: str
     b: str
     header: dict[str, tuple[str, str]]
     profile: dict[str, tuple[Any, Any]]
-    """Keys of the profile that differ; None where one side does not have it."""
+    """Profile keys that differ; None if missing on one side."""
     attachments: list[str]
-    """Other files carried in the logs that differ."""
+    """Attachments that differ."""
     topics: list[TopicDiff]
-    """Those that differ first, by time; then the equal ones."""
+    """Topics: those that differ first, by time; then the equal ones."""
     notes: list[str]
 
     @property
     def same(self) -> bool:
-        """Every message is."""
+        """True if all messages are equal."""
         return all(topic.number is None and not topic.note for topic in self.topics)
 
     def to_json(self) -> str:
-        """As JSON."""
+        """Return the comparison as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self) -> str:
-        """In words."""
+        """Return the comparison as plain text."""
         lines = [f"a {self.a}", f"b {self.b}", *(f"note: {note}" for note in self.notes), ""]
         lines += [f"{key}: {a or 'none'} | {b or 'none'}" for key, (a, b) in self.header.items()]
         lines += [f"profile {key}: {_short(a)} | {_short(b)}" for key, (a, b) in self.profile.items()]
@@ -93,7 +94,7 @@ class LogDiff(Struct, frozen=True, kw_only=True):
 
 
 def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], topics: tuple[str, ...] = ()) -> LogDiff:
-    """Compare two runs, given by their first parts. Raises :class:`LogError`."""
+    """Compare two runs, given by their first files. Raises :class:`LogError`."""
     kinds = kinds_of(topics) or tuple(CHANNELS)
     with LogReader(a) as first, LogReader(b) as second:
         headers = first.header, second.header
@@ -102,7 +103,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], topics: tuple[str
         attachments = _attachments(first, second)
     aligned = headers[0].start_monotonic_ns == headers[1].start_monotonic_ns
     if not aligned:
-        notes.append("the runs began at different times of their clocks: stamps are compared from the start of each")
+        notes.append("the runs began at different times of their clocks: stamps are counted from the start of each run")
     found = _Walk(kinds, headers, aligned)
     found.run(_stored(a, kinds), _stored(b, kinds))
     rows = [row for kind in kinds if (row := found.row(kind)) is not None]
@@ -129,7 +130,7 @@ class _Topic:
 
 
 class _Walk:
-    """Walks two logs side by side. A topic is compared up to its first difference and counted to the end."""
+    """Side-by-side reader of two logs. A topic is compared up to its first difference and counted to the end."""
 
     def __init__(self, kinds: tuple[type[Message], ...], headers: tuple[RunHeader, RunHeader], aligned: bool) -> None:
         self._topics = {kind: _Topic() for kind in kinds}
@@ -138,7 +139,7 @@ class _Walk:
 
     def run(self, a: "Iterator[tuple[type[Message], list[Stored]]]", b: "Iterator[tuple[type[Message], list[Stored]]]") -> None:
         sides = [a, b]
-        # The log that is behind reads on, so that neither has to be kept.
+        # Read the log that is behind, so that neither must be kept in memory.
         t_ns = [0, 0]
         open_sides = {0, 1}
         while open_sides:
@@ -190,13 +191,13 @@ class _Walk:
             one, other = getattr(left, name), getattr(right, name)
             if not self._aligned and name in _STAMPS and one > 0 and other > 0:
                 one, other = one - self._starts[0], other - self._starts[1]
-            # NaN equals NaN here: it is the same absence.
+            # NaN equals NaN here: the value is missing on both sides.
             if one != other and repr(one) != repr(other):
                 found[name] = plain(one), plain(other)
         return found
 
     def row(self, kind: type[Message]) -> TopicDiff | None:
-        """The topic; None where neither log has it."""
+        """Return the comparison of a topic; None if neither log has it."""
         topic = self._topics[kind]
         a, b = topic.counts
         if not a and not b:
@@ -216,7 +217,7 @@ class _Walk:
 
 
 def _stored(path: str | os.PathLike[str], kinds: tuple[type[Message], ...]) -> Iterator[tuple[type[Message], list[Stored]]]:
-    """Messages of a run in the order of its chunks."""
+    """Yield the messages of a run in the order of its chunks."""
     topics = {CHANNELS[kind].topic: kind for kind in kinds}
     for part in run_parts(path):
         with LogReader(part) as log:
@@ -232,7 +233,7 @@ def _stored(path: str | os.PathLike[str], kinds: tuple[type[Message], ...]) -> I
                             data = at + MESSAGE_HEAD.size
                             found.setdefault(kind, []).append((log_time - offset_ns, records[data : data + length]))
                 except ValueError:
-                    log.faults[number] = "a torn record"
+                    log.faults[number] = "truncated record"
                 yield from found.items()
 
 

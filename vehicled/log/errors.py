@@ -1,11 +1,11 @@
-"""The one error of the log."""
+"""Error of the log package, and texts for errors of the operating system."""
 
 import errno
 import os
 
 
 class LogError(Exception):
-    """A log cannot be read or written. The message names the file, what is wrong with it and, where there is one, the cure."""
+    """Error raised when a log cannot be read or written. The message names the file, the problem and, if known, the remedy."""
 
 
 _REASONS = {
@@ -25,7 +25,7 @@ _REASONS = {
 
 
 def why(error: OSError) -> str:
-    """What an error of the operating system means, in words, with the file it is about."""
+    """Return a sentence for an error of the operating system, with the file it is about."""
     number = error.errno if error.errno is not None else 0
     reason = _REASONS.get(number) or os.strerror(number)
     return f"{error.filename}: {reason}" if error.filename else reason

@@ -1,7 +1,8 @@
-"""Numeric fingerprint: whether two machines compute alike, to the last bit.
+"""Numeric fingerprint: tells if two machines compute bit-identical results.
 
-The digest of a run is reproducible only where the same operations give the same bits: numpy picks its kernels by processor, BLAS by
-its build, libm by the C library. Results of fixed operations are hashed; stored digests are compared only where the hash is equal.
+The digest of a run is reproducible only with bit-identical arithmetic, but numpy picks kernels by processor, BLAS by build and
+libm by
+C library. So the results of fixed operations are hashed; digests are compared only if the hashes match.
 """
 
 import hashlib
@@ -13,11 +14,11 @@ from typing import Any
 import numpy as np
 
 _N = 257
-"""Odd and prime: exercises both the vector kernels and their scalar tails."""
+"""Array length, odd and prime: exercises the vector kernels and their scalar tails."""
 
 
 def numeric_fingerprint() -> tuple[str, dict[str, str]]:
-    """The first 16 hexadecimal digits of the hash, and what it depends on. Takes some milliseconds."""
+    """Return the first 16 hexadecimal digits of the hash, and the versions it depends on. Takes a few milliseconds."""
     digest = hashlib.sha256()
     for name, result in _results():
         digest.update(name.encode() + b"\0" + np.ascontiguousarray(result, dtype=np.float64).tobytes())
@@ -25,7 +26,7 @@ def numeric_fingerprint() -> tuple[str, dict[str, str]]:
 
 
 def _results() -> Iterator[tuple[str, Any]]:
-    # No random numbers: the inputs must not depend on a generator's version.
+    # No random numbers, because their generator may change between versions.
     x = (np.arange(_N) * 0.6180339887498949) % 1.0 * 20.0 - 10.0
     for name in ("sin", "cos", "tan", "exp", "arctan", "tanh", "cbrt"):
         yield f"numpy.{name}", getattr(np, name)(x)

@@ -1,4 +1,4 @@
-"""What passes through the pipe from the daemon to the writer: frames of ``length u32 | kind u8 | payload``. Pure."""
+"""Framing of the pipe from the daemon to the log writer: ``length u32 | kind u8 | payload``. No I/O."""
 
 import struct
 from collections.abc import Iterator
@@ -10,23 +10,23 @@ from msgspec import Struct
 from vehicled.log.schema import Attachment, RunHeader
 
 HEAD = struct.Struct("<IB")
-"""Length of the payload, kind."""
+"""Length of the payload, then kind."""
 MAX_FRAME_BYTES = 1 << 30
 
 
 class Kind(IntEnum):
-    """Kind of a frame."""
+    """Type of a frame."""
 
     OPENING = 1
-    """First: :class:`Opening` as MessagePack."""
+    """First frame: :class:`Opening` as MessagePack."""
     RECORDS = 2
     """MCAP message records, as they go into one chunk."""
     END = 3
-    """Last, of an orderly end: a map of strings as MessagePack, kept as metadata."""
+    """Last frame of an orderly end: a map of strings as MessagePack, stored as metadata."""
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """All that the writer needs to know."""
+    """Configuration of the writer, sent in the first frame."""
 
     folder: str
     stem: str
@@ -37,12 +37,12 @@ class Opening(Struct, frozen=True, kw_only=True):
     rotate_bytes: int
     quota_bytes: int
     sync_period_s: float
-    """A machine that loses power loses no more than this, plus what the daemon had not handed over yet."""
+    """Time between syncs to disk, s: the most that a power loss costs, besides data still in the daemon."""
     projections: bool = True
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the writer says of itself, one JSON object per line."""
+    """Status report of the writer, one JSON object per line."""
 
     state: str
     """``open``, ``rotated``, ``removed``, ``failed`` or ``done``."""
@@ -52,14 +52,14 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: int = 0
     chunks: int = 0
     bytes: int = 0
-    """Size of the files."""
+    """Size of the files, bytes."""
     record_bytes: int = 0
-    """Size of the records before compression."""
+    """Size of the records before compression, bytes."""
     cpu_s: float = 0.0
 
 
 def frame(kind: Kind, payload: bytes) -> bytes:
-    """One frame."""
+    """Return an encoded frame."""
     return HEAD.pack(len(payload), kind) + payload
 
 
@@ -70,14 +70,14 @@ class Decoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
-        """Whole frames so far. Raises ``ValueError`` for what cannot be a frame: the stream is then lost."""
+        """Yield the frames completed by ``data``. Raises ``ValueError`` for an invalid frame; the stream is then lost."""
         buffer = self._buffer
         buffer += data
         at = 0
         while len(buffer) - at >= HEAD.size:
             length, kind = HEAD.unpack_from(buffer, at)
             if length > MAX_FRAME_BYTES:
-                raise ValueError(f"a frame of {length} bytes")
+                raise ValueError(f"invalid frame length: {length} bytes")
             stop = at + HEAD.size + length
             if stop > len(buffer):
                 break
@@ -87,5 +87,5 @@ class Decoder:
 
     @property
     def rest(self) -> int:
-        """Bytes of a frame that has not ended."""
+        """Bytes of the incomplete last frame."""
         return len(self._buffer)

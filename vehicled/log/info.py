@@ -1,4 +1,4 @@
-"""What ``vehicled log info`` tells of a log."""
+"""``vehicled log info``: header, topics, state and damage of a log file."""
 
 import os
 from datetime import UTC, datetime
@@ -12,52 +12,52 @@ from vehicled.log.reader import LogReader
 from vehicled.log.schema import RunHeader
 
 _CHECK_LIMIT_BYTES = 200_000_000
-"""Chunks of complete files up to this size are checked: a second or two."""
+"""Largest complete file whose chunks are checked; takes a second or two."""
 
 
 class TopicInfo(Struct, frozen=True, kw_only=True):
-    """One topic."""
+    """Statistics of one topic."""
 
     topic: str
     type: str
     messages: int
     rate_hz: float
-    """Over the duration of the whole file."""
+    """Mean rate over the duration of the file, Hz."""
 
 
 class LogInfo(Struct, frozen=True, kw_only=True):
-    """One file."""
+    """Description of one log file."""
 
     path: str
     size_bytes: int
     state: str
-    """``complete``, ``being written``, or ``incomplete`` with the reason; says how many chunks are damaged."""
+    """``complete``, ``being written``, or ``incomplete`` with the reason and the number of damaged chunks."""
     ended: str
-    """How the daemon ended the run."""
+    """Reason for the end of the run, as the daemon wrote it."""
     library: str
     start_utc: str
-    """Empty without a message."""
+    """UTC time of the first message; empty if there is no message."""
     duration_s: float
     messages: int
     chunks: int
     damaged_chunks: int
-    """Chunks that cannot be read or whose record head is wrong."""
+    """Number of chunks that cannot be read or whose record head is wrong."""
     topics: list[TopicInfo]
     attachments: dict[str, int]
-    """Size by name."""
+    """Size of each attachment, bytes."""
     header: RunHeader | None
     end: dict[str, str]
     checked: bool = True
-    """Whether the chunks were read; not in large complete files."""
+    """True if the chunks were read; large complete files are not checked."""
     unreadable_chunks: int = 0
-    """The damaged ones whose content is lost."""
+    """Number of damaged chunks whose content is lost."""
 
     def to_json(self) -> str:
-        """As JSON."""
+        """Return the description as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self) -> str:
-        """As plain text."""
+        """Return the description as plain text."""
         lines = [
             self.path,
             self.state,
@@ -108,7 +108,7 @@ class LogInfo(Struct, frozen=True, kw_only=True):
 
 
 def info(path: str | os.PathLike[str]) -> LogInfo:
-    """What is in a file. Large complete files are answered from their summary, others read through. Raises :class:`LogError`."""
+    """Describe a file. Large complete files are read by their summary, others completely. Raises :class:`LogError`."""
     with LogReader(path) as log:
         layout = log.layout
         checked = layout.statistics is None or layout.size <= _CHECK_LIMIT_BYTES
@@ -172,7 +172,7 @@ def _state(log: LogReader) -> str:
     damaged = len(log.faults.keys() | log.bad_heads)
     what = f"{damaged} of {len(layout.chunks)} chunks damaged" if damaged else ""
     if layout.complete:
-        return f"damaged: {what}, otherwise complete; `vehicled log recover` saves what is whole" if damaged else "complete"
+        return f"damaged: {what}, otherwise complete; `vehicled log recover` saves the intact part" if damaged else "complete"
     if is_being_written(log.path):
         return "being written"
     state = f"incomplete: {layout.problem}" + (f", {what}" if damaged else "")
@@ -185,5 +185,5 @@ def _ended(log: LogReader) -> str:
     if log.end:
         return log.end.get("reason", "") or "orderly"
     if log.layout.complete and log.is_vehicled_log:
-        return "the daemon ended without a word (killed or crashed), or the run goes on in the next part"
+        return "the daemon was killed or crashed, or the run continues in the next part"
     return "unknown" if log.layout.complete else "not yet, or cut off"

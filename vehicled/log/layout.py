@@ -1,7 +1,7 @@
-"""Where things are in an MCAP file: its summary, or, when that is missing or damaged, a walk over the heads of its records.
+"""Index of an MCAP file, from its summary, or by scanning its records if the summary is missing or damaged.
 
-A damaged head does not end the walk: the length of a chunk stands twice in it, and what follows is found by the next sound chunk.
-Nothing is unpacked here. Chunks are kept in one flat array, so that a file of many gigabytes costs a few megabytes.
+A damaged record head does not end the scan: a chunk holds its length twice, and the next intact chunk is searched for. Nothing is
+decompressed. Chunks are kept in one flat array, so a file of many gigabytes costs a few megabytes.
 """
 
 import io
@@ -24,7 +24,7 @@ from vehicled.log.errors import LogError, why
 from vehicled.log.mcapfile import MAGIC
 
 CHUNK_DTYPE = np.dtype([(name, "<u8") for name in ("offset", "length", "start_ns", "end_ns", "index_length", "channels")])
-"""A chunk record and the message indexes that follow it; ``channels`` has bit n set when messages of channel n may be inside."""
+"""Chunk record and its message indexes; bit n of ``channels`` is set if messages of channel n may be inside."""
 ALL_CHANNELS = 2**64 - 1
 
 _HEAD = struct.Struct("<BQ")
@@ -35,44 +35,44 @@ _U64 = struct.Struct("<Q")
 _FOOTER_BYTES = 9 + 20 + 8
 _SMALL_LIMIT = 1 << 30
 _CHUNK_FIXED = struct.Struct("<QQQII")
-"""Start, end, size, checksum, length of the name of the compression; then that name and the length of the data."""
+"""Start, end, size, checksum, length of the compression name; then that name and the length of the data."""
 CHUNK_PEEK_BYTES = _HEAD.size + _CHUNK_FIXED.size + 4 + _U64.size
-"""What :func:`chunk_length` needs of a chunk."""
+"""Bytes that :func:`chunk_length` needs from a chunk."""
 _CHUNK_HEAD = re.compile(rb"\x06(?=[\s\S]{4}\x00{4})")
 _SCAN_BYTES = 1 << 20
 _FAULTS = (McapError, struct.error, UnicodeDecodeError, EOFError, ValueError, IndexError)
 
 
 class Layout(Struct):
-    """What a file has, and whether it is whole."""
+    """Contents of a file and its completeness."""
 
     size: int
     mcap_profile: str = ""
     library: str = ""
     problem: str = ""
-    """Empty for a complete file."""
+    """Reason why the file is incomplete; empty for a complete file."""
     lost_bytes: int = 0
-    """Between and behind the whole records of an incomplete file."""
+    """Bytes between and behind the intact records of an incomplete file."""
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The last of each name."""
+    """Metadata by name; the last record of a name counts."""
     metadata_places: list[tuple[int, int]] = field(default_factory=list)
-    """(offset of the body, length) of every metadata record."""
+    """Offset of the body and length of each metadata record."""
     attachments: list[AttachmentIndex] = field(default_factory=list)
     statistics: Statistics | None = None
     chunks: np.ndarray = field(default_factory=lambda: np.empty(0, CHUNK_DTYPE))
 
     @property
     def complete(self) -> bool:
-        """Ended orderly, with an intact summary."""
+        """True if the file ended orderly, with an intact summary."""
         return not self.problem
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a log for reading. Raises :class:`LogError` for what cannot be one."""
+    """Open a log for reading. Raises :class:`LogError` if it is not an MCAP file."""
     if os.path.isdir(path):
-        raise LogError(f"{path}: this is a folder, not a log; give one of its .mcap files")
+        raise LogError(f"{path}: is a folder, not a log; give one of its .mcap files")
     try:
         stream = open(path, "rb")  # noqa: SIM115 - handed to the caller
     except OSError as error:
@@ -104,7 +104,7 @@ _KNOWN_MAGIC = (
 
 
 def read_layout(stream: BinaryIO) -> Layout:
-    """Layout of an open file, from its summary if it has a sound one, else from a walk over its records."""
+    """Return the layout of an open file, from its summary if intact, else by scanning its records."""
     size = stream.seek(0, os.SEEK_END)
     try:
         layout = _from_summary(stream, size)
@@ -115,7 +115,7 @@ def read_layout(stream: BinaryIO) -> Layout:
 
 
 def records_between(stream: BinaryIO, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """(opcode, offset of the body, length) of the records in a range, up to the first that is not whole or impossible."""
+    """Yield (opcode, offset of the body, length) of the records in a range, up to the first truncated or invalid one."""
     at = start
     while at + _HEAD.size <= stop:
         stream.seek(at)
@@ -123,7 +123,7 @@ def records_between(stream: BinaryIO, start: int, stop: int) -> Iterator[tuple[i
         if len(head) < _HEAD.size:
             return
         opcode, length = _HEAD.unpack(head)
-        # Opcodes from 0x80 on are private to applications and skipped; zero is what a file system leaves of unwritten blocks.
+        # Opcodes from 0x80 are private to applications and skipped; file systems fill unwritten blocks with zeros.
         if opcode == 0 or Opcode.DATA_END < opcode < 0x80 or at + _HEAD.size + length > stop:
             return
         yield opcode, at + _HEAD.size, length
@@ -194,7 +194,7 @@ def _from_walk(stream: BinaryIO, size: int, problem: str) -> Layout:
             continue
         opcode, length = record
         if opcode == Opcode.DATA_END:
-            # What follows is made of what came before.
+            # The following records depend on the damaged one.
             break
         try:
             _read_walked(stream, layout, chunks, opcode, at + _HEAD.size, length)
@@ -225,7 +225,7 @@ def _read_walked(stream: BinaryIO, layout: Layout, chunks: "array[int]", opcode:
 
 
 def _record_at(stream: BinaryIO, at: int, size: int) -> tuple[int, int] | None:
-    """Opcode and length of the record at a place, a damaged opcode or length of a chunk put right; None where there is none."""
+    """Return opcode and length of the record at an offset, with a damaged chunk head corrected; None if there is none."""
     stream.seek(at)
     head = stream.read(CHUNK_PEEK_BYTES)
     if len(head) < _HEAD.size:
@@ -245,7 +245,7 @@ def _record_at(stream: BinaryIO, at: int, size: int) -> tuple[int, int] | None:
 
 
 def chunk_length(head: bytes) -> int | None:
-    """Length of a chunk, without opcode and length, as its own fields give it; None for what does not look like a chunk."""
+    """Return the length of a chunk as computed from its own fields; None if the bytes do not look like a chunk."""
     if len(head) < _HEAD.size + _CHUNK_FIXED.size + _U64.size:
         return None
     *_, name_bytes = _CHUNK_FIXED.unpack_from(head, _HEAD.size)
@@ -257,7 +257,7 @@ def chunk_length(head: bytes) -> int | None:
 
 
 def _may_begin(stream: BinaryIO, at: int, size: int) -> bool:
-    """Whether a record, the end of the file or unwritten blocks may begin at a place; the record may be cut off."""
+    """True if a record, the end of the file or unwritten blocks may begin at an offset; the record may be truncated."""
     stream.seek(at)
     head = stream.read(CHUNK_PEEK_BYTES)
     if len(head) < _HEAD.size or not any(head[: _HEAD.size]):
@@ -268,14 +268,14 @@ def _may_begin(stream: BinaryIO, at: int, size: int) -> bool:
     inner = chunk_length(head)
     if inner is not None and at + _HEAD.size + inner <= size and (opcode == Opcode.CHUNK or length == inner):
         return True
-    # Opcodes from 0x80 on are private to applications.
+    # Opcodes from 0x80 are private to applications.
     if opcode >= 0x80:
         return at + _HEAD.size + length <= size
     return 0 < opcode <= Opcode.DATA_END and length < 1 << 32
 
 
 def _next_chunk(stream: BinaryIO, start: int, size: int) -> int:
-    """Where the next sound chunk begins; ``size`` when there is none."""
+    """Return the offset of the next intact chunk; ``size`` if there is none."""
     while start < size:
         stream.seek(start)
         block = stream.read(_SCAN_BYTES)
@@ -317,7 +317,7 @@ def _read_definition(stream: BinaryIO, layout: Layout, opcode: int, offset: int,
 
 
 def _attachment(stream: BinaryIO, offset: int, length: int) -> AttachmentIndex:
-    """The index entry of an attachment, without reading its data."""
+    """Build the index entry of an attachment, without reading its data."""
     body = record_body(stream, offset, min(length, 65536))
     log_time, create_time = body.read8(), body.read8()
     name, media_type = body.read_prefixed_string(), body.read_prefixed_string()
@@ -325,7 +325,7 @@ def _attachment(stream: BinaryIO, offset: int, length: int) -> AttachmentIndex:
 
 
 def record_body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
-    """Body of a record. Raises ``ValueError`` where it is cut off."""
+    """Return the body of a record. Raises ``ValueError`` if it is truncated."""
     if not 0 <= length <= _SMALL_LIMIT:
         raise ValueError("a record of impossible length")
     stream.seek(offset)
@@ -336,7 +336,7 @@ def record_body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
 
 
 def _chunk_index(stream: BinaryIO, offset: int, length: int, summary_start: int) -> tuple[int, ...]:
-    """A row of ``CHUNK_DTYPE``. By hand: there is one for every half second of every stream."""
+    """Parse a row of ``CHUNK_DTYPE``. Hand-written for speed: each stream has a chunk every half second."""
     stream.seek(offset)
     body = stream.read(length)
     start_ns, end_ns, chunk_start, chunk_length, map_bytes = _CHUNK_INDEX.unpack_from(body)
@@ -351,5 +351,5 @@ def _chunk_index(stream: BinaryIO, offset: int, length: int, summary_start: int)
 
 
 def channel_bit(channel: int) -> int:
-    """Bit of a channel in ``channels``; the last one stands for all from 63 on."""
+    """Return the bit of a channel in ``channels``; the last bit stands for all channels from 63."""
     return 1 << min(channel, 63)

@@ -1,6 +1,7 @@
-"""Writes one MCAP file from chunks of ready-made message records. The file is valid when finished and salvageable before.
+"""Writes an MCAP file from chunks of encoded message records. An unfinished file can be recovered.
 
-Schemas and channels stand outside the chunks, in front of the first chunk that needs them: every chunk before a cut can be read.
+Schemas and channels are written outside the chunks, before the first chunk that needs them, so every chunk before a cut is
+readable.
 """
 
 import struct
@@ -37,7 +38,7 @@ Compress = Callable[[bytes], bytes]
 
 
 def compressor(name: str) -> tuple[str, Compress]:
-    """MCAP's name of a compression and the function. Raises :class:`LogError` when it is not installed."""
+    """Return MCAP's name of a compression and its function. Raises :class:`LogError` if it is not installed."""
     if name == "none":
         return "", bytes
     if name == "zstd":
@@ -54,16 +55,18 @@ def compressor(name: str) -> tuple[str, Compress]:
 
 
 def message_heads(records: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """(offset, length of the data, channel, sequence, log time) of each message record. Raises ``ValueError`` for a torn record."""
+    """Yield (offset and length of the data, channel, sequence, log time) of each message. Raises ``ValueError`` for a torn
+    record.
+    """
     at, end = 0, len(records)
     unpack = MESSAGE_HEAD.unpack_from
     while at < end:
         if end - at < 31:
-            raise ValueError("a torn record")
+            raise ValueError("truncated record")
         opcode, length, channel, sequence, log_time, _ = unpack(records, at)
         stop = at + 9 + length
         if stop > end:
-            raise ValueError("a torn record")
+            raise ValueError("truncated record")
         if opcode == Opcode.MESSAGE:
             if length < 22:
                 raise ValueError("a message record shorter than its head")
@@ -72,7 +75,7 @@ def message_heads(records: bytes) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 class McapFile:
-    """One file being written. ``stream`` needs ``write`` and is at its start. Errors of the disk pass as OSError."""
+    """Writer of one MCAP file to ``stream``, which needs ``write`` and is at its start. Disk errors are raised as OSError."""
 
     def __init__(self, stream: BinaryIO, profile: str, library: str) -> None:
         self._stream = stream
@@ -85,7 +88,7 @@ class McapFile:
         self._end_ns = 0
         self._schemas: dict[int, Schema] = {}
         self._channels: dict[int, Channel] = {}
-        # Kept encoded: a log of a day has a million chunks.
+        # Kept encoded to save memory: a log of a day has a million chunks.
         self._chunk_indexes = RecordBuilder()
         self._attachment_indexes: list[AttachmentIndex] = []
         self._metadata_indexes: list[MetadataIndex] = []
@@ -99,13 +102,13 @@ class McapFile:
             self._write_record(schema)
 
     def add_channel(self, channel: Channel) -> None:
-        """Write a channel, once. Its schema comes first."""
+        """Write a channel, once. Its schema must be written first."""
         if channel.id not in self._channels:
             self._channels[channel.id] = channel
             self._write_record(channel)
 
     def schema_id(self, name: str) -> int:
-        """Number of the schema of that name; 0 when there is none."""
+        """Return the id of a schema by name; 0 if there is none."""
         return next((schema.id for schema in self._schemas.values() if schema.name == name), 0)
 
     def add_metadata(self, name: str, metadata: Mapping[str, str]) -> None:
@@ -123,7 +126,7 @@ class McapFile:
     def add_chunk(self, records: bytes, compression: str, compressed: bytes, define: Callable[[int], None] | None = None) -> None:
         """Write a chunk of message records with its index. Raises ``ValueError`` for a torn record.
 
-        ``define`` is called for each channel that is not known yet and shall add it.
+        ``define`` is called for each unknown channel and must add it.
         """
         index: dict[int, list[int]] = {}
         start_ns, end_ns, count = 2**63 - 1, 0, 0
@@ -148,7 +151,7 @@ class McapFile:
         offsets: dict[int, int] = {}
         for channel, entries in index.items():
             offsets[channel] = self.size
-            # mcap's MessageIndex writes number by number, which costs more than all the rest of a chunk.
+            # Packed at once: mcap's MessageIndex writes number by number, which costs more than the rest of the chunk.
             body = struct.pack(f"<HI{len(entries)}Q", channel, 8 * len(entries), *entries)
             self._write(struct.pack("<BQ", Opcode.MESSAGE_INDEX, len(body)) + body)
             self._counts[channel] = self._counts.get(channel, 0) + len(entries) // 2
@@ -170,7 +173,7 @@ class McapFile:
 
     @property
     def duration_s(self) -> float:
-        """First to last log time."""
+        """Time from first to last log time, s."""
         return (self._end_ns - self._start_ns) / 1e9 if self.message_count else 0.0
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes a log from messages that are there already, without a daemon: for imports. One file, no process beside."""
+"""Writes a log from existing messages without a daemon, for imports. One file, no child process."""
 
 import os
 from collections.abc import Callable
@@ -27,19 +27,19 @@ from vehicled.ros.cdr import CdrError, packer
 _CHUNK_BYTES = 256 * 1024
 _OPCODE = 5
 _FIXED = 22
-"""Bytes of a message record that its length counts, besides the data."""
+"""Fixed bytes of a message record, counted by its length besides the data."""
 
 
 class LogFile:
-    """A log being written. A context manager: what fails inside removes the file."""
+    """Log being written. As a context manager it removes the file after an exception."""
 
     def __init__(self, path: str | os.PathLike[str], header: RunHeader, attachments: list[Attachment]) -> None:
-        """Creates the file. Raises :class:`LogError` when it exists or cannot be written."""
+        """Create the file. Raises :class:`LogError` when it exists or cannot be written."""
         self.path = os.fspath(path)
         self.header = header
         self.messages = 0
         self.refused = 0
-        """Messages whose values did not fit their fields, or whose stamp the log cannot hold."""
+        """Number of messages whose values did not fit their fields, or whose stamp the log cannot hold."""
         self._records = bytearray()
         self._packers: dict[type[Message], Callable[[Any], bytes]] = {}
         self._projector = Projector(header.offset_ns)
@@ -64,7 +64,7 @@ class LogFile:
                 raise LogError(f"the log cannot be written: {why(error)}") from error
 
     def add(self, message: Message, log_time_ns: int) -> None:
-        """Append a message. Log times may run back by less than two seconds, or readers will not sort them."""
+        """Append a message. Log times may go back by less than two seconds, because readers sort only within that window."""
         kind = type(message)
         pack = self._packers.get(kind)
         if pack is None:

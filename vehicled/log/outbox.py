@@ -1,14 +1,15 @@
-"""The bounded queue between the loop and the pipe. Pure.
+"""Bounded queue between the loop and the pipe. No I/O.
 
-First in, first out over all streams, with a bound of its own for what may be dropped and for what may not: a slow disk costs
-derived topics long before it costs the journal.
+First in, first out over all streams, with separate limits for lossy and lossless data: a slow disk costs derived topics long
+before
+it costs the journal.
 """
 
 from collections import deque
 
 
 class Outbox:
-    """Frames waiting for the pipe. Memory is bounded by the two limits and one frame each."""
+    """Frames waiting for the pipe. Memory is bounded by the two limits plus one frame each."""
 
     def __init__(self, journal_limit_bytes: int, derived_limit_bytes: int) -> None:
         self._limits = (derived_limit_bytes, journal_limit_bytes)
@@ -16,7 +17,7 @@ class Outbox:
         self._frames: deque[tuple[bytes | bytearray | memoryview, bool]] = deque()
 
     def offer(self, frame: bytes | bytearray, *, lossless: bool, forced: bool = False) -> bool:
-        """Take a frame if its class has room; an empty class takes any. ``forced`` is for the small markers of a loss."""
+        """Queue a frame if its class has room; an empty class accepts any frame. ``forced`` is for the small markers of a loss."""
         waiting = self._waiting[lossless]
         if waiting and waiting + len(frame) > self._limits[lossless] and not forced:
             return False
@@ -25,11 +26,11 @@ class Outbox:
         return True
 
     def head(self) -> bytes | bytearray | memoryview | None:
-        """The bytes to write next, or None."""
+        """Return the next bytes to write, or None."""
         return self._frames[0][0] if self._frames else None
 
     def advance(self, count: int) -> None:
-        """``count`` bytes of the head have been written."""
+        """Remove ``count`` written bytes from the head."""
         head, lossless = self._frames[0]
         self._waiting[lossless] -= count
         if count == len(head):
@@ -38,18 +39,18 @@ class Outbox:
             self._frames[0] = (memoryview(head)[count:], lossless)
 
     def clear(self) -> None:
-        """Forget everything: nobody reads any more."""
+        """Drop all frames, because the reader is gone."""
         self._frames.clear()
         self._waiting = [0, 0]
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes not written yet."""
+        """Number of bytes not yet written."""
         return self._waiting[0] + self._waiting[1]
 
     @property
     def full_share(self) -> float:
-        """How full the fuller of the two classes is, 0 to 1 and a little beyond."""
+        """Fill level of the fuller class, 0 to slightly above 1."""
         return max(waiting / limit for waiting, limit in zip(self._waiting, self._limits, strict=True))
 
     def __len__(self) -> int:

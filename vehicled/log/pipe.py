@@ -1,7 +1,8 @@
-"""Starts the writer process and feeds it, without ever waiting for it on the loop.
+"""Starts the log writer process and feeds it without blocking the loop.
 
-In wall time the pipe is non-blocking: what it does not take stays queued, within the bounds of :mod:`vehicled.log.outbox`. In
-lockstep the pump may wait, so the writer slows the run down rather than losing anything (``blocking=True``).
+In wall time the pipe is non-blocking: data that it does not accept stays queued in :mod:`vehicled.log.outbox`. In lockstep the
+pump
+may wait (``blocking=True``): the writer slows the run down instead of losing data.
 """
 
 import fcntl
@@ -24,18 +25,18 @@ from vehicled.log.sink import DERIVED_LIMIT_BYTES, JOURNAL_LIMIT_BYTES, LogSink
 
 PIPE_BYTES = 1 << 20
 PUMP_BYTES = 256 * 1024
-"""Written at most in one call on the loop: the copy costs about 50 us."""
+"""Largest write per call on the loop; the copy costs about 50 us."""
 LISTEN_PERIOD_NS = 5 * 10**9
 _F_SETPIPE_SZ = 1031
 
 
 class LogResult(Struct, frozen=True, kw_only=True):
-    """How the log ended."""
+    """Final state of the log."""
 
     path: str
     files: list[str]
     finished: bool
-    """The writer completed the file and left."""
+    """True if the writer completed the file and exited."""
     failure: str = ""
     messages: int = 0
     chunks: int = 0
@@ -48,10 +49,12 @@ class LogResult(Struct, frozen=True, kw_only=True):
 
 
 class WriterProcess:
-    """The writer, seen from the daemon. Record into :attr:`sink`; call :meth:`pump` every time round; :meth:`close` at the end."""
+    """Handle of the writer process. Record into :attr:`sink`, call :meth:`pump` in every loop cycle and :meth:`close` at the
+    end.
+    """
 
     def __init__(self, process: "subprocess.Popen[bytes]", sink: LogSink, *, blocking: bool) -> None:
-        """Use :meth:`start`."""
+        """Use :meth:`start` instead."""
         assert process.stdin is not None
         assert process.stdout is not None
         self._process = process
@@ -102,13 +105,13 @@ class WriterProcess:
         )
         try:
             process = subprocess.Popen(
-                # -P: a file of the working directory must not shadow a module of the library.
+                # -P: a file in the working directory must not shadow a library module.
                 [sys.executable, "-P", "-m", "vehicled.log.writer"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=_environment(),
-                # Ctrl-C goes to the terminal's foreground group: the writer must outlive the daemon.
+                # Ctrl-C goes to the terminal's foreground group, but the writer must outlive the daemon.
                 start_new_session=True,
                 bufsize=0,
             )
@@ -126,7 +129,7 @@ class WriterProcess:
     # ------------------------------------------------------------------ on the loop
 
     def pump(self, now_ns: int) -> None:
-        """Close chunks that are due and write what the pipe takes. ``now_ns``: the clock of the messages. Never raises."""
+        """Close due chunks and write what the pipe accepts. ``now_ns`` is on the clock of the messages. Never raises."""
         sink = self.sink
         sink.flush(now_ns)
         outbox = sink.outbox
@@ -137,7 +140,7 @@ class WriterProcess:
             except BlockingIOError:
                 if not self._blocking:
                     return
-                # Waited for outside of the write, so that a signal cannot come between bytes written and bytes counted.
+                # Wait outside the write, so that a signal cannot come between writing bytes and counting them.
                 _wait_for(self._to_child, select.POLLOUT, 1.0)
                 continue
             except OSError:
@@ -147,19 +150,19 @@ class WriterProcess:
             if not self._blocking:
                 room -= written
         if now_ns >= self._listen_due_ns:
-            # A writer whose reports nobody takes would stop one day.
+            # A writer whose reports are never read would block on a full pipe.
             self._listen_due_ns = now_ns + LISTEN_PERIOD_NS
             self._ended()
 
     def take_failure(self) -> str:
-        """Why the writer is gone, told once; empty while all is well. The run goes on without a log."""
+        """Return the failure of the writer once; empty if it works. The run continues without a log."""
         if not self._failure or self._failure_told:
             return ""
         self._failure_told = True
         return self._failure
 
     def take_removed(self) -> list[str]:
-        """Names of old logs removed for the quota since the last call."""
+        """Return the names of old logs removed for the quota since the last call."""
         self._ended()
         removed = [name for report in self._reports if report.state == "removed" for name in report.files]
         self._reports = [report for report in self._reports if report.state != "removed"]
@@ -167,26 +170,27 @@ class WriterProcess:
 
     @property
     def pid(self) -> int:
-        """Process number of the writer."""
+        """Process id of the writer."""
         return self._process.pid
 
     @property
     def failure(self) -> str:
-        """Why the writer is gone; empty while it is not."""
+        """Reason of the writer's failure; empty while it works."""
         return self._failure
 
     @property
     def alive(self) -> bool:
-        """Whether the writer takes records."""
+        """True while the writer accepts records."""
         return not self._failure and not self._closed
 
     # ------------------------------------------------------------------ the end
 
     def close(self, end: Mapping[str, str], now_ns: int, *, timeout_s: float = 10.0) -> LogResult:
-        """Hand over everything, wait for the writer to finish the file, and say what became of it.
+        """Send all data, wait until the writer has finished the file, and return the result.
 
-        ``end`` becomes the metadata record of an orderly end (reason, digest). A writer that needs longer than the time-out is left
-        to finish by itself. Safe to call twice.
+        ``end`` becomes the metadata record of an orderly end (reason, digest). After the timeout the writer finishes unattended.
+        Safe to call
+        twice.
         """
         if not self._closed:
             self._closed = True
@@ -230,7 +234,7 @@ class WriterProcess:
         return True
 
     def _write_once(self, data: bytes | bytearray | memoryview, deadline_s: float) -> int:
-        """Bytes written, or -1 when the time is up or nobody reads."""
+        """Return the bytes written, or -1 after the deadline or if the reader is gone."""
         while True:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
@@ -261,7 +265,7 @@ class WriterProcess:
         files = done.files if done else self._files()
         failure = self._failure or self._reported_failure()
         if not done and not failure:
-            failure = f"the writer is still busy with {files[-1] if files else 'its file'}; it finishes by itself"
+            failure = f"the writer is still busy with {files[-1] if files else 'its file'}and will finish it in the background"
         return LogResult(
             path=self.path,
             files=files,
@@ -283,7 +287,7 @@ class WriterProcess:
         try:
             fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
-            # Beyond the user's limit, or not Linux: the default size works, the queue then does more of the work.
+            # Beyond the user's limit, or not Linux: keep the default size; the queue absorbs the difference.
             pass
         os.set_blocking(self._to_child, False)
         os.set_blocking(self._from_child, False)
@@ -299,12 +303,12 @@ class WriterProcess:
                 raise LogError(f"the log cannot be written: {failure}")
             left_s = deadline_s - time.monotonic()
             if ended or left_s <= 0:
-                said = self._noise[-1] if self._noise else "it ended without a word" if ended else "no answer"
+                said = self._noise[-1] if self._noise else "it ended without a message" if ended else "no answer"
                 raise LogError(f"the log writer does not start: {said}")
             _wait_for(self._from_child, select.POLLIN, left_s)
 
     def _ended(self) -> bool:
-        """Take in what the child said; whether that was all."""
+        """Read the child's reports; return True at their end."""
         if self._process.stdout is None or self._process.stdout.closed:
             return True
         while True:
@@ -332,11 +336,11 @@ class WriterProcess:
         return [report.path for report in self._reports if report.state in ("open", "rotated")]
 
     def _lost(self) -> None:
-        """Nobody reads the pipe any more."""
-        # It reports before it closes the pipe, so its last words are here already.
+        """Handle a closed pipe."""
+        # The child reports before it closes the pipe, so its last reports are already here.
         self._ended()
         said = self._reported_failure() or (self._noise[-1] if self._noise else "")
-        self._failure = f"the log writer is gone: {said}" if said else "the log writer is gone without a word (killed?)"
+        self._failure = f"the log writer is gone: {said}" if said else "the log writer is gone without a message (killed?)"
         self.sink.stop()
 
     def _abandon(self) -> None:
@@ -349,7 +353,7 @@ class WriterProcess:
 
 
 def _environment() -> dict[str, str]:
-    """The child must find this very package, however the daemon found it."""
+    """Return an environment in which the child imports this same package."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}

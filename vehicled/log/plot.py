@@ -1,4 +1,4 @@
-"""What ``vehicled log plot`` draws: numeric fields of any message over time, thinned to what a picture can show."""
+"""``vehicled log plot``: numeric fields of any message over time, thinned to the resolution of a picture."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _UNITS = {
 
 
 class _Wanted:
-    """One curve."""
+    """One requested curve."""
 
     def __init__(self, text: str) -> None:
         found = _NAME.fullmatch(text)
@@ -52,24 +52,24 @@ class _Wanted:
 
     @property
     def unit(self) -> str:
-        """By the field's name."""
+        """Unit, derived from the field's name."""
         return _UNITS.get(self.field.name.rsplit("_", 1)[-1], "")
 
     def values(self, rows: Any) -> Any:
-        """Of an array of messages; NaN where an older log lacks the field."""
+        """Return the values of an array of messages; NaN if an older log lacks the field."""
         if self.field.name not in rows.dtype.names:
             return np.full(len(rows), np.nan)
         values = rows[self.field.name]
         return values if self.index is None else values[:, self.index]
 
     def value(self, message: Message) -> float:
-        """Of one message."""
+        """Return the value of one message."""
         value = getattr(message, self.field.name)
         return float(value if self.index is None else value[self.index])
 
 
 def plot(path: str | os.PathLike[str], fields: Sequence[str], output: str | os.PathLike[str]) -> None:
-    """Draw ``topic.field`` of a run into a file (PNG, SVG or PDF by its ending). Raises :class:`LogError`."""
+    """Draw ``topic.field`` of a run into a PNG, SVG or PDF file. Raises :class:`LogError`."""
     wanted = [_Wanted(text) for text in dict.fromkeys(fields)]
     if not wanted:
         raise LogError("nothing to draw: give at least one --topic, as --topic state_estimate.speed_mps")
@@ -156,7 +156,7 @@ def _draw(wanted: Sequence[_Wanted], axis: Axis, origin_ns: int, title: str, out
 
 
 def _points(series: Thinned) -> tuple[Any, Any]:
-    """Columns and values of a curve, broken by NaN where nothing was measured for long."""
+    """Return columns and values of a curve, broken by NaN at long gaps."""
     known = np.flatnonzero(np.isfinite(series.low))
     t = np.repeat(known.astype(np.float64), 2)
     values = np.stack([series.low[known], series.high[known]], axis=1).reshape(-1)

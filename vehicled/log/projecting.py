@@ -1,4 +1,4 @@
-"""The writer's side of the projections: standard ROS types made from our records, so that the loop never pays for them."""
+"""Adds standard ROS messages to the log, derived from ours in the writer process so that they cost the loop nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from vehicled.ros.projections import PROJECTIONS
 
 
 class Projected(msgspec.Struct, frozen=True):
-    """A channel of a standard type."""
+    """Channel of a standard ROS type."""
 
     id: int
     topic: str
@@ -31,7 +31,7 @@ class _Route:
 
 
 class Projector:
-    """Appends projected records to chunks."""
+    """Converter that appends projected records to chunks."""
 
     def __init__(self, offset_ns: int) -> None:
         self._offset_ns = offset_ns
@@ -46,10 +46,10 @@ class Projector:
             self._routes.setdefault(source, []).append(_Route(number, projection.project, projection.max_rate_hz))
             self._unpack[source] = unpacker(projection.source)
         self.failures = 0
-        """Records that could not be projected; they are in the log as our own type."""
+        """Number of records that could not be projected; they are in the log as our own type."""
 
     def extend(self, records: bytes) -> bytes:
-        """The records, followed by those projected from them. Raises ``ValueError`` for a torn record."""
+        """Return the records, followed by their projections. Raises ``ValueError`` for a torn record."""
         extra: list[bytes] = []
         for offset, length, channel, sequence, log_time in message_heads(records):
             routes = self._routes.get(channel)
@@ -69,7 +69,7 @@ class Projector:
                     continue
                 if payload is None:
                     continue
-                # Keeps the phase, so that 100 Hz limited to 50 Hz is every second one in spite of jitter.
+                # Keep the phase, so that 100 Hz limited to 50 Hz is every second message in spite of jitter.
                 due = route.next_ns + route.period_ns
                 route.next_ns = due if due > log_time - route.period_ns else log_time + route.period_ns
                 extra += (MESSAGE_HEAD.pack(5, 22 + len(payload), route.channel, sequence, log_time, log_time), payload)

@@ -1,7 +1,6 @@
 """Keeps the log folder below its quota by removing the oldest logs.
 
-Only regular files that carry a name of ours are counted and removed, never one that is being written: a writer holds a lock on its
-file for as long as it lives.
+Only regular files with our naming pattern are counted and removed, never a file being written: its writer holds a lock.
 """
 
 import fcntl
@@ -11,7 +10,7 @@ from vehicled.log.schema import age_key, is_log_name
 
 
 def lock(fd: int) -> bool:
-    """Mark an open file as being written. False where somebody else does, or the file system has no locks."""
+    """Mark an open file as being written. Return False if another process holds the lock or the file system has no locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -20,22 +19,22 @@ def lock(fd: int) -> bool:
 
 
 def is_being_written(path: str) -> bool:
-    """Whether a living writer holds the file."""
+    """True if a living writer holds the file."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
         return False
     try:
-        # Closing the descriptor gives the lock back at once.
+        # Closing the descriptor releases the lock.
         return not lock(fd)
     finally:
         os.close(fd)
 
 
 def enforce(folder: str, quota_bytes: int, keep: str) -> list[str]:
-    """Remove the oldest logs of ``folder`` until all of them together are below the quota. Returns the names removed.
+    """Remove the oldest logs of ``folder`` until the total is below the quota. Return the names removed.
 
-    ``keep`` is the name of the caller's own open file. What cannot be removed is left, without an error.
+    ``keep`` is the name of the caller's own open file. Files that cannot be removed are skipped without an error.
     """
     sizes: dict[str, int] = {}
     try:

@@ -1,7 +1,7 @@
-"""Reads logs in constant memory: indexed where the file is complete, by salvage where it is not.
+"""Reads logs in constant memory: by index if the file is complete, by recovery if not.
 
-A file that cannot be read at all raises :class:`~vehicled.log.errors.LogError` on opening. A damaged chunk in the middle costs that
-chunk: it is skipped and told in :attr:`LogReader.faults`.
+An unreadable file raises :class:`~vehicled.log.errors.LogError` on opening. A damaged chunk is skipped and listed in
+:attr:`LogReader.faults`.
 """
 
 import heapq
@@ -33,23 +33,23 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 _SLACK_NS = 2_000_000_000
-"""Log times may run behind the order of recording by this much; messages are held back that long to be given in order."""
+"""Largest disorder of log times; messages are held back this long to be sorted."""
 _RECORD_HEAD = np.dtype([("opcode", "u1"), ("length", "<u8"), ("channel", "<u2")])
 DAMAGE = (McapError, ValueError, struct.error, UnicodeDecodeError, EOFError)
-"""What reading a damaged record may raise."""
+"""Exceptions raised by reading a damaged record."""
 
 
 class Record(Struct, Generic[M], frozen=True):
-    """A message with its place in the journal."""
+    """Message with its place in the journal."""
 
     t_ns: int
-    """Log time on the daemon's clock."""
+    """Log time on the daemon's clock, ns."""
     sequence: int
     message: M
 
 
 class Stored(Struct, frozen=True):
-    """A message as it is stored, with its place in the journal."""
+    """Encoded message with its place in the journal."""
 
     t_ns: int
     sequence: int
@@ -59,15 +59,15 @@ class Stored(Struct, frozen=True):
 
     @property
     def message(self) -> Message:
-        """The message, unpacked. Raises :class:`~vehicled.ros.cdr.CdrError`."""
+        """Return the decoded message. Raises :class:`~vehicled.ros.cdr.CdrError`."""
         return self.unpack(self.data)
 
 
 class LogReader:
-    """One file of a log. Use as a context manager."""
+    """Reader of one log file. Use as a context manager."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Opens the file and finds its parts. Raises :class:`LogError` when it is not a log or of a newer version."""
+        """Open the file and read its layout. Raises :class:`LogError` if it is not a log or of a newer version."""
         self.path = os.fspath(path)
         self._stream: BinaryIO = open_file(path)
         try:
@@ -81,11 +81,11 @@ class LogReader:
             self._stream.close()
             raise
         self.faults: dict[int, str] = {}
-        """Chunks that could not be unpacked so far, with the reason."""
+        """Chunks that could not be read so far, with the reason."""
         self.bad_heads: set[int] = set()
-        """Chunks so far whose opcode or length is wrong, which makes readers without an index stumble."""
+        """Chunks so far with a wrong opcode or length, which break readers without an index."""
         self._placed: tuple[int, dict[int, Any]] = -1, {}
-        """The last chunk, and where in it the records of each channel are."""
+        """Last chunk number, and the record offsets of each channel in it."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,17 +101,17 @@ class LogReader:
 
     @property
     def damaged_chunks(self) -> int:
-        """Chunks that could not be unpacked so far."""
+        """Number of chunks that could not be read so far."""
         return len(self.faults)
 
     @property
     def is_vehicled_log(self) -> bool:
-        """Whether it has our header; other MCAP files have topics but no tasks."""
+        """True if the file has our header; other MCAP files have topics but no tasks."""
         return self._header is not None
 
     @property
     def header(self) -> RunHeader:
-        """What the run was. Raises :class:`LogError` for a file that vehicled did not write or that ends before its header."""
+        """Header of the run. Raises :class:`LogError` if vehicled did not write the file or it ends before its header."""
         if self._header is None:
             reason = "not written by vehicled" if self.layout.complete else "cut off before its header"
             raise LogError(f"{self.path}: no run header: {reason}")
@@ -119,16 +119,16 @@ class LogReader:
 
     @property
     def end(self) -> dict[str, str]:
-        """What the daemon said when it ended orderly; empty when it was killed or the run goes on in a next part."""
+        """Metadata of an orderly end; empty if the daemon was killed or the run continues in another part."""
         return self.layout.metadata.get(END_RECORD, {})
 
     @property
     def offset_ns(self) -> int:
-        """UTC minus the clock of the messages; 0 for other people's files."""
+        """UTC minus the clock of the messages, ns; 0 for logs of other programs."""
         return self._header.offset_ns if self._header is not None else 0
 
     def attachment(self, name: str) -> bytes:
-        """Content of an attachment. Raises :class:`LogError` when there is none of that name or it is damaged."""
+        """Return the content of an attachment. Raises :class:`LogError` if it is missing or damaged."""
         for entry in self.layout.attachments:
             if entry.name == name:
                 try:
@@ -147,7 +147,7 @@ class LogReader:
     def messages(self, *types: type[M], start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Record[M]]: ...
 
     def messages(self, *types: Any, start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Any]:
-        """Our messages in the order of the journal, of all types or of some, ``start_ns <= t_ns < stop_ns``."""
+        """Yield our messages in log order, of all types or of some, ``start_ns <= t_ns < stop_ns``."""
         offset = self.offset_ns
         low = start_ns + offset if start_ns is not None else -(2**63)
         high = stop_ns + offset if stop_ns is not None else 2**64
@@ -155,14 +155,14 @@ class LogReader:
             yield self._decode(entry, offset)
 
     def stored(self, *types: type[Message]) -> Iterator[Stored]:
-        """As :meth:`messages`, not unpacked: for those who compare bytes."""
+        """Yield messages like :meth:`messages`, but encoded, to compare bytes."""
         kinds = {channel: (kind, unpacker(kind, fields)) for channel, kind, fields in self._channels(types)}
         offset = self.offset_ns
         for sequence, log_time, _, (kind, unpack), data in self._in_order(kinds, -(2**63), 2**64):
             yield Stored(log_time - offset, sequence, kind, data, unpack)
 
     def _in_order(self, decoders: dict[int, T], low: int, high: int) -> Iterator[tuple[int, int, int, T, bytes]]:
-        """(sequence, log time, count, decoder, data) of the records of these channels, ``low <= log time < high``."""
+        """Yield (sequence, log time, count, decoder, data) of the records of these channels, ``low <= log time < high``."""
         wanted = self._mask(decoders)
         chunks = self.layout.chunks
         heap: list[tuple[int, int, int, T, bytes]] = []
@@ -179,7 +179,7 @@ class LogReader:
                 decode = decoders.get(channel)
                 if decode is None or not low <= log_time < high:
                     continue
-                # The sequence counts modulo 2**32; neighbours in time are close in it.
+                # Unwrap the sequence, which counts modulo 2**32; neighbours in time are close in it.
                 last += (sequence - last + 2**31) % 2**32 - 2**31
                 count += 1
                 data = at + MESSAGE_HEAD.size
@@ -188,9 +188,9 @@ class LogReader:
             yield heapq.heappop(heap)
 
     def arrays(self, *types: type[Message]) -> Iterator[tuple[type[Message], Any]]:
-        """Structured arrays of messages of fixed size, chunk by chunk, in one pass. Their fields are those of the messages.
+        """Yield structured arrays of messages of fixed size, chunk by chunk, in one pass.
 
-        Yields (type, array of shape (n,)), in file order, read-only. Raises TypeError for types with text or sequences.
+        Yields (type, array of shape (n,)) in file order, read-only. Raises TypeError for types with text or sequences.
         """
         layouts = {channel: (kind, numpy_dtype(kind, fields)) for channel, kind, fields in self._channels(types)}
         wanted = self._mask(layouts)
@@ -205,9 +205,9 @@ class LogReader:
                         yield kind, found
 
     def spans(self, kind: type[Message]) -> Iterator[tuple[bytes, Any]]:
-        """(message records, offsets of the CDR data in them) of every chunk with messages of a type, in file order.
+        """Yield (message records, offsets of the CDR data) of every chunk with messages of a type, in file order.
 
-        For types without a fixed size, where only a few bytes of many records are wanted. Offsets of shape (n,), int64.
+        Use it for types of variable size when only a few bytes of many records are needed. Offsets of shape (n,), int64.
         """
         for channel, _, _ in self._channels((kind,)):
             for number, mask in enumerate(self.layout.chunks["channels"].tolist()):
@@ -218,7 +218,7 @@ class LogReader:
                         yield records, offsets
 
     def records(self, number: int) -> bytes:
-        """Message records of a chunk; empty where it is damaged, which is noted in ``faults``."""
+        """Return the message records of a chunk; empty if damaged, which is noted in ``faults``."""
         try:
             return unpack_chunk(self.chunk(number))
         except DAMAGE as error:
@@ -226,7 +226,7 @@ class LogReader:
             return b""
 
     def chunk(self, number: int) -> Chunk:
-        """A chunk as it is stored. Raises one of :data:`DAMAGE`."""
+        """Return a chunk as stored. Raises one of :data:`DAMAGE`."""
         row = self.layout.chunks[number]
         offset, length = int(row["offset"]), int(row["length"])
         self._stream.seek(offset)
@@ -240,7 +240,7 @@ class LogReader:
 
     @cached_property
     def _known(self) -> dict[int, tuple[type[Message], int]]:
-        """Our type and its number of fields in this file, by channel."""
+        """Return our type and its number of fields in this file, by channel."""
         ours = {schema_of(kind)[0]: kind for kind in CHANNELS}
         topics = {channel.topic for channel in CHANNELS.values()}
         known: dict[int, tuple[type[Message], int]] = {}
@@ -280,7 +280,7 @@ class LogReader:
             return np.empty(0, dtype)
         step = 9 + MESSAGE_HEAD.unpack_from(records)[1]
         if step >= MESSAGE_HEAD.size + dtype.itemsize and len(records) % step == 0:
-            # A chunk of ticks has nothing else inside: one strided view, no copy.
+            # A chunk of ticks holds nothing else, so one strided view needs no copy.
             heads: Any = np.ndarray(len(records) // step, _RECORD_HEAD, records, 0, (step,))
             if bool(np.all((heads["opcode"] == Opcode.MESSAGE) & (heads["length"] == step - 9) & (heads["channel"] == channel))):
                 return np.ndarray(len(heads), dtype, records, MESSAGE_HEAD.size, (step,))
@@ -293,9 +293,9 @@ class LogReader:
         return found
 
     def _offsets(self, number: int, records: bytes, channel: int) -> Any:
-        """Offsets of a channel's records in a chunk: from the message index beside it, else by walking."""
+        """Return the offsets of a channel's records in a chunk, from its message index or by scanning."""
         if self._placed[0] != number:
-            # Several channels of a chunk are asked for in turn.
+            # Cache the index, because several channels of a chunk are read in turn.
             self._placed = number, self._index_of(number)
         places = self._placed[1]
         if channel not in places:
@@ -310,7 +310,7 @@ class LogReader:
         return places[channel]
 
     def _index_of(self, number: int) -> dict[int, Any]:
-        """Offsets of records by channel, as the message index beside a chunk has them; empty without one."""
+        """Return the record offsets by channel from the message index of a chunk; empty without one."""
         chunk = self.layout.chunks[number]
         self._stream.seek(int(chunk["offset"]) + int(chunk["length"]))
         index = self._stream.read(int(chunk["index_length"]))
@@ -332,7 +332,7 @@ class LogReader:
 
 
 def unpack_chunk(chunk: Chunk) -> bytes:
-    """Records of a chunk. Raises ``ValueError`` where the checksum or the size is wrong, :class:`LogError` without the codec."""
+    """Decompress a chunk. Raises ``ValueError`` for a wrong checksum or size, :class:`LogError` if the codec is missing."""
     if chunk.uncompressed_size > 1 << 30:
         raise ValueError("a chunk of impossible size")
     if chunk.compression == "zstd":
@@ -361,14 +361,14 @@ def unpack_chunk(chunk: Chunk) -> bytes:
 
 
 def ticks(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Task ticks of a log as structured arrays, chunk by chunk: several million a second, in constant memory."""
+    """Yield the task ticks of a log as structured arrays, chunk by chunk: several million a second, in constant memory."""
     with LogReader(path) as log:
         for _, found in log.arrays(TaskTick):
             yield found
 
 
 def run_parts(path: str | os.PathLike[str]) -> list[str]:
-    """The files of a rotated run that follow a first part, itself included; a later part alone stands for itself."""
+    """Return all files of a rotated run from its first file; a later part is returned alone."""
     first = os.fspath(path)
     files = [first]
     if first.endswith(".mcap"):

@@ -1,8 +1,8 @@
-"""``vehicled log recover``: everything that is whole in a cut, killed or damaged file, as a proper file.
+"""``vehicled log recover``: copies the intact part of a truncated or damaged file into a complete file.
 
-The writer finishes its file when the daemon is killed; this is for what a killed writer, a full disk, a power cut or a bad disk
-leaves. Chunks are found by the index where there is one and copied as they are compressed; index, statistics and summary are made
-anew.
+The writer finishes its file even if the daemon is killed; this is for a killed writer, a full disk, a power cut or a bad disk.
+Chunks
+are found by the index or by scanning and copied compressed; index, statistics and summary are rebuilt.
 """
 
 import io
@@ -24,28 +24,28 @@ from vehicled.log.reader import DAMAGE, LogReader, unpack_chunk
 
 
 class RecoverReport(Struct, frozen=True, kw_only=True):
-    """What was saved, and what was not."""
+    """Result of a recovery: what was saved and what was lost."""
 
     source: str
     path: str
-    """The new file; empty when the source is complete and nothing had to be done."""
+    """Path of the new file; empty if the source is complete."""
     problem: str
-    """What was wrong with the source."""
+    """Problem of the source file."""
     messages: int
     chunks: int
     damaged_chunks: int
-    """Found, but not readable: lost."""
+    """Number of chunks that were found but not readable."""
     lost_bytes: int
-    """Of the damaged chunks and attachments, and of what lies between and behind the whole records."""
+    """Bytes lost: damaged chunks and attachments, and data between and behind the intact records."""
     duration_s: float
     reasons: dict[str, int] = field(default_factory=dict)
-    """Why chunks were lost, with the number of chunks."""
+    """Number of lost chunks by reason."""
     mended_chunks: int = 0
-    """Saved although their record head was damaged."""
+    """Number of chunks saved in spite of a damaged record head."""
     lost_attachments: list[str] = field(default_factory=list)
 
     def to_text(self) -> str:
-        """In words."""
+        """Return the report as plain text."""
         if not self.path:
             return f"{self.source}: complete, nothing to recover\n"
         lines = [
@@ -64,10 +64,9 @@ class RecoverReport(Struct, frozen=True, kw_only=True):
 
 
 def recover(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> RecoverReport:
-    """Write what is whole in ``path`` to ``out``, by default ``<name>_recovered.mcap`` beside it. The source is not touched.
+    """Copy the intact part of ``path`` to ``out``, by default ``<name>_recovered.mcap`` beside it. The source is not changed.
 
-    Raises :class:`LogError` when the source is no log, has nothing to recover, or the target cannot be written; an existing target
-    is never overwritten.
+    Raises :class:`LogError` if the source is no log, has nothing to recover, or the target exists or cannot be written.
     """
     source = os.fspath(path)
     with LogReader(source) as log:
@@ -126,7 +125,7 @@ def _untouched(source: str, layout: Layout) -> RecoverReport:
 
 
 def _copy_parts(file: McapFile, old: BinaryIO, layout: Layout) -> tuple[list[str], int]:
-    """Copy all but the chunks; names of the attachments that cannot be read, and their bytes."""
+    """Copy all records but the chunks; return names and bytes of the unreadable attachments."""
     for schema in layout.schemas.values():
         file.add_schema(schema)
     for channel in layout.channels.values():
@@ -147,14 +146,14 @@ def _copy_parts(file: McapFile, old: BinaryIO, layout: Layout) -> tuple[list[str
 
 
 def _copy_chunks(file: McapFile, log: LogReader) -> int:
-    """Copy the chunks in the order of the file; bytes of those that cannot be read, which are noted in ``log.faults``."""
+    """Copy the chunks in file order; return the bytes of unreadable ones, which are noted in ``log.faults``."""
     lost_bytes = 0
     for number in np.argsort(log.layout.chunks["offset"], kind="stable").tolist():
         try:
             chunk = log.chunk(number)
             records = unpack_chunk(chunk)
             for opcode, data in _definitions(records):
-                # Other writers put these inside; the summary must have them too.
+                # Other writers put schemas inside chunks; the summary must list them too.
                 if opcode == Opcode.SCHEMA:
                     file.add_schema(Schema.read(ReadDataStream(io.BytesIO(data))))
                 else:

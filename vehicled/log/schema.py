@@ -1,4 +1,4 @@
-"""What is in a log: channels, header, attachments, names of files. Pure.
+"""Contents of a log: channels, header, attachments, file names. No I/O.
 
 Every message type of :data:`vehicled.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema encoding
 ``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is UTC: the daemon's monotonic clock plus ``offset_ns`` of the header.
@@ -40,11 +40,11 @@ MCAP_PROFILE = "ros2"
 MESSAGE_ENCODING = "cdr"
 SCHEMA_ENCODING = "ros2msg"
 PROJECTION_CHANNEL_BASE = 1000
-"""Channel numbers from here on carry the standard ROS types made by the writer."""
+"""First channel number of the standard ROS types made by the writer."""
 
 
 class Stream(IntEnum):
-    """Chunks are filled per stream."""
+    """Stream of chunks that a channel belongs to."""
 
     TICKS = 0
     JOURNAL = 1
@@ -66,7 +66,7 @@ _STREAMS: dict[type[Message], Stream] = {
 
 
 class Channel(Struct, frozen=True):
-    """Where messages of one type go."""
+    """Channel of one message type."""
 
     id: int
     topic: str
@@ -75,7 +75,7 @@ class Channel(Struct, frozen=True):
 
 
 def topic_of(message: type[Message]) -> str:
-    """Topic of a message type: ``ImuSample`` goes to ``/vehicled/imu_sample``."""
+    """Return the topic of a message type: ``ImuSample`` goes to ``/vehicled/imu_sample``."""
     return "/vehicled/" + re.sub(r"(?<!^)(?=[A-Z])", "_", message.__name__).lower()
 
 
@@ -88,7 +88,7 @@ CHANNELS: dict[type[Message], Channel] = {
 
 @cache
 def schema_of(message: type[Message]) -> tuple[str, str]:
-    """ROS 2 type name and message text of a message type."""
+    """Return ROS 2 type name and message definition of a message type."""
     from vehicled.ros.definition import definition
 
     found = definition(message)
@@ -106,18 +106,18 @@ class TaskRow(Struct, frozen=True, kw_only=True):
     criticality: str = "critical"
     declared_ns: int = 0
     max_miss_share: float = 0.01
-    """Budget: share of releases that may be missed or skipped."""
+    """Budget: largest fraction of releases that may be missed or skipped."""
 
 
 class RunHeader(Struct, frozen=True, kw_only=True):
-    """What a run was: everything that the identity of its digest depends on, and how to read its times and tasks."""
+    """Description of a run: everything that its digest depends on, and how to read its times and tasks."""
 
     run_id: str
     """Hexadecimal, at least 6 digits."""
     start_wall_ns: int
     """UTC at the start of the run."""
     start_monotonic_ns: int
-    """The daemon's clock at the same moment; in lockstep the time at which the run begins."""
+    """Daemon clock at the same moment, ns; in lockstep the start time of the run."""
     profile: str
     course: str
     tasks: list[TaskRow]
@@ -127,9 +127,9 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     numpy_version: str = ""
     msgspec_version: str = ""
     fingerprint: str = ""
-    """Numeric fingerprint; digests are comparable only where it is equal."""
+    """Numeric fingerprint; digests are comparable only if it is equal."""
     fingerprint_of: dict[str, str] = field(default_factory=dict)
-    """What the fingerprint depends on."""
+    """Versions that the fingerprint depends on."""
     profile_digest: str = ""
     seed: int | None = None
     clock: str = ""
@@ -141,32 +141,34 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     argv: list[str] = field(default_factory=list)
     host: str = ""
     loop: str = ""
-    """How the event loop keeps time, and why if not precisely."""
+    """Timing method of the event loop, with the reason if it is not precise."""
     realtime: dict[str, str] = field(default_factory=dict)
-    """What real-time set-up got and what it did not."""
+    """Results of the real-time set-up."""
     holders: list[str] = field(default_factory=list)
-    """Runtime callbacks by the number that ``TaskTick.holder`` names for ``LOOP_HELD``."""
+    """Runtime callbacks by the number in ``TaskTick.holder``, for ``LOOP_HELD``."""
     part: int = 1
-    """Counts the files of a rotated log."""
+    """Number of the file of a rotated log, from 1."""
     setup_fault: str = ""
-    """Why the machine was not to be armed with this profile on this board; empty when it was."""
+    """Reason that forbids arming with this profile on this board; empty if allowed."""
     imported: dict[str, str] = field(default_factory=dict)
-    """Where the messages of a foreign log come from and what was assumed of them; empty for runs of our own."""
+    """Origin and assumptions of an imported log; empty for our own runs."""
 
     @property
     def offset_ns(self) -> int:
-        """UTC minus the daemon's clock."""
+        """UTC minus the daemon's clock, ns."""
         return self.start_wall_ns - self.start_monotonic_ns
 
     def to_metadata(self) -> dict[str, str]:
-        """As an MCAP metadata record: strings as they are, the rest as JSON, secrets masked."""
+        """Return the header as an MCAP metadata record: strings as they are, the rest as JSON, secrets masked."""
         masked = msgspec.structs.replace(self, argv=redact_arguments(self.argv))
         values = {name: getattr(masked, name) for name in self.__struct_fields__}
         return {name: v if isinstance(v, str) else msgspec.json.encode(v).decode() for name, v in values.items()}
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, str]) -> Self:
-        """Reads :meth:`to_metadata`. Unknown keys are ignored. Raises :class:`LogError` for a newer log or a malformed record."""
+        """Parse the result of :meth:`to_metadata`. Ignores unknown keys. Raises :class:`LogError` for a newer log or a malformed
+        record.
+        """
         try:
             version = int(metadata.get("log_version", "0"))
         except ValueError:
@@ -192,7 +194,7 @@ FENCE_NAME = "fence.geojson"
 
 
 class Attachment(Struct, frozen=True):
-    """A file carried in the log: the profile's text, the course, the fence."""
+    """File carried in the log: profile text, course or fence."""
 
     name: str
     media_type: str
@@ -206,23 +208,23 @@ _STAMP = re.compile(r"_(\d{8}T\d{6}Z_[0-9a-f]{6})(?:_part(\d+))?\.mcap$")
 
 
 def log_stem(profile: str, course: str, start_wall_ns: int, run_id: str) -> str:
-    """``<profile>_<course>_<YYYYmmddTHHMMSSZ>_<6 hex of the run id>``; a course given as a file counts by its name."""
+    """Return ``<profile>_<course>_<YYYYmmddTHHMMSSZ>_<6 hex of the run id>``; of a course file only the name is used."""
     stamp = datetime.fromtimestamp(start_wall_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     return f"{_slug(profile)}_{_slug(course)}_{stamp}_{run_id[:6].lower()}"
 
 
 def part_name(stem: str, part: int) -> str:
-    """File name of a part; the first has no number."""
+    """Return the file name of a part; the first has no number."""
     return f"{stem}.mcap" if part == 1 else f"{stem}_part{part}.mcap"
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a file name is one that we give, so that the quota may remove it."""
+    """True if a file name has our pattern, so that the quota may remove it."""
     return _NAME.match(name) is not None
 
 
 def age_key(name: str) -> tuple[str, int]:
-    """Sort key of a log name: oldest run first, parts in order."""
+    """Return the sort key of a log name: oldest run first, parts in order."""
     found = _STAMP.search(name)
     return (found.group(1), int(found.group(2) or 1)) if found else ("", 0)
 
@@ -243,13 +245,13 @@ MASK = "***"
 
 
 def redact(text: str) -> str:
-    """Text with values of secret-looking keys and user names in URLs masked. References (``file:``, ``credential:``) stay."""
+    """Mask values of secret-looking keys and user names in URLs. References (``file:``, ``credential:``) stay."""
     text = _ASSIGNED.sub(lambda m: m.group(0) if _REFERENCE.match(m.group(2)) else f'{m.group(1)}"{MASK}"', text)
     return _IN_URL.sub(rf"\g<1>{MASK}@", text)
 
 
 def redact_arguments(argv: Sequence[str]) -> list[str]:
-    """Command line with secrets masked, also those that stand alone after their flag."""
+    """Mask secrets in a command line, including separate values after their flag."""
     result: list[str] = []
     for argument in argv:
         after_flag = bool(result) and _FLAG.match(result[-1]) is not None

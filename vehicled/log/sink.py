@@ -26,30 +26,30 @@ CHUNK_AGE_NS = 500_000_000
 JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024
 DERIVED_LIMIT_BYTES = 4 * 1024 * 1024
 COPY_LIMIT_BYTES = 1024 * 1024
-"""Of what waits for a second reader, see :meth:`LogSink.copy_records`."""
+"""Largest backlog of the second reader, see :meth:`LogSink.copy_records`."""
 
 _RECORD = struct.Struct("<BQHIQQ")
 """MCAP message record up to its data: opcode, length, channel, sequence, log time, publish time."""
 _OPCODE = 5
 _FIXED = 22
-"""Bytes of a message record that its length counts, besides the data."""
+"""Fixed bytes of a message record, counted by its length besides the data."""
 _WRAP = 0xFFFFFFFF
 
 
 class Losses(Struct):
-    """What of one class of streams was not kept."""
+    """Losses of one class of streams."""
 
     records: int = 0
     bytes: int = 0
     episodes: int = 0
     since_ns: int | None = None
-    """Start of the present episode."""
+    """Start of the current loss, ns."""
     episode_records: int = 0
     episode_bytes: int = 0
 
 
 class _Buffer:
-    """The open chunk of one stream. Begins with room for the head of its frame."""
+    """Open chunk of one stream. Begins with room for the head of its frame."""
 
     __slots__ = ("complete_to_ns", "copied", "data", "records", "stream")
 
@@ -57,14 +57,14 @@ class _Buffer:
         self.stream = stream
         self.data = bytearray(HEAD.size)
         self.copied = HEAD.size
-        """What of the data the second reader has been given."""
+        """Bytes already given to the second reader."""
         self.records = 0
         self.complete_to_ns = 0
-        """Everything up to here has been handed over."""
+        """Time up to which all records have been handed over, ns."""
 
 
 class LogSink:
-    """Takes messages, gives frames to :attr:`outbox`. Order of calls is the order of the journal."""
+    """Encoder of messages into frames for :attr:`outbox`. Call order is journal order."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class LogSink:
         journal_limit_bytes: int = JOURNAL_LIMIT_BYTES,
         derived_limit_bytes: int = DERIVED_LIMIT_BYTES,
     ) -> None:
-        """``offset_ns``: UTC minus the clock of the messages, see :class:`~vehicled.log.schema.RunHeader`."""
+        """Take ``offset_ns``, UTC minus the clock of the messages; see :class:`~vehicled.log.schema.RunHeader`."""
         self.offset_ns = offset_ns
-        """UTC minus the clock of the messages."""
+        """UTC minus the clock of the messages, ns."""
         self.outbox = Outbox(journal_limit_bytes, derived_limit_bytes)
         self._buffers = [_Buffer(stream) for stream in Stream]
         self._routes: dict[type[Message], tuple[Callable[[Any], bytes], int, _Buffer]] = {
@@ -88,16 +88,16 @@ class LogSink:
         self._copies: list[bytearray] | None = None
         self._copied_bytes = 0
         self.copy_dropped_bytes = 0
-        """What the second reader was not given, because too much waited for it."""
+        """Bytes that the second reader lost because its backlog was full."""
         self.journal_losses = Losses()
         self.derived_losses = Losses()
         self.unpackable = 0
-        """Messages whose values did not fit their fields; the first of each type is an event."""
+        """Number of messages whose values did not fit their fields; the first of each type is an event."""
         self.not_replayable_after_ns: int | None = None
-        """Set once the journal has a gap."""
+        """Time of the first gap in the journal, ns; None without a gap."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Keep one message, stamped with the daemon's clock."""
+        """Record one message, stamped with the daemon's clock."""
         if self._stopped and self._copies is None:
             return
         pack, channel, buffer = self._routes[type(message)]
@@ -116,7 +116,7 @@ class LogSink:
             self._close(buffer, log_time_ns)
 
     def flush(self, now_ns: int) -> None:
-        """Close the chunks if the last time is ``CHUNK_AGE_NS`` ago. Cheap when nothing is due: call it every time round."""
+        """Close the chunks if the last time is ``CHUNK_AGE_NS`` ago. Cheap if none is due: call it in every loop cycle."""
         if now_ns >= self._flush_due_ns:
             self.close_chunks(now_ns)
 
@@ -130,14 +130,14 @@ class LogSink:
                 buffer.complete_to_ns = now_ns
 
     def finish(self, now_ns: int) -> None:
-        """Close all chunks; episodes of loss that still last are accounted for in the log."""
+        """Close all chunks; losses still in progress are recorded in the log."""
         for losses, lossless in ((self.derived_losses, False), (self.journal_losses, True)):
             if losses.since_ns is not None:
                 self._end_episode(losses, lossless, now_ns)
         self.close_chunks(now_ns)
 
     def stop(self) -> None:
-        """Keep nothing from now on: the writer is gone. A second reader goes on."""
+        """Stop recording, because the writer is gone. A second reader continues."""
         self._stopped = True
         self.outbox.clear()
         for buffer in self._buffers:
@@ -146,13 +146,13 @@ class LogSink:
     # ------------------------------------------------------------------ a second reader
 
     def copy_records(self) -> None:
-        """From now on keep every record, as it was packed, for :meth:`take_copy` too. What nobody takes is bounded, and dropped."""
+        """Start to keep every encoded record for :meth:`take_copy` too. The backlog is bounded; excess is dropped."""
         self._copies = []
         for buffer in self._buffers:
             buffer.copied = len(buffer.data)
 
     def take_copy(self) -> list[bytearray]:
-        """Records since the last call, in pieces of one stream each; order across streams is by their sequence numbers."""
+        """Return the records since the last call, in pieces of one stream each; sort across streams by sequence number."""
         if self._copies is None:
             return []
         for buffer in self._buffers:
@@ -209,7 +209,7 @@ class LogSink:
         first = self.not_replayable_after_ns is None
         if first:
             self.not_replayable_after_ns = complete_to_ns
-        # Beside the full queue, or there would be no trace of the gap in a log that never recovers.
+        # Bypass the full queue, so that a log that never recovers still shows its gap.
         name = "not_replayable_after" if first else "journal_dropping"
         self._event("error", name, now_ns, {"streams": "journal", "complete_to_ns": complete_to_ns}, forced=True)
 
@@ -229,7 +229,7 @@ class LogSink:
         if not forced:
             self.record(event, now_ns)
             return
-        # A frame of its own, past the bound.
+        # Send it as a separate frame beyond the limit.
         buffer = _Buffer(Stream.JOURNAL)
         pack, channel, _ = self._routes[Event]
         payload = pack(event)

@@ -1,4 +1,4 @@
-"""What ``vehicled log timing`` reports: deadlines, their causes, and ages, from the log alone.
+"""``vehicled log timing``: deadlines, causes of misses, and ages, from the log alone.
 
 Words. *Lateness*: start minus release. *Execution*: end minus start. *Response*: end minus release; a *miss* is a response beyond
 the deadline. *Skip*: a release not run. *Jitter*: how far the start-to-start interval is from the planned one, so that a skip does
@@ -22,15 +22,15 @@ from vehicled.log.schema import RunHeader, TaskRow
 from vehicled.messages import ActuatorCommand, Cause, ControlCommand, Message, StateEstimate, TaskTick
 
 _OUTPUTS: dict[type[Message], str] = {StateEstimate: "fusion", ControlCommand: "control", ActuatorCommand: "actuation"}
-"""What a task puts out, by the name of the task."""
+"""Message that each task outputs, with the name of the task."""
 
 
 _CHUNKS_AT_ONCE = 64
-"""A chunk of half a second is too little for numpy to be worth its calls."""
+"""Chunks to process at once: half a second of data is too little for numpy to pay off."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """A distribution of durations, in microseconds."""
+    """Distribution of durations, in microseconds."""
 
     n: int
     mean_us: float
@@ -45,13 +45,13 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class TaskTiming(Struct, frozen=True, kw_only=True):
-    """One task."""
+    """Timing of one task."""
 
     name: str
     n: int
-    """Releases that were run."""
+    """Number of releases that were run."""
     rate_hz: float
-    """Measured: intervals between releases run, skips included."""
+    """Measured rate from the intervals between runs, skips included, Hz."""
     deadline_us: float
     lateness: Summary
     execution: Summary
@@ -62,21 +62,21 @@ class TaskTiming(Struct, frozen=True, kw_only=True):
     misses: int
     miss_share: float
     longest_miss_run: int
-    """Misses and skips in a row."""
+    """Largest number of consecutive misses and skips."""
     skips: int
     causes: dict[str, float]
-    """Share of the misses by cause."""
+    """Fraction of the misses by cause."""
     unknown_share: float
-    """Of the misses."""
+    """Fraction of the misses without a known cause."""
     holders: dict[str, int]
-    """Misses by who held the loop."""
+    """Misses by holder of the loop."""
     budget: float
     late_share: float
-    """Missed and skipped among the releases that were due: judged by the budget."""
+    """Missed and skipped fraction of due releases, which the budget limits."""
 
 
 class Timing(Struct, frozen=True, kw_only=True):
-    """A run."""
+    """Timing of a run."""
 
     run_id: str
     files: list[str]
@@ -84,27 +84,27 @@ class Timing(Struct, frozen=True, kw_only=True):
     loop: str
     complete: bool
     duration_s: float
-    """First release to last end."""
+    """Time from first release to last end, s."""
     ticks: int
     tasks: list[TaskTiming]
     wire_to_actuator: Summary | None
     unknown_share: float
-    """Of all misses."""
+    """Fraction of all misses without a known cause."""
     exceeded: list[str]
-    """Budgets not kept, in words; empty is the good case."""
+    """Texts about exceeded budgets; empty if all were met."""
     notes: list[str]
 
     def to_json(self) -> str:
-        """As JSON."""
+        """Return the timing as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self) -> str:
-        """As tables of plain text."""
+        """Return the timing as plain-text tables."""
         return _text(self)
 
 
 class _Task:
-    """Running account of one task."""
+    """Running statistics of one task."""
 
     def __init__(self) -> None:
         self.lateness, self.execution, self.response, self.jitter, self.age = (Distribution() for _ in range(5))
@@ -119,7 +119,7 @@ class _Task:
         self._last_lateness_ns: int | None = None
 
     def add(self, ticks: Any) -> None:
-        """Ticks of this task, in order."""
+        """Add ticks of this task, in order."""
         release, start, end = ticks["release_ns"], ticks["start_ns"], ticks["end_ns"]
         missed = ticks["missed"].astype(bool)
         skipped = ticks["skipped"].astype(np.int64)
@@ -146,7 +146,7 @@ class _Task:
                 self.holders[cause, holder] = self.holders.get((cause, holder), 0) + 1
 
     def _runs(self, missed: Any, skipped: Any) -> None:
-        """Longest run, carried over the chunks: a miss adds itself and the skips before it, a release in time begins anew."""
+        """Extend the longest run across chunks: a miss adds itself and the skips before it, a timely release ends the run."""
         total = self._run + np.cumsum(missed + skipped)
         reset = np.where(missed, 0, total - skipped)
         run = total - np.maximum.accumulate(reset)
@@ -156,7 +156,7 @@ class _Task:
 
 
 class TimingScan:
-    """Takes what a log holds of deadlines and ages, piece by piece; for those who read the log for more than that."""
+    """Collects deadlines and ages from the rows of a log; also used by readers that need more of the log."""
 
     TYPES: tuple[type[Message], ...] = (TaskTick, *_OUTPUTS)
 
@@ -166,7 +166,7 @@ class TimingScan:
         self._first_ns, self._last_ns = 2**63 - 1, 0
 
     def add(self, kind: type[Message], rows: Any) -> None:
-        """Rows of one of :attr:`TYPES` of one run, in order."""
+        """Add rows of one of :attr:`TYPES` of one run, in order."""
         if kind is not TaskTick:
             dated = rows[rows["newest_input_ns"] > 0]
             self._ages[_OUTPUTS[kind]].add(dated["t_ns"] - dated["newest_input_ns"])
@@ -181,7 +181,7 @@ class TimingScan:
             account.add(rows[numbers == number])
 
     def result(self, header: RunHeader, files: list[str], *, complete: bool, notes: list[str]) -> Timing:
-        """The timing of the run. Raises :class:`LogError` when there was no tick."""
+        """Return the timing of the run. Raises :class:`LogError` if there was no tick."""
         if not self._accounts:
             raise LogError(f"{files[0]}: no task ticks in this log")
         tasks = [_judge(number, account, header, self._ages) for number, account in sorted(self._accounts.items())]
@@ -210,13 +210,13 @@ class TimingScan:
 
 
 def gap_note(log: LogReader, name: str) -> list[str]:
-    """A note when the journal of a file has a gap, ``name`` being what the file is called; else nothing."""
+    """Return a note if the journal of the file called ``name`` has a gap, else an empty list."""
     gap = log.end.get("not_replayable_after_ns", "")
     return [f"{name}: the journal has a gap after {gap} ns; its ticks are not all here"] if gap else []
 
 
 def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing:
-    """Timing of a run. ``path`` is its first part; those that rotation added are read too. Raises :class:`LogError`."""
+    """Return the timing of a run, given by its first file; the files added by rotation are read too. Raises :class:`LogError`."""
     files = run_parts(path) if follow_parts else [os.fspath(path)]
     scan = TimingScan()
     notes: list[str] = []
@@ -230,7 +230,7 @@ def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing
                 raise LogError(f"{file}: belongs to another run ({log.header.run_id}) than {files[0]} ({header.run_id})")
             if not log.layout.complete:
                 complete = False
-                notes.append(f"{file}: incomplete, read as far as it is whole ({log.layout.problem})")
+                notes.append(f"{file}: incomplete, only the intact part was read ({log.layout.problem})")
             waiting: dict[type[Message], list[Any]] = {kind: [] for kind in TimingScan.TYPES}
             for kind, found in log.arrays(*TimingScan.TYPES):
                 waiting[kind].append(found)
@@ -353,7 +353,7 @@ def _text(timing: Timing) -> str:
 
 
 def _align(rows: list[list[str]], *, left: int, ragged: bool = False) -> list[str]:
-    """Columns: the first ``left`` flush left, the others right; the last of a ragged table is free text."""
+    """Align columns: the first ``left`` flush left, the others right; the last of a ragged table is free text."""
     width = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:

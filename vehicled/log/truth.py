@@ -17,22 +17,22 @@ from vehicled.messages import ActuatorCommand, GroundTruth, Message, Mode, State
 from vehicled.paths.course import Course
 
 _TAIL_NS = 4_000_000_000
-"""More than the streams of a log lie apart in the file."""
+"""Length of the tail, longer than the offset of streams within a file."""
 _SKEW_NS = 1_000_000_000
-"""A batch may end between two types of one chunk."""
+"""Largest time by which types of one chunk may end apart."""
 _SILENT_NS = 600_000_000_000
-"""A type waits for another that has fallen silent for this long at most."""
+"""Longest wait of a type for another that has stopped."""
 _NEAR_NS = 50_000_000
-"""Nothing is interpolated over more than this."""
+"""Largest distance in time for interpolation."""
 
 Put = Callable[[str, Any, Any], None]
-"""Takes (name of the error, times in ns, values)."""
+"""Callback that takes (name of the error, times in ns, values)."""
 ERRORS = ("cross_track_m", "heading_rad", "position_m", "yaw_rad", "speed_mps")
-"""Of the vehicle from its course, the first two; of the estimate, the others."""
+"""Names of the errors: the first two of the vehicle from its course, the others of the estimate."""
 
 
 class TruthJoin:
-    """Puts the errors, named as in :data:`ERRORS`, of the rows that are added."""
+    """Computes the errors in :data:`ERRORS` from added rows."""
 
     _FIELDS: ClassVar[dict[type[Message], tuple[str, ...]]] = {
         GroundTruth: ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps"),
@@ -42,7 +42,7 @@ class TruthJoin:
     TYPES = tuple(_FIELDS)
 
     def __init__(self, put: Put, course: Course | None) -> None:
-        """``course``: that of the log; without it only the estimate is judged."""
+        """Take the ``course`` of the log; without it only the errors of the estimate are computed."""
         self._put = put
         self._tracker = None if course is None else truth_tracker(course)
         self._rows: dict[type[Message], Any] = {}
@@ -58,7 +58,7 @@ class TruthJoin:
         self._rows[kind] = found[np.argsort(found["t_ns"], kind="stable")]
 
     def advance(self, *, final: bool = False) -> None:
-        """Compare what is complete; at the end what is there."""
+        """Compute errors for all complete rows; with ``final`` for all rows."""
         truth, estimates = (self._rows.get(kind) for kind in (GroundTruth, StateEstimate))
         if truth is None or estimates is None or not len(truth) or not len(estimates):
             return
@@ -70,11 +70,11 @@ class TruthJoin:
         self._judge(fresh[_near(fresh["t_ns"], estimates["t_ns"])], estimates)
         for kind, rows in self._rows.items():
             oldest_ns = max(min(until_ns, int(rows["t_ns"][-1])) - _TAIL_NS, int(rows["t_ns"][-1]) - _SILENT_NS)
-            # The row before stays in force until the next.
+            # Keep the row before, which is valid until the next.
             self._rows[kind] = rows[max(0, int(np.searchsorted(rows["t_ns"], oldest_ns)) - 1) :]
 
     def _driving(self, t_ns: Any) -> Any:
-        """Return where the vehicle drives by itself: a vehicle that waits says nothing about how it drives."""
+        """Return a mask of the times in AUTO; a waiting vehicle tells nothing about tracking."""
         modes = self._rows.get(ActuatorCommand)
         if modes is None or not len(modes):
             return np.ones(len(t_ns), bool)
@@ -93,7 +93,7 @@ class TruthJoin:
         t_ns = truth["t_ns"]
         if not len(t_ns):
             return
-        # Counted from the first, so that float numbers keep their nanoseconds.
+        # Count from the first stamp, so that floats keep nanoseconds.
         origin = estimates["t_ns"][0]
         at, known = t_ns - origin, estimates["t_ns"] - origin
         x, y, speed = (np.interp(at, known, estimates[name]) for name in ("x_m", "y_m", "speed_mps"))
@@ -108,7 +108,7 @@ class TruthJoin:
 
 
 def _near(t_ns: Any, others_ns: Any) -> Any:
-    """Return where both neighbours are near: at the end of the others and over their gaps nothing is interpolated."""
+    """Return a mask of the times with both neighbours near; no interpolation at the ends or across gaps."""
     after = np.minimum(np.searchsorted(others_ns, t_ns), len(others_ns) - 1)
     before = np.maximum(after - 1, 0)
     inside = (others_ns[0] <= t_ns) & (t_ns <= others_ns[-1])

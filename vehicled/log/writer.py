@@ -1,4 +1,4 @@
-"""The writer process: reads chunks from its standard input and writes the MCAP file. ``python -m vehicled.log.writer``.
+"""Log writer process: reads chunks from its standard input and writes the MCAP file. ``python -m vehicled.log.writer``.
 
 It is a process of its own so that compression, system calls and a slow disk never hold the loop, and so that the file is finished
 when the daemon is killed: the pipe ends, the writer writes summary and footer and leaves. It ignores the signals that end the
@@ -38,15 +38,15 @@ from vehicled.log.schema import (
 READ_BYTES = 1 << 20
 EXIT_OK = 0
 EXIT_FAILED = 4
-"""The log could not be opened, or the disk gave up. The reason has been reported."""
+"""Exit status if the log could not be opened or the disk failed. The reason has been reported."""
 EXIT_GARBLED = 5
-"""The pipe did not carry frames."""
+"""Exit status if the pipe contained invalid frames."""
 
 _BY_ID = {channel.id: channel for channel in CHANNELS.values()}
 
 
 class Output:
-    """A file written in whole steps: what a failing disk took only half of is cut off again."""
+    """File written in complete steps: a partial write of a failing disk is truncated again."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -57,12 +57,12 @@ class Output:
         self._synced = 0
 
     def write(self, data: bytes) -> int:
-        """Hold back until :meth:`commit`."""
+        """Buffer data until :meth:`commit`."""
         self._pending += data
         return len(data)
 
     def commit(self) -> None:
-        """Write what was held back. On an error the file ends where it ended before."""
+        """Write the buffered data. After an error the file ends where it did before."""
         data = memoryview(bytes(self._pending))
         self._pending.clear()
         try:
@@ -75,7 +75,7 @@ class Output:
         self.committed += len(data)
 
     def sync(self) -> None:
-        """Make it survive a power cut. Raises OSError."""
+        """Flush to disk to survive a power cut. Raises OSError."""
         if self._synced != self.committed:
             # macOS has no fdatasync.
             getattr(os, "fdatasync", os.fsync)(self._fd)
@@ -92,10 +92,10 @@ class Output:
 
 
 class Writer:
-    """One run's log: one or more parts."""
+    """Log of one run: one or more parts."""
 
     def __init__(self, opening: Opening) -> None:
-        """Creates the first file. Raises OSError or :class:`LogError`."""
+        """Create the first file. Raises OSError or :class:`LogError`."""
         self._opening = opening
         self._mcap_compression, self._compress = compressor(opening.compression)
         self._projector = Projector(opening.header.offset_ns) if opening.projections else None
@@ -113,7 +113,7 @@ class Writer:
 
     @property
     def total_bytes(self) -> int:
-        """Size of all parts."""
+        """Size of all parts, bytes."""
         return self._finished_bytes + self._output.committed
 
     def _open(self) -> None:
@@ -133,14 +133,14 @@ class Writer:
             self._output.commit()
             self._output.sync()
         except OSError:
-            # An empty file would only puzzle.
+            # An empty file would confuse the user.
             self._output.discard()
             self.files.pop()
             raise
         self.enforce_quota()
 
     def add(self, records: bytes) -> None:
-        """Write one chunk of records. Raises OSError; ``ValueError`` for records that are none."""
+        """Write one chunk of records. Raises OSError; ``ValueError`` for invalid records."""
         if self._file.size >= self._rotate_bytes:
             self._rotate()
         if self._projector is not None:
@@ -175,18 +175,18 @@ class Writer:
         _report(Report(state="rotated", path=self.files[-1]))
 
     def enforce_quota(self) -> None:
-        """Remove old logs as needed."""
+        """Remove old logs as the quota requires."""
         self._quota_due = self.total_bytes + self._quota_step
         removed = enforce(self._opening.folder, self._opening.quota_bytes, os.path.basename(self._output.path))
         if removed:
             _report(Report(state="removed", files=removed))
 
     def sync(self) -> None:
-        """Survive a power cut up to here. Raises OSError."""
+        """Flush the log to disk. Raises OSError."""
         self._output.sync()
 
     def finish(self, end: dict[str, str]) -> None:
-        """Complete the open part. ``end`` is empty where the run goes on or ended without a word. Raises OSError."""
+        """Complete the open part. ``end`` is empty if the run continues or the daemon was killed. Raises OSError."""
         if end:
             self._file.add_metadata(END_RECORD, end | {"writer_cpu_s": f"{time.process_time():.3f}"})
         self._file.finish()
@@ -198,7 +198,7 @@ class Writer:
 
 
 def run(source: int) -> int:
-    """Read frames from a file descriptor until it ends. Returns the exit status."""
+    """Read frames from a file descriptor until it ends. Return the exit status."""
     decoder = Decoder()
     writer: Writer | None = None
     end: dict[str, str] = {}
@@ -268,12 +268,12 @@ def _report(report: Report) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
         sys.stdout.buffer.flush()
     except OSError:
-        # The daemon is gone; the file is what counts.
+        # The daemon is gone; only the file matters now.
         pass
 
 
 def _be_modest() -> None:
-    """Give way to the daemon, whose real-time priority would otherwise be inherited."""
+    """Lower the priority: the process would inherit the daemon's real-time priority."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -281,7 +281,7 @@ def _be_modest() -> None:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.nice(5)
     except OSError:
-        # Not allowed to; it works without.
+        # Not permitted; the writer works without.
         pass
 
 
@@ -296,7 +296,7 @@ if __name__ == "__main__":
     try:
         sys.stdout.flush()
     except OSError:
-        # Nobody reads it any more.
+        # The reader is gone.
         pass
-    # Without the interpreter's tear-down, which has nothing to save and would complain about a closed pipe.
+    # Skip the interpreter's shutdown, which would complain about a closed pipe.
     os._exit(status)

@@ -1,11 +1,11 @@
-"""What was read of a course file, so that the user can check it against what the file means."""
+"""Record of what was read from a course file, so that the user can check it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a reader took from a course file, what it left, and what it noticed."""
+    """Contents that a reader used, ignored and noticed in a course file."""
 
     form: str
     """Kind of file, and its dialect."""

@@ -59,11 +59,11 @@ class Column:
     """One column by its name."""
 
     name: str
-    """As the file writes it."""
+    """Name as written in the file."""
     role: str
-    """What it means; empty for a name that is not known."""
+    """Meaning; empty for an unknown name."""
     unit: str
-    """As the name says; empty where it says none."""
+    """Unit given by the name; empty if none."""
 
 
 def column_of(cell: str) -> Column:

@@ -22,7 +22,7 @@ from vehicled.paths.markings import NO_MARKINGS, Markings
 from vehicled.paths.smoothing import Array
 
 Rows = npt.NDArray[np.int64]
-"""For each point left, the index of the waypoint it was."""
+"""Index of the original waypoint for each remaining point."""
 
 SPACING_M = 0.1
 MAX_SAMPLES = 200_000
@@ -69,13 +69,13 @@ class Course:
     closed: bool
     datum: Datum
     length_m: float
-    """Of the whole line; of one lap when closed."""
+    """Length of the whole line; of one lap when closed."""
     markings: Markings = NO_MARKINGS
     """Lanes and boxes that a drive is judged by, where the course has some."""
     waypoints: int = 0
     """Waypoints that the line was drawn through; 0 for a line that is known point by point."""
     account: Account | None = None
-    """What was read of the course's file; None for a course from no file."""
+    """Record of what was read from the file; None for a course without a file."""
 
     @property
     def cusps(self) -> list[int]:
@@ -86,7 +86,7 @@ class Course:
 
     @property
     def reverses(self) -> bool:
-        """Whether any of it is driven backward."""
+        """True if any part is driven in reverse."""
         return bool((self.speed_mps < 0.0).any())
 
     def renamed(self, name: str) -> "Course":
@@ -94,7 +94,7 @@ class Course:
         return replace(self, name=name)
 
     def repeated(self, laps: int) -> "Course":
-        """So many laps as one course. Raises CourseError for an open course, no lap, or more samples than a course may have."""
+        """Return several laps as one course. Raises CourseError for an open course, no lap, or more samples than allowed."""
         if laps == 1:
             return self
         if not self.closed:
@@ -162,7 +162,7 @@ def course_from_waypoints(
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """How to name a waypoint to the user."""
+    """Names of waypoints in messages to the user."""
 
     name: str
     places: Sequence[str] | None
@@ -282,7 +282,7 @@ def _joined(at: _Places, points: Array, rows: Rows, closed: bool | None) -> tupl
     join_turn, at_join = 0.0, np.zeros(1)
     if len(ring) >= 3:
         ends = np.vstack((ring[-2:], ring[:2]))
-        # Where the ends only come near each other, the gap is a leg of its own and its two turns count as one.
+        # If the ends are only close to each other, the gap is a leg of its own and its two turns count as one.
         at_join = smoothing.turns(ends)
         join_turn = float(np.abs(at_join).max() if repeated else max(np.abs(at_join).max(), abs(at_join.sum())))
     if closed is None:
@@ -367,7 +367,7 @@ class _Part:
     s_m: Array
     tangent_rad: Array
     curvature_per_m: Array
-    """Of the line in driving order."""
+    """Curvature of the line in driving order."""
     speed_mps: Array
     backward: bool
 

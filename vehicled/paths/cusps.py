@@ -1,7 +1,8 @@
-"""Changes of direction: where a vehicle that drove forward goes on backward, or the other way round.
+"""Cusps: points where the course changes between forward and reverse.
 
-A waypoint with a negative speed is left backward. Where the sign changes, the line must turn back on itself: the vehicle stops
-there, and its heading goes on as it was.
+A waypoint with a negative speed is left in reverse. Where the sign changes, the line must turn back on itself: the vehicle stops
+there
+and keeps its heading.
 """
 
 from collections.abc import Callable

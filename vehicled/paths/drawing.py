@@ -1,4 +1,4 @@
-"""What a file says, before it becomes a course: waypoints on the plane or on the earth, range-checked here for all formats."""
+"""Contents of a file before it becomes a course: planar or geodetic waypoints, range-checked for all formats."""
 
 import json
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ class Drawing:
     """Name of each waypoint in an error, such as "line 12"."""
     geodetic: bool
     order: str
-    """How the format writes a position; told to the user who has swapped it."""
+    """Order of the coordinates in the format; shown to a user who has swapped them."""
     account: Account
-    """What was read of the file and what was ignored."""
+    """Record of what was read and ignored."""
     speeds_mps: Sequence[float] | None = None
     """Negative from each waypoint that is left backward."""
     speed_holds: bool = False
@@ -146,7 +146,7 @@ class Drawing:
 
 
 def _far_side(datum: Datum, latitude_deg: float, longitude_deg: float) -> bool:
-    """On the other half of the earth, where east and north can be small again."""
+    """The point is on the other half of the earth, where east and north can be small again."""
     _, _, up = datum.to_enu(radians(latitude_deg), radians(longitude_deg), 0.0)
     return up < -1_000_000.0
 

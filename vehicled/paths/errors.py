@@ -1,4 +1,4 @@
-"""The one error of this package."""
+"""Error of the paths package."""
 
 
 class CourseError(ValueError):

@@ -260,7 +260,7 @@ class _Table:
             decimals.add(",")
             cell = cell.replace(",", ".")
         elif role in ("heading", "curvature"):
-            # It is only compared.
+            # The value is only used in comparisons.
             return float("nan")
         else:
             cure = "write decimals with a point" if "," in cell else "correct the value or delete the line"

@@ -1,6 +1,6 @@
-"""From the bytes of a course file to a course. The ending of the name chooses the format; where it serves two, the content does.
+"""Parses the bytes of a course file. The file extension chooses the format; if it is ambiguous, the content does.
 
-Pure: the caller has read the file. Whatever the bytes are, the outcome is a Course or a CourseError naming file, place and cure.
+No I/O: the caller reads the file. The result is a Course, or a CourseError that names file, place and remedy.
 """
 
 from collections.abc import Callable, Sequence

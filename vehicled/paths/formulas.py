@@ -119,7 +119,7 @@ def figure_eight(
     t = np.linspace(0.0, 2.0 * pi, steps(name, 5.3 * half_width_m), endpoint=False) - pi / 2.0
     denominator = 1.0 + np.sin(t) ** 2
     lobes = half_width_m * np.column_stack((np.cos(t) / denominator, np.sin(t) * np.cos(t) / denominator))
-    # At the crossing the branch leaves at -45 degrees.
+    # The branch leaves the crossing at -45 degrees.
     lobes = lobes @ _turned(atan(1.0))
     return course_from_waypoints(name, lobes[:, 0], lobes[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
 

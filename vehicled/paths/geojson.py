@@ -1,7 +1,7 @@
-"""What GeoJSON files (RFC 7946) of all purposes have in common: their features, and positions on the map.
+"""Common parts of GeoJSON files (RFC 7946): features, and conversion of positions to the map.
 
-A position of a file is longitude and latitude in degrees. On the map it is [east, north] in metres, a list as tables of a profile
-have it. Whatever is wrong is a :class:`~vehicled.paths.errors.CourseError` that names the place and the cure.
+A position in a file is longitude and latitude in degrees. On the map it is [east, north] in metres, a list as in the tables of a
+profile. Errors are :class:`~vehicled.paths.errors.CourseError` with place and remedy.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Feature(NamedTuple):
     """One feature of a file."""
 
     place: str
-    """As in an error: "feature 2"."""
+    """Place for error messages: "feature 2"."""
     geometry: Mapping[str, Any]
     """Empty when it has none."""
     properties: Mapping[str, Any]

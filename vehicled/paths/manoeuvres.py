@@ -22,7 +22,7 @@ from vehicled.paths.smoothing import Array
 
 SPACING_M = 0.5
 CAR_WIDTH_M, CAR_CENTRE_M = 1.8, 1.35
-"""Of a vehicle that nothing is known of."""
+"""Default width and centre of an unknown vehicle."""
 Triple = tuple[float, float, float]
 
 

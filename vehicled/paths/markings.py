@@ -1,4 +1,4 @@
-"""What a course is judged by beside its line: lanes that the body must keep within, boxes that the trace must meet."""
+"""Pass criteria of a course besides its line: lanes that must contain the body, boxes that must contain the trace."""
 
 from collections.abc import Iterable
 from math import cos, floor, inf, isfinite, sin
@@ -25,7 +25,7 @@ class Lane(Struct, frozen=True):
 
 
 class Markings(Struct, frozen=True):
-    """Of one course; empty for a course that has none."""
+    """Lanes and boxes of one course; empty if it has none."""
 
     lanes: tuple[Lane, ...] = ()
     boxes_m: tuple[tuple[float, float], ...] = ()
@@ -34,7 +34,7 @@ class Markings(Struct, frozen=True):
     from_m: float = 0.0
     """Arc length at which the manoeuvre itself begins; before, the vehicle gathers speed."""
     to_m: float | None = None
-    """Where it ends; None: with the course."""
+    """Arc length of the end; None: the end of the course."""
 
     def __bool__(self) -> bool:
         return bool(self.lanes or self.boxes_m)
@@ -89,7 +89,7 @@ class Passing:
 
     @property
     def failures(self) -> list[str]:
-        """What was not kept or met, in words."""
+        """Return texts about the violated lanes and missed boxes."""
         told = []
         for lane, room, furthest, worst in zip(self._markings.lanes, self._room, self._furthest, self._worst, strict=True):
             if room < 0.0:
@@ -132,7 +132,7 @@ class Passing:
                     self._furthest[k] = along
 
     def _cell(self, x_m: float, y_m: float) -> tuple[int, int]:
-        """Of a grid as wide as a box: one that a point lies in has its middle in the cell of the point or in one next to it."""
+        """Return the cell of a point in a grid of box width: boxes that contain it are centred in this cell or a neighbour."""
         side_m = self._markings.box_side_m
         return floor(x_m / side_m), floor(y_m / side_m)
 

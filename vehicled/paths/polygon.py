@@ -6,7 +6,7 @@ Point = tuple[float, float]
 
 
 def encloses(corners: Sequence[Point], x_m: float, y_m: float) -> bool:
-    """Whether a point lies inside, by the even-odd rule: a ring may be concave, and may cross itself."""
+    """True if a point lies inside, by the even-odd rule: a ring may be concave, and may cross itself."""
     inside = False
     x1, y1 = corners[-1]
     for x2, y2 in corners:

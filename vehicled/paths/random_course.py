@@ -11,7 +11,7 @@ from vehicled.paths.formulas import positive, steps
 from vehicled.paths.manoeuvres import smooth_step
 
 TURN_RADIUS_M = 1.5
-"""Of a vehicle that nothing is known of."""
+"""Default turning radius of an unknown vehicle."""
 RADIUS_MARGIN = 1.5
 """Tightest bend over the tightest turn of the vehicle, so that a controller has steering left to correct with."""
 BEND_RADII = 3.0

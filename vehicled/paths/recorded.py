@@ -25,7 +25,7 @@ WINDOW_M = 2.0
 MAX_JUMP_M = 1.0
 """Between two poses, beyond what the speed explains."""
 SLOWEST_MPS = 0.3
-"""Where the vehicle moved off and stopped it was slower; the speed control of the course sees to that by itself."""
+"""Lowest speed kept: it was lower only at start and stop, which the speed profile handles."""
 
 
 class Recorded:
@@ -37,7 +37,7 @@ class Recorded:
         """Parts between changes of direction."""
 
     def to_csv(self, name: str, datum: Datum) -> str:
-        """As a course file."""
+        """Return the path as the text of a course file."""
         place = f"{degrees(datum.latitude_rad):.10f}, {degrees(datum.longitude_rad):.10f}, {datum.height_m:.3f}"
         rows = zip(self.x_m.tolist(), self.y_m.tolist(), self.yaw_rad.tolist(), self.speed_mps.tolist(), strict=True)
         head = [f"# name: {name}", f"# datum_deg: {place}", "# closed: no", "x_m,y_m,heading_rad,speed_mps"]
@@ -55,7 +55,7 @@ def recorded(
     finite = np.isfinite(x_m) & np.isfinite(y_m) & np.isfinite(yaw_rad) & np.isfinite(speed_mps)
     t, x, y, v = (column[finite] for column in (t_s, x_m, y_m, speed_mps))
     moving = np.abs(v) > MOVING_MPS
-    # What lies between two poses counts when either moves.
+    # An interval between two poses counts if either pose moves.
     step_s = np.diff(t)
     way = np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0) if len(t) > 1 else np.zeros(0)
     total = float(np.abs(way).sum())
@@ -149,7 +149,7 @@ def _local_cubic(values: Array, half: int) -> Array:
 
 
 def _weights(at: Array, centre: float) -> Array:
-    """What each neighbour at ``at`` (m,), -1 to 1, counts for the value of the cubic at ``centre``."""
+    """Return the weight of each neighbour at ``at`` (m,), -1 to 1, in the cubic's value at ``centre``."""
     reach = 1.0 + abs(centre) + 1e-6
     root = (1.0 - np.abs((at - centre) / reach) ** 3) ** 1.5
     powers = np.vander(at - centre, 4, increasing=True)
@@ -165,7 +165,7 @@ def _meet(lines: list[Array]) -> None:
 
 
 def _headings(points: Array, speeds: npt.NDArray[np.float64]) -> Array:
-    """Of the vehicle: the way it drives, or the other way round when it drives backward."""
+    """Return the vehicle's yaw: the direction of motion, reversed when driving backward."""
     along = np.gradient(points, axis=0)
     back = np.pi if speeds[0] < 0.0 else 0.0
     return np.asarray(np.arctan2(along[:, 1], along[:, 0]) + back)

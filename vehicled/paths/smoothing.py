@@ -9,7 +9,7 @@ Array = npt.NDArray[np.float64]
 
 # A waypoint at which the line turns by more than this is a corner, whatever the spacing.
 CORNER_TURN_RAD = 0.6
-# So is one where a cubic would leave the drawn legs by more than this: sparse waypoints mean straight legs.
+# Largest distance of a cubic from the drawn legs; beyond it sparse waypoints are taken as straight legs.
 MAX_DEPARTURE_M = 0.15
 # A leg so much longer than its neighbour, that a cubic would leave by more than this, is a straight: the neighbour bends.
 STRAIGHT_RATIO = 4.0
@@ -28,7 +28,7 @@ def turns(points: Array) -> Array:
 
 
 def corners(points: Array, closed: bool) -> npt.NDArray[np.bool_]:
-    """Which points (n,) keep a corner. The ends of an open line are none."""
+    """Return a mask (n,) of the points that keep a corner. The ends of an open line keep none."""
     ring = np.vstack((points[-1:], points, points[:1])) if closed else points
     turn = np.abs(turns(ring))
     legs = np.hypot(*np.diff(ring, axis=0).T)
@@ -94,7 +94,7 @@ def _tangents(ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool) ->
     arriving, leaving = smooth.copy(), smooth
     arriving[keeps], leaving[keeps] = before[keeps], after[keeps]
     if not through_start:
-        # Nothing is known beyond an end of a piece: let the curvature run out to zero there only if the line is straight.
+        # The line beyond an end is unknown: let the curvature go to zero there only if the line is straight.
         leaving[0] = _end_tangent(units[0], lengths[0], leaving_next=smooth[1], straight=keeps[1])
         arriving[-1] = _end_tangent(units[-1], lengths[-1], leaving_next=arriving[-2], straight=keeps[-2])
     return arriving, leaving

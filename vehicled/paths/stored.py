@@ -73,7 +73,7 @@ def from_json(data: bytes) -> Course:
 
 
 def datum_of(data: bytes) -> Datum:
-    """Where the course lies: an imported log tells no more of it. Raises :class:`CourseError`."""
+    """Return the course's datum, the only part of a course in an imported log. Raises :class:`CourseError`."""
     try:
         return msgspec.json.decode(data, type=_Located).datum.as_datum()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,10 +1,11 @@
-"""Where the vehicle is along its course.
+"""Tracks the projection of the vehicle on its course.
 
-The tracker remembers its progress and looks only near it, so a crossing, a parallel lane or the end of a lap cannot catch it.
-A course that is driven partly backward has a leg from cusp to cusp. The tracker stays on its leg until the vehicle stands at the
-end of it, and then goes over to the next one; until then the rest of the course does not exist, the leg goes on straight.
+The tracker searches only near its last progress, so a crossing, a parallel lane or the end of a lap cannot attract it.
 
-Plain Python over lists: one update costs a few microseconds, where an array search over the course would cost a hundred.
+A course with reverse parts has a leg from cusp to cusp. The tracker stays on its leg until the vehicle stands at its end, then
+changes to the next leg; until then the leg is extended straight.
+
+Plain Python over lists: one update costs a few microseconds, an array search over the course a hundred.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,12 +22,12 @@ from vehicled.paths.course import Course
 AHEAD_M = 0.5
 BEHIND_M = 0.3
 MAX_WINDOW_M = 4.0
-# At speed the window is as wide as the way of this time: a pose is predicted over the delays of steering and tyres.
+# Length of the window as driving time: a pose is predicted over the delays of steering and tyres.
 MAX_WINDOW_S = 2.0
 # A lap is followed this far beyond its end, for the vehicle that is still braking.
 RUN_OUT_M = 30.0
 END_TOLERANCE_M = 0.1
-# Where a vehicle changes its direction it manoeuvres, and parks to the centimetre. It creeps there, so it need not stop short.
+# The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
 MANOEUVRE_TOLERANCE_M = 0.03
 # Slower than this counts as standing: an estimate of the speed is hardly ever 0.
 REST_MPS = 0.05
@@ -59,9 +60,9 @@ class PathPoint(Struct, frozen=True, gc=False):
     x_m: float
     y_m: float
     yaw_rad: float
-    """Of a vehicle on the path, -pi..pi; driving backward it moves towards ``yaw_rad`` + pi."""
+    """Yaw of a vehicle on the path, -pi..pi; in reverse it moves towards ``yaw_rad`` + pi."""
     direction: int = 1
-    """Of the present leg: 1 forward, -1 backward."""
+    """Direction of the current leg: 1 forward, -1 backward."""
 
 
 class _Leg(NamedTuple):
@@ -118,7 +119,7 @@ class PathTracker:
             # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
             curvatures_after[i - 1], speeds_after[i - 1] = curvatures[i - 1], speeds[i - 1]
         dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
-        # What belongs to the piece between two samples is in one tuple each: taken apart it costs far less than by a look-up each.
+        # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
         self._lines = list(zip(xs, ys, dxs, dys, [1.0 / (dx * dx + dy * dy) for dx, dy in zip(dxs, dys)]))
         self._values = list(
             zip(
@@ -147,7 +148,7 @@ class PathTracker:
         self._cross_track_m = 0.0
         self._window_m = MAX_WINDOW_M
         self._seen: tuple[float, float] | None = None
-        # At a cusp the leg before it: whoever stands there goes over to the next one with the first pose.
+        # At a cusp choose the leg before it; a vehicle standing there changes to the next leg with the first pose.
         self._leg = min(bisect_left(self._ends_m, self._at_m), len(self._legs) - 1)
 
     @property
@@ -172,7 +173,7 @@ class PathTracker:
 
     @property
     def direction(self) -> int:
-        """Of the present leg: 1 forward, -1 backward."""
+        """Direction of the current leg: 1 forward, -1 backward."""
         return self._legs[self._leg].direction
 
     @property
@@ -300,5 +301,5 @@ class PathTracker:
 
 
 def _changes(values: list[float], after: list[float]) -> list[float]:
-    """From each value to the one behind it."""
+    """Return the difference of each value to the next."""
     return [b - a for a, b in zip(values, after)]

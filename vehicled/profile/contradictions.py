@@ -21,7 +21,7 @@ RESERVED_PORTS = ("truth",)
 PULSE_BOARD = "pwm_board"
 """Driver whose reverse must be calibrated."""
 OWN_TABLES = ("wheelbase_m", "steering", "drive")
-"""Where the 4-DOF plant has its vehicle; every other plant of ours takes a twin file."""
+"""Keys of the vehicle of the 4-DOF plant; every other plant uses a twin file."""
 
 
 def _task(task: View) -> Found:
@@ -73,7 +73,7 @@ def _profile(profile: View) -> Found:
 
 
 def _corrections(profile: View) -> Found:
-    """A route of corrections needs a source that sends them and a receiver that takes them."""
+    """A route of corrections needs a source and a receiver."""
     devices: Any = profile.written.get("devices")
     tables = {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
     sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
@@ -109,7 +109,7 @@ def _chosen(device: dict[str, Any]) -> str:
 
 
 def _driver(device: dict[str, Any]) -> Any:
-    """Class of the driver; None for a name that is refused elsewhere."""
+    """Return the class of the driver; None for an unknown name, which is refused elsewhere."""
     try:
         return resolve("driver", _chosen(device))
     except UnknownNameError:
@@ -121,7 +121,7 @@ def _names(kinds: tuple[type, ...]) -> set[str]:
 
 
 def _refusals(profile: View) -> Found:
-    """A limit of refusals that the estimator's patience never lets the count reach would believe a jump instead of stopping."""
+    """Refuse a limit that the estimator's timeout never lets the count reach: it would accept a jump instead of stopping."""
     chosen: Any = profile.written.get("estimator")
     name = chosen.get("name") if isinstance(chosen, dict) else chosen
     refusals, patience = profile.get("limits", "gnss_refusals"), profile.get("estimator", str(name), "gate_patience")
@@ -151,7 +151,7 @@ def _reverse(profile: View) -> Found:
 
 
 def _ports(profile: View) -> Found:
-    # As written, so that a mistake in one device does not hide that it is the only actuator.
+    # Use the written values, so that a mistake in one device does not hide that it is the only actuator.
     devices: Any = profile.written.get("devices")
     if not isinstance(devices, dict):
         return
@@ -179,7 +179,7 @@ def _listed(device: dict[str, Any]) -> list[Any]:
 
 
 def _silence(profile: View) -> Found:
-    """A limit of silence that is shorter than the period of its source would stop the vehicle between any two messages."""
+    """Refuse a silence limit below the period of its source, which would stop the vehicle between messages."""
     sources = [(("limits", "estimate_silence_s"), ("tasks", "fusion")), (("sim", "command_timeout_s"), ("tasks", "actuation"))]
     for message, limit in (("GnssFix", "gnss_silence_s"), ("ImuSample", "imu_silence_s")):
         sources += [

@@ -1,4 +1,4 @@
-"""``[sim.gnss]``: the receiver of the twin. Which position error it makes, what it reports of it, and where it hears badly."""
+"""``[sim.gnss]``: receiver of the twin with its position error, reported accuracy and zones of bad reception."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ ErrorModel = Literal[
 
 
 class WhiteError(Table, frozen=True, kw_only=True):
-    """``gauss``: independent from fix to fix. Number of system VEPD, 2024."""
+    """``gauss``: errors independent from fix to fix. Number of system VEPD, 2024."""
 
     sigma_m: NonNegative = 0.03
 
@@ -29,7 +29,7 @@ class RandomWalk(Table, frozen=True, kw_only=True):
     """
 
     rate_hz: Rate = 100.0
-    """Of its steps, whatever the rate of the fixes."""
+    """Rate of the steps, independent of the rate of the fixes, Hz."""
     sigma: NonNegative = 0.047
     pull: NonNegative = 0.2
     """Largest mean of the drawn acceleration, over sigma."""
@@ -39,11 +39,11 @@ class RandomWalk(Table, frozen=True, kw_only=True):
     step_s: Positive = 0.01
     """1 where speed and acceleration are counted per step."""
     settled_sigma_m: NonNegative = 0.103
-    """Standard deviation that it settles at, by simulation of the walk itself: what the receiver reports of it."""
+    """Standard deviation in the steady state, by simulation of the walk; the receiver reports it."""
 
 
 class InnerWalk(RandomWalk, frozen=True, kw_only=True):
-    """What ran indoors on the ART vehicle, 2023."""
+    """Random walk used indoors on the ART vehicle, 2023."""
 
     rate_hz: Rate = 50.0
     sigma: NonNegative = 0.016289174978068626
@@ -56,7 +56,7 @@ class InnerWalk(RandomWalk, frozen=True, kw_only=True):
 
 
 class SimulatorWalk(InnerWalk, frozen=True, kw_only=True):
-    """What the simulator of the ART vehicle had then."""
+    """Random walk of the ART vehicle's simulator, 2023."""
 
     rate_hz: Rate = 1.0
     acceleration_cut: NonNegative = 0.005
@@ -88,31 +88,31 @@ class RecordedError(Table, frozen=True, kw_only=True):
 
 
 class Rtk(Table, frozen=True, kw_only=True):
-    """How the carrier solution is lost in zones and found again, and how much worse the position is meanwhile."""
+    """Loss and recovery of the carrier solution in zones, and the larger position error meanwhile."""
 
     float_sigma_m: NonNegative = 0.3
-    """Of the further error while it only floats, per horizontal axis."""
+    """Additional error while the solution is floating, per horizontal axis."""
     none_sigma_m: NonNegative = 1.2
-    """While there is no carrier solution."""
+    """Additional error without a carrier solution, per horizontal axis."""
     wander_time_s: Positive = 20.0
-    """Correlation time of these two."""
+    """Correlation time of these two errors."""
     reacquire_s: Seconds = 3.0
-    """From hearing satellites again to a position."""
+    """Time from reception of satellites to a position."""
     float_after_s: Seconds = 5.0
-    """From a position to a floating solution."""
+    """Time from a position to a floating solution."""
     fixed_after_s: Seconds = 15.0
-    """From a floating to a fixed one."""
+    """Time from a floating to a fixed solution."""
     float_age_s: Positive = 20.0
-    """Age of corrections from which a fixed solution can no longer be held."""
+    """Age of corrections from which the solution is no longer fixed."""
     correction_timeout_s: Positive = 60.0
-    """Age from which they are not used at all."""
+    """Age from which corrections are not used."""
 
 
 class GnssZone(Table, frozen=True, kw_only=True):
-    """Where and when reception is bad: inside a circle, a polygon or everywhere, from ``from_s`` to ``until_s`` of the run.
+    """Zone of bad reception: a circle, a polygon or everywhere, from ``from_s`` to ``until_s`` of the run.
 
     ``no_fix``: no position. ``no_carrier``: a position without carrier solution. ``float``: the solution cannot be fixed.
-    ``no_corrections``: none arrive. ``multipath``: the position is off by an amount that depends on the place.
+    ``no_corrections``: none arrive. ``multipath``: the position has an error that depends on the place.
     """
 
     effect: Literal["no_fix", "no_carrier", "float", "no_corrections", "multipath"]
@@ -125,7 +125,7 @@ class GnssZone(Table, frozen=True, kw_only=True):
     bias_m: NonNegative = 1.0
     """Multipath: standard deviation of the bias over places, per horizontal axis."""
     correlation_m: Positive = 5.0
-    """Multipath: way after which the bias is another one."""
+    """Multipath: correlation length of the bias."""
     satellites_lost: Annotated[int, Meta(ge=0, le=60)] = 0
 
     def __post_init__(self) -> None:
@@ -146,19 +146,19 @@ class GnssModel(Table, frozen=True, kw_only=True):
     latency_ms: NonNegative = 60.0
     latency_jitter_ms: NonNegative = 5.0
     carrier: Literal["none", "float", "fixed"] = "fixed"
-    """The best solution it can have; zones take it away."""
+    """Best possible solution; zones degrade it."""
     sigma_m: NonNegative = 0.01
-    """Of ``walk``: white, per horizontal axis."""
+    """White noise of ``walk``, per horizontal axis."""
     walk_sigma_m: NonNegative = 0.01
-    """Of ``walk``: standard deviation of the coloured part, per horizontal axis."""
+    """Standard deviation of the coloured part of ``walk``, per horizontal axis."""
     walk_time_s: Positive = 60.0
-    """Of ``walk``: correlation time of the coloured part."""
+    """Correlation time of the coloured part of ``walk``."""
     velocity_sigma_mps: NonNegative = 0.03
     satellites: Annotated[int, Meta(ge=0, le=60)] = 24
     hdop: Positive = 0.7
     vdop: Positive = 1.1
     covariance: Literal["error", "hdop", "unknown"] = "error"
-    """What it reports: the variance of its error, the square of dilution times ``user_range_error_m``, or nothing."""
+    """Reported covariance: the variance of the error, the square of dilution times ``user_range_error_m``, or none."""
     user_range_error_m: Positive = 0.02
     gauss: WhiteError = field(default_factory=WhiteError)
     random_walk: RandomWalk = field(default_factory=RandomWalk)
@@ -170,4 +170,6 @@ class GnssModel(Table, frozen=True, kw_only=True):
     rtk: Rtk = field(default_factory=Rtk)
     zones: list[GnssZone] = field(default_factory=list)
     zones_file: str = ""
-    """GeoJSON of more of them: each Polygon is a zone, its properties are the keys of a zone. Its path counts from the profile."""
+    """GeoJSON of further zones: each Polygon is a zone, its properties are the keys of a zone. The path is relative to the
+    profile.
+    """

@@ -16,20 +16,20 @@ KINDS = {"none": "none", "relay": "relay", "radio_kill_switch": "radio kill swit
 
 
 class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the vehicle has, as its owner declares it: the daemon can neither see nor test it."""
+    """Independent stop of the vehicle, as declared by its owner: the daemon can neither see nor test it."""
 
     kind: Literal["none", "relay", "radio_kill_switch"] = "none"
     cuts: Annotated[str, Meta(max_length=100)] = ""
-    """What it cuts, such as "supply of the motor controller"."""
+    """Part that it cuts, e.g. "supply of the motor controller"."""
     reaction_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.0
-    """From the hand, or from the loss of its radio, to the cut."""
+    """Time from the switch, or from the loss of its radio, to the cut."""
     range_m: NonNegative = 0.0
-    """How far away it was seen to work; 0 for a switch on the vehicle."""
+    """Range at which it was tested; 0 for a switch on the vehicle."""
     deceleration_mps2: NonNegative = 0.0
     """Deceleration once it has cut; 0 for a vehicle that coasts, by the friction of ``[vehicle.drive]``."""
     last_tested: Date = ""
     required: bool = False
-    """Arm only with one."""
+    """Refuse arming without an independent stop."""
 
     def __post_init__(self) -> None:
         if self.kind == "none":
@@ -42,7 +42,7 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             raise ValueError("range_m is missing: say how far away the radio kill switch was seen to work")
 
     def stop_distance_m(self, drive: Drive, speed_mps: float) -> float:
-        """Return the distance from the hand on the switch to rest; infinite for a vehicle that would roll on."""
+        """Return the distance from the switch to standstill; infinite for a vehicle that would coast on."""
         friction_mps2 = drive.friction_nm * drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
         deceleration = self.deceleration_mps2 or friction_mps2
         if deceleration <= 0.0:
@@ -51,7 +51,7 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def described(self) -> str:
-        """What there is, in words."""
+        """Return a description of the stop."""
         if self.kind == "none":
             return "none declared"
         reach = f", works to {self.range_m:g} m" if self.range_m else ""
@@ -60,12 +60,12 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def notice(self) -> str:
-        """What arming has to say about a vehicle without one; empty with one."""
+        """Return the arming notice for a vehicle without a stop; empty with one."""
         return "" if self.kind != "none" else NOTICE
 
     @property
     def refusal(self) -> str:
-        """Why the vehicle must not be armed; empty when it may."""
+        """Return the reason that forbids arming; empty if allowed."""
         if self.kind != "none" or not self.required:
             return ""
         return "the profile demands an independent stop and declares none: fit one and declare it in [safety.independent_stop]"
@@ -75,4 +75,4 @@ NOTICE = (
     "no independent stop declared: a drive that no longer obeys (stuck, runaway, cut off) is stopped by nothing; fit a relay or a "
     "radio kill switch, and declare it in [safety.independent_stop]"
 )
-"""What arming without one says."""
+"""Arming notice for a vehicle without an independent stop."""

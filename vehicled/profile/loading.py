@@ -1,4 +1,4 @@
-"""From a name or a file to a validated profile, with the text it came from."""
+"""Loads and validates a profile by name or file, and keeps its source text."""
 
 import hashlib
 import os
@@ -57,7 +57,7 @@ def load_profile(name_or_file: str, overrides: Sequence[str] = ()) -> Profile:
 
 
 def load(name_or_file: str, overrides: Sequence[str] = ()) -> Loaded:
-    """As :func:`load_profile`, with the source text and its digest."""
+    """Load a profile like :func:`load_profile`, with the source text and its digest."""
     path = find(name_or_file)
     return _build(read(path), str(path), overrides)
 
@@ -68,7 +68,7 @@ def parse(text: str, origin: str = "profile", overrides: Sequence[str] = ()) -> 
 
 
 def folders() -> tuple[Path, ...]:
-    """Where profiles are looked for by name, the user's own first."""
+    """Return the folders that are searched for names, the user's own first."""
     shipped_folder = shipped.folder("profiles")
     try:
         return (Path.home() / ".config" / "vehicled" / "profiles", shipped_folder)
@@ -131,7 +131,7 @@ def read(path: Path) -> str:
         return ProfileError([Problem("", message)], printable(str(path), 300))
 
     try:
-        # Not to wait for ever on a pipe that nobody writes.
+        # Check the type first: opening a pipe without a writer would block for ever.
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise refuse("is a folder; name the .toml file inside it")
@@ -188,7 +188,7 @@ def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = 
         raise ProfileError(problems, origin)
     source = f"# {Path(origin).name} with {', '.join(f'--set {o.text}' for o in good)}\n{toml_text.write(data)}" if good else text
     digest = hashlib.sha256(source.encode()).hexdigest()
-    # What a log holds has been driven, and must be readable whatever is thought of its numbers.
+    # A profile in a log has been driven and must stay readable, even with implausible numbers.
     kept = tuple(findings) if path is None else ()
     return Loaded(profile, source, digest, origin if path is None else path, kept)
 

@@ -1,4 +1,6 @@
-"""What ``vehicled check`` says of a profile that is valid: things that may be meant so, and things that cannot work here."""
+"""Notes of ``vehicled check`` about a valid profile: settings that may be intended, and settings that cannot work on this
+machine.
+"""
 
 from collections.abc import Iterator
 from math import isfinite
@@ -15,7 +17,7 @@ _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""
 SLOW_STOP_S = 1.0
 LEAST_IMU_SAMPLES = 5
-"""That may be missing before an inertial sensor counts as silent."""
+"""Samples that may be missing before an inertial sensor counts as silent."""
 ALIGNMENT_MARGIN = 1.2
 """Speed of an alignment over the speed from which on the estimator uses the course over ground: GNSS velocity has noise."""
 
@@ -116,7 +118,7 @@ def _corrections(profile: Profile) -> Iterator[Note]:
 
 
 def _no_heading(profile: Profile) -> Iterator[Note]:
-    """What a vehicle needs whose heading no device measures."""
+    """Note what a vehicle without a heading device needs."""
     others = "push it 3 m forward or drive it by hand"
     how = f"vehicled mode align, or {others}" if profile.alignment.allowed else others
     yield Note("devices", f"no device gives Heading: the vehicle learns it by moving, so align it before it is armed ({how})")
@@ -184,7 +186,7 @@ def _course(profile: Profile) -> Iterator[Note]:
 
 
 def _stop(profile: Profile) -> Iterator[Note]:
-    """The stop that covers what no command can."""
+    """Note if no independent stop covers faults that no command can."""
     stop, key, top_mps = profile.safety.independent_stop, "safety.independent_stop", profile.limits.max_speed_mps
     if stop.kind == "none":
         level: Level = "warning" if stop.required else "note"

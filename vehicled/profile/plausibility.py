@@ -25,7 +25,7 @@ for _relation in RELATIONS:
     _BY_KEY.setdefault(_relation.key, []).append(_relation)
 
 USUAL_FACTOR = 100.0
-"""How far a number may be from its default, where no relation judges it."""
+"""Largest ratio of a number to its default, if no relation judges it."""
 _FACTORS = {"rad": (1 / 45.0, 30.0), "radps": (1 / 45.0, 30.0), "s": (1 / 50.0, 50.0), "ms": (1 / 50.0, 50.0)}
 """The same by unit: angles are confused by 57, and times by 1000."""
 _OWN_SCALE = ("weight", "step_size", "erpm", "quota", "rotate", "controller_id", "host_id", "iterations", "schema", "port")

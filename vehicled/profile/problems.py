@@ -1,4 +1,4 @@
-"""What can be wrong with a profile, and how it is said: the place, what was found, what is allowed, what was probably meant."""
+"""Problems of a profile and their texts: the place, the value found, the allowed values, the probable intention."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ class Problem(Struct, frozen=True):
     path: str
     message: str
     place: str = ""
-    """Where the user wrote it: "line 12", "--set tasks.control.rate_hz=x", or empty."""
+    """Place in the user's input: "line 12", "--set tasks.control.rate_hz=x", or empty."""
 
     def __str__(self) -> str:
         where = f"{self.path or self.place} ({self.place})" if self.path and self.place else self.path or self.place
@@ -79,7 +79,7 @@ def _step(part: str | int) -> str:
 
 
 def is_bare(key: str) -> bool:
-    """Whether TOML allows the key without quotes."""
+    """True if TOML allows the key without quotes."""
     return key != "" and key.isascii() and key.replace("_", "a").replace("-", "a").isalnum()
 
 

@@ -64,7 +64,7 @@ class Tasks(Table, frozen=True, kw_only=True):
 
 
 class Capabilities(Table, frozen=True, kw_only=True):
-    """What an actuator can do; what is missing maps failsafe rows to substitutes."""
+    """Capabilities of an actuator; a missing one maps failsafe rows to substitutes."""
 
     telemetry: bool = False
     brake: bool = False
@@ -90,7 +90,7 @@ class Device(Table, frozen=True, kw_only=True):
     driver: Annotated[Choice, Meta(extra={"registered": "driver"})]
     """Protocol of its wire: a name, or a table with the name and the driver's own table."""
     port: str = ""
-    """Where it is on the road, such as ``serial:/dev/serial/by-id/...?baud=460800``. A simulation needs none."""
+    """Port on the real vehicle, such as ``serial:/dev/serial/by-id/...?baud=460800``. A simulation needs none."""
     messages: list[Carried] = field(default_factory=list)
     """Message types expected from it, or taken by it."""
     rate_hz: Rate | None = None
@@ -104,7 +104,7 @@ class Device(Table, frozen=True, kw_only=True):
 
 
 class Log(Table, frozen=True, kw_only=True):
-    """Where runs are written and how much may be kept."""
+    """Folder of the logs, and limits of their size."""
 
     folder: str = "~/vehicled/logs"
     quota_mb: Annotated[int, Meta(ge=10)] = 20_000
@@ -133,7 +133,7 @@ class TwinVehicle(Table, frozen=True, kw_only=True):
 
 
 class Safety(Table, frozen=True, kw_only=True):
-    """What guards the vehicle beside the daemon."""
+    """Protection of the vehicle that is independent of the daemon."""
 
     independent_stop: IndependentStop = field(default_factory=IndependentStop)
     """Relay or radio kill switch that stops the vehicle without this computer."""
@@ -143,9 +143,9 @@ class View(Table, frozen=True, kw_only=True):
     """The live view, which ``--view`` switches on."""
 
     address: Annotated[str, Meta(max_length=300)] = "127.0.0.1:8765"
-    """Where it listens. Beyond this machine a token must be shown."""
+    """Address to listen on. Clients on other machines need a token."""
     teleop: bool = False
-    """Whether the page may drive, stop and disarm. It must then show a token even on this machine."""
+    """Let the page drive, stop and disarm. It then needs a token even on this machine."""
     most_throttle: Share = 0.5
     """Largest share of full drive that the page may ask for."""
     foxglove: bool = True
@@ -203,9 +203,9 @@ class LidarModel(Table, frozen=True, kw_only=True):
     angle_max_rad: Annotated[float, Meta(ge=-6.2832, le=6.2832)] = 2.356
     """Bearing of the last; smaller than the first for a scanner that turns clockwise."""
     sweep_ms: NonNegative = 25.0
-    """From the first ray to the last."""
+    """Time from the first ray to the last."""
     latency_ms: NonNegative = 5.0
-    """From the last ray to the message."""
+    """Time from the last ray to the message."""
     range_min_m: NonNegative = 0.05
     range_max_m: Annotated[float, Meta(gt=0.0, le=500.0)] = 25.0
     reach_m: Positive = 30.0
@@ -279,11 +279,11 @@ class Profile(Table, frozen=True, kw_only=True):
     tasks: Tasks
     estimator: Annotated[Choice, Meta(extra={"registered": "estimator"})]
     identifier: Annotated[Choice, Meta(extra={"registered": "identifier"})] | None = None
-    """What learns the vehicle's parameters while it drives; without it the beliefs of ``[vehicle]`` stay."""
+    """Online identification of the vehicle's parameters; without it the values of ``[vehicle]`` stay."""
     control_frame: ControlFrameParams = field(default_factory=ControlFrameParams)
-    """How the controller is led over a jump of the estimate."""
+    """Smoothing of estimate jumps for the controller."""
     alignment: AlignmentParams = field(default_factory=AlignmentParams)
-    """How a vehicle without a heading device learns its heading by driving."""
+    """Alignment of the heading by driving, for a vehicle without a heading device."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: Log = field(default_factory=Log)
     host: HostTable = field(default_factory=HostTable)

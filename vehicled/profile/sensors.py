@@ -38,7 +38,7 @@ class ImuModel(Table, frozen=True, kw_only=True):
     """Bias instability: the floor of the Allan deviation, as data sheets give it."""
     gyro_instability_radps: NonNegative = 0.0
     accelerometer_bandwidth_hz: NonNegative = 0.0
-    """Of a first-order low pass at the output; 0: none."""
+    """Bandwidth of a first-order low pass at the output; 0: none."""
     gyro_bandwidth_hz: NonNegative = 0.0
     accelerometer_scale: SmallShare = 0.0
     """Standard deviation of the scale factor's error, per axis; drawn at switch-on."""
@@ -64,7 +64,7 @@ class Magnetometer(Table, frozen=True, kw_only=True):
     sigma_ut: NonNegative = 0.3
     """White noise per axis, microtesla."""
     hard_iron_ut: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
-    """What is left of the field of the vehicle's own magnets, body axes."""
+    """Residual field of the vehicle's own magnets, body axes."""
     current_ut_per_a: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
     """Field of the motor's cables."""
     soft_iron: Annotated[list[Vector3], Meta(min_length=3, max_length=3)] = field(
@@ -72,7 +72,7 @@ class Magnetometer(Table, frozen=True, kw_only=True):
     )
     """Rows of a matrix; the identity without soft iron."""
     assumed_declination_rad: Angle | None = None
-    """What the device takes off; left out: the right one."""
+    """Declination that the device subtracts; omitted: the true one."""
     level_time_s: NonNegative = 1.0
     """Over which its accelerometers are averaged to find the level."""
 
@@ -112,7 +112,7 @@ class WheelEncodersModel(Table, frozen=True, kw_only=True):
     gear: Positive = 120.0
     """Revolutions of the encoder's shaft per revolution of the wheel."""
     wheel_radius_m: Positive
-    """That counts are turned into metres with; differs from the tyre's own by wear and load."""
+    """Wheel radius that converts counts to metres; wear and load change the tyre's own."""
 
 
 class SteeringFeedbackModel(Table, frozen=True, kw_only=True):

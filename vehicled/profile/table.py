@@ -1,4 +1,4 @@
-"""What every table of a profile is, and the types that several of them share."""
+"""Base class of the tables of a profile, and types that several of them share."""
 
 from typing import Annotated
 

@@ -45,7 +45,7 @@ def parse(text: str, origin: str) -> dict[str, Any]:
 
 
 def _syntax_problem(message: str, text: str) -> Problem:
-    # From 3.14 on the exception has the position as attributes; the message carries it in every version.
+    # The message carries the position in every version; attributes exist only from Python 3.14.
     lines = text.replace("\r", "").split("\n")  # not splitlines(): it breaks at characters that are no line ends in TOML
     at = _AT.search(message)
     if at is None:
@@ -97,7 +97,7 @@ def parse_override(text: str) -> Override | Problem:
 
 
 def _with_digits(value: str) -> str:
-    # On a command line .5 and 5. are as good as 0.5 and 5.0, which is what TOML asks for in a file.
+    # Accept .5 and 5. on a command line, although TOML requires 0.5 and 5.0.
     return re.sub(r"^([-+]?)(\d*)\.(\d*)$", lambda m: f"{m[1]}{m[2] or 0}.{m[3] or 0}", value)
 
 
@@ -121,7 +121,7 @@ def apply(data: dict[str, Any], overrides: Iterable[Override]) -> list[Problem]:
 
 
 class Places:
-    """Where each key was written: a line of the file or an override."""
+    """Place where each key was written: a line of the file or an override."""
 
     def __init__(self, text: str, overrides: Sequence[Override]) -> None:
         self._lines = dict(_key_lines(text))

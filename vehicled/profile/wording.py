@@ -12,7 +12,7 @@ from vehicled.profile.schema import Choice
 
 
 def describe(kind: mi.Type) -> str:
-    """What is allowed, in words: "a number > 0 and <= 100", "one of "skip", "catch_up""."""
+    """Return a text of the allowed values: "a number > 0 and <= 100", "one of "skip", "catch_up""."""
     match kind:
         case mi.Metadata(type=inner):
             return (kind.extra_json_schema or {}).get("description") or describe(inner)
@@ -70,7 +70,7 @@ def missing(kind: mi.Type) -> str:
 
 
 def cure(kind: mi.Type, raw: Any) -> str:
-    """What to do about a value of the wrong type, for the usual slips; else empty."""
+    """Return advice for common mistakes of type; else empty."""
     match kind:
         case mi.FloatType() if isinstance(raw, float) and not math.isfinite(raw):
             return "; nan and inf are not allowed"

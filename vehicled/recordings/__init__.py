@@ -1,1 +1,1 @@
-"""Recorded drives: read from the files of others and from our own logs, run through any estimator, and judged against the truth."""
+"""Recorded drives from public data sets and our logs: run any estimator on them and compare it with ground truth."""

@@ -97,7 +97,7 @@ Reader = Callable[[Table, str, Vehicle, Callable[[str], bool]], list[Recording]]
 
 
 def reader_of(file: Path) -> Reader | None:
-    """What reads a file with this header; None for other files, and for the commands that lie beside a motion file."""
+    """Return the reader of files with this header; None for other files, and for the commands beside a motion file."""
     columns = frozenset(table.header(file))
     if columns >= OUTDOOR:
         return _outdoor
@@ -256,7 +256,7 @@ def _captured(
 
 
 class _Published(NamedTuple):
-    """What the filter on board believed, as far as it was recorded."""
+    """Recorded state of the on-board filter, as far as available."""
 
     x_m: Array | None = None
     y_m: Array | None = None

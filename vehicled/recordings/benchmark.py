@@ -1,4 +1,4 @@
-"""The recorded-data benchmark: every recording of a folder through an estimator, each judged."""
+"""Recorded-data benchmark: runs an estimator on every recording of a folder and scores it."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -21,17 +21,17 @@ RTK_KINDS = ("rtk", "path")
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """What to run."""
+    """One estimator run of the benchmark."""
 
     estimator: str
     identifier: str | None = None
     overrides: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
-    """None of them: all."""
+    """Kinds to run; empty for all."""
     only: str = ""
     """Part of the name that recordings must have."""
     period_ns: int = 0
-    """Of steps between the rows; 0 for none."""
+    """Period of the steps between the rows; 0 for none."""
     outage_s: float = OUTAGE_S
     """RTK is taken away this long, again and again, in a run of its own from which the outages of the score come; 0 for never."""
 

@@ -1,4 +1,4 @@
-"""The one error of recordings."""
+"""Error of the recordings package."""
 
 
 class RecordingError(Exception):

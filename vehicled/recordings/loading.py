@@ -1,4 +1,4 @@
-"""Finds the recordings of a file or of a folder, of all formats. A source is opened only when it is loaded."""
+"""Finds recordings of all formats in a file or folder. A source is opened only when it is loaded."""
 
 import os
 import re
@@ -24,9 +24,9 @@ class Source(Struct, frozen=True):
 
 
 def sources(path: str | os.PathLike[str], vehicle: Vehicle | None = None) -> list[Source]:
-    """What a path holds, sorted by name. ``vehicle`` is believed of recordings that name none.
+    """Return the recordings at a path, sorted by name. ``vehicle`` is assumed for recordings that name none.
 
-    Raises :class:`RecordingError` when there is nothing of use.
+    Raises :class:`RecordingError` if there are none.
     """
     root = Path(path).expanduser()
     if not root.exists():

@@ -33,7 +33,7 @@ INPUTS = (GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback
 STEP_NS = 20_000_000
 """Estimates are judged at 50 Hz: a vehicle does nothing faster."""
 MAX_SPAN_NS = 10_000 * 10**9
-"""Of foreign logs: almost three hours. Beyond it stamps are wrong."""
+"""Largest duration of a foreign log: almost three hours. Beyond it the stamps are wrong."""
 
 
 def load(path: str | os.PathLike[str], name: str = "") -> Recording:
@@ -94,7 +94,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
 
 
 def is_ours(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a log that vehicled wrote; False for what cannot be read at all."""
+    """True if vehicled wrote the log; False also for unreadable files."""
     try:
         with LogReader(path) as log:
             return log.is_vehicled_log

@@ -1,4 +1,4 @@
-"""Columns of numbers made into the messages that a vehicle's devices would have sent."""
+"""Converts columns of numbers to the messages that a vehicle's devices would have sent."""
 
 from collections.abc import Iterator
 

@@ -17,7 +17,7 @@ MIN_WAY_M = 0.3
 MOVING_MPS = 0.3
 AROUND_S = 2.5
 STEADY_SHARE = 0.2
-"""Of the usual speed: a receiver that catches up shows half as much again."""
+"""Allowed deviation from the usual speed, as a fraction: a receiver that catches up shows half as much again."""
 
 
 class Outage(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Pictures of what an estimator made of recordings."""
+"""Plots of the estimates for recordings."""
 
 from collections.abc import Sequence
 from typing import Any

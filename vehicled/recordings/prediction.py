@@ -1,4 +1,4 @@
-"""Where a vehicle will be if it is as believed: the recorded commands driven open loop from many starts at once.
+"""Open-loop prediction of a vehicle from recorded commands, from many starts at once.
 
 The model is that of :mod:`vehicled.estimation.four_dof`, over arrays: delay, dead zone, slew and stop of the steering, the motor,
 and the kinematic single track of the rear axle.
@@ -15,7 +15,7 @@ from vehicled.recordings.recording import Array, Times
 from vehicled.vehicle import Vehicle
 
 SETTLE_S = 1.0
-"""How long before the start the wheel is simulated, so that it has slewed to where the commands until then have brought it."""
+"""Time before the start for which the wheel is simulated, so that it has slewed to its true angle."""
 
 
 class Commands(Struct, frozen=True):

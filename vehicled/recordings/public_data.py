@@ -34,7 +34,7 @@ class PublicFile(Struct, frozen=True):
     """A file to fetch. ``columns`` names the columns of a table without header; empty keeps the bytes as they are."""
 
     path: str
-    """Where it goes, below the folder of its data set."""
+    """Target path, relative to the folder of its data set."""
     origin: str
     """OWNER/REPOSITORY/COMMIT/PATH."""
     columns: tuple[str, ...] = ()
@@ -255,7 +255,7 @@ def download(url: str) -> bytes:
     """Return what an address holds, at most ``MAX_FILE_BYTES``. Raises :class:`RecordingError`."""
     if not url.startswith(("https://", "http://")):
         raise RecordingError(f"{url}: an address begins with https:// or http://")
-    # Only these: an opener with its defaults would also read file: and ftp: addresses.
+    # Add only these handlers: a default opener would also read file: and ftp: addresses.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

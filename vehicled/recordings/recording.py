@@ -1,7 +1,7 @@
-"""What a recorded drive is, and what an estimator made of it.
+"""Data types of a recorded drive and of an estimator's output for it.
 
 Times are integer nanoseconds on the clock of the recording. Positions are metres on the local plane of the recording's datum, yaw
-is in radians counter-clockwise from its x axis. Arrays are float64 of shape (n,) unless said otherwise; NaN is "not known".
+is in radians counter-clockwise from its x axis. Arrays are float64 of shape (n,) unless stated otherwise; NaN is "not known".
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def seconds(t_ns: Times) -> Array:
 
 
 def arrival_ns(message: Message) -> int:
-    """When a message entered: the arrival of a measurement, the handing over of a command."""
+    """Time at which a message entered: arrival of a measurement, or sending of a command."""
     t_ns: int = getattr(message, "t_rx_ns", None) or message.t_ns  # type: ignore[attr-defined]
     return t_ns
 
@@ -70,19 +70,19 @@ class Recording:
     name: str
     kind: str
     vehicle: Vehicle
-    """What is believed of the vehicle: the profile's, however wrong it may be for this drive."""
+    """Assumed vehicle from the profile, however wrong for this drive."""
     datum: Datum
     inputs: Sequence[Message]
     """Measurements and commands in order of arrival."""
     steps_ns: Sequence[int]
     """Times at which the estimate is judged: the rows of the recording."""
     truth: Truth
-    """At ``steps_ns``."""
+    """Ground truth at ``steps_ns``."""
     raw_x_m: Array
     """Measured position in force at ``steps_ns``, held between fixes."""
     raw_y_m: Array
     published_x_m: Array | None = None
-    """What the filter on board made of it, at ``steps_ns``; None where none was recorded."""
+    """Estimate of the on-board filter at ``steps_ns``; None if not recorded."""
     published_y_m: Array | None = None
     published_yaw_rad: Array | None = None
     published_speed_mps: Array | None = None
@@ -94,7 +94,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """What an estimator made of a recording, at its ``steps_ns``."""
+    """Output of an estimator for a recording, at its ``steps_ns``."""
 
     t_ns: Times
     x_m: Array

@@ -1,4 +1,4 @@
-"""Scores as tables of text, and what they say of a kind of recordings as a whole."""
+"""Tables of scores, and their summary for a kind of recordings."""
 
 from collections.abc import Callable, Sequence
 from math import degrees, isfinite, sqrt

@@ -1,4 +1,4 @@
-"""How well a track fits the truth of its recording."""
+"""Errors of a track against the ground truth of its recording."""
 
 import numpy as np
 from msgspec import Struct, field
@@ -29,7 +29,7 @@ class Spread(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, errors: Array) -> "Spread":
-        """Of the absolute values of those that are finite."""
+        """Statistics of the absolute values of the finite values."""
         e = np.abs(errors[np.isfinite(errors)])
         if not len(e):
             return cls(mean=np.nan, rms=np.nan, max=np.nan, count=0)
@@ -64,7 +64,7 @@ class Score(Struct, frozen=True, kw_only=True):
     raw: Errors
     published: Errors
     steady_speed_mps: Spread | None = None
-    """Of the estimate, without the rows at which a jump of the receiver is in the window from which the true speed was taken."""
+    """Speed error of the estimate, without rows whose true speed is disturbed by a jump of the receiver."""
     bridges: list[Bridge] = field(default_factory=list)
     ahead_position_m: Spread | None = None
     """One-second open-loop prediction, by what was identified until its start."""
@@ -150,7 +150,7 @@ def ahead_errors(recording: Recording, track: Track, horizon_ns: int = HORIZON_N
 
 
 def identified(track: Track) -> SteeringFit | None:
-    """What the identifier knew of the steering at the end."""
+    """Return the identified steering parameters at the end."""
     if not track.identified or not np.isfinite(track.identified[-1].steering_gain_sigma_rad):
         return None
     last = track.identified[-1]

@@ -1,4 +1,4 @@
-"""What is known of the set-ups in which recordings were made, where that is not what an estimator's defaults stand for."""
+"""Known parameters of recording set-ups, if they differ from the estimator's defaults."""
 
 from collections.abc import Mapping
 

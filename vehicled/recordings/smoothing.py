@@ -1,4 +1,4 @@
-"""What can be said after the fact about a track of positions: which are new, how fast it went, where it headed."""
+"""Non-causal evaluation of a position track: new positions, speed and heading."""
 
 from itertools import pairwise
 
@@ -27,19 +27,19 @@ which an antenna off the rear axle bends the course."""
 
 
 def is_new(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
-    """Whether each position is a new fix: it differs from the one before. The first one counts as new. NaN is never new."""
+    """Return a mask of the new fixes, which differ from the one before. The first counts as new, NaN never does."""
     new = np.ones(len(x_m), dtype=bool)
     new[1:] = (np.diff(x_m) != 0.0) | (np.diff(y_m) != 0.0)
     return new & np.isfinite(x_m) & np.isfinite(y_m)
 
 
 def is_current(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
-    """Whether each position was where the vehicle was: it is new, or held while the vehicle stood."""
+    """Return a mask of the positions that were true: new ones, or held ones while the vehicle stood."""
     new = is_new(x_m, y_m)
     current = new.copy()
     starts = np.flatnonzero(new)
     steps = np.hypot(np.diff(x_m[starts]), np.diff(y_m[starts]))
-    # Of the last one nobody knows how long it was true: a held end is an outage as likely as a stand.
+    # The validity of the last position is unknown: a held end may be an outage or a standstill.
     for k, (begin, end) in enumerate(pairwise(starts)):
         following = float(steps[k + 1]) if k + 1 < len(steps) else 0.0
         # After a stand the first step is one as those that follow it; after an outage it is many at once.
@@ -124,7 +124,7 @@ def course_rad(vx_mps: Array, vy_mps: Array, minimum_mps: float = COURSE_SPEED_M
 
 
 def wrapped(angle_rad: Array) -> Array:
-    """To (-pi, pi]."""
+    """Wrap to (-pi, pi]."""
     result: Array = np.pi - np.mod(np.pi - angle_rad, 2.0 * np.pi)
     return result
 

@@ -1,4 +1,4 @@
-"""The truth of a drive that carried nothing better than RTK: its fixes, brought to the times of the steps and to the rear axle."""
+"""Ground truth from RTK fixes, if a drive has no better: converted to the times of the steps and to the rear axle."""
 
 import numpy as np
 

@@ -40,7 +40,7 @@ _FAILURES = (LayoutError, ValueError, TypeError, KeyError, AttributeError, Overf
 
 
 class CdrError(ValueError):
-    """Bytes that are no record of the type, or a message whose values do not fit its fields."""
+    """Error for bytes that are no valid record of the type, or a message whose values do not fit its fields."""
 
     def __init__(self, type_name: str, reason: str) -> None:
         super().__init__(f"{type_name}: {reason}")
@@ -49,26 +49,27 @@ class CdrError(ValueError):
 
 
 def packer(message_type: type[Message]) -> Callable[[Message], bytes]:
-    """Function from a message of this type to its CDR record. It raises CdrError for values that do not fit the fields.
+    """Return a function from a message of this type to its CDR record. It raises CdrError for values that do not fit the fields.
 
-    Text that UTF-8 cannot carry (lone surrogates, as in undecodable file names) is written as backslash escapes: a strange
-    name must not cost the record.
+    Text that UTF-8 cannot encode (lone surrogates, as in undecodable file names) is written as backslash escapes, so that a
+    strange
+    name does not lose the record.
     """
     return _packer(message_type)
 
 
 def unpacker(message_type: type[M], fields: int | None = None) -> Callable[[bytes | memoryview], M]:
-    """Function from a CDR record to the message. Bytes behind the last field are ignored; any fault raises CdrError.
+    """Return a function from a CDR record to the message. Extra bytes at the end are ignored; any error raises CdrError.
 
-    ``fields``: how many leading fields the records have, where an older version wrote them; the others get their defaults.
+    ``fields``: number of leading fields in records of an older version; the others get their defaults.
     """
     return cast(Callable[[bytes | memoryview], M], _unpacker(message_type, fields))
 
 
 def known_fields(message_type: type[Message], text: str) -> int:
-    """How many leading fields a stored definition (``ros2msg`` text) and the struct share: the ``fields`` of an unpacker.
+    """Return the number of leading fields common to a stored definition (``ros2msg`` text) and the struct.
 
-    Raises CdrError where they disagree, or where a field that has no default is missing: not a version of the same message.
+    Raises CdrError if they disagree, or if a field without a default is missing: not a version of the same message.
     """
     stored = _stored_fields(text)
     ours = fields_of(message_type)
@@ -84,7 +85,7 @@ def known_fields(message_type: type[Message], text: str) -> int:
 
 
 def numpy_dtype(message_type: type[Message], fields: int | None = None) -> "np.dtype[np.void]":
-    """Structured dtype of a whole record, header skipped, so that joined records are one array: ``np.frombuffer(joined, dtype)``.
+    """Return the structured dtype of a record with header, so that joined records are one array: ``np.frombuffer(joined, dtype)``.
 
     Enumerations are uint8. ``fields`` as for :func:`unpacker`; records must then be exactly that long. Raises TypeError
     for a type with strings or sequences.
@@ -109,7 +110,7 @@ def numpy_dtype(message_type: type[Message], fields: int | None = None) -> "np.d
 
 
 def _layout_text(tokens: list[Token], position: int) -> str:
-    """Format for :mod:`struct` of tokens that begin ``position`` bytes behind the encapsulation header, gaps as pad bytes."""
+    """Return the :mod:`struct` format of tokens ``position`` bytes after the encapsulation header, with gaps as pad bytes."""
     parts = ["<"]
     for code, size, count in tokens:
         gap = -position % size
@@ -119,7 +120,7 @@ def _layout_text(tokens: list[Token], position: int) -> str:
 
 
 class _Run:
-    """Neighbouring fields of fixed size, ended by one of variable size, whose count is laid out with them, or by the end."""
+    """Consecutive fields of fixed size up to the next field of variable size, whose count is included."""
 
     def __init__(self, fields: list[Field], variable: Field | None) -> None:
         self.fields = fields
@@ -129,11 +130,11 @@ class _Run:
             self.tokens.append(("I", 4, 1))
 
     def first_layout(self) -> Layout:
-        """Of the run at the start of a record, header included."""
+        """Return the layout of the run at the start of a record, header included."""
         return Layout("<H2x" + _layout_text(self.tokens, 0)[1:])
 
     def layouts(self) -> list[Layout]:
-        """Of a later run, by the lowest three bits of the position in the record."""
+        """Return the layouts of a later run, by the lowest three bits of its position in the record."""
         return [Layout(_layout_text(self.tokens, (low - HEADER_SIZE) % 8)) for low in range(8)]
 
 
@@ -143,7 +144,7 @@ def _token(field: Field) -> Token:
 
 
 def _runs(fields: tuple[Field, ...]) -> list[_Run]:
-    """Cut the fields behind every one of variable size; no run is empty."""
+    """Split the fields after each one of variable size; no run is empty."""
     runs: list[_Run] = []
     fixed: list[Field] = []
     for field in fields or (_DUMMY,):
@@ -171,7 +172,7 @@ def _packer(message_type: type[Message]) -> Callable[[Message], bytes]:
             elif field.length == SCALAR:
                 values.append(f"m.{field.name}")
             else:
-                # Into names, not `*m.field`: an array of the wrong length must not shift its neighbours.
+                # Unpack into names instead of `*m.field`: an array of the wrong length must not shift its neighbours.
                 names = [f"{field.name}_{index}" for index in range(field.length)]
                 lines.append(f"{', '.join(names)}, = m.{field.name}")
                 values += names
@@ -234,7 +235,7 @@ def _unpacker(message_type: type[Message], count: int | None) -> Callable[[bytes
 
 
 def _compile(message_type: type[Message], argument: str, lines: list[str], namespace: dict[str, Any]) -> Callable[[Any], Any]:
-    """Function of one argument from the lines of its body; every failure inside becomes a CdrError."""
+    """Return a function of one argument from the lines of its body; every exception inside becomes a CdrError."""
 
     def fail(error: Exception) -> CdrError:
         return error if isinstance(error, CdrError) else CdrError(message_type.__name__, f"{type(error).__name__}: {error}")
@@ -247,7 +248,7 @@ def _compile(message_type: type[Message], argument: str, lines: list[str], names
 
 
 def _pack_doubles(values: tuple[float, ...], position: int) -> bytes:
-    """Elements of a sequence that starts at a position in the record, with the gap before the first."""
+    """Return the encoded elements of a sequence at a position in the record, with the gap before the first."""
     if not values:
         return b""
     gap = (HEADER_SIZE - position) % 8
@@ -255,7 +256,7 @@ def _pack_doubles(values: tuple[float, ...], position: int) -> bytes:
 
 
 def _unpack_doubles(data: bytes | memoryview, position: int, count: int) -> tuple[tuple[float, ...], int]:
-    """(values, position behind them)."""
+    """Return (values, position after them)."""
     if count == 0:
         return (), position
     position += (HEADER_SIZE - position) % 8
@@ -265,14 +266,14 @@ def _unpack_doubles(data: bytes | memoryview, position: int, count: int) -> tupl
 
 
 def _unpack_octets(data: bytes | memoryview, position: int, count: int) -> tuple[bytes, int]:
-    """(bytes, position behind them)."""
+    """Return (bytes, position after them)."""
     end = position + count
     _check_end(data, end)
     return bytes(data[position:end]), end
 
 
 def _unpack_text(data: bytes | memoryview, position: int, count: int) -> tuple[str, int]:
-    """(text, position behind its NUL). A count of 0, which some writers use for the empty string, is accepted."""
+    """Return (text, position after its NUL). Accepts a count of 0, which some writers use for the empty string."""
     if count == 0:
         return "", position
     end = position + count
@@ -288,7 +289,7 @@ def _check_end(data: bytes | memoryview, end: int) -> None:
 
 
 def _stored_fields(text: str) -> list[tuple[str, str]]:
-    """(type, name) of the fields in the first message of a ``ros2msg`` text."""
+    """Return (type, name) of the fields in the first message of a ``ros2msg`` text."""
     found = []
     for line in text.split(SEPARATOR, 1)[0].splitlines():
         words = line.split("#", 1)[0].split()

@@ -17,7 +17,7 @@ SEPARATOR = "=" * 80
 
 
 class RosDefinition(Struct, frozen=True):
-    """A named definition: ``name`` as ROS 2 spells types (``package/msg/Type``), ``text`` in ``ros2msg``."""
+    """Named ROS 2 definition: ``name`` as in ``package/msg/Type``, ``text`` in ``ros2msg``."""
 
     name: str
     text: str
@@ -25,7 +25,7 @@ class RosDefinition(Struct, frozen=True):
 
 @cache
 def definition(message_type: type[Message]) -> RosDefinition:
-    """Definition of a message struct, docstrings as comments. Raises TypeError for a field without a ROS 2 counterpart.
+    """Return the definition of a message struct, docstrings as comments. Raises TypeError for a field without a ROS 2 counterpart.
 
     Fields keep name and order; ``IntEnum`` becomes uint8 with a constant per member, placed before its field.
     """

@@ -1,4 +1,4 @@
-"""Fields of ROS 2 messages: the small algebra that the definitions and the CDR layouts share.
+"""Fields of ROS 2 messages, shared by the definitions and the CDR layouts.
 
 A field is a scalar, a fixed array or a sequence of a base type; a base type is a primitive, ``string`` or another message.
 CDR aligns every primitive to its own size (OMG DDS-XTypes 1.3, 7.4.1, plain CDR version 1).
@@ -44,24 +44,24 @@ class Field(Struct, frozen=True):
     length: int = SCALAR
     enum: type[IntEnum] | None = None
     optional: bool = False
-    """The struct has a default for it: a record written before the field existed can still be read."""
+    """True if the struct has a default, so that older records without the field can be read."""
     comment: str = ""
 
     @property
     def type_text(self) -> str:
-        """The type as a .msg file spells it."""
+        """Type as in a .msg file."""
         if self.length == SCALAR:
             return self.base
         return f"{self.base}[{self.length or ''}]"
 
     @property
     def is_fixed(self) -> bool:
-        """Whether its CDR size does not depend on its value; only known for primitives and strings."""
+        """True if the CDR size does not depend on the value; only known for primitives and strings."""
         return self.base in PRIMITIVES and self.length != SEQUENCE
 
 
 class Constant(Struct, frozen=True):
-    """A named value in a .msg file."""
+    """Named constant in a .msg file."""
 
     name: str
     base: str
@@ -81,7 +81,9 @@ def parse_type(text: str) -> tuple[str, int]:
 
 @cache
 def fields_of(message_type: type[Message]) -> tuple[Field, ...]:
-    """Fields of a message struct in wire order. Raises TypeError, naming the field, for a type without a ROS 2 counterpart."""
+    """Return the fields of a message struct in wire order. Raises TypeError, naming the field, for a type without a ROS 2
+    counterpart.
+    """
     comments = _source_comments(message_type)
     found = []
     for info in struct_fields(message_type):
@@ -95,9 +97,9 @@ def fields_of(message_type: type[Message]) -> tuple[Field, ...]:
 
 
 def constants_of(message_type: type[Message]) -> dict[str, tuple[Constant, ...]]:
-    """Constants of the enumerated fields, by field name.
+    """Return the constants of the enumerated fields, by field name.
 
-    Named by field and member (``FIX_TYPE_FIX_3D``): two enumerations of one message may share a member such as NONE, and a
+    Names consist of field and member (``FIX_TYPE_FIX_3D``): two enumerations of one message may share a member such as NONE, and a
     name must not change when a field is appended. Raises TypeError for a value beyond uint8 and for names that collide.
     """
     found: dict[str, tuple[Constant, ...]] = {}
@@ -124,7 +126,7 @@ def constants_of(message_type: type[Message]) -> dict[str, tuple[Constant, ...]]
 
 
 def _ros_type(annotation: Any, where: str) -> tuple[str, int, type[IntEnum] | None]:
-    """(base, length, enum) of an annotation."""
+    """Return (base, length, enum) of an annotation."""
     if get_origin(annotation) is Annotated:
         for meta in get_args(annotation)[1:]:
             if isinstance(meta, Meta) and meta.extra and "ros" in meta.extra:
@@ -147,13 +149,13 @@ def _ros_type(annotation: Any, where: str) -> tuple[str, int, type[IntEnum] | No
 
 
 def _source_comments(described: type) -> dict[str, str]:
-    """Docstrings that follow the fields or members of a class in its source; empty where Python has no source at hand."""
+    """Return the docstrings after the fields or members of a class in its source; empty if the source is not available."""
     return _module_comments(described.__module__).get(described.__qualname__, {})
 
 
 @cache
 def _module_comments(module_name: str) -> dict[str, dict[str, str]]:
-    """Docstrings of attributes, by class at the top of a module and attribute."""
+    """Return the docstrings of attributes, by top-level class and attribute."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module_name]))
     except (OSError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""What the log also publishes as standard ROS 2 types, so that Foxglove, PlotJuggler and ROS tools show a run without our messages.
+"""Projections of our messages to standard ROS 2 types, so that Foxglove, PlotJuggler and ROS tools show a run without our messages.
 
 A projection maps one message to one record and keeps no state. It returns None where the message has nothing to show there (a
 release that met its deadline, an estimator that has no state yet) and raises CdrError, so that it can be counted, for a value
@@ -64,20 +64,20 @@ _OK, _WARN, _ERROR = 0, 1, 2
 
 
 class Projection(Struct, frozen=True):
-    """One row of the table: messages of ``source`` also appear on ``topic`` as ``schema_name``."""
+    """Row of the table: messages of ``source`` are also published on ``topic`` as ``schema_name``."""
 
     source: type[Message]
     topic: str
     schema_name: str
     schema_text: str
     project: Callable[[Message, int], bytes | None]
-    """(message, offset_ns) -> CDR record, or None for a message that has nothing to show there. Raises CdrError only."""
+    """Function (message, offset_ns) -> CDR record, or None if the message has no counterpart. Raises CdrError only."""
     max_rate_hz: float = inf
-    """Upper limit that the caller keeps, infinite for none; None results do not count against it."""
+    """Rate limit applied by the caller, Hz; None results do not count against it."""
 
 
 def _stamp(t_ns: int, offset_ns: int) -> tuple[int, int]:
-    """(sec, nanosec) of wall time; what Time cannot hold is refused by the encoder."""
+    """Return (sec, nanosec) of wall time; the encoder rejects values that Time cannot hold."""
     return divmod(t_ns + offset_ns, 1_000_000_000)
 
 
@@ -102,7 +102,7 @@ def _nav_sat_fix(fix: GnssFix, offset_ns: int) -> bytes:
 
 
 def _position_covariance(covariance: tuple[float, ...]) -> tuple[tuple[float, ...], int]:
-    """(covariance, type of covariance): a receiver often gives the diagonal only, as zeros or NaN beside it."""
+    """Return (covariance, type of covariance): receivers often give only the diagonal, with zeros or NaN beside it."""
     if not all(map(isfinite, covariance[::4])):
         return _ZEROS9, _COVARIANCE_UNKNOWN
     if all(map(isfinite, covariance)) and any(value != 0.0 for index, value in enumerate(covariance) if index % 4):
@@ -132,7 +132,7 @@ def _laser_scan(scan: LaserScan, offset_ns: int) -> bytes:
 
 
 def _has_pose(estimate: StateEstimate) -> bool:
-    """TF refuses NaN, and a pose before initialisation would draw a jump."""
+    """Check for a pose: TF rejects NaN, and a pose before initialisation would draw a jump."""
     pose = (estimate.x_m, estimate.y_m, estimate.yaw_rad)
     return estimate.status != EstimatorStatus.UNINITIALISED and all(map(isfinite, pose))
 
@@ -183,12 +183,12 @@ def _course(path: Path, offset_ns: int) -> bytes | None:
 
 
 def _drive_wanted(command: ControlCommand, offset_ns: int) -> bytes:
-    """What the controller asks for. Zero rates and acceleration mean "as fast as possible" in AckermannDrive."""
+    """Encode the controller's command. Zero rates and acceleration mean "as fast as possible" in AckermannDrive."""
     return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, command.target_speed_mps, 0.0, 0.0)
 
 
 def _drive_applied(command: ActuatorCommand, offset_ns: int) -> bytes:
-    """What the actuators got. They are given a throttle, which is no speed: NaN."""
+    """Encode the actuator command. It has a throttle instead of a speed, which is therefore NaN."""
     return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, nan, 0.0, 0.0)
 
 
@@ -197,7 +197,7 @@ _HELD = (Cause.QUEUED, Cause.LOOP_HELD, Cause.BLOCKED, Cause.PAGE_FAULT)
 
 
 def _miss(tick: TaskTick, offset_ns: int) -> bytes | None:
-    """A release that missed its deadline; None for all others."""
+    """Return the record of a release that missed its deadline; None for all others."""
     if not tick.missed:
         return None
     response_ns = tick.end_ns - tick.release_ns
@@ -219,7 +219,7 @@ def _miss(tick: TaskTick, offset_ns: int) -> bytes | None:
 
 
 def _fault(fault: Fault, offset_ns: int) -> bytes:
-    """Start or end of a fault episode: ERROR when the vehicle is stopped for it, WARN below that, OK once it is over."""
+    """Encode the start or end of a fault: ERROR if it stops the vehicle, WARN below that, OK once it is over."""
     level = _OK
     if fault.active:
         level = _ERROR if fault.reaction >= Reaction.CONTROLLED_STOP else _WARN

@@ -1,4 +1,4 @@
-"""The standard ROS 2 types we publish: their definitions, and encoders for them.
+"""Definitions and encoders of the standard ROS 2 types that we publish.
 
 Fields and constants as in ROS 2 Humble: common_interfaces 4.2 and rcl_interfaces 1.2 (builtin_interfaces), geometry2 0.25
 (tf2_msgs), ackermann_msgs 2.0; unchanged since but for NavSatStatus, to which later releases add constants.
@@ -15,7 +15,7 @@ from vehicled.ros.definition import SEPARATOR, RosDefinition
 from vehicled.ros.fields import PRIMITIVES, SCALAR, SEQUENCE, Field, parse_type
 
 Value = bool | int | float | str | Sequence["Value"]
-"""A field's value: a message is the sequence of its fields' values, as is an array of its elements'."""
+"""Value of a field: a message is the sequence of its fields' values, an array that of its elements' values."""
 
 _DESCRIPTION = """
 builtin_interfaces/Time: int32 sec, uint32 nanosec
@@ -63,7 +63,7 @@ diagnostic_msgs/DiagnosticArray: std_msgs/Header header, diagnostic_msgs/Diagnos
 
 
 def _parse(description: str) -> tuple[dict[str, tuple[Field, ...]], dict[str, str]]:
-    """Fields and .msg text of every described type, by short name (``nav_msgs/Path``)."""
+    """Return fields and .msg text of every described type, by short name (``nav_msgs/Path``)."""
     fields: dict[str, tuple[Field, ...]] = {}
     texts: dict[str, str] = {}
     for entry in description.replace(",\n", ",").replace(":\n", ":").split("\n"):
@@ -82,7 +82,9 @@ _FIELDS, _TEXTS = _parse(_DESCRIPTION)
 
 @cache
 def standard_definition(type_name: str) -> RosDefinition:
-    """Definition of a standard type by its short name (``nav_msgs/Path``), with those it depends on. KeyError if not described."""
+    """Return the definition of a standard type by short name (``nav_msgs/Path``), with its dependencies. Raises KeyError if
+    unknown.
+    """
     needed = [type_name]
     for name in needed:  # grows while it is walked
         used = dict.fromkeys(field.base for field in _FIELDS[name] if field.base in _FIELDS)
@@ -146,7 +148,7 @@ _FAILURES = (LayoutError, ValueError, TypeError, OverflowError)
 
 
 def _leaves(type_name: str, path: str, strings: Mapping[str, str], lengths: Mapping[str, int]) -> Iterator[str | bytes]:
-    """In wire order: the name of a primitive whose value comes later, or the bytes of a count or string known now."""
+    """Tokens in wire order: the name of a primitive whose value comes later, or the bytes of a known count or string."""
     for field in _FIELDS[type_name]:
         where = path + field.name
         count = max(field.length, 1)

@@ -1,1 +1,1 @@
-"""``vehicled log compare``: what became better or worse between two builds, two profiles, two machines, with its uncertainty."""
+"""``vehicled log compare``: regressions and improvements between builds, profiles or machines, with confidence intervals."""

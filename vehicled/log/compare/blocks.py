@@ -1,7 +1,7 @@
-"""Statistics kept per block of time, so that a block bootstrap can weigh the blocks anew: counts and sums, in constant memory.
+"""Statistics per block of time, in constant memory, for a block bootstrap.
 
-Neighbouring samples of a drive resemble each other: resampling single ones would promise intervals that are far too narrow.
-Blocks that are longer than the memory of the system may be taken as independent (Kuensch 1989; Lahiri 2003, chapter 2).
+Neighbouring samples of a drive are correlated, so resampling single samples would give intervals that are far too narrow. Blocks
+longer than the system's memory may be taken as independent (Kuensch 1989; Lahiri 2003, chapter 2).
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,26 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 PER_OCTAVE = 32
-"""Relative width of a bin: 2.2 %."""
+"""Bins per factor of two: relative width 2.2 %."""
 BINS = 40 * PER_OCTAVE
-"""From 1 ns to 18 minutes. What is below, zero and negative values too, counts in the first, which stands for 0."""
+"""Number of bins: 1 ns to 18 minutes. The first bin stands for 0 and also counts smaller and negative values."""
 
 
 class Statistic(Protocol):
-    """A number of a run, as a function of how often each of its blocks counts."""
+    """Metric of a run as a function of the weights of its blocks."""
 
     @property
     def n(self) -> int:
-        """Samples behind it."""
+        """Number of samples."""
         ...
 
     def evaluate(self, runs: Sequence[Any], weights: Sequence[Array]) -> Array:
-        """The number (r,) over all runs of a side, from their statistics of this kind and their weights (r, blocks); NaN where
-        nothing was counted."""
+        """Return the metric (r,) over all runs of a side, from their statistics and weights (r, blocks); NaN if empty."""
         ...
 
 
 class Counts:
-    """Durations in ns, counted in logarithmic bins per block: behind the quantiles."""
+    """Durations in ns, counted in logarithmic bins per block; the base of :class:`Quantile`."""
 
     def __init__(self, blocks: int) -> None:
         self.counts = np.zeros((blocks, BINS), np.int32)
@@ -52,12 +51,12 @@ class Counts:
 
     @property
     def n(self) -> int:
-        """Values counted."""
+        """Number of values."""
         return int(self.counts.sum())
 
     @property
     def sums(self) -> Array:
-        """Sum of the values in each bin."""
+        """Return the sum of the values in each bin."""
         return self._sums
 
 
@@ -71,11 +70,11 @@ class Quantile:
 
     @property
     def n(self) -> int:
-        """Values beyond the quantile, on its thinner side: what it rests on."""
+        """Number of samples beyond the quantile, on its thinner side."""
         return round(self._counts.n * min(self._share, 1.0 - self._share))
 
     def evaluate(self, runs: Sequence["Quantile"], weights: Sequence[Array]) -> Array:
-        """Mean of the values in the bin that the quantile lies in: exact where a bin holds one value, else to 1.1 %."""
+        """Return the mean of the bin that holds the quantile: exact if the bin holds one value, else to 1.1 %."""
         found = [run._counts for run in runs]
         in_bins = np.sum([counts.counts.sum(axis=0) for counts in found], axis=0)
         used = np.flatnonzero(in_bins)
@@ -93,10 +92,10 @@ class Quantile:
 
 
 class Ratio:
-    """A sum over a sum: a mean, a root mean square, a share."""
+    """Ratio of two sums: a mean, an RMS, a fraction."""
 
     def __init__(self, blocks: int, *, root: bool = False, scale: float = 1.0) -> None:
-        """``root``: the root of it. ``scale``: of the result, for its unit."""
+        """Take the square root if ``root``; multiply by ``scale`` to convert the unit."""
         self._sums = np.zeros((blocks, 2))
         self._root = root
         self._scale = scale
@@ -104,7 +103,7 @@ class Ratio:
 
     @property
     def n(self) -> int:
-        """Samples behind it."""
+        """Number of samples."""
         return self._n
 
     def add(self, block: Any, above: Any, below: Any = None) -> Self:
@@ -116,7 +115,7 @@ class Ratio:
         return self
 
     def evaluate(self, runs: Sequence["Ratio"], weights: Sequence[Array]) -> Array:
-        """The ratio of the sums over all runs."""
+        """Return the ratio of the sums over all runs."""
         totals = np.sum([weight @ run._sums for run, weight in zip(runs, weights)], axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = np.where(totals[:, 1] > 0, totals[:, 0] / totals[:, 1], np.nan)

@@ -1,14 +1,14 @@
-"""The comparison of two sides, each of one or more runs: differences, intervals, verdicts.
+"""Compares two sides of one or more runs each: differences, confidence intervals, verdicts.
 
-For each metric the difference (new minus old) with a 95 % interval from a block bootstrap: time blocks of each run are drawn anew
-with replacement, and where a side has several runs the runs are too, first. A verdict other than noise needs both:
+Each metric gets a difference (new minus old) with a 95 % interval from a block bootstrap: time blocks of each run are resampled
+with
+replacement; a side with several runs resamples its runs first. A verdict other than noise needs both:
 
-- a difference that stands out of the noise although many metrics are looked at: Holm's step-down method at a family-wise 5 %, on
-  the bootstrap's standard error.
-- a difference of interest: above the threshold (5 % of the old value) and above the metric's floor.
+- significance in spite of many metrics: Holm's step-down method at a family-wise 5 %, on the bootstrap's standard error.
+- relevance: above the threshold (5 % of the old value) and above the metric's floor.
 
-One run per side knows the noise within a run, not that between runs (another machine state, another drive). In wall time that is
-the larger one: two runs of one build then differ, and only several runs on each side tell builds apart.
+One run per side shows the noise within a run, but not between runs (another machine state, another drive). In wall time the latter
+is larger: two runs of one build differ, and only several runs per side tell builds apart.
 """
 
 import os
@@ -30,41 +30,41 @@ LEVEL = 0.95
 THRESHOLD = 0.05
 MIN_BLOCKS = 8
 MIN_TAIL = 10
-"""Samples that a quantile must have beyond it to be judged."""
+"""Least number of samples beyond a quantile to judge it."""
 VERDICTS = ("regression", "improvement", "noise", "unknown")
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One metric."""
+    """Comparison of one metric."""
 
     group: str
     metric: str
     unit: str
     old: float | None
-    """None where this side does not have it."""
+    """Value on the old side; None if missing."""
     new: float | None
     difference: float | None = None
     """New minus old."""
     low: float | None = None
-    """Of the 95 % interval of the difference."""
+    """Lower end of the 95 % interval of the difference."""
     high: float | None = None
     relative: float | None = None
-    """Difference by the old value; None where that is 0."""
+    """Difference divided by the old value; None if that is 0."""
     p_value: float | None = None
-    """Of the difference by itself, before the number of metrics is allowed for."""
+    """P-value of the difference, before the correction for several metrics."""
     verdict: str
-    """``regression``, ``improvement``, ``noise``; ``unknown`` where there is too little to tell, with the reason in ``note``."""
+    """``regression``, ``improvement``, ``noise``, or ``unknown`` if there are too few samples; ``note`` gives the reason."""
     note: str = ""
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """Two sides."""
+    """Result of a comparison of two sides."""
 
     old: list[list[str]]
     """Files of each run."""
     new: list[list[str]]
     block_s: list[float]
-    """Length of the blocks of each run, old ones first."""
+    """Length of the blocks of each run, old runs first."""
     resamples: int
     seed: int
     level: float
@@ -73,15 +73,15 @@ class Comparison(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
     def count(self, verdict: str) -> int:
-        """Metrics with a verdict."""
+        """Return the number of metrics with a verdict."""
         return sum(row.verdict == verdict for row in self.rows)
 
     def to_json(self) -> str:
-        """As JSON."""
+        """Return the comparison as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self, *, every: bool = True) -> str:
-        """Return a table of plain text: the verdict, what changed, then the figures of the drive; with ``every`` all metrics."""
+        """Return a plain-text table: verdict, changes, then the key metrics; with ``every`` all metrics."""
         return _text(self, every)
 
 
@@ -93,7 +93,7 @@ def compare(
     resamples: int = RESAMPLES,
     threshold: float = THRESHOLD,
 ) -> Comparison:
-    """Compare runs, each given by its first part. Raises :class:`LogError`."""
+    """Compare runs, each given by its first file. Raises :class:`LogError`."""
     before, after = [gather(path) for path in old], [gather(path) for path in new]
     return judge(before, after, seed=seed, resamples=resamples, threshold=threshold)
 
@@ -101,7 +101,7 @@ def compare(
 def judge(
     old: Sequence[Run], new: Sequence[Run], *, seed: int = SEED, resamples: int = RESAMPLES, threshold: float = THRESHOLD
 ) -> Comparison:
-    """As :func:`compare`, of runs that were gathered. Raises :class:`LogError` when a side is empty."""
+    """Compare runs that were already gathered. Raises :class:`LogError` when a side is empty."""
     if not old or not new:
         raise LogError("a comparison has two sides, with at least one run on each")
     rng = np.random.default_rng(seed)
@@ -127,7 +127,7 @@ def judge(
 
 
 def _weights(runs: Sequence[Run], resamples: int, rng: np.random.Generator) -> list[Array]:
-    """How often each block of each run counts; (1 + resamples, blocks) per run, the first row being the run as it was."""
+    """Return the weight of each block; (1 + resamples, blocks) per run, the first row being the run itself."""
     drawn = np.ones((resamples, 1), np.int64)
     if len(runs) > 1:
         drawn = rng.multinomial(len(runs), np.full(len(runs), 1.0 / len(runs)), size=resamples)
@@ -140,7 +140,7 @@ def _weights(runs: Sequence[Run], resamples: int, rng: np.random.Generator) -> l
 
 
 def _side(runs: Sequence[Run], measure: Measure, weights: list[Array]) -> tuple[float | None, Array]:
-    """(value, its resamples) of a side; None where no run has it."""
+    """Return (value, its resamples) of a side; None if no run has the metric."""
     singles = [(run.singles[measure], w) for run, w in zip(runs, weights) if measure in run.singles]
     if singles:
         shares = np.array([w.sum(axis=1) / w.shape[1] for _, w in singles])
@@ -155,7 +155,7 @@ def _side(runs: Sequence[Run], measure: Measure, weights: list[Array]) -> tuple[
 
 
 def _widened(samples: Array, runs: int) -> Array:
-    """Resamples of few runs spread less than the runs do, by (n - 1) / n in the variance."""
+    """Correct the spread of resamples of few runs, which is too small by (n - 1) / n in the variance."""
     if runs < 2 or not np.isfinite(samples).all():
         return samples
     middle = samples.mean()
@@ -167,7 +167,7 @@ def _too_little(old: Sequence[Run], new: Sequence[Run], measure: Measure) -> str
     for name, runs in (("old", old), ("new", new)):
         if any(measure in run.singles for run in runs):
             if len(runs) < 3:
-                return "one number per run: three runs on each side tell its noise"
+                return "one number per run: three runs on each side are needed to estimate its noise"
             continue
         if sum(run.blocks for run in runs) < MIN_BLOCKS:
             return f"too short: the {name} side has fewer than {MIN_BLOCKS} blocks of a second"
@@ -185,7 +185,7 @@ def _row(measure: Measure, a: float | None, b: float | None, samples_a: Array, s
     spread = samples_b - samples_a
     spread = spread[np.isfinite(spread)]
     if doubt or len(spread) < 2:
-        note = doubt or "too little of it"
+        note = doubt or "too few samples"
         return msgspec.structs.replace(row, difference=difference, relative=_share(difference, a), note=note)
     low, high = np.quantile(spread, [(1.0 - LEVEL) / 2, (1.0 + LEVEL) / 2]).tolist()
     sigma = float(spread.std(ddof=1))
@@ -225,10 +225,10 @@ def _notes(old: Sequence[Run], new: Sequence[Run]) -> list[str]:
         if sides[0] != sides[1]:
             notes.append(f"{name.replace('_', ' ')} differs: {_few(sides[0])} | {_few(sides[1])}")
     if len(old) == 1 or len(new) == 1:
-        notes.append("one run on a side: the intervals hold the noise within a run, not that between runs")
+        notes.append("one run on a side: the intervals cover the noise within a run, not that between runs")
         if any(run.header.clock == "wall" for run in (*old, *new)):
             notes.append(
-                "in wall time two runs of one build differ: a verdict speaks of these runs; take three or more on each side"
+                "in wall time two runs of one build differ: the verdict holds for these runs only; take three or more per side"
             )
     return notes
 
@@ -244,7 +244,7 @@ SUMMARY = (
     ("tracking", "true cross-track RMS"), ("tracking", "cross-track RMS"), ("estimate", "position RMS"), ("age", "actuation p99"),
     ("loop", "lateness p99"),
 )  # fmt: skip
-"""What is shown of a comparison besides its changes; of each task the missed deadlines, too."""
+"""Metrics shown besides the changes; the missed deadlines of each task are added."""
 
 
 def _text(found: Comparison, every: bool) -> str:
@@ -267,9 +267,9 @@ def _text(found: Comparison, every: bool) -> str:
     hidden = len(found.rows) - len(shown)
     lines += [
         "",
-        *([f"{hidden} more metrics have no change that stands out: --all shows them"] if hidden else []),
+        *([f"{hidden} more metrics have no significant change: --all shows them"] if hidden else []),
         f"difference: new minus old, {found.level:.0%} interval by a block bootstrap ({how})",
-        f"verdict: beyond the noise of all metrics together, and above {found.threshold:.0%}",
+        f"verdict: significant over all metrics together, and above {found.threshold:.0%}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -283,7 +283,7 @@ def _changed(row: Row) -> bool:
 
 
 def _summary(row: Row) -> bool:
-    # What one side does not have is a change of another kind.
+    # A metric missing on one side is a change of another kind.
     missing = row.old is None or row.new is None
     missed = row.metric == "missed" and bool(row.old or row.new)
     return (row.group, row.metric) in SUMMARY or missing or missed

@@ -1,4 +1,4 @@
-"""Reads a run, with all its parts, into statistics per block of time. One pass, in constant memory."""
+"""Reads all files of a run into statistics per block of time, in one pass and constant memory."""
 
 import os
 from math import degrees
@@ -34,19 +34,19 @@ _DEG = degrees(1.0)
 
 
 class Measure(Struct, frozen=True):
-    """What one number of a run is."""
+    """Metric: its group, name, unit and floor."""
 
     group: str
-    """Task or part of the vehicle."""
+    """Task or subsystem."""
     quantity: str
     unit: str
     floor: float
-    """A difference below this is of no interest, whatever its share."""
+    """Smallest relevant difference, in the metric's unit."""
     higher_is_better: bool = False
 
 
 class Run(Struct):
-    """What was gathered of a run."""
+    """Statistics gathered from a run."""
 
     files: list[str]
     header: RunHeader
@@ -54,7 +54,7 @@ class Run(Struct):
     block_ns: int
     statistics: dict[Measure, Statistic]
     singles: dict[Measure, float]
-    """Numbers that a run has one of."""
+    """Metrics with one value per run."""
     notes: list[str]
 
 
@@ -83,7 +83,7 @@ _ROOTS: dict[str, tuple[str, str, str, float]] = {
     "yaw_rad": ("estimate", "heading RMS", "deg", 0.03),
     "speed_mps": ("estimate", "speed RMS", "m/s", 0.001),
 }
-"""Errors against the truth: group, quantity, unit and floor."""
+"""Errors against ground truth: group, quantity, unit and floor."""
 
 
 class _Gatherer:
@@ -103,7 +103,7 @@ class _Gatherer:
                     start_ns = min(start_ns, int(chunks["start_ns"].min()) - log.offset_ns)
                     stop_ns = max(stop_ns, int(chunks["end_ns"].max()) - log.offset_ns)
                 if not log.layout.complete:
-                    self.notes.append(f"{file}: incomplete, read as far as it is whole ({log.layout.problem})")
+                    self.notes.append(f"{file}: incomplete, only the intact part was read ({log.layout.problem})")
                 try:
                     self.writer_cpu_s += float(log.end.get("writer_cpu_s", "nan"))
                 except ValueError:
@@ -126,7 +126,7 @@ class _Gatherer:
         self._last_release_ns = -1
 
     def block(self, t_ns: Any) -> Any:
-        """Numbers of the blocks of stamps; the rest behind the last whole block belongs to it."""
+        """Return the block numbers of stamps; the remainder after the last whole block belongs to that block."""
         return np.clip((t_ns - self.start_ns) // self.block_ns, 0, self.blocks - 1)
 
     def read(self) -> None:
@@ -135,7 +135,7 @@ class _Gatherer:
                 waiting: dict[type[Message], list[Any]] = {}
                 for number, (kind, found) in enumerate(log.arrays(*_KINDS), start=1):
                     waiting.setdefault(kind, []).append(found)
-                    # All types at once: those that are joined must not lie far apart.
+                    # Read all types together, because joined messages must lie close in the file.
                     if number % (_CHUNKS_AT_ONCE * len(_KINDS)) == 0:
                         self._add_all(waiting)
                 self._add_all(waiting)
@@ -242,7 +242,7 @@ class _Gatherer:
 
 
 def gather(path: str | os.PathLike[str]) -> Run:
-    """A run by its first part. Raises :class:`LogError`."""
+    """Gather a run, given by its first file. Raises :class:`LogError`."""
     gatherer = _Gatherer(run_parts(path))
     gatherer.read()
     return gatherer.run()

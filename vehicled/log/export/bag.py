@@ -1,4 +1,4 @@
-"""A rosbag2 folder: our own MCAP files with the ``metadata.yaml`` that ROS 2 tools look for. Version 5, as of ROS 2 Humble."""
+"""Exports a log as a rosbag2 folder: MCAP files with the ``metadata.yaml`` that ROS 2 tools need (version 5, ROS 2 Humble)."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from vehicled.log.schema import CHANNELS, MCAP_PROFILE, MESSAGE_ENCODING
 
 
 def write(wish: Wish) -> Exported:
-    """All topics, or some of our own; the standard ROS types are those that the log carries. Raises :class:`LogError`."""
+    """Write all topics, or a choice of ours; standard ROS types are copied from the log. Raises :class:`LogError`."""
     parts = run_parts(wish.path)
     topics = {CHANNELS[kind].topic for kind in wish.kinds}
     os.mkdir(wish.out)
@@ -36,9 +36,9 @@ def write(wish: Wish) -> Exported:
         for topic, count in topic_counts.items():
             counts[topic] = counts.get(topic, 0) + count
     if not sum(counts.values()):
-        raise LogError(f"{wish.path}: holds no messages of these topics; {wish.out} is of no use")
+        raise LogError(f"{wish.path}: holds no messages of these topics; delete {wish.out}")
     path = os.path.join(wish.out, "metadata.yaml")
-    # JSON is YAML: quoted strings cannot be misread.
+    # JSON is valid YAML, and quoted strings are unambiguous.
     with open(path, "x", encoding="utf-8") as stream:
         json.dump(_metadata([(name, statistics) for name, (_, _, statistics) in found], types, counts), stream, indent=1)
         stream.write("\n")
@@ -46,7 +46,7 @@ def write(wish: Wish) -> Exported:
 
 
 def _rewrite(log: LogReader, target: str, topics: set[str]) -> None:
-    """The chosen topics, or all that is whole of an incomplete file; chunk by chunk."""
+    """Copy the chosen topics, or all intact messages of an incomplete file, chunk by chunk."""
     layout = log.layout
     wanted = {channel.id: channel for channel in layout.channels.values() if not topics or channel.topic in topics}
     name, compress = compressor("zstd")
@@ -71,7 +71,7 @@ def _rewrite(log: LogReader, target: str, topics: set[str]) -> None:
 
 
 def _summary(path: str) -> tuple[dict[str, str], dict[str, int], Statistics]:
-    """(type by topic, messages by topic, statistics) of a complete file."""
+    """Return (type by topic, messages by topic, statistics) of a complete file."""
     with LogReader(path) as log:
         statistics = log.layout.statistics
         if statistics is None:

@@ -1,4 +1,4 @@
-"""Messages as rows: which columns a type has, and one table of all topics at a fixed rate."""
+"""Messages as table rows: the columns of a type, and one table of all topics at a fixed rate."""
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -14,22 +14,22 @@ from vehicled.ros.fields import SCALAR, SEQUENCE, fields_of
 
 
 class Column(Struct, frozen=True):
-    """One column: a field, or an element of a field of fixed length."""
+    """Table column: a field, or an element of a field of fixed length."""
 
     name: str
     kind: str
     """``int``, ``float``, ``bool``, ``text``, ``bytes``, ``floats`` or ``enum``."""
     take: Callable[[Any], Any]
-    """The value in a message."""
+    """Function that returns the value of a message."""
 
 
 def topic_name(kind: type[Message]) -> str:
-    """``state_estimate`` of ``StateEstimate``."""
+    """Return the topic of a type: ``state_estimate`` for ``StateEstimate``."""
     return CHANNELS[kind].topic.rsplit("/", 1)[-1]
 
 
 def columns_of(kind: type[Message]) -> list[Column]:
-    """Columns of a type. Vectors have one for each element, ``velocity_enu_mps_0`` and so on."""
+    """Return the columns of a type. Vectors have one per element: ``velocity_enu_mps_0`` and so on."""
     found = []
     for field in fields_of(kind):
         if field.length == SCALAR:
@@ -55,7 +55,7 @@ def _element(name: str, index: int) -> Callable[[Any], Any]:
 
 
 def records(path: str, kinds: tuple[type[Message], ...]) -> Iterator[tuple[int, Record[Message]]]:
-    """(log time since the start of the run in ns, record) of all parts of a run, in the order of the journal."""
+    """Yield (log time since the start of the run in ns, record) of all files of a run, in log order."""
     for part in run_parts(path):
         with LogReader(part) as log:
             origin_ns = log.header.start_monotonic_ns
@@ -64,13 +64,13 @@ def records(path: str, kinds: tuple[type[Message], ...]) -> Iterator[tuple[int, 
 
 
 def header_of(path: str) -> RunHeader:
-    """The run's header."""
+    """Return the header of a run."""
     with LogReader(path) as log:
         return log.header
 
 
 def present(path: str, kinds: tuple[type[Message], ...]) -> tuple[type[Message], ...]:
-    """The types of a choice (all by default) that a run has messages of. Raises :class:`LogError` when there are none."""
+    """Return the types of a choice (all by default) that a run contains. Raises :class:`LogError` if none."""
     topics = set()
     for part in run_parts(path):
         with LogReader(part) as log:
@@ -84,16 +84,16 @@ def present(path: str, kinds: tuple[type[Message], ...]) -> tuple[type[Message],
 
 
 class Joined:
-    """All topics in one table: at each instant the newest value of each that had arrived by then.
+    """Table of all topics: at each instant the newest value of each topic that had arrived.
 
-    Nothing is interpolated, averaged or looked up in the future. Beside the fields of a topic stands its ``age_s``, the time since
-    its message was logged: a value that is held long is seen to be. Text, bytes and sequences have no column; enumerations are
-    numbers.
+    Values are never interpolated, averaged or taken from the future. Each topic has a column ``age_s``, the time since its message
+    was
+    logged. Text, bytes and sequences have no column; enumerations are numbers.
     """
 
     def __init__(self, kinds: tuple[type[Message], ...], rate_hz: float) -> None:
         if not 0.0 < rate_hz <= 10_000.0:
-            raise LogError(f"a rate of {rate_hz:g} Hz is outside of 0 to 10000 Hz")
+            raise LogError(f"a rate of {rate_hz:g} Hz must be above 0 and at most 10000 Hz")
         self._rate_hz = rate_hz
         chosen = {kind: [c for c in columns_of(kind) if c.kind in ("int", "float", "bool", "enum")] for kind in kinds}
         self._columns = {kind: columns for kind, columns in chosen.items() if columns}
@@ -106,7 +106,7 @@ class Joined:
             self.kinds += ["float", *("int" if column.kind == "enum" else column.kind for column in columns)]
 
     def rows(self, path: str, offset_ns: int, origin_ns: int) -> Iterator[list[Any]]:
-        """Rows from the start of the run to its last message. None where nothing has arrived yet."""
+        """Yield rows from the start of the run to its last message. Values are None until the first message."""
         row: list[Any] = [None] * len(self.names)
         arrived: dict[type[Message], int] = {}
         number, last_ns = 0, 0

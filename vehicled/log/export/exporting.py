@@ -1,4 +1,4 @@
-"""One door to all formats."""
+"""``vehicled log export``: checks the request and calls the writer of the format."""
 
 import os
 import shutil
@@ -14,26 +14,26 @@ FORMATS = ("csv", "parquet", "gpx", "geojson", "kml", "rosbag2")
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What shall be written where."""
+    """Validated export request."""
 
     path: str
-    """First part of the run."""
+    """First file of the run."""
     out: str
     kinds: tuple[type[Message], ...] = ()
-    """Empty for all."""
+    """Message types to export; empty for all."""
     rate_hz: float | None = None
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """What was written."""
+    """Summary of a finished export."""
 
     files: list[str]
     counts: dict[str, int]
-    """Messages, rows or points by name."""
+    """Number of messages, rows or points by name."""
     notes: list[str]
 
     def to_text(self) -> str:
-        """In words."""
+        """Return the summary as plain text."""
         lines = [f"{name}: {count}" for name, count in self.counts.items()]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes), *self.files]) + "\n"
 
@@ -46,10 +46,11 @@ def export(
     topics: Sequence[str] = (),
     rate_hz: float | None = None,
 ) -> Exported:
-    """Write a run as ``to``, one of :data:`FORMATS`. Nothing that exists is overwritten. Raises :class:`LogError`.
+    """Write a run in the format ``to``, one of :data:`FORMATS`. Existing files are never overwritten. Raises :class:`LogError`.
 
-    ``topics``: of CSV, Parquet and rosbag2. ``rate_hz``: of CSV and Parquet one joined table of that rate; of tracks the points of
-    the estimate (10 Hz by default).
+    ``topics`` applies to CSV, Parquet and rosbag2. ``rate_hz`` joins CSV and Parquet into one table of that rate; for tracks it is
+    the
+    rate of the estimate's points (10 Hz by default).
     """
     if to not in FORMATS:
         raise LogError(f'unknown format "{to[:40]}": there are {", ".join(FORMATS)}')
@@ -71,7 +72,7 @@ def export(
 
 
 def _remove(out: str) -> None:
-    """Half an export would be taken for a whole one."""
+    """Remove a partial export, which would look complete."""
     if os.path.isdir(out):
         shutil.rmtree(out, ignore_errors=True)
     elif os.path.exists(out):

@@ -1,4 +1,4 @@
-"""CSV and Parquet: a file for each topic in a folder, or all topics joined in one table of a fixed rate."""
+"""Exports a log as CSV or Parquet: one file per topic in a folder, or one table of all topics at a fixed rate."""
 
 import csv
 import os
@@ -19,8 +19,11 @@ _BATCH_ROWS = 16_384
 
 
 def write_csv(wish: Wish) -> Exported:
-    """CSV by RFC 4180 with a head line. Numbers that are not finite are empty cells but for infinities (``inf``, ``-inf``), bytes
-    hexadecimal, enumerations their names (numbers in the joined table), sequences JSON."""
+    """Write CSV by RFC 4180 with a header line.
+
+    NaN is an empty cell, infinities are ``inf`` and ``-inf``, bytes hexadecimal, enumerations names (numbers in the joined table),
+    sequences JSON.
+    """
     kinds = present(wish.path, wish.kinds)
     if wish.rate_hz is not None:
         joined = Joined(kinds, wish.rate_hz)
@@ -64,9 +67,11 @@ def _cell(value: Any) -> Any:
 
 
 def write_parquet(wish: Wish) -> Exported:
-    """Parquet through pyarrow. NaN stays NaN, enumerations are text (numbers in the joined table), sequences lists, bytes binary.
+    """Write Parquet with pyarrow.
 
-    Stamps are int64 nanoseconds, as in the messages; what had not arrived yet is null in the joined table.
+    NaN stays NaN, enumerations are text (numbers in the joined table), sequences lists, bytes binary. Stamps are int64
+    nanoseconds, as in
+    the messages; values that had not arrived yet are null in the joined table.
     """
     arrow, parquet = _pyarrow()
     types = {
@@ -105,7 +110,7 @@ def write_parquet(wish: Wish) -> Exported:
 
 
 class _Table:
-    """Rows that wait until there are enough for a group."""
+    """Buffer that collects rows into row groups."""
 
     def __init__(self, width: int, write: Callable[[list[list[Any]]], None]) -> None:
         self._data: list[list[Any]] = [[] for _ in range(width)]
@@ -137,7 +142,5 @@ def _pyarrow() -> Any:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise LogError(
-            'Parquet is written by the library pyarrow, which is not installed: pip install "vehicled[parquet]"'
-        ) from None
+        raise LogError('Parquet needs the package pyarrow, which is not installed: pip install "vehicled[parquet]"') from None
     return pyarrow, parquet

@@ -1,7 +1,8 @@
-"""The drive on a map: GPX, GeoJSON and KML with the estimated track, the raw fixes and the course.
+"""Exports the drive as GPX, GeoJSON or KML: estimated track, raw GNSS fixes and course.
 
-The estimate (rear axle) becomes geodetic by the datum of the course that the log carries; fixes (antenna) are as received.
-Coordinates are WGS 84 degrees, heights above the ellipsoid, times UTC of the log.
+The estimate (rear axle) is converted with the datum of the course in the log; fixes (antenna) are as received. Coordinates are WGS
+84
+degrees, heights above the ellipsoid, times UTC.
 """
 
 from collections.abc import Iterator
@@ -23,11 +24,11 @@ from vehicled.paths.errors import CourseError
 
 DEFAULT_RATE_HZ = 10.0
 GAP_NS = 2_000_000_000
-"""A longer silence ends a segment of the track."""
+"""Longest gap within a segment of the track, ns."""
 
 
 class Point(Struct, frozen=True, gc=False):
-    """A place on the earth."""
+    """Geodetic point of a track."""
 
     utc_ns: int
     latitude_deg: float
@@ -50,12 +51,12 @@ class _Course(Struct):
 
 
 class _Map:
-    """What there is to draw, read anew for each line, so that nothing has to be kept."""
+    """Tracks and course of a run. Each track is read from the file again, so nothing is kept in memory."""
 
     def __init__(self, wish: Wish) -> None:
         rate_hz = wish.rate_hz if wish.rate_hz is not None else DEFAULT_RATE_HZ
         if not 0.0 < rate_hz <= 1000.0:
-            raise LogError(f"a rate of {rate_hz:g} Hz is outside of 0 to 1000 Hz")
+            raise LogError(f"a rate of {rate_hz:g} Hz must be above 0 and at most 1000 Hz")
         self._wish = wish
         self._period_ns = round(1e9 / rate_hz)
         self.header = header_of(wish.path)
@@ -69,14 +70,16 @@ class _Map:
             place = self._course.datum
             self._datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
         except (LogError, msgspec.MsgspecError, CourseError) as error:
-            self.notes.append(f"the fixes only: the estimate has no place on the earth without the course's datum ({error})")
+            self.notes.append(
+                f"only GNSS fixes were exported: the estimate cannot be georeferenced without the datum of a course ({error})"
+            )
 
     @property
     def title(self) -> str:
         return f"{self.header.profile} {self.header.course} {self.header.run_id}"
 
     def segments(self, name: str) -> Iterator[list[Point]]:
-        """Pieces of a track without gaps."""
+        """Yield the segments of a track, split at gaps."""
         piece: list[Point] = []
         for point in self._estimate() if name == "estimate" else self._fixes():
             self.counts[name] += 1
@@ -99,7 +102,7 @@ class _Map:
             usable = message.status in (EstimatorStatus.RUNNING, EstimatorStatus.ALIGNING)
             if t_ns < due_ns or not usable or not (isfinite(message.x_m) and isfinite(message.y_m)):
                 continue
-            # Keeps the phase, or jitter would make it slower than was wished.
+            # Keep the phase; otherwise jitter would lower the rate.
             due_ns = due_ns + self._period_ns if due_ns + self._period_ns > t_ns else t_ns + self._period_ns
             latitude, longitude, height = datum.to_geodetic(message.x_m, message.y_m, 0.0)
             yield Point(message.t_ns + offset_ns, degrees(latitude), degrees(longitude), height)
@@ -113,7 +116,7 @@ class _Map:
                 yield Point(fix.t_ns + offset_ns, degrees(fix.latitude_rad), degrees(fix.longitude_rad), fix.height_m)
 
     def course(self) -> tuple[str, list[Point]]:
-        """Name and points of the course; none where the log carries no course."""
+        """Return name and points of the course; both empty if the log has no course."""
         course, datum = self._course, self._datum
         if course is None or datum is None or len(course.x_m) < 2 or len(course.x_m) != len(course.y_m):
             return "", []
@@ -125,12 +128,12 @@ class _Map:
 
     def done(self) -> Exported:
         if not any(self.counts.values()):
-            raise LogError(f"{self._wish.path}: holds neither an estimate with a place nor a fix: there is no track in it")
+            raise LogError(f"{self._wish.path}: holds neither a georeferenced estimate nor a GNSS fix: no track to export")
         return Exported(files=[self._wish.out], counts=self.counts, notes=self.notes)
 
 
 def write_gpx(wish: Wish) -> Exported:
-    """GPX 1.1: tracks ``estimate`` and ``gnss`` with times, the course as a route."""
+    """Write GPX 1.1: tracks ``estimate`` and ``gnss`` with times, and the course as a route."""
     drawn = _Map(wish)
     with open(wish.out, "x", encoding="utf-8") as out:
         out.write('<?xml version="1.0" encoding="UTF-8"?>\n')
@@ -155,7 +158,7 @@ def write_gpx(wish: Wish) -> Exported:
 
 
 def write_geojson(wish: Wish) -> Exported:
-    """GeoJSON (RFC 7946): a MultiLineString for each track, its times in ``coordTimes``, and the course."""
+    """Write GeoJSON (RFC 7946): a MultiLineString for each track with its times in ``coordTimes``, and the course."""
     drawn = _Map(wish)
     with open(wish.out, "x", encoding="utf-8") as out:
         out.write('{"type": "FeatureCollection", "features": [\n')
@@ -167,7 +170,7 @@ def write_geojson(wish: Wish) -> Exported:
             times: list[list[str]] = []
             lines: list[list[list[float]]] = []
             for piece in drawn.segments(name):
-                # A line has two points at least.
+                # GeoJSON requires at least two points per line.
                 points = piece if len(piece) > 1 else piece * 2
                 lines.append([_coordinates(point) for point in points])
                 times.append([_utc(point.utc_ns) for point in points])
@@ -179,7 +182,7 @@ def write_geojson(wish: Wish) -> Exported:
 
 
 def write_kml(wish: Wish) -> Exported:
-    """KML 2.2: a line on the ground for each track and for the course, each with its colour."""
+    """Write KML 2.2: a coloured ground line for each track and for the course."""
     drawn = _Map(wish)
     with open(wish.out, "x", encoding="utf-8") as out:
         out.write('<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>\n')

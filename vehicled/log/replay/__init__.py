@@ -1,5 +1,5 @@
-"""The machine again, driven by its own journal: the same frames, or the first place where they differ.
+"""Deterministic replay: runs the machine from its journal and reports the first frame or record that differs.
 
-:mod:`~vehicled.log.replay.journal` reads what happened, :mod:`~vehicled.log.replay.drive` hands it to a machine built from the log
-alone, :mod:`~vehicled.log.replay.compare` holds what the machine makes of it against what stands in the log.
+:mod:`~vehicled.log.replay.journal` reads the inputs, :mod:`~vehicled.log.replay.drive` feeds them to a machine built from the log
+alone, :mod:`~vehicled.log.replay.compare` compares its outputs with those in the log.
 """

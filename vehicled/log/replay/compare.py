@@ -1,7 +1,8 @@
-"""What the machine makes now against what it made then: the same records in the same order, byte by byte.
+"""Compares the records of a replay with those in the log: same records, same order, same bytes.
 
-Beside the machine only the runtime writes into a log; those few records are left out. Derived records may have been dropped when
-the disk was slow: a gap in the sequence says how many.
+Records of the runtime are left out, because only the machine is replayed. A slow disk may have dropped derived records; a gap in
+the
+sequence tells how many.
 """
 
 from collections import deque
@@ -29,16 +30,16 @@ from vehicled.messages import (
 from vehicled.ros.cdr import CdrError, packer
 
 RAISED_EVENT = "task_raised"
-"""An event whose text names lines of source and is not compared."""
+"""Event whose text names source lines and is not compared."""
 RUNTIME_EVENTS = frozenset(
     {
         "loop_blocked", "simulation_stall", "log_dropping", "log_dropped", "not_replayable_after", "journal_dropping",
         "journal_dropped", "log_unpackable", "view_cost", "view_gone", "failure_injected", "failure_over",
     }
 )  # fmt: skip
-"""Events that the runtime, the log and the view write; all others come from devices and tasks."""
+"""Events written by the runtime, the log and the view; all others come from devices and tasks."""
 RUNTIME_FAULTS = frozenset({"frame_expired"})
-"""Faults that the runtime writes."""
+"""Faults written by the runtime."""
 _MAKERS: dict[type[Message], str] = {
     StateEstimate: "fusion",
     Identification: "fusion",
@@ -46,13 +47,13 @@ _MAKERS: dict[type[Message], str] = {
     ActuatorCommand: "actuation",
 }
 _EVIDENCE_BYTES = 2
-"""Cause and holder at the end of a tick: evidence of the computer it ran on, which no decision rests on."""
+"""Bytes of cause and holder at the end of a tick: evidence about the computer, which no decision uses."""
 SHOWN_FIELDS = 12
 HEX_BYTES = 48
 
 
 class FieldDifference(Struct, frozen=True):
-    """One value of a message."""
+    """Difference in one field of a message."""
 
     field: str
     log: str
@@ -60,46 +61,47 @@ class FieldDifference(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The first record that is not the same."""
+    """First record that differs."""
 
     t_s: float
-    """Since the start of the run."""
+    """Time since the start of the run, s."""
     record: int
-    """Its number in the journal."""
+    """Number of the record in the journal."""
     topic: str
     what: str
-    """In words."""
+    """Description of the difference."""
     task: str
-    """The task that was running; empty outside the tasks."""
+    """Running task; empty outside the tasks."""
     fed: str
-    """What the machine was given last."""
+    """Last input of the machine."""
     fields: list[FieldDifference]
 
     def to_text(self) -> str:
-        """In a few lines."""
+        """Return the difference as a few lines of text."""
         where = f"t = {self.t_s:.6f} s, record {self.record}" + (f", task {self.task}" if self.task else "")
         lines = [f"first difference at {where}: {self.what}"]
         lines += [f"  {each.field}: log {each.log}, now {each.now}" for each in self.fields]
-        return "\n".join([*lines, f"  the machine was given last: {self.fed}"])
+        return "\n".join([*lines, f"  last input of the machine: {self.fed}"])
 
 
 class JournalGapError(Exception):
-    """Records are missing of which the machine cannot do without one."""
+    """Error raised when the replay needs records that are missing."""
 
 
 Loose = Callable[[Message], None]
 
 
 class Comparison:
-    """The two sides, matched record by record until the first difference. From there on they go to ``log`` and ``now``."""
+    """Matches both sides record by record until the first difference; later records go to ``log`` and ``now``."""
 
     def __init__(
         self, start_ns: int, tasks: Sequence[str], *, evidence: bool, exact: bool, torn: Callable[[], bool],
         log: Loose, now: Loose,
     ) -> None:  # fmt: skip
-        """``evidence``: causes of missed deadlines must agree too. ``exact`` False matches nothing from the start.
+        """Compare causes of missed deadlines too if ``evidence``; match nothing if not ``exact``.
 
-        ``torn`` tells whether the log may lack records that the machine needs: then a gap explains what does not match."""
+        ``torn`` returns True if the log may lack records that the machine needs; a gap then explains a mismatch.
+        """
         self._start_ns = start_ns
         self._tasks = tasks
         self._evidence = evidence
@@ -108,19 +110,19 @@ class Comparison:
         self.exact = exact
         self.first: Difference | None = None
         self.matched = 0
-        """Records that were the same."""
+        """Number of equal records."""
         self._then: deque[Entry | int] = deque()
-        """Records of the log; a number stands for so many that are missing."""
+        """Pending records of the log; a number counts missing records."""
         self._made: deque[tuple[Message, int]] = deque()
         self.fed: Entry | None = None
-        """The call that the machine was given last."""
+        """Last input of the machine."""
         self._tick: Entry | None = None
         self._number = 0
 
     # ------------------------------------------------------------------ both sides
 
     def logged(self, entry: Entry) -> None:
-        """A record of the log, in order."""
+        """Add a record of the log, in order."""
         self.reach(entry.sequence)
         self._number = entry.sequence
         if _is_foreign(entry):
@@ -134,7 +136,7 @@ class Comparison:
             self._to_log(entry.message)
 
     def reach(self, sequence: int) -> None:
-        """The record of that number is the next of the log: what lies before it and was not given is missing."""
+        """Mark records before ``sequence`` that were not read as missing."""
         missing = sequence - self._number - 1
         if missing > 0 and self.exact:
             self._number = sequence - 1
@@ -142,7 +144,7 @@ class Comparison:
             self._match()
 
     def made(self, message: Message, t_ns: int) -> None:
-        """A record that the machine makes now."""
+        """Add a record of the replay."""
         if self.exact:
             self._made.append((message, t_ns))
             self._match()
@@ -150,9 +152,9 @@ class Comparison:
             self._to_now(message)
 
     def settle(self, *, at_end: bool = False) -> None:
-        """Before the machine is given the next call: nothing may be left on either side. Raises :class:`JournalGapError`.
+        """Check before the next input that no record is unmatched. Raises :class:`JournalGapError`.
 
-        At the end of a log that was cut off, what is made now may be missing there.
+        ``at_end``: the log was truncated, so records of the replay may be missing in it.
         """
         then, made = self._then, self._made
         if not (self.exact and (then or made)):
@@ -168,7 +170,7 @@ class Comparison:
             self._differ(None, type(message), what, _shown(message, now=True))
 
     def raised_ns(self) -> int | None:
-        """When a task of the log raised whose records were not made now; None when none did."""
+        """Return the time at which a task of the log raised while its records are not made now; None if none did."""
         return next((each.t_ns for each in self._then if isinstance(each, Entry) and _is_raised(each)), None)
 
     # ------------------------------------------------------------------ inside
@@ -200,7 +202,7 @@ class Comparison:
         if entry.kind is not kind or entry.t_ns != t_ns:
             return False
         if entry.is_call and kind is WireChunk:
-            # The very bytes that the machine was given; whether they are those of then is a matter of their checksum.
+            # The replay received these same bytes; their checksum tells if they are the original ones.
             return True
         try:
             data = packer(kind)(message)
@@ -212,11 +214,11 @@ class Comparison:
             return data[:-_EVIDENCE_BYTES] == entry.data[:-_EVIDENCE_BYTES]
         if kind is Event and entry.message.name == RAISED_EVENT:  # type: ignore[attr-defined]
             return message.name == RAISED_EVENT  # type: ignore[attr-defined, no-any-return]
-        # An older version wrote fewer fields: what it did not write has its default.
+        # An older version wrote fewer fields; the missing ones have their defaults.
         return len(data) != len(entry.data) and packer(kind)(entry.message) == data
 
     def _check_gaps(self) -> None:
-        """Raises :class:`JournalGapError` where what is missing explains why both sides do not match."""
+        """Raise :class:`JournalGapError` if missing records explain the mismatch."""
         missing = sum(each for each in self._then if isinstance(each, int))
         if missing and self._torn():
             raise JournalGapError(
@@ -254,7 +256,7 @@ class Comparison:
         self._made.clear()
 
     def _task(self, kind: type[Message], entry: Entry | None) -> str:
-        """The task that makes such a record, or at whose end it was recorded."""
+        """Return the task that makes this record, or at whose end it was recorded."""
         tick = self._tick
         if kind in _MAKERS:
             return _MAKERS[kind]
@@ -281,12 +283,12 @@ class Comparison:
 
 
 def hex_of(data: bytes) -> str:
-    """Bytes for a text: the first of them where they are many."""
+    """Return bytes as hexadecimal text, truncated if long."""
     return data[:HEX_BYTES].hex(" ") + (" ..." if len(data) > HEX_BYTES else "")
 
 
 def _is_foreign(entry: Entry) -> bool:
-    """Whether the runtime or the log wrote it, not the machine."""
+    """True if the runtime or the log wrote the record, not the machine."""
     if entry.kind in (Path, GarbageCollection):
         return True
     if entry.kind is Event:
@@ -317,7 +319,7 @@ def _shown(message: Message, *, now: bool = False) -> list[FieldDifference]:
 
 
 def different_fields(then: Message, now: Message, then_ns: int = 0, now_ns: int = 0) -> list[FieldDifference]:
-    """Values that are not the same; elements of tuples one by one, chunks of bytes at their first byte that differs."""
+    """Return the values that differ: tuples element by element, bytes at their first difference."""
     found = []
     for name in now.__struct_fields__:
         a, b = getattr(then, name), getattr(now, name)
@@ -338,5 +340,5 @@ def different_fields(then: Message, now: Message, then_ns: int = 0, now_ns: int 
 
 
 def _alike(a: Any, b: Any) -> bool:
-    # By their text: that tells -0.0 from 0.0, and not NaN from NaN.
+    # Compare by text: distinguishes -0.0 from 0.0, and treats NaN as equal to NaN.
     return repr(a) == repr(b) if isinstance(a, float) and isinstance(b, float) else bool(a == b)

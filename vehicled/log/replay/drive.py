@@ -1,4 +1,4 @@
-"""The replay: calls of the journal go to the machine, what it makes goes to the comparison."""
+"""Runs a replay: feeds the journal to the machine and its outputs to the comparison."""
 
 import time
 from binascii import crc32
@@ -20,61 +20,61 @@ from vehicled.messages import MachineCall, Message, PortEvent, TaskTick, Verb, W
 IDENTICAL, DIFFERENT, WHAT_IF = "identical", "different", "what-if"
 ALTERED_LIMIT = 1_000
 PROGRESS_EVERY = 2_000
-"""Records between two calls of the progress."""
+"""Records between two progress calls."""
 
 Show = Callable[[Machine, Message, int], None]
-"""Called with what the machine makes now, and its time."""
+"""Function called with each output of the machine and its time."""
 
 
 class ReplayResult(Struct, kw_only=True):
-    """How a replay went."""
+    """Result of a replay."""
 
     log: str
     verdict: str
     """``identical``, ``different`` or ``what-if``."""
     changed: list[str]
-    """The changes of a what-if, which runs open loop: the vehicle moved as it did, whatever the commands are now."""
+    """Changes of a what-if, which runs open loop: the recorded motion does not follow the new commands."""
     notes: list[str]
-    """What is not the same here as where the log was written."""
+    """Differences between this computer and the one that wrote the log."""
     incomplete: str
-    """Why the log was not replayed to its end; empty when it was."""
+    """Reason why the log was not replayed to its end; empty if it was."""
     damaged: bool
-    """Some of it is lost in the middle, not at its end."""
+    """True if records are lost in the middle of the log, not at its end."""
     replayed_s: float
-    """Time of the run that was replayed."""
+    """Replayed time of the run, s."""
     spent_s: float
-    """Time that the replay took."""
+    """Duration of the replay, s."""
     records: int
-    """Records that are the same."""
+    """Number of equal records."""
     ticks: int
-    """Releases of tasks that were run."""
+    """Number of task releases that were run."""
     frames: int
-    """Frames that the machine made."""
+    """Number of frames that the machine made."""
     digest: str
-    """Of the frames made now."""
+    """Digest of the frames made now."""
     digest_in_log: str
-    """As the daemon wrote it at its end; empty where it could not."""
+    """Digest that the daemon wrote at its end; empty if missing."""
     altered: list[str] = []
-    """Bytes that were received whose checksum does not fit."""
+    """Received bytes whose checksum is wrong."""
     first: Difference | None = None
     first_frame: FrameDifference | None = None
     numbers: Numbers | None = None
-    """Differences from the first difference on, or of the what-if."""
+    """Differences from the first difference, or of the what-if."""
     partings: list[Parting] = []
-    """Of a what-if: when only one of the two machines drove."""
+    """Periods of a what-if in which only one of the two machines drove."""
 
     @property
     def speed(self) -> float:
-        """Times real time."""
+        """Replay speed as a multiple of real time."""
         return self.replayed_s / self.spent_s if self.spent_s > 0 else 0.0
 
     @property
     def ok(self) -> bool:
-        """Nothing differs and nothing is damaged, as far as the log goes; a what-if always is."""
+        """True if the replayed part has no difference and no damage; always true for a what-if."""
         return self.verdict != DIFFERENT and not self.damaged
 
     def to_json(self) -> str:
-        """As JSON."""
+        """Return the result as JSON."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         return msgspec.json.format(msgspec.json.encode({**fields, "speed": self.speed}), indent=2).decode()
 
@@ -92,14 +92,15 @@ class Replay:
         keep: bool = False,
         show: Show | None = None,
     ) -> None:
-        """``overrides`` make it a what-if. ``from_s``: differences before it are not counted. ``keep``: pairs for a plot are kept.
+        """Prepare a replay; ``overrides`` make it a what-if. Differences before ``from_s`` are not counted; ``keep`` stores pairs
+        for a plot.
 
         Raises the errors of profile, course, log and set-up.
         """
         self.journal = journal
         self.parts = Parts(journal, overrides)
         self.notes = what_differs(journal.header, self.parts)
-        """What is not the same here as where the log was written."""
+        """Differences between this computer and the one that wrote the log."""
         self._overrides = list(overrides)
         self._until_difference = until_difference
         self._stopwatch = JournalStopwatch(journal, PIPELINE)
@@ -122,7 +123,7 @@ class Replay:
         self._reached_ns = start_ns
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """The machine makes a record: the sink that it was built with."""
+        """Record an output of the machine; this object is its sink."""
         self._comparison.made(message, log_time_ns)
         if self._open_loop is not None:
             self._open_loop.made(message, self.machine)
@@ -130,7 +131,7 @@ class Replay:
             self._show(self.machine, message, log_time_ns)
 
     def run(self, progress: Callable[[float], None] | None = None) -> ReplayResult:
-        """To the end of the log, or as far as it can be replayed. ``progress`` is called with the time of the run."""
+        """Replay to the end of the log, or as far as possible. ``progress`` is called with the time of the run."""
         begin_s = time.perf_counter()
         incomplete, count = "", 0
         try:
@@ -175,7 +176,7 @@ class Replay:
         if entry.kind is TaskTick and not entry.taken:
             tick = entry.message
             assert isinstance(tick, TaskTick)
-            # What only ran tasks was called at some time from this release on, before the release of any task in front of it.
+            # A call that only ran tasks came after this release, but before the release of any earlier task in the table.
             self.journal.put_back(entry)
             self._on_time(tick.release_ns)
             self.journal.pop()
@@ -216,7 +217,7 @@ class Replay:
                 machine.on_message(following.message, t_ns)
 
     def _catch_up(self, entry: Entry) -> None:
-        """A task that ended the run by raising left records, but no tick: run it before what came after it."""
+        """Run a task that raised at the end of the run: it left records, but no tick."""
         raised_ns = self._comparison.raised_ns()
         due_ns = self.machine.executive.next_due_ns()
         if raised_ns is None or due_ns > raised_ns:

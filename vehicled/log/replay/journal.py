@@ -1,4 +1,4 @@
-"""The journal of a run over all its parts, record by record in the order in which the machine saw or made them."""
+"""Reads the journal of a run over all its files, in the order in which the machine saw or made the records."""
 
 import heapq
 from collections import deque
@@ -18,11 +18,11 @@ from vehicled.messages import Direction, Event, MachineCall, Message, PortEvent,
 from vehicled.ros.cdr import CdrError
 
 GAP_EVENT = "not_replayable_after"
-"""Name of the event by which a log says that its journal has a hole."""
+"""Name of the event that marks a gap in the journal."""
 
 
 class Entry:
-    """One record of the journal. Unpacked when it is asked for its message, once."""
+    """Journal record, decoded on first access to its message."""
 
     __slots__ = ("_message", "data", "is_call", "kind", "sequence", "stored", "t_ns", "taken")
 
@@ -31,15 +31,15 @@ class Entry:
         self.t_ns, self.sequence, self.kind, self.data = stored.t_ns, stored.sequence, stored.kind, stored.data
         self._message: Message | None = None
         self.taken = False
-        """The machine has run this tick already: it was read ahead."""
+        """True if the machine has already run this tick, which was read ahead."""
         self.is_call = self.kind is MachineCall or self.kind is PortEvent
-        """Something was done to the machine; everything else it made itself."""
+        """True for an input of the machine; all other records are its outputs."""
         if self.kind is WireChunk:
             self.is_call = self.message.direction is Direction.RX  # type: ignore[attr-defined]
 
     @property
     def message(self) -> Message:
-        """The message, unpacked. Raises :class:`LogError`."""
+        """Decoded message. Raises :class:`LogError`."""
         if self._message is None:
             try:
                 self._message = self.stored.message
@@ -52,16 +52,16 @@ class Journal:
     """All records of one run. Use as a context manager."""
 
     def __init__(self, path: str) -> None:
-        """Opens the file and the parts that follow it.
+        """Open the file and the parts that follow it.
 
-        Raises :class:`LogError` for what is no log, for a later part alone, and for a log of a version that wrote no calls.
+        Raises :class:`LogError` for an invalid log, for a later part alone, and for a version that recorded no calls.
         """
         self._stack = ExitStack()
         try:
             self.parts = [self._stack.enter_context(LogReader(part)) for part in run_parts(path)]
             self.header: RunHeader = self.parts[0].header
             if self.header.part != 1:
-                raise LogError(f"{path}: part {self.header.part} of a run: give its first part, a machine starts at its start")
+                raise LogError(f"{path}: part {self.header.part} of a run: a replay needs its first part")
             self._check_calls(path)
             self.limit_ns, self.loss = self._find_loss()
         except BaseException:
@@ -71,7 +71,7 @@ class Journal:
         self._records: Iterator[Stored] = heapq.merge(*(part.stored() for part in self.parts), key=lambda record: record.sequence)
         self._ahead: deque[Entry] = deque()
         self.on_read: Callable[[Entry], None] | None = None
-        """Called with every record as it is read, which may be ahead of what was popped."""
+        """Function called with every record as it is read, which may be ahead of :meth:`pop`."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,12 +81,12 @@ class Journal:
 
     @property
     def end(self) -> dict[str, str]:
-        """What the daemon said when it ended orderly."""
+        """Metadata of an orderly end."""
         return self.parts[-1].end
 
     @property
     def damage(self) -> str:
-        """Chunks that could not be read so far, in words; empty when there are none."""
+        """Text that lists the unreadable chunks so far; empty if there are none."""
         faults = [
             f"{part.path}: the chunk at byte {int(part.layout.chunks[number]['offset'])}, "
             f"from t = {(int(part.layout.chunks[number]['start_ns']) - part.offset_ns - self.start_ns) * 1e-9:.3f} s, "
@@ -98,12 +98,12 @@ class Journal:
 
     @property
     def whole(self) -> bool:
-        """Every part ended orderly, and no chunk was found damaged so far."""
+        """True if every part ended orderly and no damaged chunk was found so far."""
         return all(part.layout.complete and not part.faults for part in self.parts) and bool(self.end) and self.limit_ns is None
 
     @property
     def problem(self) -> str:
-        """What is not as it should be about the end of the files, in words."""
+        """Text that describes an abnormal end of the files."""
         for part in self.parts:
             if part.layout.problem:
                 return f"{part.path}: {part.layout.problem}"
@@ -111,32 +111,32 @@ class Journal:
 
     @property
     def duration_s(self) -> float:
-        """To the last chunk of the files."""
+        """Time to the last chunk of the files, s."""
         last = max((int(part.layout.chunks["end_ns"].max()) for part in self.parts if len(part.layout.chunks)), default=0)
         return max((last - self.parts[0].offset_ns - self.start_ns) * 1e-9, 0.0)
 
     def attachment(self, name: str) -> bytes:
-        """Content of an attachment. Raises :class:`LogError`."""
+        """Return the content of an attachment. Raises :class:`LogError`."""
         return self.parts[0].attachment(name)
 
     def has_attachment(self, name: str) -> bool:
-        """Whether there is one of that name."""
+        """True if there is an attachment of this name."""
         return any(entry.name == name for entry in self.parts[0].layout.attachments)
 
     # ------------------------------------------------------------------ reading
 
     def pop(self) -> Entry | None:
-        """The next record; None at the end."""
+        """Return the next record; None at the end."""
         if self._ahead:
             return self._ahead.popleft()
         return self._read()
 
     def put_back(self, entry: Entry) -> None:
-        """What was popped last is the next again."""
+        """Put back the record popped last."""
         self._ahead.appendleft(entry)
 
     def next_tick(self) -> Entry | None:
-        """The next tick that was not taken, without passing over a call of the machine; None when there is none."""
+        """Return the next tick that was not run, without passing a machine call; None if there is none."""
         for entry in self._ahead:
             if entry.kind is TaskTick and not entry.taken:
                 return entry
@@ -178,23 +178,23 @@ class Journal:
 
 
 class JournalEndsError(Exception):
-    """The machine is due to run a task of which the log does not know how long it took."""
+    """Error raised when the log ends before the task that the machine is due to run."""
 
 
 class JournalStopwatch(Stopwatch):
-    """Reads the times that tasks took from the journal."""
+    """Stopwatch that reads task times from the journal."""
 
     def __init__(self, journal: Journal, names: Sequence[str]) -> None:
-        """``names`` of the tasks by number."""
+        """Take the task ``names`` by number."""
         self._journal = journal
         self._names = names
         self.now: Entry | None = None
-        """The tick that is run."""
+        """Current tick."""
         self.crash_ns: int | None = None
-        """Start of a task that ended the run by raising, so that it has no tick."""
+        """Start of a task that ended the run by raising and therefore has no tick."""
 
     def begin(self, now_ns: int) -> Reading:
-        """Start of the next tick."""
+        """Return the start of the next tick."""
         self.now = self._journal.next_tick()
         if self.now is None:
             if self.crash_ns is not None:
@@ -203,7 +203,7 @@ class JournalStopwatch(Stopwatch):
         return self.now.message.start_ns, 0, 0, 0, 0, 0  # type: ignore[attr-defined]
 
     def end(self, task: int, begin: Reading) -> Reading:
-        """End of that tick."""
+        """Return the end of that tick."""
         entry = self._journal.next_tick()
         if entry is None:
             raise JournalEndsError("it ends within a turn of the machine")

@@ -1,4 +1,4 @@
-"""How far two runs of the machine are apart, as numbers: for what-if, and behind a first difference."""
+"""Differences between two runs of the machine as numbers, for a what-if and after a first difference."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from vehicled.messages import ActuatorCommand, Direction, GroundTruth, Message, 
 
 
 class Spread(Struct):
-    """Root mean square and largest magnitude of a difference."""
+    """RMS and largest magnitude of a difference."""
 
     n: int = 0
     rms: float = nan
     max: float = nan
     max_t_s: float = nan
-    """When it was largest, since the start of the run."""
+    """Time of the largest difference since the start of the run, s."""
     unequal: int = 0
-    """How many were not exactly 0."""
+    """Number of values that were not exactly 0."""
 
     def add(self, t_s: float, value: float) -> None:
-        """Count one. A NaN counts only where the other side has none, which the caller must see to."""
+        """Count one value. The caller must pass NaN only if the other side has a value."""
         size = abs(value)
         self.n += 1
         self.rms = sqrt((self.rms * self.rms * (self.n - 1) + size * size) / self.n) if self.n > 1 else size
@@ -33,7 +33,7 @@ class Spread(Struct):
 
 
 class FrameDifference(Struct, frozen=True, kw_only=True):
-    """The first frame that is not the same, or that only one side has (the other is empty)."""
+    """First frame that differs, or that only one side has (the other is empty)."""
 
     t_s: float
     port: str
@@ -41,10 +41,10 @@ class FrameDifference(Struct, frozen=True, kw_only=True):
     now: str
     first_byte: int
     command: list[FieldDifference]
-    """What is not the same in the command of that instant."""
+    """Differences in the command of that instant."""
 
     def to_text(self) -> str:
-        """In a few lines."""
+        """Return the difference as a few lines of text."""
         lines = [
             f"first frame that differs: {self.port} at t = {self.t_s:.6f} s, from byte {self.first_byte}",
             f"  log {self.log or 'no frame'}",
@@ -54,7 +54,7 @@ class FrameDifference(Struct, frozen=True, kw_only=True):
 
 
 class Numbers(Struct, kw_only=True):
-    """Differences now minus log. SI; estimates after each fusion, commands after each actuation."""
+    """Differences, now minus log, in SI units; estimates after each fusion, commands after each actuation."""
 
     position_m: Spread
     yaw_rad: Spread
@@ -64,19 +64,19 @@ class Numbers(Struct, kw_only=True):
     brake: Spread
     steering: Spread
     log_error_m: Spread
-    """Position of the estimate in the log against the truth, where a simulator gave one."""
+    """Position error of the estimate in the log against ground truth, if simulated."""
     now_error_m: Spread
-    """The same of the estimate made now."""
+    """Position error of the estimate made now."""
     other_mode: int = 0
-    """Commands whose mode or reaction is not the same."""
+    """Number of commands whose mode or reaction differs."""
     frames: int = 0
-    """Frames compared."""
+    """Number of frames compared."""
     frames_differ: int = 0
-    """Of them, those whose bytes are not the same, or that only one side has."""
+    """Number of frames whose bytes differ, or that only one side has."""
 
 
 class TracePoint(Struct, frozen=True, gc=False):
-    """One fusion of both sides, for the plot. SI."""
+    """Both sides after one fusion, for the plot. SI."""
 
     t_s: float
     log_x_m: float
@@ -89,7 +89,7 @@ class TracePoint(Struct, frozen=True, gc=False):
 
 
 class CommandPoint(Struct, frozen=True, gc=False):
-    """One command of both sides, for the plot."""
+    """Command of both sides, for the plot."""
 
     t_s: float
     log_wheel_rad: float
@@ -101,10 +101,10 @@ class CommandPoint(Struct, frozen=True, gc=False):
 
 
 class Meter:
-    """Pairs what both sides made at the same instant. What only one side has is left out, except frames."""
+    """Pairs the outputs of both sides by time. Unpaired ones are ignored, except frames."""
 
     def __init__(self, start_ns: int, *, from_ns: int, keep: bool) -> None:
-        """``from_ns``: nothing before it is counted. ``keep`` keeps every pair for the plot."""
+        """Count nothing before ``from_ns``; ``keep`` stores every pair for the plot."""
         self._start_ns, self._from_ns = start_ns, from_ns
         self.numbers = Numbers(
             **{name: Spread() for name in Numbers.__struct_fields__[:9]}  # type: ignore[arg-type]
@@ -113,14 +113,14 @@ class Meter:
         self.trace: list[TracePoint] | None = [] if keep else None
         self.commands: list[CommandPoint] | None = [] if keep else None
         self.truth: list[GroundTruth] = []
-        """The newest two; all with ``keep``."""
+        """Two newest ground-truth messages; all with ``keep``."""
         self._keep = keep
         self._command: list[FieldDifference] = []
         self._then: dict[type[Message], deque[Message]] = {kind: deque() for kind in (StateEstimate, ActuatorCommand, WireChunk)}
         self._made: dict[type[Message], deque[Message]] = {kind: deque() for kind in self._then}
 
     def log(self, message: Message) -> None:
-        """A record of the log."""
+        """Add a record of the log."""
         if isinstance(message, GroundTruth):
             self.truth.append(message)
             if not self._keep and len(self.truth) > 2:
@@ -129,12 +129,12 @@ class Meter:
             self._take(self._then, message)
 
     def now(self, message: Message) -> None:
-        """A record made now."""
+        """Add a record of the replay."""
         if type(message) in self._made:
             self._take(self._made, message)
 
     def finish(self) -> None:
-        """Both sides are complete."""
+        """Finish the comparison once both sides are complete."""
         for side, other in ((self._then, self._made), (self._made, self._then)):
             for message in side[WireChunk]:
                 self._frame(message if side is self._then else None, message if other is self._then else None)
@@ -191,7 +191,7 @@ class Meter:
         yaw = _turn(b.yaw_rad - a.yaw_rad)
         speed = b.speed_mps - a.speed_mps
         for spread, value in ((found.position_m, off), (found.yaw_rad, yaw), (found.speed_mps, speed)):
-            # Before an estimator has started it says NaN.
+            # The estimate is NaN until the estimator has started.
             if value == value:
                 spread.add(t_s, value)
         if self.trace is not None:
@@ -216,7 +216,7 @@ class Meter:
             self.commands.append(CommandPoint(t_s, a.wheel_angle_rad, b.wheel_angle_rad, a.throttle, b.throttle, a.brake, b.brake))
 
     def _truth_at(self, t_ns: int) -> tuple[float, float] | None:
-        """Position by the newest two readings of the truth; None when they are not from about then."""
+        """Return the position by the newest two ground-truth messages; None if they are too far from that time."""
         if len(self.truth) < 2:
             return None
         a, b = self.truth[-2], self.truth[-1]
@@ -235,7 +235,7 @@ def _turn(angle_rad: float) -> float:
 
 
 def rows(numbers: Numbers) -> Iterator[tuple[str, Spread, str]]:
-    """Name, values and unit of each difference, for tables."""
+    """Yield name, values and unit of each difference, for tables."""
     yield "estimate: position", numbers.position_m, "m"
     yield "estimate: heading", numbers.yaw_rad, "rad"
     yield "estimate: speed", numbers.speed_mps, "m/s"

@@ -1,7 +1,8 @@
-"""A what-if runs open loop: the commands of the log moved the vehicle, not those that are made now.
+"""Open-loop replay for a what-if: substitutes the recorded commands, because they moved the vehicle.
 
-So estimator, identifier and rules are told what the log sent: judged by commands that moved nothing, the recorded motion would be
-one that nobody asked for, and the machine would stop. Where it stops or waits all the same, and the log did not, that is told.
+Estimator, identifier and rules receive the recorded commands; with the new ones they would see a motion that was never commanded,
+and
+the machine would stop. Periods in which only one of the two machines drives are reported.
 """
 
 from msgspec import Struct
@@ -13,65 +14,65 @@ from vehicled.messages import ActuatorCommand, Fault, Message
 from vehicled.safety.modes import DRIVING
 
 SHORT_S = 0.1
-"""Both sides change their mode a few ticks apart: so short a time is not told."""
+"""Shorter differences of the mode are ignored, because both sides change mode a few ticks apart."""
 MODE = "mode"
-"""Code of the records that tell a change of mode."""
+"""Code of the records of a mode change."""
 
 
 class Parting(Struct, kw_only=True):
-    """A time in which one of the two machines drove and the other did not."""
+    """Period in which only one of the two machines drove."""
 
     t_s: float
-    """Since the start of the run."""
+    """Start since the start of the run, s."""
     until_s: float | None = None
-    """When it drove again; None: not before the end of what was replayed."""
+    """End since the start of the run, s; None if it lasted to the end of the replay."""
     log_drives: bool
-    """The log drove, and the machine does not now; else the other way round."""
+    """True if the log drove and the replay did not; False for the reverse."""
     code: str
-    """Of the rule that stopped the one that does not drive; empty where it was none."""
+    """Code of the rule that stopped the machine that does not drive; empty if none."""
     reason: str
-    """Why it does not drive, in words."""
+    """Reason for not driving."""
 
     def to_text(self) -> str:
-        """In one line."""
+        """Return the period as one line of text."""
         when = f"from {self.t_s:.3f} s on" if self.until_s is None else f"from {self.t_s:.3f} to {self.until_s:.3f} s"
         why = f"{self.code}: {self.reason}" if self.code else self.reason
         where = "behind that" if self.until_s is None else "there"
         if self.log_drives:
-            return f"{when} the machine here does not drive ({why}): its commands {where} say nothing"
-        return f"{when} the log does not drive ({why}), and the machine here would: the vehicle was held, its commands say nothing"
+            return f"{when} the machine here does not drive ({why}): its commands {where} are meaningless"
+        return (
+            f"{when} the log does not drive ({why}), and the machine here would: the vehicle was held, its commands are meaningless"
+        )
 
 
 class OpenLoop:
-    """What the log sent, tick by tick, and when only one side drove."""
+    """Recorded commands tick by tick, and the periods in which only one side drove."""
 
     def __init__(self, journal: Journal) -> None:
-        """Listens to what is read of the journal from now on."""
+        """Subscribe to the records read from the journal."""
         self._journal = journal
         journal.on_read = self._read
         self._sent: ActuatorCommand | None = None
-        """The newest that was read of the log."""
+        """Newest command read from the log."""
         self._why = ""
-        """Of the log's present mode."""
+        """Reason of the current mode in the log."""
         self._codes: tuple[dict[str, str], dict[str, str]] = {}, {}
-        """Codes of the faults of the log and of now, by their reason."""
+        """Fault codes by reason, of the log and of the replay."""
         self._partings: list[Parting] = []
         self._newest_s = 0.0
         self._log_drove_s = self._drove_s = 0.0
-        """When each of them drove last."""
+        """Times at which each of them last drove."""
 
     def drove(self, made: ActuatorCommand) -> ActuatorCommand:
-        """What moved the vehicle when a command is made now; what the gate had to cut of it is judged as it is.
-
-        Raises LogError for a damaged record."""
-        # The tick that is run stands in the log behind its command.
+        """Return the recorded command for a command made now; its clipping is kept. Raises LogError for a damaged record."""
+        # The log holds a tick behind its command, so read as far as the tick.
         self._journal.next_tick()
         sent = self._sent
-        # Where the disk was too slow for the record of this tick, the one before stands for it.
+        # If a slow disk lost the record of this tick, the previous one stands in.
         return made if sent is None else replace(sent, t_ns=made.t_ns, clipped=made.clipped)
 
     def made(self, message: Message, machine: Machine) -> None:
-        """A record that the machine makes now."""
+        """Add a record of the replay."""
         if isinstance(message, Fault):
             self._codes[1][message.reason] = message.code
         elif isinstance(message, ActuatorCommand) and self._sent is not None and self._sent.t_ns == message.t_ns:
@@ -80,7 +81,7 @@ class OpenLoop:
             self._compare(machine.why if log_drives else self._why, log_drives=log_drives, drives=drives)
 
     def partings(self) -> list[Parting]:
-        """All that lasted, in order."""
+        """Return all periods longer than :data:`SHORT_S`, in order."""
         found = []
         for each in self._partings:
             until_s = self._newest_s if each.until_s is None else each.until_s

@@ -1,4 +1,4 @@
-"""A machine from a log alone, and what is different here from where the log was written."""
+"""Builds a machine from a log alone, and lists what differs between this computer and the log's."""
 
 import platform
 import tomllib
@@ -24,17 +24,17 @@ from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.safety.fence import Fence, read_geojson
 
 CHANGEABLE = frozenset({"estimator", "identifier", "controller", "limits", "vehicle", "control_frame"})
-"""Tables of the profile that a what-if may change. Devices and task rates are part of the recording."""
+"""Profile tables that a what-if may change. Devices and task rates are part of the recording."""
 SECRET = "a secret that is in no log"  # noqa: S105 - what stands for a secret
-"""In the place of a password: what is sent of it is not recorded, so any other does as well."""
+"""Placeholder for a password: its transmission is not recorded, so any value works."""
 SHOWN_KEYS = 6
 
 
 class Parts:
-    """What the log says the machine was made of, with the changes of a what-if."""
+    """Parts of the machine from the log, with the changes of a what-if."""
 
     def __init__(self, journal: Journal, overrides: Sequence[str] = ()) -> None:
-        """Raises :class:`SetupError` for a change that makes no sense here, and the errors of profile, course and log."""
+        """Raises :class:`SetupError` for a change that a replay cannot make, and the errors of profile, course and log."""
         for override in overrides:
             table = override.partition("=")[0].partition(".")[0].strip()
             if table not in CHANGEABLE:
@@ -56,7 +56,7 @@ class Parts:
         self.wiring: Wiring = wire(self.loaded.profile, header.link)
 
     def machine(self, stopwatch: Stopwatch, sink: Sink) -> Machine:
-        """The machine, not yet started."""
+        """Build the machine, not yet started."""
         machine = build(
             self.loaded.profile,
             self.course,
@@ -75,12 +75,12 @@ class Parts:
 
 
 def same_numbers(header: RunHeader) -> bool:
-    """Whether this computer computes like the one that wrote the log, to the last bit."""
+    """True if this computer computes bit-identically to the one that wrote the log."""
     return header.fingerprint == numeric_fingerprint()[0]
 
 
 def what_differs(header: RunHeader, parts: Parts) -> list[str]:
-    """What the same frames depend on and is not the same here, in words; empty when all is."""
+    """Return texts about differences that can change frames; empty if none."""
     found = []
     here = {
         "vehicled": (header.vehicled_version, __version__),
@@ -118,7 +118,7 @@ def _shipped(name: str) -> Loaded | None:
 
 
 def _changes(then: dict[str, Any], now: dict[str, Any], path: str = "") -> list[str]:
-    """Dotted keys whose values are not the same."""
+    """Return the dotted keys whose values differ."""
     found = []
     for key in sorted(then.keys() | now.keys()):
         a, b = then.get(key), now.get(key)

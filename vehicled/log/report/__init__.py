@@ -1,6 +1,7 @@
-"""The report of a run: one page that needs neither network nor script.
+"""Report of a run: one HTML page that needs neither network nor script.
 
 :mod:`~vehicled.log.report.scan` reads the log once, in constant memory; :mod:`~vehicled.log.report.verdict`,
-:mod:`~vehicled.log.report.panels`, :mod:`~vehicled.log.report.diagrams` and :mod:`~vehicled.log.report.drive_map` tell and draw
-what it found; :mod:`~vehicled.log.report.page` puts it together.
+:mod:`~vehicled.log.report.panels`, :mod:`~vehicled.log.report.diagrams` and :mod:`~vehicled.log.report.drive_map` evaluate and
+draw
+it; :mod:`~vehicled.log.report.page` assembles the page.
 """

@@ -1,7 +1,7 @@
-"""Charts as SVG and HTML text, without a library. Lines are stretched to the width of the page, words are not.
+"""Charts as SVG and HTML text, without a library.
 
-A plot is an SVG of ``COLUMNS`` by ``HEIGHT`` units that the page stretches; strokes keep their width. Numbers and names stand
-beside it as HTML, so that they stay readable at any width, on paper and without scripts.
+A plot is an SVG of ``COLUMNS`` by ``HEIGHT`` units that the page stretches; strokes keep their width. Numbers and names are HTML
+beside it, so they stay readable at any width, on paper and without scripts.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from msgspec import Struct
 from vehicled.log.report.thin import COLUMNS, Axis, Thinned, gap_columns
 
 HEIGHT = 1_000
-"""Of a plot, in its own units: a value is drawn to a thousandth of the axis."""
+"""Height of a plot in its own units: a thousandth of the axis is visible."""
 
 
 class Scale(Struct, frozen=True):
-    """An axis of values, from bottom to top."""
+    """Vertical axis of values."""
 
     low: float
     high: float
@@ -27,7 +27,7 @@ class Scale(Struct, frozen=True):
 
     @classmethod
     def around(cls, low: float, high: float, *, logarithmic: bool = False) -> "Scale":
-        """A scale that holds both, with ends on round numbers."""
+        """Return a scale that contains both values, with round ends."""
         if logarithmic:
             high = max(high, 1e-9)
             low = max(low, high * 1e-6)
@@ -39,7 +39,7 @@ class Scale(Struct, frozen=True):
         return cls(floor(low / step + 1e-9) * step, ceil(high / step - 1e-9) * step)
 
     def height(self, values: Any) -> Any:
-        """Place of values in the units of the plot, from the top; cut at the edges."""
+        """Return the vertical position in plot units from the top, clipped at the edges."""
         if self.logarithmic:
             share = np.log10(np.maximum(values, self.low) / self.low) / log10(self.high / self.low)
         else:
@@ -47,7 +47,7 @@ class Scale(Struct, frozen=True):
         return np.rint((1.0 - np.clip(share, 0.0, 1.0)) * HEIGHT)
 
     def ticks(self) -> list[float]:
-        """Round values along the axis, three to six of them."""
+        """Return three to six round values along the axis."""
         if self.logarithmic:
             exponents = range(round(log10(self.low)), round(log10(self.high)) + 1)
             return [10.0**e for e in exponents][:: max(1, ceil(len(exponents) / 5))]
@@ -62,7 +62,7 @@ def _step(span: float, wanted: int) -> float:
 
 
 def number(value: float) -> str:
-    """A number for an axis or a sentence: four significant digits at the most."""
+    """Format a number for an axis or a sentence: at most four significant digits."""
     if not isfinite(value):
         return "unknown"
     text = f"{value:.4g}"
@@ -74,16 +74,16 @@ def number(value: float) -> str:
 
 
 LONG_S = 120.0
-"""From here on times are minutes and seconds."""
+"""Time from which labels are minutes and seconds, s."""
 
 
 def moment(seconds: float) -> str:
-    """A time of the run in a sentence."""
+    """Format a time of the run for a sentence."""
     return f"{seconds:.2f} s" if abs(seconds) < LONG_S else clock(seconds)
 
 
 def clock(seconds: float) -> str:
-    """A time as m:ss or h:mm:ss."""
+    """Format a time as m:ss or h:mm:ss."""
     whole = round(seconds)
     if whole < 0:
         return "\N{MINUS SIGN}" + clock(-seconds)
@@ -98,21 +98,21 @@ class Line(Struct, frozen=True):
     series: Thinned
     colour: int
     dash: str = ""
-    """Of the stroke; for telling lines apart without colour."""
+    """Dash pattern of the stroke, to distinguish lines without colour."""
     factor: float = 1.0
     held: bool = False
-    """Holds until the next sample, however late that comes."""
+    """True if the value holds until the next sample, however late."""
 
 
 class Level(Struct, frozen=True):
-    """A limit: a straight line across."""
+    """Limit, drawn as a horizontal line."""
 
     name: str
     value: float
 
 
 class Mark(Struct, frozen=True):
-    """A moment, or a stretch of time, in columns."""
+    """Marked instant or period, in columns."""
 
     start: float
     stop: float
@@ -130,7 +130,7 @@ def line_plot(
     origin_s: float = 0.0,
     zone: tuple[float, float] | None = None,
 ) -> str:
-    """A plot with its axes. ``bands``: areas between two series; ``zone``: a stretch of values that is as it should be."""
+    """Return a plot with its axes. ``bands``: areas between two series; ``zone``: range of good values."""
     lows = [line.series.min * line.factor for line in lines] + [low.min for low, _, _ in bands]
     highs = [line.series.max * line.factor for line in lines] + [high.max for _, high, _ in bands]
     if logarithmic:
@@ -169,7 +169,7 @@ def _smallest_positive(line: Line) -> float:
 
 
 def strip(label: str, keys: str, bands: Sequence[tuple[float, float, int, str]], *, tall: bool = False) -> str:
-    """One row of states: (start, stop, colour, name) in columns."""
+    """Return a row of states, given as (start, stop, colour, name) in columns."""
     parts = []
     for start, stop, colour, name in bands:
         width = max(stop - start, 1.5)
@@ -186,7 +186,7 @@ def strip(label: str, keys: str, bands: Sequence[tuple[float, float, int, str]],
 
 
 def key(name: str, colour: int, dash: str = "", *, box: bool = False) -> str:
-    """An entry of a legend."""
+    """Return an entry of a legend."""
     if box:
         return f'<span class="key"><i class="box c{colour}"></i>{escape(name)}</span>'
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
@@ -195,7 +195,7 @@ def key(name: str, colour: int, dash: str = "", *, box: bool = False) -> str:
 
 
 def time_axis(axis: Axis, origin_s: float) -> str:
-    """Labels under a plot. ``origin_s``: time of the run at the left end."""
+    """Return the labels under a plot. ``origin_s``: time of the run at the left end."""
     span = axis.duration_s
     step = next((s for s in _TIME_STEPS if span / s <= 6.5), _TIME_STEPS[-1])
     first = ceil(origin_s / step - 1e-9)
@@ -217,7 +217,7 @@ _TIME_STEPS = (
 
 
 def _curve(line: Line, scale: Scale) -> str:
-    """A path through the smallest and the largest value of every column, broken where nothing was measured for long."""
+    """Return a path through the smallest and largest value of every column, broken at long gaps."""
     series = line.series
     known = np.flatnonzero(np.isfinite(series.low))
     if not len(known):
@@ -227,7 +227,7 @@ def _curve(line: Line, scale: Scale) -> str:
     pieces: list[str] = []
     x_before, y_before = -(10**9), 0
     for x, bottom, top in zip(known.tolist(), low.astype(int).tolist(), high.astype(int).tolist()):
-        # First to the nearer end, so that the line between two columns is short.
+        # Draw the nearer end first, so that the line between two columns is short.
         near, far = (bottom, top) if abs(bottom - y_before) <= abs(top - y_before) else (top, bottom)
         if x - x_before > patience:
             pieces.append(f"M{x} {near}h1" if near == far else f"M{x} {near}")

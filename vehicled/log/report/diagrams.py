@@ -1,4 +1,4 @@
-"""Figures that have no axis of time: histograms of the tasks, and the way of a measurement to the actuators."""
+"""Figures without a time axis: histograms of the tasks, and latency from measurement to actuator."""
 
 from html import escape
 
@@ -14,7 +14,7 @@ _STAGE_COLOURS = (2, 5, 1, 3, 4)
 
 
 def histograms(f: Findings) -> list[Made]:
-    """One figure per task: lateness, execution and response in logarithmic bins."""
+    """Draw one figure per task: lateness, execution and response in logarithmic bins."""
     made: list[Made] = []
     for task in sorted({of for of, _ in f.bins}):
         name = f.task_name(task)
@@ -33,7 +33,7 @@ def histograms(f: Findings) -> list[Made]:
         names = [_duration(10.0 ** (d + LogBins.LOWEST_EXPONENT)) for d in decades]
         labels = "".join(f'<span style="left:{place:.2f}%">{name}</span>' for place, name in zip(places, names))
         total = int(counts[0].sum())
-        note = f"{total} releases. Heights are logarithmic, so that a single slow release is seen."
+        note = f"{total} releases. Heights are logarithmic, so that a single slow release is visible."
         unit = f"deadline {_duration(deadline_ns)}" if deadline_ns else ""
         made.append(Panel(f"histogram-{task}", name, unit, f'{rows}<div class="x">{labels}</div>', "", note))
     return made or [Missing("histograms", "Histograms of the tasks", "The log has no task ticks.")]
@@ -65,7 +65,7 @@ def _duration(ns: float) -> str:
 
 
 def waterfalls(f: Findings) -> list[Made]:
-    """The way of GNSS epochs and IMU samples, stage by stage: medians as a staircase, percentiles as numbers."""
+    """Draw the latency of GNSS epochs and IMU samples by stage: medians as a staircase, percentiles as numbers."""
     made: list[Made] = []
     for name, stages in sorted(f.journey.stages.items()):
         totals = f.journey.totals[name]
@@ -108,5 +108,5 @@ def waterfalls(f: Findings) -> list[Made]:
 
 
 def _three(ns: float) -> str:
-    """Milliseconds to three digits."""
+    """Format milliseconds with three digits."""
     return number(float(f"{ns / 1e6:.3g}"))

@@ -1,4 +1,4 @@
-"""Map of the drive: course, truth, estimate with its uncertainty, and where it stopped."""
+"""Map of the drive: course, ground truth, estimate with its uncertainty, and stops."""
 
 from math import atan2, cos, floor, hypot, log10, sin, sqrt
 from typing import Any
@@ -16,7 +16,7 @@ _EXAGGERATIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 def drive_map(f: Findings) -> Made:
-    """The figure, or why there is none."""
+    """Draw the map, or give the reason why it is missing."""
     paths = [path for path in f.rare[Path] if len(path.x_m)]
     traces = {name: trace.places for name, trace in f.traces.items() if len(trace.places)}
     if not paths and not traces:
@@ -26,7 +26,7 @@ def drive_map(f: Findings) -> Made:
     places = places[np.isfinite(places).all(axis=1)]
     low, high = places.min(axis=0), places.max(axis=0)
     span = max(float((high - low).max()), 1.0)
-    # Not narrower than two to three: a straight road needs room for its errors.
+    # Limit the aspect ratio: a straight road needs room for its lateral errors.
     middle, size = (low + high) / 2, np.maximum(high - low, span * 0.4) + 2 * _MARGIN * span
     left, top = middle[0] - size[0] / 2, middle[1] + size[1] / 2
     scale = 1000.0 / float(size.max())
@@ -82,7 +82,7 @@ def _round(value: float) -> float:
 
 
 def _ellipses(f: Findings, span_m: float) -> tuple[list[Any] | None, int]:
-    """Ellipses of two sigma, larger than life where they would not be seen, and by how much."""
+    """Return two-sigma ellipses, and the factor by which they are enlarged to be visible."""
     if not f.ellipses:
         return None, 1
     values = list(f.ellipses.values())
@@ -101,7 +101,7 @@ def _ellipses(f: Findings, span_m: float) -> tuple[list[Any] | None, int]:
 
 
 def _polyline(points: Any, closed: bool = False) -> str:
-    """A path to a tenth of a thousandth of the map, without points that do not move."""
+    """Return a path with 0.01 % resolution of the map, without repeated points."""
     rounded = np.rint(points * 10).astype(np.int64)
     moved = np.any(np.diff(rounded, axis=0, prepend=rounded[:1] - 1) != 0, axis=1)
     rounded = rounded[moved]

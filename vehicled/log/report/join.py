@@ -1,7 +1,7 @@
-"""The way of a measurement to the actuators, which needs messages of two types at once.
+"""Latency from measurement to actuator, which joins messages of two types.
 
-The types arrive in batches that overlap in time but do not end together, so each keeps a tail of a few seconds. That bounds the
-memory, whatever falls silent.
+Batches of the types overlap in time but do not end together, so each keeps a tail of a few seconds. This bounds memory even if a
+type stops.
 """
 
 from operator import itemgetter
@@ -12,13 +12,13 @@ import numpy as np
 from vehicled.log.bins import Distribution
 
 _TAIL_NS = 4_000_000_000
-"""More than the streams of a log lie apart in the file."""
+"""Length of the tail, longer than the offset of streams within a file."""
 _AGO_NS = 2_000_000_000
-"""A measurement that has not reached the actuators by then has no way to them."""
+"""Longest latency counted; slower measurements are ignored."""
 
 
 class _Tail:
-    """The last few seconds of a type, and which of it is new."""
+    """Last few seconds of a type, and which rows are new."""
 
     def __init__(self) -> None:
         self.rows: Any = None
@@ -28,12 +28,12 @@ class _Tail:
         self.rows = rows if self.rows is None else np.concatenate([self.rows, rows])
 
     def trim(self, key: str) -> None:
-        """Let go of what is older than the tail."""
+        """Drop rows older than the tail."""
         if not self.empty:
             self.rows = self.rows[self.rows[key] > int(self.rows[key].max()) - _TAIL_NS]
 
     def take(self, key: str, until_ns: int) -> Any:
-        """Rows that were not taken before, up to a time."""
+        """Return the new rows up to a time."""
         if self.rows is None:
             return None
         t_ns = self.rows[key]
@@ -47,35 +47,35 @@ class _Tail:
 
 
 class Journey:
-    """How long a measurement takes from its time of validity to the frame that can first answer it, stage by stage.
+    """Latency from the time of validity of a measurement to the first frame that can answer it, by stage.
 
-    A stage ends with the first run of its task that begins after the stage before; the frame leaves when the actuation ends.
+    A stage ends with the first run of its task that begins after the previous stage; the frame leaves when actuation ends.
     """
 
     def __init__(self, tasks: dict[str, int]) -> None:
-        """``tasks``: numbers of the tasks by name, in the order in which they run."""
+        """Take task numbers by name, in execution order."""
         self._numbers = {number: name for name, number in sorted(tasks.items(), key=itemgetter(1))}
         self._stages = ("arrival", *self._numbers.values())
         self._ends: dict[str, _Tail] = {name: _Tail() for name in self._numbers.values()}
         self._waiting: dict[str, _Tail] = {}
         self.stages: dict[str, dict[str, Distribution]] = {}
-        """By measurement and stage: the time it takes."""
+        """Duration of each stage, by measurement."""
         self.totals: dict[str, dict[str, Distribution]] = {}
-        """The time from validity to the end of a stage."""
+        """Time from validity to the end of each stage, by measurement."""
 
     def measured(self, name: str, rows: Any) -> None:
-        """Measurements with ``t_ns`` and ``t_rx_ns``."""
+        """Add measurements with ``t_ns`` and ``t_rx_ns``."""
         self._waiting.setdefault(name, _Tail()).add(_pick(rows, ("t_ns", "t_rx_ns")))
 
     def ticks(self, rows: Any) -> None:
-        """Task ticks."""
+        """Add task ticks."""
         for number, name in self._numbers.items():
             mine = rows[rows["task"] == number]
             if len(mine):
                 self._ends[name].add(_pick(mine, ("start_ns", "end_ns")))
 
     def advance(self, *, final: bool = False) -> None:
-        """Follow what has had the time to arrive."""
+        """Process measurements whose later stages have arrived."""
         self._follow_all(final)
         for tail in self._ends.values():
             tail.trim("start_ns")
@@ -102,7 +102,7 @@ class Journey:
             whole &= following < len(start)
             at = end[np.minimum(following, len(end) - 1)]
             steps.append(at)
-        # Only what reached the actuators at once: a stall is in the deadlines, not in the usual way of a measurement.
+        # Ignore measurements delayed by a stall: the deadlines show it, and it would distort the usual latency.
         whole &= (steps[-1] - rows["t_rx_ns"] < _AGO_NS) & (rows["t_ns"] > 0)
         stages = self.stages.setdefault(name, {stage: Distribution() for stage in self._stages})
         totals = self.totals.setdefault(name, {stage: Distribution() for stage in self._stages})
@@ -112,7 +112,7 @@ class Journey:
 
 
 def _pick(rows: Any, fields: tuple[str, ...]) -> Any:
-    """Some fields of an array, packed: an estimate is mostly covariance."""
+    """Return some fields of an array, packed to save memory: an estimate is mostly covariance."""
     found = np.empty(len(rows), [(name, rows.dtype[name]) for name in fields])
     for name in fields:
         found[name] = rows[name]

@@ -96,7 +96,7 @@ def _verdict(f: Findings, judged: Verdict, title: str) -> str:
     notes = "".join(f'<li class="open">{escape(note)}</li>' for note in f.notes)
     told = "".join(f'<li class="{state[good]}">{escape(text)}</li>' for good, text in judged.sentences)
     stops = ""
-    # The one stop of a drive that went well has no history.
+    # The only stop of a successful drive needs no history.
     untold = judged.good and len(judged.stops) == 1 and not judged.stops[0].chain
     for stop in judged.stops[: 0 if untold else _STOPS]:
         story = stop_story(f, stop)
@@ -107,7 +107,7 @@ def _verdict(f: Findings, judged: Verdict, title: str) -> str:
         stops += "</div>"
     if stops:
         more = f"<p>{len(judged.stops) - _STOPS} more stops are in the list below.</p>" if len(judged.stops) > _STOPS else ""
-        # A drive that went well stopped at its end; what tripped before was not the cause.
+        # A successful drive stopped at its end, so earlier faults were not the cause.
         heading = "What happened on the way" if judged.good else "Why it stopped"
         stops = f'<h2>{heading}</h2><div class="chains">{stops}</div>{more}'
     return (

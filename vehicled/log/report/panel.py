@@ -1,4 +1,4 @@
-"""A figure of the page, or the reason why there is none."""
+"""Figure of the report page, or the reason why it is missing."""
 
 from html import escape
 
@@ -16,7 +16,7 @@ class Panel(Struct, frozen=True):
     note: str = ""
 
     def html(self) -> str:
-        """As a figure."""
+        """Return the figure as HTML."""
         unit = f' <span class="unit">{escape(self.unit)}</span>' if self.unit else ""
         note = f'<p class="note">{self.note}</p>' if self.note else ""
         return (
@@ -26,7 +26,7 @@ class Panel(Struct, frozen=True):
 
 
 class Missing(Struct, frozen=True):
-    """A panel that the log has nothing for, with the reason as a sentence."""
+    """Missing panel, with the reason as a sentence."""
 
     name: str
     title: str

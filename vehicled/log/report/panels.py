@@ -1,4 +1,4 @@
-"""The panels along the time axis, and why one is not there."""
+"""Panels of the report along the time axis."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -20,7 +20,7 @@ DASHED, DOTTED = "6 3", "2 3"
 
 
 def panels(f: Findings) -> list[Made]:
-    """Every panel in the order of the page, or the reason why there is none."""
+    """Return every panel in page order, or the reason why it is missing."""
     makers: tuple[Callable[[Findings], Made], ...] = (
         states_panel, marks_panel, _deadlines, misses_panel, collector_panel, _ages, _tracking, _heading_error, _estimation,
         _speed, _steering, _throttle, _gnss, _satellites, _nis, _rejected, _solver, _host, _temperature, _motor,
@@ -33,7 +33,7 @@ def _lines(
     levels: Sequence[Level] = (), note: str = "", logarithmic: bool = False, at_least: tuple[float, float] | None = None,
     bands: Sequence[tuple[Thinned, Thinned, int]] = (), zone: tuple[float, float] | None = None, held: bool = False,
 ) -> Made:  # fmt: skip
-    """A panel of those of the ``wanted`` (series, name, colour, dash, factor) that are there."""
+    """Return a panel of those ``wanted`` series (series, name, colour, dash, factor) that the log has."""
     lines = [Line(label, f.series[s], colour, dash, factor, held) for s, label, colour, dash, factor in wanted if f.has(s)]
     if not lines:
         return Missing(name, title, absent)
@@ -63,7 +63,7 @@ def _lines(
 def _deadlines(f: Findings) -> Made:
     names = {f"task_tick.{task}.response_share": task for task in sorted({task for task, _ in f.bins})}
     wanted = [(name, f.task_name(task), 1 + task % 6, "", 100.0) for name, task in names.items()]
-    # One long stall would press everything else to the floor.
+    # One long stall would flatten all other values, so the axis is logarithmic.
     stalled = any(f.series[name].max > 4.0 for name in names)
     return _lines(
         f, "deadlines", "Response of the tasks", "% of the deadline" + (", logarithmic" if stalled else ""), wanted,
@@ -279,7 +279,7 @@ def _motor(f: Findings) -> Made:
 
 
 def _parameters(f: Findings) -> list[Made]:
-    """One panel per parameter that was being identified, with one sigma to either side."""
+    """Return one panel per identified parameter, with a band of one sigma."""
     made: list[Made] = []
     fields = Identification.__struct_fields__
     for field in fields:

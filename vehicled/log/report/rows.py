@@ -1,4 +1,4 @@
-"""Rows of states and moments along the time axis: modes, faults, events, missed deadlines."""
+"""Rows of states and marks along the time axis: modes, faults, events, missed deadlines."""
 
 import json
 from html import escape
@@ -50,12 +50,12 @@ _ROWS = {
 
 
 def word(state: object) -> str:
-    """Of an enumeration, in words."""
+    """Return the name of an enumeration value as text."""
     return str(getattr(state, "name", state)).lower().replace("_", " ")
 
 
 def states_panel(f: Findings) -> Made:
-    """Modes, reactions, and the states of estimator, receiver and controller, as bands."""
+    """Draw modes, reactions, and the states of estimator, receiver and controller as bands."""
     rows = []
     for name, title in _ROWS.items():
         found = f.states[name]
@@ -74,7 +74,7 @@ def states_panel(f: Findings) -> Made:
 
 
 def marks_panel(f: Findings) -> Made:
-    """Faults as bars from trip to clearance; events, requests and ports as marks."""
+    """Draw faults as bars from trip to clearance; events, requests and ports as marks."""
     rows: dict[str, list[tuple[float, float, int, str]]] = {}
     opened: dict[str, tuple[float, int, str]] = {}
     for fault in f.rare[Fault]:
@@ -88,7 +88,7 @@ def marks_panel(f: Findings) -> Made:
         else:
             start, tint, reason = opened.pop(label, (at, colour, fault.reason))
             rows.setdefault(label, []).append((start, at, tint, reason))
-    # What never cleared is drawn as a mark: whether it lasted, or was only told once, the log does not say.
+    # Faults that never cleared are drawn as marks, because the log does not tell how long they lasted.
     for label, (at, colour, reason) in opened.items():
         rows.setdefault(label, []).append((at, at + COLUMNS / 200, colour, reason))
     for event in f.rare[Event]:
@@ -116,7 +116,7 @@ def marks_panel(f: Findings) -> Made:
 
 
 def said(fields: str) -> str:
-    """The fields of an event in words."""
+    """Return the fields of an event as text."""
     try:
         found = json.loads(fields)
     except ValueError:
@@ -128,7 +128,7 @@ def said(fields: str) -> str:
 
 
 def misses_panel(f: Findings) -> Made:
-    """One row per cause; a sentence where nothing was missed."""
+    """Draw one row of misses per cause, or return a sentence if there were none."""
     if not f.misses and not f.skips.any():
         ticks = f.seen.get("/vehicled/task_tick", 0)
         reason = f"None of {ticks} releases missed its deadline." if ticks else "The log has no task ticks."
@@ -145,11 +145,11 @@ def misses_panel(f: Findings) -> Made:
 
 
 _PAUSES = ((5.0, _RED, "5 ms and more"), (1.0, _ORANGE, "1 to 5 ms"), (0.0, _SKY, "shorter"))
-"""Collections by their length in ms: what they cost a task of 400 Hz."""
+"""Garbage collections by duration in ms, rated by their cost to a 400 Hz task."""
 
 
 def collector_panel(f: Findings) -> Made:
-    """When Python's garbage collector ran, by the longest collection in each column."""
+    """Draw the runs of Python's garbage collector, by the longest collection in each column."""
     name, title = "collector", "Garbage collector"
     found = f.series.get("collector.ms")
     if found is None or not found.n:

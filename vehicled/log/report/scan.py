@@ -1,4 +1,4 @@
-"""One pass over a log: everything the report draws and tells, in memory that does not grow with the run."""
+"""Single pass over a log that collects everything the report shows, in memory independent of the run's length."""
 
 import json
 import os
@@ -52,7 +52,7 @@ from vehicled.messages import (
 from vehicled.ros.fields import fields_of
 
 KEPT = 2_000
-"""Faults, events and the like that are kept; more are counted."""
+"""Largest number of faults, events and the like to keep; more are only counted."""
 _CHUNKS_AT_ONCE = 64
 _ELLIPSES = 48
 _PARAMETERS = tuple(name for name in Identification.__struct_fields__ if name != "t_ns")
@@ -70,9 +70,9 @@ FIELDS: dict[type[Message], tuple[str, ...]] = {
     SteeringFeedback: ("wheel_angle_rad",),
     Identification: _PARAMETERS,
 }  # fmt: skip
-"""Fields that are drawn as they are."""
+"""Fields drawn unchanged."""
 _LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(field.is_fixed for field in fields_of(kind)))
-"""Those of them with text inside: seldom enough to be read one by one."""
+"""Types of variable size among them; rare enough to be read one by one."""
 _ARRAYS: tuple[type[Message], ...] = (
     *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
 )  # fmt: skip
@@ -80,10 +80,10 @@ _RARE: tuple[type[Message], ...] = (Fault, Event, PortEvent, OperatorCommand, Pa
 
 
 class Findings:
-    """What a log shows."""
+    """Data of a log for the report."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads the run whose first part is ``path``. Raises :class:`LogError` for what is no log."""
+        """Read the run whose first file is ``path``. Raises :class:`LogError` for an invalid log."""
         self.path = os.fspath(path)
         self.files = run_parts(path)
         self.notes: list[str] = []
@@ -101,24 +101,24 @@ class Findings:
             "reason": States(tuple(ControlReason)),
         }
         self.misses: dict[int, Any] = {}
-        """Misses per column by cause."""
+        """Misses per column, by cause."""
         self.holders: dict[int, dict[str, int]] = {}
-        """Misses by cause and who held the loop."""
+        """Misses by cause and holder of the loop."""
         self.skips = np.zeros(COLUMNS, np.int64)
         self.bins: dict[tuple[int, str], LogBins] = {}
-        """By task and quantity."""
+        """Histograms by task and quantity."""
         self.rare: dict[type[Message], list[Any]] = {kind: [] for kind in _RARE}
         self.rare_counts: dict[type[Message], int] = dict.fromkeys(_RARE, 0)
         self.ports: dict[tuple[str, Direction], PortCount] = {}
         self.counts: dict[str, int] = {}
         self.types: dict[str, str] = {}
         self.seen: dict[str, int] = {}
-        """Messages read as arrays, by topic."""
+        """Number of messages read as arrays, by topic."""
         self.traces = {"estimate": Trace(), "truth": Trace()}
         self.ellipses: dict[int, tuple[float, float, float, float, float]] = {}
-        """By time: x, y, and the covariance xx, xy, yy."""
+        """Estimates by time: x, y, and the covariance xx, xy, yy."""
         self.place = np.full((COLUMNS, 2), np.nan)
-        """Estimated place in every column."""
+        """Estimated position in every column, m."""
         self.clipped = {bit: np.zeros(COLUMNS, np.int64) for bit in (1, 2, 4, 8)}
         self.nis_outside = 0
         self._last_nis = float("nan")
@@ -206,7 +206,7 @@ class Findings:
             self.notes.append(f"{name} has no summary: messages are counted only where they are read.")
 
     def _named(self, error: Exception) -> str:
-        """What went wrong, without the folders of whoever made the report."""
+        """Return the error text without the folders of the user who made the report."""
         text = str(error)
         for file in self.files:
             text = text.replace(file, os.path.basename(file))
@@ -217,7 +217,7 @@ class Findings:
         if self.header is None:
             return
         try:
-            # That a file is cut off or damaged is told already.
+            # Truncation and damage are already noted.
             self.timing = self._timing_scan.result(self.header, self.files, complete=True, notes=[])
         except LogError as error:
             self.notes.append(f"Deadlines cannot be judged: {self._named(error)}")
@@ -298,7 +298,7 @@ class Findings:
     def _estimates(self, rows: Any, columns: Any) -> None:
         covariance = rows["covariance"]
         self.states["estimator"].add(columns, rows["status"])
-        # A filter that has not begun says nothing with its numbers.
+        # An uninitialised filter has no meaningful numbers.
         begun = rows["status"] != EstimatorStatus.UNINITIALISED
         rows, columns, covariance = rows[begun], columns[begun], covariance[begun]
         if not len(rows):
@@ -316,7 +316,7 @@ class Findings:
             values = (float(rows["x_m"][row]), float(rows["y_m"][row]), float(c[0]), float(c[1]), float(c[5]))
             if slots[row] >= 0 and all(map(np.isfinite, values)):
                 self.ellipses.setdefault(int(rows["t_ns"][row]), values)
-        # Between two fixes the estimates repeat the figure of the last one.
+        # Between two fixes the estimates repeat the last value.
         nis = rows["normalised_innovation_squared"]
         fresh = np.isfinite(nis) & (nis != np.concatenate([[self._last_nis], nis[:-1]]))
         self._last_nis = float(nis[-1])
@@ -365,29 +365,29 @@ class Findings:
     # ------------------------------------------------------------------ for those who tell it
 
     def seconds(self, t_ns: int) -> float:
-        """Time of the run."""
+        """Return the time of the run, s."""
         return (t_ns - self.origin_ns) * 1e-9
 
     def has(self, name: str) -> bool:
-        """Whether a series has values."""
+        """True if a series has values."""
         return name in self.series and self.series[name].n > 0
 
     def task_name(self, number: int) -> str:
-        """Of the rate table."""
+        """Return the name of a task in the rate table."""
         rows = self.header.tasks if self.header else []
         return rows[number].name if number < len(rows) else f"task {number}"
 
     def cause_name(self, number: int) -> str:
-        """In words."""
+        """Return the name of a cause."""
         return Cause(number).name.lower().replace("_", " ") if number in set(Cause) else f"cause {number}"
 
 
 NIS_95 = 5.991
-"""95 % of a chi-square distribution with two degrees of freedom lie below."""
+"""95 % quantile of the chi-square distribution with two degrees of freedom."""
 
 
 def _bounds(log: LogReader) -> tuple[int, int] | None:
-    """First and last time in a file. A damaged head must not stretch the axis over centuries."""
+    """Return first and last time in a file. A damaged head must not stretch the axis over centuries."""
     chunks = log.layout.chunks
     if not len(chunks):
         return None

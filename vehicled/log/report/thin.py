@@ -1,6 +1,6 @@
-"""Series thinned while they are read: a fixed number of columns of time, whatever the length of the run.
+"""Thins series while reading: a fixed number of time columns for any length of run.
 
-A column keeps the smallest and the largest value that fell into it, so that no spike is lost by thinning.
+A column keeps its smallest and largest value, so thinning loses no spike.
 """
 
 from typing import Any
@@ -12,25 +12,25 @@ COLUMNS = 1600
 
 
 class Axis:
-    """The one axis of time of a report, in columns."""
+    """Time axis of a report, divided into columns."""
 
     def __init__(self, start_ns: int, stop_ns: int) -> None:
-        """On the daemon's clock; a run of no length gets a microsecond."""
+        """Take start and end on the daemon's clock; an empty run gets one microsecond."""
         self.start_ns = start_ns
         self.stop_ns = max(stop_ns, start_ns + 1_000)
 
     @property
     def duration_s(self) -> float:
-        """Of the run."""
+        """Duration of the run, s."""
         return (self.stop_ns - self.start_ns) * 1e-9
 
     @property
     def column_s(self) -> float:
-        """Width of a column."""
+        """Width of a column, s."""
         return self.duration_s / COLUMNS
 
     def columns(self, t_ns: Any) -> Any:
-        """Column of every time of an array of shape (n,); -1 outside of the run."""
+        """Return the column of each time of an array of shape (n,); -1 outside the run."""
         found = (t_ns - self.start_ns) / ((self.stop_ns - self.start_ns) / COLUMNS)
         index = np.floor(found).astype(np.int64)
         index[t_ns == self.stop_ns] = COLUMNS - 1
@@ -38,13 +38,13 @@ class Axis:
         return index
 
     def place(self, t_ns: int) -> float:
-        """A time in columns, cut to the axis."""
+        """Return a time in columns, clipped to the axis."""
         share = (t_ns - self.start_ns) / (self.stop_ns - self.start_ns)
         return min(max(share, 0.0), 1.0) * COLUMNS
 
 
 class Thinned:
-    """Smallest and largest value per column; number, mean magnitude and extremes of all."""
+    """Smallest and largest value per column; count, mean magnitude and extremes of all values."""
 
     def __init__(self) -> None:
         self.low = np.full(COLUMNS, np.nan)
@@ -57,7 +57,7 @@ class Thinned:
         self._sum_of_magnitudes = 0.0
 
     def add(self, columns: Any, values: Any) -> None:
-        """Columns and values of shape (n,). What is not finite or outside of the run is counted or left out, not drawn."""
+        """Add values at columns, both of shape (n,). Non-finite values are counted, values outside the run ignored."""
         usable = np.isfinite(values)
         self.not_finite += int(len(values) - usable.sum())
         usable &= columns >= 0
@@ -74,22 +74,22 @@ class Thinned:
 
     @property
     def mean(self) -> float:
-        """Of all values; NaN without one."""
+        """Mean of all values; NaN if empty."""
         return self._sum / self.n if self.n else float("nan")
 
     @property
     def mean_magnitude(self) -> float:
-        """Of all values; NaN without one."""
+        """Mean magnitude of all values; NaN if empty."""
         return self._sum_of_magnitudes / self.n if self.n else float("nan")
 
     @property
     def largest_magnitude(self) -> float:
-        """Of all values; NaN without one."""
+        """Largest magnitude of all values; NaN if empty."""
         return max(abs(self.min), abs(self.max)) if self.n else float("nan")
 
 
 class States:
-    """The worst state in every column, and how often each was seen. ``order`` lists the states from best to worst."""
+    """Worst state in every column, and count of each state. ``order`` lists the states from best to worst."""
 
     def __init__(self, order: tuple[int, ...]) -> None:
         self._order = np.array(order)
@@ -99,7 +99,7 @@ class States:
         self.counts = np.zeros(256, np.int64)
 
     def add(self, columns: Any, values: Any) -> None:
-        """Columns and states of shape (n,). A state that is not listed counts, and is not drawn."""
+        """Add states at columns, both of shape (n,). Unlisted states are counted, but not drawn."""
         self.counts += np.bincount(values, minlength=256)
         rank = self._rank[values]
         usable = (columns >= 0) & (rank >= 0)
@@ -107,11 +107,11 @@ class States:
 
     @property
     def n(self) -> int:
-        """Samples."""
+        """Number of samples."""
         return int(self.counts.sum())
 
     def bands(self) -> list[tuple[int, int, int]]:
-        """(first column, column behind the last, state). Columns without a sample belong to the state before them, for a while."""
+        """Return (first column, column after the last, state). A state fills short gaps without samples."""
         known = np.flatnonzero(self._worst >= 0)
         if not len(known):
             return []
@@ -132,23 +132,23 @@ class States:
 
 
 def gap_columns(known: Any) -> int:
-    """How many columns may pass between two samples before a line breaks: a few of the usual intervals."""
+    """Return the gap between samples at which a line breaks, in columns: a few typical intervals."""
     return int(max(2, 4 * np.median(np.diff(known)))) if len(known) > 1 else 2
 
 
 class LogBins:
-    """Counts of durations in logarithmic bins, eight to the decade: 100 ns to 100 s."""
+    """Counts of durations in logarithmic bins, eight per decade: 100 ns to 100 s."""
 
     PER_DECADE = 8
     LOWEST_EXPONENT = 2
-    """Of ten, in ns."""
+    """Exponent of ten of the lowest edge, in ns."""
     BINS = 9 * PER_DECADE
 
     def __init__(self) -> None:
         self.counts = np.zeros(self.BINS, np.int64)
 
     def add(self, durations_ns: Any) -> None:
-        """Count an array of shape (n,); what lies beyond the ends counts in the outermost bin."""
+        """Count an array of shape (n,); values beyond the ends count in the outermost bins."""
         exponent = np.log10(np.maximum(durations_ns, 1)) - self.LOWEST_EXPONENT
         bins = np.clip(np.floor(exponent * self.PER_DECADE), 0, self.BINS - 1).astype(np.int64)
         self.counts += np.bincount(bins, minlength=self.BINS)

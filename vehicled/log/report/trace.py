@@ -1,4 +1,4 @@
-"""The way of the vehicle on the map, in constant memory."""
+"""Track of the vehicle on the map, in constant memory."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ _LIMIT = 4_096
 
 
 class Trace:
-    """Every n-th place; n doubles when there are too many."""
+    """Every n-th position; n doubles when memory is full."""
 
     def __init__(self) -> None:
         self._places: Any = np.empty((0, 2))
         self._every = 1
         self._next = 0
-        """Rows until the next that is kept."""
+        """Rows until the next one to keep."""
 
     def add(self, x_m: Any, y_m: Any) -> None:
-        """Places of shape (n,), in order."""
+        """Add positions of shape (n,), in order."""
         n = len(x_m)
         kept = slice(self._next, None, self._every)
         found = np.stack([x_m[kept], y_m[kept]], axis=1)
@@ -29,10 +29,10 @@ class Trace:
 
     @property
     def places(self) -> Any:
-        """Shape (n, 2), metres."""
+        """Positions, shape (n, 2), m."""
         return self._places
 
     @property
     def every(self) -> int:
-        """One row of so many was kept."""
+        """Decimation: one of this many rows is kept."""
         return self._every

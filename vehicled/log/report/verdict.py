@@ -1,4 +1,4 @@
-"""The verdict: did it finish, why did it stop, what led to that, were the budgets kept."""
+"""Verdict of a run: did it finish, why did it stop, what led to that, were the timing budgets met."""
 
 from math import isfinite
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from vehicled.messages import Event, Fault, Reaction
 _STOPPING = ("-> STOPPING:", "-> FAULT:")
 _DRIVING = ("-> ARMED:", "-> AUTO:", "-> TELEOP:")
 _TOLD = 12
-"""Stops and links of a chain that are told at length."""
+"""Largest number of stops and chain links listed in full."""
 
 
 class Stop(Struct, frozen=True):
-    """One end of a drive, with what led to it."""
+    """One stop, with the faults that led to it."""
 
     t_ns: int
     reason: str
@@ -25,17 +25,17 @@ class Stop(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What the page says first."""
+    """Summary at the top of the page."""
 
     good: bool | None
-    """None where the log does not say."""
+    """True if the drive succeeded; None if the log does not tell."""
     headline: str
     sentences: list[tuple[bool | None, str]]
     stops: list[Stop]
 
 
 def stops(faults: list[Fault]) -> list[Stop]:
-    """Every way into STOPPING or FAULT, with the faults that tripped since the drive began, in order."""
+    """Return every transition to STOPPING or FAULT, with the faults since the drive began, in order."""
     found: list[Stop] = []
     chain: list[Fault] = []
     for fault in faults:
@@ -127,7 +127,7 @@ def _figures(f: Findings) -> list[tuple[bool | None, str]]:
 
 
 class StopStory(NamedTuple):
-    """A stop as it is told: what caused it, what else led to it, what followed."""
+    """Parts of a stop's description: its cause, other contributing faults, its consequences."""
 
     cause: str
     chain: list[str]
@@ -135,10 +135,11 @@ class StopStory(NamedTuple):
 
 
 def stop_story(f: Findings, stop: Stop) -> StopStory:
-    """Return the cause of a stop, the faults that tripped on the way to it, and what it led to.
+    """Return the cause of a stop, the faults that tripped before it, and its consequences.
 
-    The cause is the fault that the stop names, else the first of those still active at the stop that asked for a reaction as strong
-    as the stop's. Without one it is the stop's own reason.
+    The cause is the fault that the stop names, else the first active fault that asked for a reaction as strong as the stop's, else
+    the
+    stop's own reason.
     """
     over_ns = {id(fault): _over_ns(f, fault, stop) for fault in stop.chain}
     lasting = [fault for fault in stop.chain if over_ns[id(fault)] is None]
@@ -165,7 +166,7 @@ def stop_story(f: Findings, stop: Stop) -> StopStory:
 
 
 def _over_ns(f: Findings, fault: Fault, stop: Stop) -> int | None:
-    """Return when a fault was over, if that was before the stop."""
+    """Return the time at which a fault ended, if before the stop."""
     faults: list[Fault] = f.rare[Fault]
     for later in faults:
         if (later.code, later.origin) == (fault.code, fault.origin) and not later.active and fault.t_ns < later.t_ns < stop.t_ns:

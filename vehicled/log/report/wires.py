@@ -1,4 +1,4 @@
-"""What crossed each port, counted without making an object of every chunk of bytes."""
+"""Counts the traffic of each port, without creating an object per chunk of bytes."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from vehicled.log.reader import LogReader
 from vehicled.messages import Direction, WireChunk
 
 _LENGTH_AT = 12
-"""Behind the CDR header and the time: length of the port's name, its NUL included."""
+"""Offset of the length of the port's name (with NUL), after the CDR header and the time."""
 _NAME_AT = 16
 _NAME_LIMIT = 64
 _AT_ONCE_BYTES = 1 << 20
-"""A chunk alone is too little for numpy to be worth its calls."""
+"""Bytes to process at once: a single chunk is too small for numpy to pay off."""
 
 
 class PortCount(Struct):
-    """One port in one direction."""
+    """Traffic of one port in one direction."""
 
     chunks: int = 0
     bytes: int = 0
@@ -43,7 +43,7 @@ def count(log: LogReader, ports: dict[tuple[str, Direction], PortCount]) -> None
 
 def _count_pieces(pieces: list[bytes], places: list[Any], ports: dict[tuple[str, Direction], PortCount]) -> None:
     if places:
-        # Behind the last record there may be less than the longest name.
+        # Pad the end, because the last record may be followed by less than the longest name.
         data = np.frombuffer(b"".join([*pieces, bytes(_NAME_AT + _NAME_LIMIT + 16)]), np.uint8)
         _count(data, np.concatenate(places), ports)
 
@@ -58,14 +58,14 @@ def _count(data: Any, offsets: Any, ports: dict[tuple[str, Direction], PortCount
             continue
         mine = np.flatnonzero(length == size)
         names = data[(offsets[mine] + _NAME_AT)[:, None] + np.arange(size)]
-        # The direction follows the name; the count of the bytes follows aligned to four, counted from behind the header.
+        # The direction follows the name; then, aligned to four after the header, the number of bytes.
         direction = data[offsets[mine] + _NAME_AT + size]
         size_at = _NAME_AT + size + 1
         size_at += -(size_at - 4) % 4
         sizes = _numbers(data, offsets[mine] + size_at, "<u4")
         keys = np.concatenate([names, direction[:, None]], axis=1)
         left = np.ones(len(keys), bool)
-        # There are few ports, so one comparison with each is less than sorting.
+        # With few ports, comparing with each costs less than sorting.
         while left.any():
             key = keys[np.argmax(left)]
             here = (keys == key).all(axis=1)

@@ -1,1 +1,1 @@
-"""``vehicled log import``: other people's logs as ours."""
+"""``vehicled log import``: converts logs of other programs to ours."""

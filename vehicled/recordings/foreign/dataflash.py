@@ -25,7 +25,7 @@ _FIXES = {
     3: (FixType.FIX_3D, CarrierSolution.NONE), 4: (FixType.FIX_3D, CarrierSolution.NONE),
     5: (FixType.FIX_3D, CarrierSolution.FLOAT), 6: (FixType.FIX_3D, CarrierSolution.FIXED),
 }  # fmt: skip
-"""By ``GPS.Status``: 4 is differential, 5 RTK float, 6 RTK fixed."""
+"""Fix types by ``GPS.Status``: 4 is differential, 5 RTK float, 6 RTK fixed."""
 
 
 def read(path: Path, vehicle: Vehicle) -> Foreign:
@@ -65,7 +65,7 @@ class _Conversion:
         self._outputs: tuple[int, int] | None = None
 
     def messages(self) -> Iterator[Stamped]:
-        """In the order of the file."""
+        """Yield the messages in file order."""
         try:
             yield from self._read()
         finally:

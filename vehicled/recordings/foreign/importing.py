@@ -35,7 +35,7 @@ _LOOK_AHEAD = 20_000
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """What was written."""
+    """Summary of an import."""
 
     source: str
     format: str
@@ -46,7 +46,7 @@ class Imported(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
     def to_text(self) -> str:
-        """In words."""
+        """Return the summary as plain text."""
         lines = [f"{self.source}: {self.format}", *(f"{topic}: {count}" for topic, count in self.counts.items())]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes), f"{self.path}: {self.duration_s:.1f} s"]) + "\n"
 
@@ -110,7 +110,7 @@ def import_log(
 
 
 def format_of(path: Path, mapped: bool) -> str:
-    """What a file is, by its first bytes, else by its name. Raises :class:`RecordingError`."""
+    """Return the format of a file, by its first bytes, else by its name. Raises :class:`RecordingError`."""
     if path.is_dir():
         if (path / "metadata.yaml").is_file():
             return "rosbag"
@@ -197,7 +197,7 @@ def _fixes(head: list[Stamped]) -> Iterator[GnssFix]:
 
 
 def _run_id(path: Path) -> str:
-    """Of the content, so that the same file gives the same log."""
+    """Return a run id derived from the content, so that the same file gives the same log."""
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     digest = hashlib.sha256()
     for file in files:

@@ -20,12 +20,12 @@ Row = dict[str, str]
 
 
 class MapTime(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the stamps are."""
+    """Location and unit of the stamps."""
 
     column: str
     unit: Literal["s", "ms", "us", "ns", "iso8601"] = "s"
     arrival_column: str = ""
-    """When the message arrived, in the same unit; by default at its stamp."""
+    """Column of the arrival time, in the same unit; by default the stamp."""
     clock: Literal["file", "utc"] = "file"
     """``utc``: the stamps count from 1970."""
 
@@ -65,7 +65,7 @@ class _Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offset: float = 0.0
     names: dict[str, str | float] = {}
     default: str | float | None = None
-    """For an empty cell, or a text that ``names`` does not have."""
+    """Value for an empty cell, or for a text missing in ``names``."""
 
 
 class EmptyCellError(ValueError):
@@ -91,7 +91,7 @@ class MappedField:
         self._read = lambda row: tuple(_or_nan(part, row) for part in parts)
 
     def columns(self) -> list[str]:
-        """Those it needs."""
+        """Return the names of the required columns."""
         return self._columns
 
     def reader(self) -> Callable[[Row], Any]:

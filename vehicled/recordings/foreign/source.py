@@ -1,4 +1,4 @@
-"""What an importer gives: our messages in order of arrival, on the clock of the file."""
+"""Output of an importer: our messages in order of arrival, on the clock of the file."""
 
 from collections.abc import Iterator
 from math import nan, pi, radians
@@ -19,9 +19,9 @@ class Foreign(Struct, kw_only=True):
     utc_offset_ns: int | None = None
     """UTC minus the clock of the file; None where only the fixes in it can tell."""
     about: dict[str, str] = field(default_factory=dict)
-    """What the file says of its maker."""
+    """Description of the file's origin."""
     notes: list[str] = field(default_factory=list)
-    """What was assumed, for the user and the header."""
+    """Assumptions, for the user and the header."""
 
 
 def yaw_of_compass(heading_rad: float) -> float:

@@ -1,4 +1,4 @@
-"""CSV files of any make, by a mapping file that says which columns are which fields. docs/logs.md has the format with examples."""
+"""Imports CSV files by a mapping file from columns to fields; docs/logs.md describes the format with examples."""
 
 import csv
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ class _File:
         self._notes = notes
 
     def messages(self) -> Iterator[Stamped]:
-        """In the order of the rows."""
+        """Yield the messages in row order."""
         try:
             with self._file.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
                 yield from self._read(stream)

@@ -28,7 +28,7 @@ _NAV = 0x01
 _TIME_AT = dict.fromkeys(
     (0x01, 0x02, 0x03, 0x04, 0x06, 0x07, 0x11, 0x12, 0x20, 0x21, 0x22, 0x30, 0x35, 0x36, 0x43, 0x61), 0
 ) | dict.fromkeys((0x13, 0x14, 0x3C), 4)
-"""Where the time of week is in the payload of NAV messages, by their number."""
+"""Offset of the time of week in the payload of NAV messages, by message number."""
 _SENTENCE = re.compile(rb"\$[A-Z]{2}(?:GGA|RMC|GNS|GST|ZDA|GBS),(\d{6}(?:\.\d+)?),")
 _TIMES_HEAD = re.compile(r"UTC (-?\d+) ns")
 

@@ -21,7 +21,7 @@ _FIXES = {
     5: (FixType.FIX_3D, CarrierSolution.FLOAT), 6: (FixType.FIX_3D, CarrierSolution.FIXED),
     8: (FixType.DEAD_RECKONING, CarrierSolution.NONE),
 }  # fmt: skip
-"""By ``fix_type``: 4 is differential, 5 RTK float, 6 RTK fixed, 8 extrapolated."""
+"""Fix types by ``fix_type``: 4 is differential, 5 RTK float, 6 RTK fixed, 8 extrapolated."""
 _GPS = ("sensor_gps", "vehicle_gps_position")
 _TOPICS = [*_GPS, "sensor_combined", "actuator_motors", "actuator_servos", "actuator_controls_0"]
 

@@ -1,4 +1,4 @@
-"""Units that files of other people use, and the ones our fields have by their names."""
+"""Conversion from the units of foreign files to those of our fields, which their names give."""
 
 from collections.abc import Callable
 from math import pi
@@ -19,7 +19,7 @@ _LINEAR: dict[str, dict[str, float]] = {
     "ns": {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9},
     "": {"": 1.0, "percent": 0.01, "permille": 0.001},
 }
-"""By the end of our field's name: factor of each unit that it can be had from. ``g`` is standard gravity."""
+"""Conversion factor of each unit, by the suffix of our field's name. ``g`` is standard gravity."""
 _OTHER: dict[str, dict[str, Callable[[float], float]]] = {
     "rad": {
         "deg_compass": lambda value: yaw_of_compass(value * pi / 180.0),
@@ -27,7 +27,7 @@ _OTHER: dict[str, dict[str, Callable[[float], float]]] = {
     },
     "k": {"k": lambda value: value, "degc": lambda value: value + 273.15, "degf": lambda value: (value + 459.67) / 1.8},
 }
-"""Those that are not a factor. A compass counts clockwise from north, a yaw counter-clockwise from east."""
+"""Conversions that are not a factor. A compass counts clockwise from north, a yaw counter-clockwise from east."""
 SIGMA_OF = {"m2": "m", "m2ps2": "mps"}
 """Dimension of the standard deviations of a covariance."""
 
