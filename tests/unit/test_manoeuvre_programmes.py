@@ -57,7 +57,7 @@ def test_a_file_is_read_as_it_is_written() -> None:
         (b"t_s,speed_mps\n0,1\n", "1 row"),
         (b"speed_mps\n1\n2\n", "line 1: no column t_s"),
         (b"t_s,steering\n0,0\n1,0\n", "neither speed_mps nor throttle"),
-        (b"t_s,speed\n0,1\n1,1\n", 'line 1, column 2: "speed" is no column'),
+        (b"t_s,speed\n0,1\n1,1\n", 'line 1, column 2: "speed" is not a column'),
         (b"t_s,t_s,throttle\n0,0,1\n", "column 2: t_s is given twice"),
         (b"t_s,throttle,steering,wheel_angle_rad\n", "leave one out"),
         (b"t_s,throttle\n0,1\n0,1\n", "line 3, column t_s: 0 does not come after 0"),

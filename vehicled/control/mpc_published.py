@@ -66,7 +66,7 @@ class MpcPublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def dynamics(errors: ErrorState, previous_wheel_rad: float, reference_mps: float) -> tuple[Array, Array]:
-    """Return A (4, 4) and B (4, 2) of e+ = A e + B u, u = (throttle, wheel angle), at the present errors and the last wheel angle."""
+    """Return A (4, 4), B (4, 2) of e+ = A e + B u, u = (throttle, wheel angle), at the present errors and the last wheel angle."""
     v = reference_mps - errors.speed_mps
     turn = v * tan(previous_wheel_rad) / WHEELBASE_M
     per_wheel = v / (WHEELBASE_M * cos(previous_wheel_rad) ** 2)
@@ -86,7 +86,7 @@ def dynamics(errors: ErrorState, previous_wheel_rad: float, reference_mps: float
 
 
 def condensed(errors: ErrorState, a: Array, b: Array) -> tuple[Array, Array]:
-    """Return Hessian (20, 20) and gradient (20,) over the inputs of all stages, for half the sum of e'Qe + u'Ru with constant A, B."""
+    """Return Hessian (20, 20) and gradient (20,) over all inputs, for half the sum of e'Qe + u'Ru with constant A, B."""
     n = 2 * STAGES
     q = np.array(ERROR_WEIGHTS)
     hessian = np.diag(np.tile(INPUT_WEIGHTS, STAGES))

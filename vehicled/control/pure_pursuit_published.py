@@ -41,7 +41,7 @@ class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True
 def mean_bearing(
     params: PurePursuitPublishedParams, tracker: PathTracker, pose: Preview, start_m: float, spacing_m: float
 ) -> tuple[float, int]:
-    """Return the mean bearing (rad) of the pursued points, and the look-ahead in samples. ``pose`` faces the direction of motion."""
+    """Return the mean bearing (rad) of the pursued points, and the look-ahead in samples. ``pose`` faces the motion."""
 
     def bearing(sample: int) -> float:
         place = tracker.point_at(start_m + sample * spacing_m)
