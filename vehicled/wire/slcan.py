@@ -1,9 +1,9 @@
-"""The text that serial CAN adapters speak: Lawicel's ASCII protocol, known as slcan. Pure codec, both directions.
+"""Codec of serial CAN adapters: Lawicel's ASCII protocol, known as slcan. Pure, both directions.
 
-A line ends with CR; BEL, with which an adapter refuses a command, is a line of its own. Frames are ``t`` id(3) length data and
-``T`` id(8) length data, remote frames ``r`` and ``R`` without data, all digits hexadecimal. All else is a command or an answer.
-The protocol has no check sum: a line is refused unless every character of it fits, and that is all the protection there is.
-Source: Lawicel CAN232 manual, version 3; ``drivers/net/can/slcan`` of Linux.
+A line ends with CR; BEL (command refused) is a line of its own. Frames are ``t`` id(3) length data and ``T`` id(8) length data,
+remote frames ``r`` and ``R`` without data, in hexadecimal digits. Other lines are commands or replies. The protocol has no
+checksum, so the decoder rejects a line with any invalid character. Source: Lawicel CAN232 manual, version 3;
+``drivers/net/can/slcan`` of Linux.
 """
 
 import re
