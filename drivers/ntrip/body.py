@@ -152,7 +152,7 @@ class Gzip:
                     pieces.append(piece)
                 self._out += len(piece)
                 if self._out > FREE_OUTPUT_BYTES + MAX_EXPANSION * self._in:
-                    self.error = "the compressed body grows beyond reason"
+                    self.error = "the compressed body expands beyond the limit"
                     break
                 if self._inflate.eof:
                     self.members += 1

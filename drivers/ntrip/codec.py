@@ -162,11 +162,11 @@ class HeadReader:
         found = self._buffer.find(b"\n")
         if found < 0 or found > MAX_LINE_BYTES:
             if found > 0 or len(self._buffer) > MAX_LINE_BYTES:
-                self.error = f"the head of the answer has a line of more than {MAX_LINE_BYTES} bytes"
+                self.error = f"the reply header has a line of more than {MAX_LINE_BYTES} bytes"
             return None
         self._total += found + 1
         if self._total > MAX_HEAD_BYTES:
-            self.error = f"the head of the answer is longer than {MAX_HEAD_BYTES} bytes"
+            self.error = f"the reply header is longer than {MAX_HEAD_BYTES} bytes"
             return None
         line, self._buffer = self._buffer[:found], self._buffer[found + 1 :]
         return line.removesuffix(b"\r")
@@ -176,10 +176,10 @@ class HeadReader:
         self._buffer = self._buffer.lstrip(b"\r\n")
         if not any(self._buffer.startswith(start[: len(self._buffer)]) for start in _STARTS):
             if self._buffer[0] == 0xD3:
-                self.error = "RTCM comes without any answer: this is no caster but a plain source, for the driver rtcm"
+                self.error = "RTCM arrives without a reply: this is a plain source, not a caster; use the driver rtcm"
             elif len(self._buffer) >= 16 or b"\n" in self._buffer:
                 begin = self._buffer[:16].partition(b"\n")[0].rstrip()
-                self.error = f"the answer begins with {begin!r}: this is no caster"
+                self.error = f"the reply begins with {begin!r}: this is not a caster"
             return False
         line = self._line()
         if line is None:
@@ -190,7 +190,7 @@ class HeadReader:
             return True
         match = _STATUS.match(text)
         if match is None:
-            self.error = f"the answer has no status: {text[:60]!r}"
+            self.error = f"the reply has no status: {text[:60]!r}"
             return False
         self._head = (text.partition(" ")[0].partition("/")[0], int(match[1]), (match[2] or "").strip())
         return True

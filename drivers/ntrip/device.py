@@ -222,7 +222,7 @@ class NtripDevice:
         if head.status == 404 or (head.protocol == "ERROR" and "mount" in text.casefold()):
             return self._refuse("ntrip_mountpoint", f"the caster does not serve {what}: {text}", t_ns)
         place = self._clean(head.fields.get("location", ""))
-        moved = f"; it has moved to {place}" if 300 <= head.status < 400 and place else ""
+        moved = f"; it moved to {place}" if 300 <= head.status < 400 and place else ""
         return self._refuse("ntrip_refused", f"the caster refuses {what}: {text}{moved}", t_ns)
 
     def _on_stream_head(self, head: Head, t_ns: int) -> list[Message]:
@@ -231,7 +231,7 @@ class NtripDevice:
         if isinstance(body, str):
             return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
         if kind.startswith("text/html"):
-            return self._refuse("ntrip_protocol", "the answer is a web page: this is no caster, or a gateway before it", t_ns)
+            return self._refuse("ntrip_protocol", "the reply is a web page: this is not a caster, or a proxy answered", t_ns)
         self._stage, self._body = Stage.STREAM, body
         if head.protocol == "ICY" and self._asked:
             self._gga_due_ns = t_ns  # a version 1 server has not read the position in the request header
@@ -250,9 +250,11 @@ class NtripDevice:
 
     def _credentials_refused(self, head: Head) -> str:
         if "digest" in head.fields.get("www-authenticate", "").casefold():
-            return "the caster demands digest authentication, which is not supported"
+            return "the caster requires digest authentication, which is not supported"
         if self._credentials is None:
-            return f"the caster demands a password for {self._params.mountpoint}: set user and password_file or password_credential"
+            return (
+                f"the caster requires a password for {self._params.mountpoint}: set user and password_file or password_credential"
+            )
         source = f"the password in {self.secret_ref}" if self.secret_ref else "an empty password"
         return f"the caster refuses user {self._params.user} with {source}"
 
@@ -302,7 +304,7 @@ class NtripDevice:
         if self._stage is Stage.TABLE:
             return self._on_table_end(now_ns)
         if self._stage is Stage.HEAD and self._asked and not self._head.begun:
-            return self._unanswered("the caster hangs up without an answer", now_ns)
+            return self._unanswered("the caster closed the connection without a reply", now_ns)
         return []
 
     def _unanswered(self, reason: str, now_ns: int) -> list[Message]:
@@ -318,19 +320,19 @@ class NtripDevice:
             return self._on_table_end(now_ns)
         silence = f"{self._watch.patience_ns / 1e9:.0f} s"
         if self._stage is Stage.HEAD and not self._head.begun:
-            reason = f"no answer of the caster for {silence}"
+            reason = f"no reply from the caster for {silence}"
             if self._params.version == "auto":
                 self._version = 1 if self._version == 2 else 2
         elif self._stage is Stage.HEAD:
-            reason = f"half an answer of the caster, and nothing more for {silence}"
+            reason = f"incomplete reply from the caster, then silence for {silence}"
         elif self.census.frames:
             reason = f"no RTCM 3 message for {silence}"
         elif self._body_bytes:
-            reason = f"no RTCM 3 message for {silence}; {self._body_bytes} bytes came that are something else"
+            reason = f"no RTCM 3 message for {silence}; {self._body_bytes} bytes of other data arrived"
         else:
-            reason = f"no RTCM 3 message for {silence}, and no byte"
+            reason = f"no data for {silence}"
             if not self._gga_sent:
-                reason += "; casters of networks wait for a position, and none was sent for want of a fix"
+                reason += "; network casters wait for a position, and none was sent because the receiver has no fix"
         self.stalls += 1
         self._watch.expire()
         self._over(NEVER_NS)
@@ -356,7 +358,7 @@ class NtripDevice:
         self._fault = (code, reason)
         told: list[Message] = []
         if before is not None:
-            told.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"gives way to another: {before[1]}"))
+            told.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"replaced by another fault: {before[1]}"))
         told.append(Fault(now_ns, code, self._origin, Reaction.WARN, True, reason))
         return told
 

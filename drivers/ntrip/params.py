@@ -41,9 +41,9 @@ class NtripParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.password_file and self.password_credential:
-            raise ValueError("password_file and password_credential name two secrets; one is meant")
+            raise ValueError("password_file and password_credential are both given; remove one")
         if self.secret_ref is not None and not self.user:
-            raise ValueError("a password without a user: set user")
+            raise ValueError("a password needs a user; set user")
 
     @property
     def secret_ref(self) -> SecretRef | None:

@@ -1,13 +1,13 @@
-"""Getting a receiver to the state that the profile wants: find its line rate, write, be acknowledged, read back.
+"""Configuration of a receiver: find its line rate, write the settings, wait for acknowledgements, read them back.
 
-A pure state machine beside the device. It never resets the receiver and writes to RAM only, so that what it finds wrong at a start
-is gone at the next power cycle, and flash does not wear.
+A pure state machine beside the driver. It never resets the receiver and writes to RAM only, so a power cycle undoes all changes and
+flash does not wear.
 
     IDLE -> SEARCH (line rate, sign of life) [-> SWITCH (to the wanted rate) -> SEARCH] -> APPLY -> DONE
-                 \\______________ nobody answers: WAIT, doubling ______________/
+                 \\______________ no reply: WAIT, doubling _______________/
 
-An acknowledgement carries no number, only the kind of the request that it answers. So one request is under way at any time, and
-what it says is believed only when the value reads back. A refusal does not name the item: the group is halved until it does.
+An acknowledgement has no number, only the kind of its request. So one request is pending at a time, and a setting counts only once
+it reads back. A rejection does not name the item, so the group is halved until the item is found.
 """
 
 from collections import deque
@@ -151,7 +151,7 @@ class Configuration:
             if wrong:
                 self._queue.appendleft(_Request("set", request.group, wrong))
         else:
-            self._problems += [f"{key_name(key)} reads {read[key]} where {value} was written" for key, value in wrong]
+            self._problems += [f"{key_name(key)} reads back {read[key]} instead of {value}" for key, value in wrong]
         self._next(now_ns)
 
     def next_due_ns(self) -> int:
@@ -215,9 +215,9 @@ class Configuration:
     def _search(self, now_ns: int) -> None:
         if not self._rates:
             if self._params.baud is None:
-                problem = "nothing is heard: no receiver, no power, or its port does not speak UBX"
+                problem = "no data from the receiver: check its power, its cable and that its port is set to UBX"
             else:
-                problem = f"nothing is heard at any line rate ({', '.join(map(str, sorted(RATES)))})"
+                problem = f"no data from the receiver at any line rate ({', '.join(map(str, sorted(RATES)))})"
             self._fail(problem, now_ns)
             return
         rate = self._rates.popleft()
@@ -230,7 +230,7 @@ class Configuration:
 
     def _switch(self, wanted: int, now_ns: int) -> None:
         if self._switched:
-            self._fail(f"the line rate stays at {self._rate}, {wanted} was ordered", now_ns)
+            self._fail(f"the receiver stays at line rate {self._rate} instead of {wanted}", now_ns)
             return
         self._switched = True
         order = encode(CfgValset(baud_item(self._params)))
@@ -257,7 +257,7 @@ class Configuration:
         self.phase = Phase.DONE
         everything = {key for key, _ in chain.from_iterable(group.items for group in self._groups)}
         if self._refused >= everything:
-            self._problems = ["every item is refused: not a receiver of generation 9, or its configuration is locked"]
+            self._problems = ["the receiver rejects every setting: it is not of generation 9, or its configuration is locked"]
             self._lacking = []
         self._outcome = Outcome(tuple(self._problems), True, tuple(self._lacking))
 
@@ -289,7 +289,7 @@ class Configuration:
                 # A feature that the receiver lacks need not be switched off.
                 self._lacking += [key_name(key)] if value else []
                 return
-            what = f"{value} is refused" if request.kind == "set" else "cannot be read back"
+            what = f"{value} is rejected" if request.kind == "set" else "cannot be read back"
             self._problems.append(f"{key_name(key)} {what}")
 
     def _unanswered(self, now_ns: int) -> None:
@@ -302,10 +302,14 @@ class Configuration:
             self._queue.appendleft(_Request("get", request.group, request.items))
             self._next(now_ns)
         elif self._answered:
-            self._problems.append(f"{request.group}: no answer when read back ({', '.join(key_name(k) for k, _ in request.items)})")
+            self._problems.append(
+                f"{request.group}: no reply to the read-back of ({', '.join(key_name(k) for k, _ in request.items)})"
+            )
             self._next(now_ns)
         else:
-            self._fail("the receiver is heard but does not answer: our line to it, or UBX as its input protocol", now_ns)
+            self._fail(
+                "the receiver sends but does not reply: check the line to it, and that its input protocol includes UBX", now_ns
+            )
 
     def _fail(self, problem: str, now_ns: int) -> None:
         self._request = None

@@ -234,7 +234,7 @@ class UbloxDevice:
         told = list(self._configuration_fault.set("; ".join(outcome.problems), now_ns))
         if outcome.lacking and outcome.lacking != self._lacking:
             self._lacking = outcome.lacking
-            reason = "refused: receivers of standard precision and older firmware do not have them; the driver works without"
+            reason = "rejected: receivers of standard precision and older firmware lack them; the driver works without them"
             told.append(event(now_ns, "info", "gnss_items_unavailable", items=outcome.lacking, reason=reason))
         if outcome.answered:
             self._reception.expect(period_ms(self._params))

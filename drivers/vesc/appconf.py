@@ -103,7 +103,7 @@ def read_appconf(raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool
     name = _LAYOUT_OF.get(firmware)
     if name is None:
         known = ", ".join(f"{major}.{minor:02d}" for major, minor in readable_firmwares())
-        return Unreadable(f"the layout of its configuration is not known for firmware {version} (known: {known})")
+        return Unreadable(f"the configuration layout is unknown for firmware {version} (known: {known})")
     if test_build:
         return Unreadable(f"firmware {version} is a test build, whose configuration may be laid out differently")
     layout, fields = _LAYOUTS[name]
@@ -122,7 +122,7 @@ def read_appconf(raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool
         and conf.servo_output in (UNREAD, 0, 1)
     )
     if not plausible:
-        return Unreadable(f"its values make no sense for firmware {version}: a modified build")
+        return Unreadable(f"the values are implausible for firmware {version}: a modified build")
     return conf
 
 

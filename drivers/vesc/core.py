@@ -1,12 +1,12 @@
-"""What both wires have in common: commands out, telemetry in, and when a VESC may be driven at all.
+"""Common part of both VESC drivers: commands, telemetry, and the conditions for driving.
 
-Rules, each from an accident somebody had (NOTES.md):
+Rules, each from a reported accident (NOTES.md):
 
-- A zero and a brake are frames like any other. Each command is one motor frame and one servo frame under one deadline; a newer
-  command replaces one that was not taken yet, so that nothing old is ever sent late.
-- Nothing is driven before the controller has said who it is and its own time-out was read back, and after every interruption
-  (port, silence, restart, fault) not before the daemon was disarmed once. Until then a throttle becomes the full brake.
-- ALIVE is never sent. It would feed the controller's watchdog without a command behind it.
+- Zero and brake are sent as frames. Each command is one motor frame and one servo frame under one deadline; a newer command
+  replaces an unsent one, so that no old command is sent late.
+- The driver sends no drive before the controller is identified and its timeout is read back, and after every interruption (port,
+  silence, restart, fault) not before the daemon was disarmed once. Until then a throttle becomes full brake.
+- ALIVE is never sent, because it would feed the controller's watchdog without a command.
 """
 
 import json
@@ -260,9 +260,7 @@ class VescCore(ABC):
 
     def _restarted(self, t_rx_ns: int) -> None:
         self._lock = "the controller has restarted; disarm, then arm again"
-        self._episodes.start(
-            "vesc_restarted", Reaction.BRAKE, "the controller has restarted by itself: brown-out or watchdog", t_rx_ns
-        )
+        self._episodes.start("vesc_restarted", Reaction.BRAKE, "the controller has restarted: brown-out or watchdog", t_rx_ns)
         self._setup.begin(t_rx_ns)
 
     def _after_setup(self, now_ns: int) -> None:
@@ -378,7 +376,9 @@ class VescCore(ABC):
         return max(self._present_since_ns, self._values_ns or 0) + max(DIAGNOSE_NS, 5 * self._poll_ns)
 
     def _diagnose(self, now_ns: int) -> None:
-        reason = "it is heard but answers no questions, so that its fault code is unknown: does it hear us, is host_id ours alone?"
+        reason = (
+            "the controller sends but does not reply, so its fault code is unknown: check the line to it and that host_id is unique"
+        )
         self._episodes.start("vesc_unanswered", Reaction.CONTROLLED_STOP, reason, now_ns)
 
     def _take(self) -> list[Message]:

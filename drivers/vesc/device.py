@@ -178,26 +178,26 @@ class VescCan(VescCore):
         return self._values_ns is not None and self._values_ns >= self._present_since_ns
 
     def _status_reason(self) -> str:
-        text = "it answers questions but sends no STATUS frames, so that speed comes at the rate of the polls only"
+        text = "the controller replies but sends no STATUS frames, so speed comes only at the poll rate"
         conf = self._setup.conf
         if isinstance(conf, AppConf) and not conf.sends_status:
             return f"{text}: they are switched off (App Settings > General > CAN Messages Rate)"
         if isinstance(conf, AppConf):
-            return f"{text}, although they are switched on at {conf.status_rate_hz} Hz: are they filtered on the way?"
-        return f"{text}: are they switched on (App Settings > General > CAN Messages Rate)?"
+            return f"{text}, although they are switched on at {conf.status_rate_hz} Hz: check for filters on the bus"
+        return f"{text}: check that they are switched on (App Settings > General > CAN Messages Rate)"
 
     def _silence_reason(self) -> str:
-        text = f"controller {self._target} is not heard on CAN"
+        text = f"no data from controller {self._target} on CAN"
         if self._uavcan:
             nodes = ", ".join(map(str, sorted(self._uavcan)))
-            return f"{text}, but UAVCAN nodes are ({nodes}): set its CAN Mode to VESC (App Settings > General), else it ignores us"
+            return f"{text}, but from UAVCAN nodes ({nodes}): set its CAN Mode to VESC (App Settings > General)"
         if self._neighbours:
-            return f"{text}, but others are ({', '.join(map(str, sorted(self._neighbours)))}): is controller_id right?"
+            return f"{text}, but from others ({', '.join(map(str, sorted(self._neighbours)))}): check controller_id"
         if self.error_frames:
-            return f"{text}, only errors of the bus: wrong bit rate (500 kbit/s is usual), no termination, or nobody else on it"
+            return f"{text}, only bus errors: wrong bit rate (500 kbit/s is usual), no termination, or no other node"
         if self.foreign_frames:
             return f"{text}, only frames that are not of a VESC: wrong bus, or its CAN Mode is not VESC"
-        return f"{text}, nor anything else: power, cable, bit rate, or its CAN Mode is UAVCAN"
+        return f"{text} or any other node: check power, cable and bit rate, and that its CAN Mode is not UAVCAN"
 
 
 class VescUart(VescCore):
@@ -248,7 +248,7 @@ class VescUart(VescCore):
     def _silence_reason(self) -> str:
         text = "the controller does not answer on its serial line"
         if self._received and self._heard_ns is None:
-            return f"{text}: bytes arrive but no sound packet, so the baud rate is wrong, or it is another device"
+            return f"{text}: bytes arrive but no valid packet, so the baud rate is wrong, or it is another device"
         if self._received:
             return f"{text} any more"
-        return f"{text}: power, cable, RX and TX swapped, or UART is not enabled (App Settings > General > App to Use)"
+        return f"{text}: check power, cable, RX and TX, and that UART is enabled (App Settings > General > App to Use)"

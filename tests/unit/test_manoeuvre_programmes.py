@@ -59,12 +59,12 @@ def test_a_file_is_read_as_it_is_written() -> None:
         (b"t_s,steering\n0,0\n1,0\n", "neither speed_mps nor throttle"),
         (b"t_s,speed\n0,1\n1,1\n", 'line 1, column 2: "speed" is not a column'),
         (b"t_s,t_s,throttle\n0,0,1\n", "column 2: t_s is given twice"),
-        (b"t_s,throttle,steering,wheel_angle_rad\n", "leave one out"),
-        (b"t_s,throttle\n0,1\n0,1\n", "line 3, column t_s: 0 does not come after 0"),
+        (b"t_s,throttle,steering,wheel_angle_rad\n", "remove one"),
+        (b"t_s,throttle\n0,1\n0,1\n", "line 3, column t_s: 0 is not later than 0"),
         (b"t_s,throttle\n0,1\n1,1.5\n", "line 3, column throttle: 1.5 is outside -1 to 1"),
         (b"t_s,throttle\n0,1\n1,x\n", 'line 3, column throttle: "x" is not a number'),
         (b"t_s,throttle\n0,1\n1,nan\n", "line 3, column throttle: throttle is nan"),
-        (b"t_s,throttle\n0,1\n1\n", "line 3: 1 values under 2 columns"),
+        (b"t_s,throttle\n0,1\n1\n", "line 3: 1 values for 2 columns"),
         (b"# entry_sped_mps: 3\nt_s,throttle\n0,0\n1,0\n", 'line 1: no setting "entry_sped_mps"'),
         (b"# interpolation: cubic\nt_s,throttle\n0,0\n1,0\n", "linear or hold"),
         (b"# entry_s: 0\nt_s,throttle\n0,0\n1,0\n", "entry_s is 0"),
@@ -227,10 +227,10 @@ def test_every_command_is_finite_and_within_its_limits(poses: list[tuple[float, 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"t_s": [0.0, 1.0], "throttle": [0.1]}, "1 rows where t_s has 2"),
+        ({"t_s": [0.0, 1.0], "throttle": [0.1]}, "1 rows, t_s has 2"),
         ({"t_s": [1.0, 0.0], "throttle": [0.1, 0.1]}, "increase"),
         ({"t_s": [0.0, 1.0]}, "neither speed_mps nor throttle"),
-        ({"t_s": [0.0], "throttle": [math.inf]}, "not a finite number"),
+        ({"t_s": [0.0], "throttle": [math.inf]}, "not finite"),
     ],
 )
 def test_columns_that_contradict_each_other_are_refused(columns: dict[str, Any], said: str) -> None:

@@ -60,7 +60,7 @@ class ProgrammeParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def __post_init__(self) -> None:
         n = len(self.t_s)
         if n > MAX_ROWS:
-            raise ValueError(f"t_s has {n} rows; the limit is {MAX_ROWS}; remove some")
+            raise ValueError(f"t_s has {n} rows; at most {MAX_ROWS} are allowed; remove some")
         for name in (*COLUMNS, "holds_speed"):
             column = getattr(self, name)
             if column and len(column) != n:

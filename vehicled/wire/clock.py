@@ -60,9 +60,9 @@ class DeviceClock:
                 raise ValueError(f"a counter has 1 to 64 bits or another modulus, not bits={bits} and modulus={modulus}")
             modulus = 1 << bits
         if modulus is not None and modulus < 2:
-            raise ValueError(f"a counter of modulus {modulus} counts nothing")
+            raise ValueError(f"a counter of modulus {modulus} cannot count")
         if not 1e-3 <= tick_ns <= 1e12:
-            raise ValueError(f"a tick of {tick_ns} ns is none")
+            raise ValueError(f"a tick of {tick_ns} ns is invalid")
         if latency_ns < 0 or window_ns <= 0:
             raise ValueError(f"latency ({latency_ns} ns) must not be negative and the window ({window_ns} ns) must be positive")
         self._tick = float(tick_ns)
