@@ -1,1 +1,1 @@
-"""Inertial sensors: one module per device, each with its codec in both directions and its host side, over one small base."""
+"""Inertial sensor drivers: one module per device, with its codec in both directions and its device class over a common base."""

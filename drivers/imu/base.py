@@ -1,8 +1,7 @@
-"""What all inertial sensors have in common: clock, mounting, saturation, and the watch over a sensor that lies.
+"""Common part of all inertial sensor drivers: clock, mounting, saturation, and detection of a stuck sensor.
 
-A codec turns the frames of one device into :class:`Sample`, already in SI units and in REP-103 axes of the sensor's case (forward,
-left, up; yaw counter-clockwise from east). :class:`ImuDevice` does the rest. A sensor that has fallen silent is not judged here:
-only the daemon knows what else it still has.
+A codec converts the frames of one device to :class:`Sample`, in SI units and REP-103 axes of the sensor's case (forward, left, up;
+yaw counter-clockwise from east). :class:`ImuDevice` does the rest. Silence is judged by the daemon, which knows the other sensors.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ from vehicled.wire.framing import Framer
 from vehicled.wire.framing import Protocol as FrameProtocol
 
 STANDARD_GRAVITY_MPS2 = 9.80665
-"""What a device means when it says "g"."""
+"""Acceleration that devices call "g", m/s2."""
 ZERO_CELSIUS_K = 273.15
 
 Vector = tuple[float, ...]
@@ -32,40 +31,40 @@ RATE_WINDOW_NS = 2_000_000_000
 RATE_WINDOW_PERIODS = 20
 RATE_TOLERANCE = 0.1
 RANGE_SHARE = 0.99
-"""Calibration moves the end of the range a little to either side, so the last hundredth counts as the end already."""
+"""Fraction of the range that counts as saturated, because calibration moves the end of the range by up to 1 %."""
 FRAME_LIMIT_BYTES = 4096
 
 
 class Sample(Struct, frozen=True, gc=False):
-    """What one frame, or one set of frames, of a device says. ``None`` where it says nothing. Axes of the case: FLU; world ENU."""
+    """Content of one frame, or one set of frames, of a device. ``None``: not measured. Axes of the case: FLU; world: ENU."""
 
     counter: int | None = None
-    """Time of validity on the device's own clock, in ``ImuDevice.tick_ns``."""
+    """Time of validity on the device clock, in ``ImuDevice.tick_ns``."""
     specific_force_mps2: Vector | None = None
-    """(3,); +9.81 upwards at rest."""
+    """Specific force (3,), m/s2; z is +9.81 when level and still."""
     angular_rate_radps: Vector | None = None
-    """(3,)"""
+    """Angular rate (3,), rad/s."""
     yaw_rad: float | None = None
-    """Of the x axis of the case, counter-clockwise from east, or from an arbitrary zero if the device has no compass."""
+    """Yaw of the case's x axis, rad, counter-clockwise from east, or from an arbitrary zero without a compass."""
     temperature_k: float | None = None
     saturated: bool = False
-    """The device itself says that it was at the end of its range."""
+    """Saturation flag of the device."""
 
 
 class Codec(Protocol):
-    """Frames of one kind of device to samples. May hold a half-assembled sample; never raises on wire input."""
+    """Codec of one kind of device: frames to samples. May keep a half-assembled sample; never raises on wire input."""
 
     @property
     def protocols(self) -> Sequence[FrameProtocol]:
-        """What to look for in the stream."""
+        """Protocols to find in the byte stream."""
         ...
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """Samples completed by one sound frame of protocol ``name``."""
+        """Return the samples completed by one valid frame of protocol ``name``."""
         ...
 
     def reset(self) -> None:
-        """Forget what was half assembled: the stream begins anew. Counters are kept."""
+        """Drop half-assembled samples because the stream restarts. Counters are kept."""
         ...
 
 
@@ -73,36 +72,36 @@ class ImuParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of every inertial sensor. Mounting: the rotation from the axes of the case to those of the body, about z last."""
 
     rate_hz: Annotated[float, Meta(gt=0, le=4000)] = 100.0
-    """Samples per second the device is set to. A measured rate that differs by more than a tenth is an event."""
+    """Sample rate set in the device, Hz. A measured rate off by more than 10 % is an event."""
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.0
-    """From validity to the arrival of the frame's last byte, at the least: filter delay of the device and time on the wire."""
+    """Least time from validity to the arrival of the frame's last byte, s: filter delay plus transmission."""
     mounting_roll_rad: Angle = 0.0
     mounting_pitch_rad: Angle = 0.0
     mounting_yaw_rad: Angle = 0.0
     accelerometer_range_mps2: Positive = 16 * STANDARD_GRAVITY_MPS2
     gyro_range_radps: Positive = 2000 * pi / 180
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 0.5
-    """How long accelerometer and gyro may repeat the same values, and never less than 20 periods."""
+    """Longest time with unchanged accelerometer and gyro values, s; at least 20 periods."""
     yaw_offset_rad: Angle = 0.0
-    """Added to the yaw of the device: magnetic declination, or where its zero lies."""
+    """Angle added to the device's yaw, rad: magnetic declination, or the direction of its zero."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.2
 
 
 class ImuDevice:
-    """Host side of an inertial sensor that talks by itself. A device class names its constants and brings its codec.
+    """Driver of a free-running inertial sensor. A subclass defines the constants and provides the codec.
 
-    A device that has to be spoken to first overrides ``on_port``, ``on_rx`` and ``on_time``, calls these ones, and queues by
+    A sensor that needs commands first overrides ``on_port``, ``on_rx`` and ``on_time``, calls the base methods, and uses
     :meth:`send`.
     """
 
     name: ClassVar[str] = "imu"
     """Origin of its faults and events."""
     tick_ns: ClassVar[float | None] = None
-    """Length of one count of ``Sample.counter``; None for a device without a clock, whose samples are stamped by arrival."""
+    """Duration of one count of ``Sample.counter``, ns; None without a device clock: samples then have their arrival time."""
     counter_bits: ClassVar[int | None] = None
-    """Width after which the counter wraps; None if it does not, or wraps elsewhere."""
+    """Width after which the counter wraps; None if it does not wrap, or has ``counter_modulus``."""
     counter_modulus: ClassVar[int | None] = None
-    """Where a counter wraps that does not do so at a power of two."""
+    """Modulus of a counter that does not wrap at a power of two."""
     heading_kind: ClassVar[HeadingKind] = HeadingKind.INERTIAL
 
     Params: ClassVar[type[ImuParams]] = ImuParams
@@ -110,7 +109,7 @@ class ImuDevice:
     consumes: tuple[type[Message], ...] = ()
 
     def __init__(self, params: ImuParams, messages: Sequence[type[Message]], command_lifetime_ns: int, codec: Codec) -> None:
-        """Of ImuSample and Heading only those in ``messages`` are produced; bytes queued expire after ``command_lifetime_ns``."""
+        """Produce those of ImuSample and Heading that are in ``messages``; queued bytes expire after ``command_lifetime_ns``."""
         self.params = params
         self.codec = codec
         self._wants_imu = ImuSample in messages
@@ -120,7 +119,7 @@ class ImuDevice:
         self._rotation = mounting(params.mounting_roll_rad, params.mounting_pitch_rad, params.mounting_yaw_rad)
         identity = not (params.mounting_roll_rad or params.mounting_pitch_rad or params.mounting_yaw_rad)
         self._turned = not identity
-        # The yaw of a device is that of its x axis; in a level body that axis points to where the mounting has turned it.
+        # The yaw of a device is that of its x axis, so subtract the direction of that axis in the level body.
         self._yaw_shift_rad = params.yaw_offset_rad - atan2(self._rotation[1][0], self._rotation[0][0])
         self._force_limit = RANGE_SHARE * params.accelerometer_range_mps2
         self._rate_limit = RANGE_SHARE * params.gyro_range_radps
@@ -131,18 +130,18 @@ class ImuDevice:
         self._framer = Framer(codec.protocols, FRAME_LIMIT_BYTES)
         self._tx: list[Action] = []
         self.samples = 0
-        """Inertial samples decoded, whether passed on or not."""
+        """Inertial samples decoded, including those not passed on."""
         self.not_finite = 0
-        """Samples refused for NaN or infinite values."""
+        """Samples rejected for NaN or infinite values."""
         self.saturated_samples = 0
         self.stuck_samples = 0
         """Samples withheld because the sensor was stuck."""
         self.stuck = False
-        """An episode is on: a fault was told, and samples are withheld until values move again."""
+        """True while a stuck sensor is reported and its samples are withheld."""
         self.rate_off = False
-        """An episode is on: the measured rate differs from ``Params.rate_hz``."""
+        """True while the measured rate differs from ``Params.rate_hz``."""
         self.measured_rate_hz = NAN
-        """Over the last full window."""
+        """Rate over the last full window, Hz."""
         self._begin()
 
     def _begin(self) -> None:
@@ -159,21 +158,21 @@ class ImuDevice:
 
     @property
     def bad_frames(self) -> int:
-        """Syncs that were no frame or had a wrong check sum, since start."""
+        """Frames with a sync but a wrong shape or checksum, since start."""
         return self._framer.bad_frames
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no sound frame, since start."""
+        """Bytes outside valid frames, since start."""
         return self._framer.dropped_bytes
 
     @property
     def clock(self) -> DeviceClock | None:
-        """Clock of the device, for its offset, rate and resets."""
+        """Clock of the device, with its offset, rate and resets."""
         return self._clock
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """A new connection starts clean, clock included: the device may have restarted behind our back."""
+        """Reset codec and clock on a new connection, because the device may have restarted."""
         messages: list[Message] = []
         self._tx.clear()
         if state is PortState.OPENED:
@@ -185,7 +184,7 @@ class ImuDevice:
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Samples completed by ``data``, and what there is to tell about the sensor."""
+        """Return the samples completed by ``data``, with faults and events."""
         messages: list[Message] = []
         decode = self.codec.decode
         for name, frame in self._framer.feed(data):
@@ -194,18 +193,18 @@ class ImuDevice:
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Takes no commands."""
+        """Ignore commands."""
 
     def next_due_ns(self) -> int:
-        """Has no duties of its own."""
+        """Return the time of the next :meth:`on_time`; never needed here."""
         return NEVER_NS
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Nothing to do."""
+        """Do nothing."""
         return ()
 
     def take_tx(self) -> Sequence[Action]:
-        """What was queued since the last call."""
+        """Drain the queued actions."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []
@@ -216,7 +215,7 @@ class ImuDevice:
         self._tx.append(Send(data, now_ns + self._lifetime_ns))
 
     def event(self, now_ns: int, level: str, name: str, **fields: object) -> Event:
-        """A line for the event log, with the name of the device in its fields."""
+        """Return an event log entry with the device's name."""
         return Event(now_ns, level, name, json.encode({"device": self.name, **fields}).decode())
 
     def _take(self, sample: Sample, t_rx_ns: int, messages: list[Message]) -> None:
@@ -226,16 +225,16 @@ class ImuDevice:
             total += force[0] + force[1] + force[2]
         if rate is not None:
             total += rate[0] + rate[1] + rate[2]
-        if total - total != 0.0:  # only of NaN and infinities; a sound counter beside them is not believed either
+        if total - total != 0.0:  # NaN or infinity; a counter beside them is not trusted either
             self.not_finite += 1
             return
-        # All frames of a device carry one clock; that they overtake each other by less than its step is no matter to it.
+        # All frames of a device share one clock, which tolerates reordering within one step.
         clock = self._clock
         t_ns = t_rx_ns - self._latency_ns if clock is None or sample.counter is None else clock.update(sample.counter, t_rx_ns)
         if force is not None or rate is not None:
             self.samples += 1
             self._watch_stream(t_rx_ns, messages)
-            # Without a gyro the yaw has to do as the second witness. Yaw is left out otherwise: a filter may well hold it.
+            # Without a gyro, yaw serves as the second quantity. Otherwise it is left out, because a filter may hold it.
             self._watch_values((force, rate, yaw if rate is None else None), t_rx_ns, messages)
             if self.stuck:
                 self.stuck_samples += 1
@@ -270,7 +269,7 @@ class ImuDevice:
     def _watch_values(
         self, values: tuple[Vector | None, Vector | None, float | None], t_rx_ns: int, messages: list[Message]
     ) -> None:
-        """All of it repeated for too long is a stuck sensor. One field alone may stand still: quantised, or not fitted at all."""
+        """Report a stuck sensor if all values repeat for too long. One field alone may be constant: coarse, or not fitted."""
         if values != self._values or t_rx_ns - self._last_ns > self._stuck_ns:
             if self.stuck and values != self._values:
                 self._tell_stuck(False, t_rx_ns, "values move again", messages)
@@ -286,7 +285,8 @@ class ImuDevice:
         messages.append(Fault(now_ns, "imu_stuck", self.name, Reaction.CONTROLLED_STOP, active, reason))
 
     def _watch_stream(self, t_rx_ns: int, messages: list[Message]) -> None:
-        """Rate and clock, over windows of 2 s and 20 periods at least. A pause begins a new one: silence is the daemon's affair."""
+        """Check rate and clock over windows of at least 2 s and 20 periods. A pause starts a new window; the daemon judges
+        silence."""
         self._window_samples += 1
         if self._window_samples == 0 or t_rx_ns - self._last_ns > self._gap_ns:
             self._window_start_ns, self._window_samples = t_rx_ns, 0
@@ -296,7 +296,7 @@ class ImuDevice:
             return
         expected = self.params.rate_hz
         self.measured_rate_hz = measured = self._window_samples * 1e9 / elapsed_ns
-        # Harder to leave than to enter, so that a rate at the very edge is one episode and not one per window.
+        # Hysteresis, so that a rate at the limit is one episode.
         off = abs(measured - expected) > RATE_TOLERANCE * expected * (0.8 if self.rate_off else 1.0)
         if off != self.rate_off:
             self.rate_off = off
@@ -304,14 +304,14 @@ class ImuDevice:
             fields = {"active": off, "measured_hz": round(measured, 2), "expected_hz": expected}
             messages.append(self.event(t_rx_ns, level, "imu_rate", **fields))
         if self._clock is not None and self._clock.resets != self._resets_told:
-            # The device restarted or its clock was set, or else our reading has fallen behind for good.
+            # The device restarted, its clock was set, or the host fell behind permanently.
             self._resets_told = self._clock.resets
             messages.append(self.event(t_rx_ns, "warning", "imu_clock", resets=self._resets_told))
         self._window_start_ns, self._window_samples = t_rx_ns, 0
 
 
 def mounting(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Rotation:
-    """Rows of the rotation from case to body: Rz(yaw) Ry(pitch) Rx(roll), so that ``turn(rotation, vector)`` is in body axes."""
+    """Return the rows of the rotation from case to body, Rz(yaw) Ry(pitch) Rx(roll), for :func:`turn`."""
     cr, sr, cp, sp, cy, sy = cos(roll_rad), sin(roll_rad), cos(pitch_rad), sin(pitch_rad), cos(yaw_rad), sin(yaw_rad)
     return (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
@@ -321,14 +321,14 @@ def mounting(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Rotation:
 
 
 def turn(rotation: Rotation, vector: Vector) -> Vector:
-    """Product of a rotation, by rows, and a vector (3,)."""
+    """Return the product of a rotation, given by rows, and a vector (3,)."""
     x, y, z = vector
     (a, b, c), (d, e, f), (g, h, i) = rotation
     return a * x + b * y + c * z, d * x + e * y + f * z, g * x + h * y + i * z
 
 
 def frames(protocols: Sequence[FrameProtocol], data: bytes) -> Iterable[tuple[str, bytes]]:
-    """Sound frames of a whole recording, in order, a last one behind a damaged candidate included."""
+    """Iterate over the valid frames of a recording, in order."""
     framer = Framer(protocols, FRAME_LIMIT_BYTES)
     yield from framer.feed(data)
     yield from framer.flush()

@@ -1,8 +1,8 @@
-"""Bosch/CEVA BNO08x in its UART-RVC mode: codec in both directions and host side. NOTES.md has the sources and what cannot be had.
+"""Bosch/CEVA BNO08x in UART-RVC mode: codec in both directions and driver. Sources and limitations: NOTES.md.
 
-Frame, 100 a second: ``AA AA | index | yaw, pitch, roll i16 in 0.01 degrees | acceleration x, y, z i16 in mg | 3 reserved | sum of
-index to reserved, modulo 256``, little-endian. There is no gyro in it: the angular rate of the samples is NaN, and this sensor can
-never be a vehicle's only one. The axes on the chip are right-handed with z up; yaw counts from where it pointed at its start.
+Frame, 100 Hz: ``AA AA | index | yaw, pitch, roll i16 in 0.01 degrees | acceleration x, y, z i16 in mg | 3 reserved | sum of index
+to reserved, modulo 256``, little-endian. The mode has no gyro, so the angular rate is NaN and the sensor cannot be the only IMU.
+Axes of the chip are right-handed with z up; yaw is relative to the direction at power-up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _BODY = Layout("<B6h3s")
 
 
 class RvcPacket(Struct, frozen=True, gc=False):
-    """One frame. Rotations are applied in the order yaw, pitch, roll."""
+    """One frame. Rotations apply in the order yaw, pitch, roll."""
 
     index: int
     yaw_rad: float
@@ -35,11 +35,11 @@ class RvcPacket(Struct, frozen=True, gc=False):
     roll_rad: float
     specific_force_mps2: Vector
     reserved: bytes = bytes(3)
-    """Zero in the BNO080; later chips say here whether they believe to stand still."""
+    """Zero in the BNO080; standstill flags in later chips."""
 
 
 def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """19 for the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    """Return 19 for a frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
     if end - at < FRAME_BYTES:
         return 0
     return FRAME_BYTES if sum8(buffer[at + 2 : at + 18]) == buffer[at + 18] else -1
@@ -49,7 +49,7 @@ PROTOCOL = Protocol("RVC", SYNC, probe)
 
 
 def encode(packet: RvcPacket) -> bytes:
-    """A frame, as the device sends it: acceleration beyond the range of the field stays at its end."""
+    """Return the frame that the device sends; acceleration is limited to the range of its field."""
     angles = (_angle(packet.yaw_rad), _angle(packet.pitch_rad), _angle(packet.roll_rad))
     force = (max(-32768, min(32767, round(f / FORCE_STEP_MPS2))) for f in packet.specific_force_mps2)
     body = _BODY.pack(packet.index & 0xFF, *angles, *force, packet.reserved)
@@ -57,35 +57,35 @@ def encode(packet: RvcPacket) -> bytes:
 
 
 def parse(frame: bytes) -> RvcPacket:
-    """A whole sound frame."""
+    """Return the content of a valid frame."""
     index, yaw, pitch, roll, x, y, z, reserved = _BODY.unpack_from(frame, 2)
     force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
     return RvcPacket(index, yaw * ANGLE_STEP_RAD, pitch * ANGLE_STEP_RAD, roll * ANGLE_STEP_RAD, force, reserved)
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Name, always "RVC", and content of every sound frame of a recording."""
+    """Iterate over the valid frames of a recording, as ("RVC", packet)."""
     for name, frame in frames((PROTOCOL,), data):
         yield name, parse(frame)
 
 
 class Bno08xCodec:
-    """One sample of acceleration and yaw from each frame."""
+    """Codec of the BNO08x: one sample with acceleration and yaw per frame."""
 
     protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
 
     def __init__(self, *, clockwise: bool) -> None:
         self.lost_frames = 0
-        """Gaps in the index; beyond 255 in a row they cannot be told."""
+        """Gaps in the index; gaps of more than 255 frames are undetectable."""
         self._index = -1
         self._yaw_step_rad = -ANGLE_STEP_RAD if clockwise else ANGLE_STEP_RAD
 
     def reset(self) -> None:
-        """The next frame may have any index."""
+        """Accept any index in the next frame."""
         self._index = -1
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """One sample, without angular rate."""
+        """Return one sample without angular rate."""
         index, yaw, _, _, x, y, z, _ = _BODY.unpack_from(frame, 2)
         if self._index >= 0:
             self.lost_frames += (index - self._index - 1) & 0xFF
@@ -99,18 +99,18 @@ class Bno08xParams(ImuParams, frozen=True, kw_only=True):
 
     rate_hz: Annotated[float, Meta(gt=0, le=1000)] = 100.0
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.0083
-    """6.6 ms at 100 Hz by the data sheet, and 19 bytes at 115200 baud."""
+    """Least latency, s: 6.6 ms at 100 Hz by the data sheet, plus 19 bytes at 115200 baud."""
     accelerometer_range_mps2: Annotated[float, Meta(gt=0)] = 8 * STANDARD_GRAVITY_MPS2
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
-    """Steps of 1 mg, of the size of the noise at rest."""
+    """Stuck timeout, s; steps of 1 mg are as large as the noise at standstill."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.05
-    """Of the first minutes; it drifts by half a degree a minute."""
+    """Standard deviation of the yaw in the first minutes, rad; it drifts by 0.5 degrees per minute."""
     yaw_positive: Literal["left", "right"] = "left"
-    """Which way the device counts. The data sheet does not say; to be seen by turning the vehicle by hand."""
+    """Direction of positive yaw. The data sheet does not define it; turn the vehicle by hand to find out."""
 
 
 class Bno08xDevice(ImuDevice):
-    """BNO08x with its mode pins set to UART-RVC. It takes no commands."""
+    """BNO08x with its mode pins set to UART-RVC. It accepts no commands."""
 
     name: ClassVar[str] = "bno08x"
     tick_ns: ClassVar[float | None] = PERIOD_NS
@@ -124,10 +124,10 @@ class Bno08xDevice(ImuDevice):
 
     @property
     def lost_frames(self) -> int:
-        """Frames that the device numbered and that never arrived whole."""
+        """Frames lost, by the device's index."""
         return self._bno.lost_frames
 
 
 def _angle(rad: float) -> int:
-    """In hundredths of a degree, from -180 to 180."""
+    """Return an angle in 0.01 degrees, -180 to 180."""
     return (round(rad / ANGLE_STEP_RAD) + 18_000) % 36_000 - 18_000

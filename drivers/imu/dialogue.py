@@ -1,8 +1,8 @@
-"""Inertial sensors that are set up by question and answer: Xsens, VectorNav, MicroStrain.
+"""Configuration by request and reply, shared by Xsens, VectorNav and MicroStrain.
 
-A device writes its dialogue down as a generator of :class:`Ask`; each yields what the device answered. Time-outs, repetitions, a
-new attempt after failure, and one after the sensor has fallen silent (it may have restarted with other settings) are dealt with
-here. Samples are passed on throughout: a sensor that streams what is needed but cannot be spoken to is still a sensor.
+A device writes its set-up as a generator of :class:`Ask`, which receives each reply. This module handles timeouts, retries, and a
+new attempt after a failure or after silence (the sensor may have restarted with other settings). Samples pass throughout, so a
+sensor that streams the right data but cannot be configured still works.
 """
 
 from abc import abstractmethod
@@ -16,61 +16,61 @@ from vehicled.messages import Fault, Message, PortState, Reaction
 from vehicled.ports import NEVER_NS
 
 MAX_REPLIES = 64
-"""Replies kept between two reads of the port; more than any dialogue expects at once."""
+"""Replies kept between two reads of the port; more than any set-up expects at once."""
 
 
 class Refusal(Struct, frozen=True, gc=False):
-    """The device understood the question and said no. The script decides whether there is another way."""
+    """Negative reply of the device. The script may try an alternative."""
 
     reason: str
 
 
 class Ask(Struct, frozen=True, gc=False):
-    """One question. ``judge`` makes of a reply the answer, a Refusal, or None if it is about something else; it never raises."""
+    """One request. ``judge`` returns the answer, a Refusal, or None for an unrelated reply; it never raises."""
 
     what: str
     """Completes "no answer to the request to ..."."""
     request: bytes
     judge: Callable[[Any], Any]
     timeout_s: float | None = None
-    """Instead of ``Params.answer_timeout_s``, for what is known to take long."""
+    """Timeout of a slow request, s, instead of ``Params.answer_timeout_s``."""
 
 
 Script = Generator[Ask, Any, dict[str, object]]
-"""Yields questions, is sent answers, returns what is worth a line in the event log."""
+"""Set-up script: yields requests, receives answers, returns the fields of its event log entry."""
 
 
 class ConfigurationError(Exception):
-    """Raised by a script: the device answers but cannot be set as wanted. Not tried again unless it falls silent or is reopened."""
+    """Error of a script: the device answers but rejects the settings. Not retried until it falls silent or the port reopens."""
 
 
 class TalkingCodec(Codec, Protocol):
-    """A codec that sets aside what is no data."""
+    """Codec that collects replies apart from data."""
 
     replies: list[Any]
 
 
 class ConfigurableParams(ImuParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of an inertial sensor that can be set up over its port."""
+    """Parameters of an inertial sensor that can be configured over its port."""
 
     configure: bool = True
-    """Set rate and outputs when the port opens; False only listens and never sends a byte."""
+    """Set rate and outputs when the port opens; false only listens and never sends."""
     answer_timeout_s: Annotated[float, Meta(ge=0.01, le=10)] = 0.5
     tries: Annotated[int, Meta(ge=1, le=20)] = 3
-    """How often one question is put before the attempt counts as failed."""
+    """Attempts per request before the set-up fails."""
     retry_s: Annotated[float, Meta(ge=0.1, le=600)] = 5.0
-    """From a failed attempt to the next."""
+    """Pause between a failed set-up and the next, s."""
     silence_s: Annotated[float, Meta(ge=0.1, le=60)] = 2.0
-    """Without samples for so long, a sensor that was set up is set up again."""
+    """Time without samples after which a configured sensor is configured again, s."""
 
 
 class ConfigurableImuDevice(ImuDevice):
-    """Host side of an inertial sensor that is spoken to. A device class adds :meth:`script`."""
+    """Driver of an inertial sensor that needs configuration. A subclass adds :meth:`script`."""
 
     def __init__(
         self, params: ConfigurableParams, messages: Sequence[type[Message]], command_lifetime_ns: int, codec: TalkingCodec
     ) -> None:
-        """As ImuDevice."""
+        """Take the arguments of :class:`ImuDevice`."""
         super().__init__(params, messages, command_lifetime_ns, codec)
         self._talk = params
         self._replies = codec.replies
@@ -82,21 +82,21 @@ class ConfigurableImuDevice(ImuDevice):
         self._heard_ns = 0
         self._samples_before = 0
         self.configured = False
-        """The last attempt succeeded. Always False when ``Params.configure`` is."""
+        """True after a successful set-up; always false without ``Params.configure``."""
         self.configuration_failed = False
-        """An episode is on: a fault was told, and it ends with the next attempt that succeeds."""
+        """True while a failed set-up is reported; ends with the next success."""
         self.attempts = 0
 
     @abstractmethod
     def script(self) -> Script:
-        """The dialogue that sets the device up, from the beginning and whatever state the device is in."""
+        """Return the set-up script, which works in any state of the device."""
 
     def interrupts(self, reply: Any) -> bool:
-        """Whether ``reply`` means that the device has restarted, so that its set-up has to begin again."""
+        """True if ``reply`` shows a restart of the device, so that the set-up must begin again."""
         return False
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Begins the dialogue when the port opens, gives it up when it is lost."""
+        """Start the set-up when the port opens; cancel it when the port is lost."""
         messages = list(super().on_port(state, detail, now_ns))
         self._replies.clear()
         self._end()
@@ -107,7 +107,7 @@ class ConfigurableImuDevice(ImuDevice):
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Samples, and what follows from the replies."""
+        """Return the samples, and the results of replies."""
         messages = super().on_rx(data, t_rx_ns)
         if self.samples != self._samples_before:
             self._samples_before = self.samples
@@ -121,11 +121,11 @@ class ConfigurableImuDevice(ImuDevice):
         return messages
 
     def next_due_ns(self) -> int:
-        """When an answer is overdue, an attempt or a look at the silence is due."""
+        """Return the time of the next timeout, attempt or silence check."""
         return self._due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Repeats the question, gives up, tries again, or finds the sensor silent."""
+        """Repeat the request, give up, retry, or detect silence."""
         messages: list[Message] = []
         if now_ns < self._due_ns:
             return messages

@@ -1,9 +1,9 @@
-"""MicroStrain MIP (3DM-GX5, CV5, CV7, GQ7): codec in both directions and host side. NOTES-xsens-vectornav-mip.md has the sources.
+"""MicroStrain MIP (3DM-GX5, CV5, CV7, GQ7): codec in both directions and driver. Sources: NOTES-xsens-vectornav-mip.md.
 
-Packet: ``75 65 | descriptor set | length | fields | check``, big-endian; field: ``length | descriptor | data``, its length with
-these two bytes. The check is Fletcher's with 8-bit sums over all before it. Data sets: 80 sensor, 82 filter, A0 system; commands
-(sets 01 base, 0C 3DM) are answered in their set with a field F1: the command and an error code. Device axes: forward, right, down;
-world: north, east, down; accelerometers in g, -1 on z at rest.
+Packet: ``75 65 | descriptor set | length | fields | check``, big-endian; field: ``length | descriptor | data``, the length
+including these two bytes. The check is Fletcher's with 8-bit sums over all before it. Data sets: 80 sensor, 82 filter, A0 system;
+replies to commands (sets 01 base, 0C 3DM) come in the same set with a field F1: command and error code. Device axes: forward,
+right, down; world: north, east, down; accelerometers in g, z is -1 when level and still.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -29,7 +29,7 @@ REPLY = 0xF1
 PING, IDLE, RESUME = 0x01, 0x02, 0x06
 BASE_RATE, MESSAGE_FORMAT, STREAM = 0x0E, 0x0F, 0x11
 IMU_BASE_RATE, IMU_MESSAGE_FORMAT = 0x06, 0x08
-"""The same for devices before the shared descriptors (GX5, CV5), in which the data set is implied."""
+"""Equivalents for devices before the shared descriptors (GX5, CV5), with the data set implied."""
 WRITE, READ = 1, 2
 ERRORS = {1: "unknown command", 2: "check sum", 3: "invalid parameter", 4: "command failed", 5: "time-out"}
 
@@ -54,14 +54,14 @@ _LAYOUTS = {
     COMMANDS_3DM: {REPLY: "2B"},
 }  # fmt: skip
 LAYOUTS = {(kind, field): Layout(">" + code) for kind, fields in _LAYOUTS.items() for field, code in fields.items()}
-"""By descriptor set and field. Fields of the filter end with flags, whose bit 0 says that the rest is valid."""
+"""Layouts by descriptor set and field. Filter fields end with flags; bit 0 means valid."""
 
 Value = int | float | tuple[Any, ...] | bytes
-"""A number where there is one, else a tuple; the bytes as they stand where field or length are not known here."""
+"""A number, or a tuple of several; raw bytes if field or length are unknown."""
 
 
 class Packet(Struct, frozen=True, gc=False):
-    """One packet: its fields as (descriptor, data)."""
+    """One packet with its fields as (descriptor, data)."""
 
     kind: int
     """Descriptor set."""
@@ -69,7 +69,7 @@ class Packet(Struct, frozen=True, gc=False):
 
 
 def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Length of the packet at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    """Return the length of the packet at ``at``, 0 if more bytes are needed, -1 if it is not a packet."""
     if end - at < OVERHEAD_BYTES:
         return 0
     stop = at + OVERHEAD_BYTES + buffer[at + 3]
@@ -82,7 +82,7 @@ PROTOCOL = Protocol("MIP", SYNC, probe)
 
 
 def encode(kind: int, *fields: tuple[int, bytes]) -> bytes:
-    """A packet of (descriptor, data). ValueError when a field or all of them together are too long."""
+    """Return a packet of (descriptor, data) fields. Raises ValueError if a field or the packet is too long."""
     payload = b""
     for descriptor, data in fields:
         if len(data) > 253:
@@ -95,7 +95,7 @@ def encode(kind: int, *fields: tuple[int, bytes]) -> bytes:
 
 
 def packet(frame: bytes) -> Packet:
-    """The packet in a sound frame. A field whose length cannot be ends the list."""
+    """Return the packet in a valid frame. A field with an impossible length ends the list."""
     fields = []
     at, end = 4, len(frame) - 2
     while at < end:
@@ -108,7 +108,7 @@ def packet(frame: bytes) -> Packet:
 
 
 def read(kind: int, descriptor: int, data: bytes) -> Value:
-    """Value of a field in its own units: g, rad, rad/s, Gauss, Celsius, nanoseconds."""
+    """Return the value of a field in its own units: g, rad, rad/s, Gauss, Celsius, nanoseconds."""
     layout = LAYOUTS.get((kind, descriptor))
     if layout is None or layout.size != len(data):
         return data
@@ -117,7 +117,7 @@ def read(kind: int, descriptor: int, data: bytes) -> Value:
 
 
 def write(kind: int, descriptor: int, value: Value) -> tuple[int, bytes]:
-    """The field that ``read`` gives ``value`` for, to be handed to ``encode``. ValueError when they do not go together."""
+    """Return the field for which ``read`` gives ``value``, for ``encode``. Raises ValueError if they do not match."""
     if isinstance(value, bytes):
         return descriptor, value
     layout = LAYOUTS.get((kind, descriptor))
@@ -130,7 +130,7 @@ def write(kind: int, descriptor: int, value: Value) -> tuple[int, bytes]:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """All of a recording: ("set 0x80", Packet), each followed by its ("field 80/04", Value)."""
+    """Iterate over a recording: ("set 0x80", Packet), each followed by its ("field 80/04", Value)."""
     for _, frame in frames((PROTOCOL,), data):
         found = packet(frame)
         yield f"set 0x{found.kind:02X}", found
@@ -141,7 +141,7 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 _TICK_NS = 16_000
 _WEEK_NS = 604_800_000_000_000
 _SATURATED = 0b111_0111
-"""Accelerometer (bits 0 to 2) and gyro (4 to 6)."""
+"""Saturation bits: accelerometer (0 to 2) and gyro (4 to 6)."""
 _YAW_FIELDS = {
     SENSOR: {EULER: "euler", QUATERNION: "quaternion", MATRIX: "matrix"},
     FILTER: {FILTER_EULER: "euler", FILTER_QUATERNION: "quaternion", FILTER_MATRIX: "matrix"},
@@ -149,19 +149,20 @@ _YAW_FIELDS = {
 
 
 class MipCodec:
-    """Data packets to samples, answers to ``replies``. Holds half a sample until the other half, or a later one, comes."""
+    """Codec of MIP: data packets to samples, answers to ``replies``. Keeps half a sample until the other half or a later one
+    arrives."""
 
     def __init__(self) -> None:
         self.protocols = (PROTOCOL,)
         self.replies: list[Packet] = []
         self.invalid_yaws = 0
-        """Orientations of the filter withheld because it said that they are not valid."""
+        """Filter orientations withheld because the filter marked them invalid."""
         self.unknown_fields = 0
-        """Fields in data packets that the table does not have, or with another length than there."""
+        """Fields in data packets with unknown descriptor or length."""
         self.reset()
 
     def reset(self) -> None:
-        """The device may have been restarted."""
+        """Reset, because the device may have restarted."""
         self.replies.clear()
         self._half: Sample | None = None
         self._counter: int | None = None
@@ -171,7 +172,7 @@ class MipCodec:
         self._ticks = self._tick_base = 0
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """Usually one sample; two when a half one has to be given up for a later one."""
+        """Return the completed samples, usually one; two if a half sample is given up for a later one."""
         found = packet(frame)
         kind = found.kind
         if kind < 0x80:
@@ -215,7 +216,7 @@ class MipCodec:
         return self._merge(sample)
 
     def _merge(self, sample: Sample) -> Sequence[Sample]:
-        """Accelerometer and gyro of one instant may come in two packets; their reference time tells that they belong together."""
+        """Accelerometer and gyro of one instant may come in two packets with equal reference times; merge them."""
         half, self._half = self._half, None
         whole = sample.specific_force_mps2 is not None and sample.angular_rate_radps is not None
         yaw_only = sample.specific_force_mps2 is sample.angular_rate_radps is None
@@ -228,15 +229,17 @@ class MipCodec:
         return () if half is None else (half,)
 
     def _interval_s(self, counter: int | None, values: dict[int, Any]) -> float | None:
-        """Over which the increments were summed."""
+        """Return the time over which the increments were summed."""
         elapsed_ns = values.get(REFERENCE_TIME_DELTA)
         if elapsed_ns is None and counter is not None and self._counter is not None:
             elapsed_ns = counter - self._counter
         return elapsed_ns / 1e9 if elapsed_ns is not None and 0 < elapsed_ns < 1_000_000_000 else None
 
     def _time(self, kind: int, values: dict[int, Any]) -> int | None:
-        """In nanoseconds: the reference time, else GPS time, else the internal counter. None for a filter whose time is another one
-        than the sensor's: to one clock they would look like restarts."""
+        """Return the reference time, else GPS time, else the internal counter, ns.
+
+        None for filter data on another time base than the sensor, which would look like a restart of the clock.
+        """
         gps = values.get(SHARED_GPS_TIME) or values.get(GPS_TIME if kind == SENSOR else FILTER_GPS_TIME)
         if REFERENCE_TIME in values:
             source, time_ns = REFERENCE_TIME, int(values[REFERENCE_TIME])
@@ -257,13 +260,13 @@ class MipCodec:
         return time_ns if source == self._source else None
 
     def _yaw(self, kind: int, values: dict[int, Any]) -> float | None:
-        """Of the x axis, counter-clockwise from east."""
+        """Return the yaw of the x axis, rad, counter-clockwise from east."""
         for descriptor, form in _YAW_FIELDS[kind].items():
             value = values.get(descriptor)
             if value is None:
                 continue
             if kind == FILTER:
-                # What the filter says counts for more than the sensor's own; for as long as it is valid, the latter is left out.
+                # The filter's orientation takes precedence over the sensor's while it is valid.
                 self._filter_yaw = bool(value[-1] & 1)
                 if not self._filter_yaw:
                     self.invalid_yaws += 1
@@ -272,7 +275,7 @@ class MipCodec:
                 return pi / 2 - float(value[2])
             if form == "quaternion":
                 return atan2(*forward_of_quaternion(*value[:4]))
-            # From world to vehicle, by rows: the x axis of the vehicle is the first of them.
+            # Rotation from world to vehicle, by rows: the first is the vehicle's x axis.
             return atan2(value[0], value[1])
         return None
 
@@ -288,7 +291,7 @@ def _both(half: Sample, sample: Sample) -> Sample:
 
 
 class MipDevice(ConfigurableImuDevice):
-    """MicroStrain inertial sensor."""
+    """Driver of MicroStrain inertial sensors."""
 
     name: ClassVar[str] = "mip"
     tick_ns: ClassVar[float | None] = 1.0
@@ -296,12 +299,13 @@ class MipDevice(ConfigurableImuDevice):
     Params: ClassVar[type[ConfigurableParams]] = ConfigurableParams
 
     def __init__(self, params: ConfigurableParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """As ImuDevice."""
+        """Take the arguments of :class:`ImuDevice`."""
         self.mip = MipCodec()
         super().__init__(params, messages, command_lifetime_ns, self.mip)
 
     def script(self) -> Script:
-        """Idle, base rate, format and its read-back, stream on, resume. Nothing is saved in the device: nothing wears."""
+        """Set idle, base rate and format (read back), start the stream, resume. Nothing is saved in the device, so flash does not
+        wear."""
         idle = yield _ask("be idle", BASE, IDLE)
         if isinstance(idle, Refusal):
             raise ConfigurationError(f"the device does not go idle: {idle.reason}")
@@ -319,23 +323,23 @@ class MipDevice(ConfigurableImuDevice):
             problem = "" if got is None else f"message format: {got}"
             if not problem:
                 break
-        # Any answer will do: devices whose stream cannot be switched refuse this, and stream all the same.
+        # Any answer will do: devices with a fixed stream refuse, and stream anyway.
         yield _ask("switch its stream on", COMMANDS_3DM, STREAM, bytes((WRITE, SENSOR if modern else 1, 1)))
-        # Out of the idle state whatever came of it: a device that stays there is silent.
+        # Leave the idle state in any case, because an idle device is silent.
         yield _ask("resume", BASE, RESUME)
         if problem:
             raise ConfigurationError(f"the device cannot be set up: {problem}")
         return {"fields": [f"{field:02X}" for field in fields], "rate_hz": base_hz / decimation}
 
     def _choices(self, modern: bool) -> tuple[list[int], ...]:
-        """Formats in the order of preference; a device refuses a format as a whole for one field that it does not have."""
+        """Return the formats in order of preference; a device refuses a whole format for one unknown field."""
         fields = [REFERENCE_TIME if modern else GPS_TIME, ACCEL, GYRO]
         plain = [*fields, EULER] if self._wants_heading else fields
         return [*plain, OVERRANGE], plain, fields
 
 
 def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[Ask, Any, str | None]:
-    """Writes a message format and reads it back; what is wrong, or None."""
+    """Write a message format and read it back; return the problem, or None."""
     command, descriptor, scope = (MESSAGE_FORMAT, 0x8F, bytes((SENSOR,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
     body = scope + bytes((len(fields),)) + b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field in fields])
     done = yield _ask("take its message format", COMMANDS_3DM, command, bytes((WRITE,)) + body)
@@ -348,7 +352,7 @@ def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[A
 
 
 def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None) -> Ask:
-    """A command; its answer is the data of field ``descriptor``, or b"" where only the acknowledgement is asked for."""
+    """Return a command whose answer is the data of field ``descriptor``, or b"" if only the acknowledgement matters."""
 
     def judge(reply: Packet) -> bytes | Refusal | None:
         fields = dict(reply.fields)

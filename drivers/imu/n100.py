@@ -1,8 +1,8 @@
-"""Wheeltec N100 (FDISystems DETA10 family), protocol FDILink: codec in both directions and host side. NOTES.md has the sources.
+"""Wheeltec N100 (FDISystems DETA10 family), protocol FDILink: codec in both directions and driver. Sources: NOTES.md.
 
 Frame: ``FC | type | length | sn | CRC-8 | CRC-16, big-endian | payload, little-endian | FD``. The CRC-8 covers the four bytes
-before it, so that a damaged length is found out before it can hold back what follows; the CRC-16 covers the payload.
-Device axes: forward, right, down; specific force, so -9.81 on z at rest; heading clockwise from magnetic north.
+before it, so a damaged length cannot hold back later frames; the CRC-16 covers the payload. Device axes: forward, right, down;
+specific force, so z is -9.81 when level; heading clockwise from magnetic north.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,31 +34,31 @@ class ImuPacket(Struct, frozen=True, gc=False):
     gyro_radps: Vector
     accelerometer_mps2: Vector
     magnetometer_mg: Vector
-    """Milligauss."""
+    """Magnetic field, mG."""
     temperature_c: float
     pressure_pa: float
-    """101325 for ever where no barometer is fitted."""
+    """Pressure, Pa; always 101325 without a barometer."""
     pressure_temperature_c: float
     timestamp_us: int
-    """Since the device was switched on."""
+    """Time since power-up, us."""
 
 
 class AhrsPacket(Struct, frozen=True, gc=False):
     """Type 0x41 in units and axes of the device: forward, right, down; north, east, down."""
 
     rates_radps: Vector
-    """Of roll, pitch and heading."""
+    """Rates of roll, pitch and heading, rad/s."""
     roll_rad: float
     pitch_rad: float
     heading_rad: float
-    """0 to 2 pi, clockwise from magnetic north."""
+    """Heading, rad, 0 to 2 pi, clockwise from magnetic north."""
     quaternion: Vector
-    """w, x, y, z"""
+    """Quaternion w, x, y, z."""
     timestamp_us: int
 
 
 def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Length of the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    """Return the length of the frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
     if end - at < HEAD_BYTES:
         return 0
     if crc8(buffer[at : at + 4]) != buffer[at + 4]:
@@ -75,7 +75,8 @@ PROTOCOL = Protocol("FDILink", SYNC, probe)
 
 
 def encode(kind: int, payload: bytes, sn: int) -> bytes:
-    """A frame of type ``kind``; ``sn`` counts frames of all types, modulo 256. ValueError beyond 255 bytes of payload."""
+    """Return a frame of type ``kind``; ``sn`` counts frames of all types, modulo 256. Raises ValueError beyond 255 bytes of
+    payload."""
     if len(payload) > 255:
         raise ValueError(f"{len(payload)} bytes of payload do not fit a frame (255 at most)")
     head = bytes((SYNC[0], kind, len(payload), sn & 0xFF))
@@ -83,21 +84,21 @@ def encode(kind: int, payload: bytes, sn: int) -> bytes:
 
 
 def encode_imu(packet: ImuPacket, sn: int) -> bytes:
-    """Frame of type 0x40."""
+    """Return a frame of type 0x40."""
     p = packet
     values = (*p.gyro_radps, *p.accelerometer_mps2, *p.magnetometer_mg, p.temperature_c, p.pressure_pa, p.pressure_temperature_c)
     return encode(IMU, _IMU.pack(*values, p.timestamp_us), sn)
 
 
 def encode_ahrs(packet: AhrsPacket, sn: int) -> bytes:
-    """Frame of type 0x41."""
+    """Return a frame of type 0x41."""
     p = packet
     attitude = (*p.rates_radps, p.roll_rad, p.pitch_rad, p.heading_rad, *p.quaternion)
     return encode(AHRS, _AHRS.pack(*attitude, p.timestamp_us), sn)
 
 
 def parse(frame: bytes) -> ImuPacket | AhrsPacket | bytes:
-    """A whole sound frame as the packet it carries; the payload as it is of a type, or a length, that is not known."""
+    """Return the packet in a valid frame, or the raw payload if type or length are unknown."""
     kind, length = frame[1], frame[2]
     if kind == IMU and length == _IMU.size:
         v = _IMU.unpack_from(frame, HEAD_BYTES)
@@ -109,29 +110,29 @@ def parse(frame: bytes) -> ImuPacket | AhrsPacket | bytes:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Name and content of every sound frame of a recording; types without a name are called by number."""
+    """Iterate over the valid frames of a recording as (name, content); unknown types are named by number."""
     for _, frame in frames((PROTOCOL,), data):
         yield NAMES.get(frame[1], f"0x{frame[1]:02X}"), parse(frame)
 
 
 class N100Codec:
-    """Samples from frames: 0x40 gives force and rate, 0x41 the yaw, all other types are passed over."""
+    """Codec of the N100: 0x40 gives force and rate, 0x41 the yaw; other types are ignored."""
 
     protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
 
     def __init__(self) -> None:
         self.lost_frames = 0
-        """Gaps in the serial number that all types share; beyond 255 in a row they cannot be told."""
+        """Gaps in the serial number shared by all types; gaps of more than 255 frames are undetectable."""
         self.unused_frames = 0
-        """Sound frames that carry nothing we need."""
+        """Valid frames without data for the driver."""
         self._sn = -1
 
     def reset(self) -> None:
-        """The next frame may have any serial number."""
+        """Accept any serial number in the next frame."""
         self._sn = -1
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """One sample of frames 0x40 and 0x41, none of others."""
+        """Return one sample for frames 0x40 and 0x41, none for others."""
         sn = frame[3]
         if self._sn >= 0:
             self.lost_frames += (sn - self._sn - 1) & 0xFF
@@ -152,13 +153,13 @@ class N100Params(ImuParams, frozen=True, kw_only=True):
 
     rate_hz: Annotated[float, Meta(gt=0, le=1000)] = 100.0
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.001
-    """64 bytes at 921600 baud are 0.7 ms; the delay of the filters is not published."""
+    """Least latency, s: 64 bytes at 921600 baud take 0.7 ms; the filter delay is unpublished."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.35
-    """Of a compass that rides beside motors."""
+    """Standard deviation of the heading, rad, for a compass near motors."""
 
 
 class N100Device(ImuDevice):
-    """Wheeltec N100 as it talks by itself."""
+    """Driver of a free-running Wheeltec N100."""
 
     name: ClassVar[str] = "n100"
     tick_ns: ClassVar[float | None] = 1_000.0
@@ -171,5 +172,5 @@ class N100Device(ImuDevice):
 
     @property
     def lost_frames(self) -> int:
-        """Frames that the device numbered and that never arrived whole."""
+        """Frames lost, by the device's serial number."""
         return self._n100.lost_frames

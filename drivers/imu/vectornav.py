@@ -1,9 +1,9 @@
-"""VectorNav VN-100, 200, 300: binary output and ASCII registers, codec in both directions and host side. See the notes beside this.
+"""VectorNav VN-100, 200, 300: binary output and ASCII registers, codec in both directions and driver. Sources:
+NOTES-xsens-vectornav-mip.md.
 
-Binary: ``FA | groups u8... | fields u16... of each group | values | CRC``, little-endian but for the CRC. There is no length: it
-follows from the masks, so a field that is not in the table makes the frame unreadable, and it is taken for none. Lines of text
-(``$...*XX``, answers to register access among them) may lie between the frames. Device axes: forward, right, down; world north,
-east, down; -9.81 on z at rest.
+Binary: ``FA | groups u8... | fields u16... of each group | values | CRC``, little-endian but for the CRC. The length follows from
+the masks, so a frame with an unknown field is unreadable and rejected. Text lines (``$...*XX``), including register replies, may
+come between frames. Device axes: forward, right, down; world north, east, down; z is -9.81 when level and still.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,22 +25,22 @@ from vehicled.wire.framing import Protocol
 
 SYNC = b"\xfa"
 MAX_FRAME_BYTES = 600
-"""Of fields with a fixed length; no device sends more, and the CRC of anything longer would hold back what follows it."""
+"""Longest frame with fields of fixed length; a longer candidate would hold back what follows it."""
 MAX_SATELLITES = 64
 MAX_LINE_BYTES = 256
 
 
 class Plan(NamedTuple):
-    """How to read all frames with the same masks."""
+    """Decoding plan for all frames with the same masks."""
 
     layout: Layout | None
-    """None where a field has a variable length: such frames are read field by field."""
+    """Layout of the values; None if a field has a variable length, so that frames are read field by field."""
     fields: tuple[tuple[str, Layout | None, int, int], ...]
-    """Name, layout (None where the length varies), and where its values begin and end among those of ``layout``."""
+    """Name, layout (None if variable), first and last index of its values in those of ``layout``."""
     fixed_bytes: int
-    """Sync, masks and CRC included."""
+    """Bytes with sync, masks and CRC."""
     head_bytes: int
-    """Sync included."""
+    """Bytes with sync."""
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -49,15 +49,15 @@ class Frame(Struct, frozen=True, gc=False):
     header: bytes
     """Groups and masks, without the sync."""
     values: dict[str, Any]
-    """A number by ``"group.field"``, a tuple where there are several, bytes where the layout is not known."""
+    """Values by ``"group.field"``: a number, a tuple, or bytes if the layout is unknown."""
 
 
 def _head(buffer: bytes | bytearray, at: int, end: int) -> bytes | int:
-    """Groups and masks of the frame at ``at``; 0 when more bytes are needed, -1 when they cannot be any."""
+    """Return groups and masks of the frame at ``at``, 0 if more bytes are needed, -1 if they are invalid."""
     if end - at < 4:
         return 0
     groups = buffer[at + 1]
-    # A second group byte announces groups that this table does not have.
+    # A second group byte announces groups missing from the table.
     if groups == 0 or groups & 0x80:
         return -1
     place = at + 2
@@ -75,9 +75,9 @@ def _head(buffer: bytes | bytearray, at: int, end: int) -> bytes | int:
     return bytes(buffer[at + 1 : place])
 
 
-@lru_cache(maxsize=256)  # damaged headers must not fill the memory; real devices send three kinds of frames at most
+@lru_cache(maxsize=256)  # bounded, because damaged headers vary; real devices send at most three kinds of frames
 def _plan(head: bytes) -> Plan | None:
-    """None where a mask has a field that the table does not have, or none at all."""
+    """Return the plan; None if a mask is empty or has an unknown field."""
     chosen: list[tuple[str, Layout | None, int, int]] = []
     formats, count, place = "<", 0, 1
     for index, group in enumerate(GROUPS):
@@ -87,7 +87,7 @@ def _plan(head: bytes) -> Plan | None:
         while extended:
             mask = head[place] | head[place + 1] << 8
             extended = bool(mask & EXTENDED)
-            # In the table the fields of the second mask stand behind the place of the extension bit.
+            # In the table, the fields of the second mask follow the extension bit.
             bits |= (mask & ~EXTENDED) << shift
             place, shift = place + 2, shift + 16
         if bits == 0 or bits >> len(FIELDS[group]):
@@ -108,7 +108,8 @@ def _plan(head: bytes) -> Plan | None:
 
 
 def _variable_bytes(name: str, buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Length of satellite information or raw measurements; 0 when more bytes are needed, -1 when the count is not believed."""
+    """Return the length of satellite information or raw measurements, 0 if more bytes are needed, -1 if the count is
+    implausible."""
     raw = name.endswith(".raw")
     place = at + 10 if raw else at
     if place >= end:
@@ -120,7 +121,7 @@ def _variable_bytes(name: str, buffer: bytes | bytearray, at: int, end: int) -> 
 
 
 def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Length of the binary frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    """Return the length of the binary frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
     head = _head(buffer, at, end)
     if isinstance(head, int):
         return head
@@ -148,7 +149,7 @@ _HEX = frozenset(b"0123456789ABCDEFabcdef")
 
 
 def probe_line(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Length of the line of text at ``at``, its line feed included; 0 when more bytes are needed, -1 when it is none."""
+    """Return the length of the text line at ``at`` with its line feed, 0 if more bytes are needed, -1 if it is not a line."""
     stop = buffer.find(b"\n", at, min(end, at + MAX_LINE_BYTES))
     body = buffer[at : stop if stop >= 0 else min(end, at + MAX_LINE_BYTES)]
     if body.translate(None, _PRINTABLE) not in (b"", b"\r"):
@@ -158,7 +159,7 @@ def probe_line(buffer: bytes | bytearray, at: int, end: int) -> int:
     body, star, check = body.rstrip(b"\r").partition(b"*")
     if not star or not _HEX.issuperset(check):
         return -1
-    # Two digits of check sum or, where the device is set so, four of CRC.
+    # Two digits of checksum or, if the device is so configured, four of CRC.
     computed = {2: xor8, 4: crc16_xmodem}.get(len(check))
     return stop + 1 - at if computed is not None and computed(body[1:]) == int(check, 16) else -1
 
@@ -167,7 +168,7 @@ BINARY, LINE = Protocol("VectorNav", SYNC, probe), Protocol("line", b"$", probe_
 
 
 def read_frame(frame: bytes) -> Frame:
-    """Values of a sound binary frame."""
+    """Return the content of a valid binary frame."""
     head = _head(frame, 0, len(frame))
     assert isinstance(head, bytes)
     plan = _plan(head)
@@ -188,12 +189,12 @@ def read_frame(frame: bytes) -> Frame:
 
 
 def read_line(line: bytes) -> str:
-    """What stands between ``$`` and ``*`` in a sound line."""
+    """Return the text between ``$`` and ``*`` in a valid line."""
     return line[1:].partition(b"*")[0].decode("ascii")
 
 
 def encode(values: Mapping[str, Any]) -> bytes:
-    """A binary frame with the fields ``"group.field"``, in any order. ValueError for a name or value that does not fit."""
+    """Return a binary frame of the ``"group.field"`` values, in any order. Raises ValueError for an invalid name or value."""
     masks: dict[int, int] = {}
     for name in values:
         if name not in NAMES:
@@ -217,12 +218,12 @@ def encode(values: Mapping[str, Any]) -> bytes:
 
 
 def encode_line(body: str) -> bytes:
-    """A line of text with its check sum."""
+    """Return a text line with its checksum."""
     return f"${body}*{xor8(body.encode()):02X}\r\n".encode()
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """All of a recording: ("VN fa143e003a00", Frame) by sync and masks, and lines by what stands before their first comma."""
+    """Iterate over a recording: ("VN fa143e003a00", Frame) by sync and masks, and lines by the text before their first comma."""
     for name, found in frames((BINARY, LINE), data):
         if name == BINARY.name:
             frame = read_frame(found)
@@ -233,24 +234,25 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 
 
 _SATURATED = 0b111111 << 3
-"""Accelerometer (bits 3 to 5) and gyro (6 to 8)."""
+"""Saturation bits: accelerometer (3 to 5) and gyro (6 to 8)."""
 
 
 class VectorNavCodec:
-    """Binary frames to samples, lines of text to ``replies``."""
+    """Codec of VectorNav: binary frames to samples, text lines to ``replies``."""
 
     def __init__(self) -> None:
         self.protocols = (BINARY, LINE)
         self.replies: list[str] = []
         self.invalid_yaws = 0
-        """Orientations withheld because the device said that it does not track its attitude."""
+        """Orientations withheld because the device does not track its attitude."""
 
     def reset(self) -> None:
-        """Holds nothing but replies."""
+        """Drop the replies."""
         self.replies.clear()
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """At most one sample. Compensated values are preferred, then uncompensated ones, then increments over their interval."""
+        """Return at most one sample. Compensated values take precedence, then uncompensated ones, then increments over their
+        interval."""
         if name != BINARY.name:
             if len(self.replies) < MAX_REPLIES:
                 self.replies.append(read_line(frame))
@@ -271,7 +273,7 @@ class VectorNavCodec:
                 if force is None and len(deltas) == 7:
                     force = tuple([speed / deltas[0] for speed in deltas[4:]])
         yaw = _yaw(get)
-        if yaw is not None and get("attitude.status", 0) & 3 == 3:  # the worst of four grades of attitude: not tracking
+        if yaw is not None and get("attitude.status", 0) & 3 == 3:  # the worst of four attitude grades: not tracking
             self.invalid_yaws += 1
             yaw = None
         if force is rate is yaw is None:
@@ -283,7 +285,7 @@ class VectorNavCodec:
 
 
 def _yaw(get: Callable[..., Any]) -> float | None:
-    """Of the x axis, counter-clockwise from east."""
+    """Return the yaw of the x axis, rad, counter-clockwise from east."""
     ypr = get("attitude.ypr", get("common.ypr"))
     if ypr is not None:
         return pi / 2 - radians(ypr[0])
@@ -299,15 +301,15 @@ class VectorNavParams(ConfigurableParams, frozen=True, forbid_unknown_fields=Tru
     """Parameters of a VectorNav sensor."""
 
     base_rate_hz: Annotated[int, Meta(ge=1, le=4000)] = 800
-    """Rate of the sensor's own loop, which is divided by a whole number: 800 Hz in a VN-100, 400 Hz in a VN-200 or VN-300."""
+    """Base rate of the sensor, Hz, divided by a whole number: 800 in a VN-100, 400 in a VN-200 or VN-300."""
     serial_port: Annotated[int, Meta(ge=1, le=3)] = 3
-    """Port of the device that is to send: 1, 2, or 3 for both."""
+    """Output port of the device: 1, 2, or 3 for both."""
     output: Annotated[int, Meta(ge=1, le=3)] = 1
-    """Which of the device's three binary outputs is ours; the others stay as they are."""
+    """Binary output used, of the device's three; the others are left unchanged."""
 
 
 class VectorNavDevice(ConfigurableImuDevice):
-    """VectorNav sensor with binary output."""
+    """Driver of VectorNav sensors with binary output."""
 
     name: ClassVar[str] = "vectornav"
     tick_ns: ClassVar[float | None] = 1.0
@@ -315,21 +317,22 @@ class VectorNavDevice(ConfigurableImuDevice):
     Params: ClassVar[type[VectorNavParams]] = VectorNavParams
 
     def __init__(self, params: VectorNavParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """As ImuDevice."""
+        """Take the arguments of :class:`ImuDevice`."""
         self.vectornav = VectorNavCodec()
         super().__init__(params, messages, command_lifetime_ns, self.vectornav)
         self._base_rate_hz, self._serial_port = params.base_rate_hz, params.serial_port
         self._register = 74 + params.output
 
     def fields(self, all_of_them: bool) -> list[str]:
-        """What the device is to send. Not every firmware has the temperature and saturation of the IMU group."""
+        """Return the fields to send. Some firmware lacks temperature and saturation in the IMU group."""
         wanted = ["common.time_startup", "common.angular_rate", "common.acceleration"]
         if self._wants_heading:
             wanted.append("common.ypr")
         return [*wanted, "imu.temperature", "imu.saturation"] if all_of_them else wanted
 
     def script(self) -> Script:
-        """Model, ASCII output off, binary output. Registers are written in memory only: nothing wears, nothing stays."""
+        """Read the model, turn ASCII output off, set the binary output. Registers are written in memory only, so flash does not
+        wear."""
         register, divisor = self._register, max(1, round(self._base_rate_hz / self.params.rate_hz))
         model = yield Ask("tell its model", encode_line("VNRRG,01"), _register(1))
         quiet = yield Ask("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
@@ -341,7 +344,7 @@ class VectorNavDevice(ConfigurableImuDevice):
             got = yield Ask("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
             if not isinstance(got, Refusal):
                 got = yield Ask("tell its binary output", encode_line(f"VNRRG,{register}"), _register(register))
-                # The device pads numbers with zeros, or does not, as it likes.
+                # Zero padding of numbers varies between devices.
                 if isinstance(got, list) and [part.lstrip("0") for part in got] == [
                     part.lstrip("0") for part in body.split(",")[1:]
                 ]:
@@ -352,7 +355,7 @@ class VectorNavDevice(ConfigurableImuDevice):
 
 
 def _register(number: int) -> Callable[[str], list[str] | Refusal | None]:
-    """Judge of answers about register ``number``: its values as the device writes them."""
+    """Return a judge for replies about register ``number``: its values as text."""
 
     def judge(line: str) -> list[str] | Refusal | None:
         head, *parts = line.split(",")

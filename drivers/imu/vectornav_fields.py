@@ -1,4 +1,4 @@
-"""What VectorNav's binary frames may hold, and how their masks are written in registers. Sources: see the notes beside this."""
+"""Fields of VectorNav's binary frames, and their masks in registers. Sources: NOTES-xsens-vectornav-mip.md."""
 
 from collections.abc import Sequence
 
@@ -20,18 +20,18 @@ _TABLE = {
     "gnss2": _GNSS,
 }  # fmt: skip
 GROUPS = tuple(_TABLE)
-"""Names by the number of the bit in the group byte."""
+"""Group names, by bit in the group byte."""
 FIELDS = {group: tuple([(cell.partition(":")[0], cell.partition(":")[2]) for cell in row.split()]) for group, row in _TABLE.items()}
-"""(name, layout) by the number of the bit in the group's masks, where bit 15 only says that a second mask follows; a field ``*`` is
-as long as a count in it says."""
+"""Fields as (name, layout), by bit in the group's masks; bit 15 only announces a second mask. The length of a ``*`` field follows
+from a count in it."""
 NAMES = {f"{group}.{name}": (i, bit) for i, group in enumerate(GROUPS) for bit, (name, code) in enumerate(FIELDS[group]) if code}
-"""(group, bit) by ``"group.field"``."""
+"""Bits (group, field) by ``"group.field"``."""
 EXTENDED = 0x8000
-"""In a mask: another one of the same group follows."""
+"""Mask bit that announces another mask of the same group."""
 
 
 def masks(names: list[str]) -> str:
-    """Groups and masks of the binary output registers, hexadecimal."""
+    """Return groups and masks as in the binary output registers, hexadecimal."""
     bits = [0] * len(GROUPS)
     for name in names:
         index, bit = NAMES[name]
@@ -41,7 +41,8 @@ def masks(names: list[str]) -> str:
 
 
 def names_of(words: Sequence[str]) -> list[str]:
-    """``"group.field"`` of the groups and masks that :func:`masks` writes. ValueError for what is no field."""
+    """Return the ``"group.field"`` names of the groups and masks that :func:`masks` writes. Raises ValueError if there are
+    others."""
     groups, *rest = [int(word, 16) for word in words]
     names = []
     for index in range(groups.bit_length()):

@@ -1,8 +1,8 @@
-"""WitMotion sensors with 11-byte frames (WT901, HWT905, JY901): codec in both directions and host side. NOTES.md has the sources.
+"""WitMotion sensors with 11-byte frames (WT901, HWT905, JY901): codec in both directions and driver. Sources: NOTES.md.
 
-Frame: ``55 | type | 8 bytes, little-endian | sum of the ten bytes before, modulo 256``. One measurement is several frames, sent in
-the order of their types. The axes printed on the case are right-handed with z up and values are specific force, so nothing changes
-sign here; where x points is a matter of the mounting.
+Frame: ``55 | type | 8 bytes, little-endian | sum of the ten bytes before, modulo 256``. One measurement is several frames, in the
+order of their types. The axes printed on the case are right-handed with z up and values are specific force, so no sign changes; the
+direction of x is set by the mounting.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ SYNC = b"\x55"
 FRAME_BYTES = 11
 TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION, REGISTER = 0x50, 0x51, 0x52, 0x53, 0x54, 0x59, 0x5F
 KINDS = frozenset((*range(TIME, 0x5B), REGISTER))
-"""0x55 to 0x58 and 0x5A are ports, pressure and GNSS of larger models; their frames are known by shape and passed over."""
+"""Known frame types. 0x55 to 0x58 and 0x5A (ports, pressure, GNSS of larger models) are ignored."""
 
 FORCE_STEP_MPS2 = 16 * STANDARD_GRAVITY_MPS2 / 32768
 RATE_STEP_RADPS = 2000 * pi / 180 / 32768
@@ -32,7 +32,7 @@ REGISTER_CONTENT, REGISTER_RATE = 0x02, 0x03
 UNLOCK = bytes.fromhex("FF AA 69 88 B5")
 SAVE = bytes.fromhex("FF AA 00 00 00")
 CONTENT = 0x0F
-"""Time, acceleration, gyro, angle: one bit per type from 0x50 on."""
+"""Output content: time, acceleration, gyro, angle; one bit per type from 0x50 on."""
 RATE_CODES = {10: 0x06, 20: 0x07, 50: 0x08, 100: 0x09, 125: 0x0A, 200: 0x0B}
 COMMAND_PAUSE_NS = 100_000_000
 COMMAND_BYTES = 5
@@ -44,7 +44,7 @@ _TIME = Layout("<6BH")
 
 
 class Time(Struct, frozen=True, gc=False):
-    """Type 0x50: the device's own calendar, which nobody sets."""
+    """Type 0x50: calendar of the device, never set."""
 
     year: int
     month: int
@@ -56,21 +56,21 @@ class Time(Struct, frozen=True, gc=False):
 
 
 class Acceleration(Struct, frozen=True, gc=False):
-    """Type 0x51."""
+    """Type 0x51: specific force."""
 
     specific_force_mps2: Vector
     temperature_k: float = ZERO_CELSIUS_K
 
 
 class Gyro(Struct, frozen=True, gc=False):
-    """Type 0x52. What ``spare`` means, a temperature or a voltage, differs by model."""
+    """Type 0x52: angular rate. ``spare`` is a temperature or a voltage, by model."""
 
     angular_rate_radps: Vector
     spare: int = 0
 
 
 class Angle(Struct, frozen=True, gc=False):
-    """Type 0x53: turned about z, then y, then x, from east, north, up."""
+    """Type 0x53: rotation about z, then y, then x, from east, north, up."""
 
     roll_rad: float
     pitch_rad: float
@@ -79,14 +79,14 @@ class Angle(Struct, frozen=True, gc=False):
 
 
 class Magnetic(Struct, frozen=True, gc=False):
-    """Type 0x54, in counts of the magnetometer, which differs by model."""
+    """Type 0x54: magnetometer counts, scaled by model."""
 
     counts: Vector
     temperature_k: float = ZERO_CELSIUS_K
 
 
 class Quaternion(Struct, frozen=True, gc=False):
-    """Type 0x59."""
+    """Type 0x59: orientation."""
 
     w: float
     x: float
@@ -95,7 +95,7 @@ class Quaternion(Struct, frozen=True, gc=False):
 
 
 class Register(Struct, frozen=True, gc=False):
-    """Type 0x5F: four registers from the one that was asked for."""
+    """Type 0x5F: four registers, beginning with the requested one."""
 
     values: tuple[int, ...]
 
@@ -108,7 +108,7 @@ NAMES = {
 
 
 def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """11 for the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    """Return 11 for a frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
     if end - at < 2:
         return 0
     if buffer[at + 1] not in KINDS:
@@ -122,13 +122,13 @@ PROTOCOL = Protocol("WitMotion", SYNC, probe)
 
 
 def frame_of(kind: int, payload: bytes) -> bytes:
-    """A frame of type ``kind`` round eight bytes."""
+    """Return a frame of type ``kind`` with eight bytes of payload."""
     body = bytes((SYNC[0], kind)) + payload
     return body + bytes((sum8(body),))
 
 
 def encode(packet: Packet) -> bytes:
-    """A frame, as the device sends it: values beyond the range stay at its end, angles wrap."""
+    """Return the frame that the device sends: values are limited to their range, angles wrap."""
     match packet:
         case Time():
             p = packet
@@ -148,26 +148,26 @@ def encode(packet: Packet) -> bytes:
 
 
 def command(register: int, value: int) -> bytes:
-    """Host to device: write a register. Needs ``UNLOCK`` first, and ``SAVE`` to outlast a power cycle."""
+    """Return the command that writes a register. It needs ``UNLOCK`` before it, and ``SAVE`` to survive a power cycle."""
     return bytes((0xFF, 0xAA, register, value & 0xFF, value >> 8))
 
 
 def probe_command(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """5 for what the host says at ``at``; 0 when more bytes are needed. There is no check sum."""
+    """Return 5 for a host command at ``at``, 0 if more bytes are needed. Commands have no checksum."""
     return COMMAND_BYTES if end - at >= COMMAND_BYTES else 0
 
 
 COMMANDS = Protocol("command", b"\xff\xaa", probe_command)
-"""The other direction: what a device listens for."""
+"""Protocol of the commands from host to device."""
 
 
 def parse_command(frame: bytes) -> tuple[int, int]:
-    """(register, value) of a whole command."""
+    """Return (register, value) of a complete command."""
     return frame[2], frame[3] | frame[4] << 8
 
 
 def parse(frame: bytes) -> Packet | bytes:
-    """A whole sound frame as the packet it carries; the eight bytes as they are of a type that we have no use for."""
+    """Return the packet in a valid frame, or the eight raw bytes of an unused type."""
     kind = frame[1]
     if kind == TIME:
         year, *rest = _TIME.unpack_from(frame, 2)
@@ -189,23 +189,23 @@ def parse(frame: bytes) -> Packet | bytes:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Name and content of every sound frame of a recording; types without a name are called by number."""
+    """Iterate over the valid frames of a recording as (name, content); unknown types are named by number."""
     for _, frame in frames((PROTOCOL,), data):
         yield NAMES.get(frame[1], f"0x{frame[1]:02X}"), parse(frame)
 
 
 class WitMotionCodec:
-    """One sample from the frames of a measurement, given as soon as acceleration and gyro are there; the yaw follows by itself.
+    """Codec of WitMotion: one sample as soon as acceleration and gyro of a measurement are complete, then its yaw separately.
 
-    A gyro frame counts only right behind an acceleration: the check sum is weak, there is no serial number, and two halves of
-    different measurements are worse than none.
+    A gyro frame counts only directly after an acceleration frame: with a weak checksum and no serial number, halves of different
+    measurements could be combined.
     """
 
     protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
 
     def __init__(self) -> None:
         self.incomplete = 0
-        """Measurements of which one of the two inertial frames was missing."""
+        """Measurements with only one of the two inertial frames."""
         self.reset()
 
     def reset(self) -> None:
@@ -218,9 +218,9 @@ class WitMotionCodec:
         self._has_angle = False
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """A sample of force and rate at 0x52, a sample of yaw at 0x53, or at 0x59 where there is no 0x53."""
+        """Return a sample of force and rate at 0x52, and of yaw at 0x53, or at 0x59 without 0x53."""
         kind = frame[1]
-        if kind == REGISTER:  # an answer may come between any two frames
+        if kind == REGISTER:  # a reply may come between any two frames
             return ()
         last, self._last = self._last, kind
         if kind == ACCELERATION:
@@ -244,7 +244,7 @@ class WitMotionCodec:
             return (Sample(self._counter, yaw_rad=_WORDS.unpack_from(frame, 2)[2] * ANGLE_STEP_RAD),)
         if kind == QUATERNION and not self._has_angle:
             w, x, y, z = _WORDS.unpack_from(frame, 2)
-            # Steps of the quaternion cancel: a scale common to all four does not change the angle.
+            # A common scale of all four components does not change the angle.
             return (Sample(self._counter, yaw_rad=atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)),)
         if kind == TIME:
             self._time_ms = _milliseconds(frame)
@@ -252,20 +252,20 @@ class WitMotionCodec:
 
 
 class WitMotionParams(ImuParams, frozen=True, kw_only=True):
-    """Parameters of a WitMotion sensor. As delivered it sends at 9600 baud and 10 Hz, which no vehicle can be driven with."""
+    """Parameters of a WitMotion sensor. As delivered it sends at 9600 baud and 10 Hz, too slow for driving."""
 
     rate_hz: Annotated[float, Meta(gt=0, le=200)] = 100.0
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.003
-    """33 bytes at 115200 baud; the filter of the device adds about as much again at 98 Hz bandwidth, and more below."""
+    """Least latency, s: 33 bytes at 115200 baud; the device's filter adds about as much at 98 Hz bandwidth."""
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
-    """Sixteen bits over a wide range: at rest a sound sensor repeats itself for longer than others."""
+    """Stuck timeout, s; at standstill a working sensor repeats its coarse values for longer than others."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.35
     configure: bool = False
-    """Set content and rate at every opening. Nothing is saved in the device, and the baud rate is left alone."""
+    """Set content and rate whenever the port opens. Nothing is saved in the device; the baud rate is unchanged."""
 
 
 class WitMotionDevice(ImuDevice):
-    """WitMotion sensor as it talks by itself; told what to send only if the profile wants that."""
+    """Driver of a free-running WitMotion sensor, configured only if the profile says so."""
 
     name: ClassVar[str] = "witmotion"
     tick_ns: ClassVar[float | None] = 1_000_000.0
@@ -287,22 +287,22 @@ class WitMotionDevice(ImuDevice):
 
     @property
     def incomplete(self) -> int:
-        """Measurements of which one of the two inertial frames was missing."""
+        """Measurements with only one of the two inertial frames."""
         return self._wit.incomplete
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Begins anew, and sets the device up if wanted."""
+        """Reset, and configure the device if requested."""
         messages = super().on_port(state, detail, now_ns)
         self._to_say = list(self._set_up) if state is PortState.OPENED else []
         self._due_ns = now_ns if self._to_say else NEVER_NS
         return messages
 
     def next_due_ns(self) -> int:
-        """When the next command may follow."""
+        """Return the earliest time of the next command."""
         return self._due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """One command at a time: the device drops what comes while it is writing a register."""
+        """Send one command at a time, because the device drops commands while it writes a register."""
         if now_ns >= self._due_ns:
             self.send(self._to_say.pop(0), now_ns)
             self._due_ns = now_ns + COMMAND_PAUSE_NS if self._to_say else NEVER_NS
@@ -310,7 +310,7 @@ class WitMotionDevice(ImuDevice):
 
 
 def _milliseconds(frame: bytes) -> int:
-    """Of the device's day. Models differ in whether they count months and days from 0 or from 1, so the date is left alone."""
+    """Return the time of day of the device, ms. The date is ignored, because models count months and days from 0 or from 1."""
     hour, minute, second, millisecond = map(int, _TIME.unpack_from(frame, 2)[3:])
     return ((hour * 60 + minute) * 60 + second) * 1000 + millisecond
 

@@ -1,8 +1,8 @@
-"""Xsens MTi, MTData2 over the Xbus: codec in both directions and host side. NOTES-xsens-vectornav-mip.md has the sources.
+"""Xsens MTi, MTData2 over the Xbus: codec in both directions and driver. Sources: NOTES-xsens-vectornav-mip.md.
 
-Frame: ``FA | FF | message id | length | data | sum``, big-endian; length FF announces a length of two bytes. The sum makes all
-bytes after the FA add up to 0. MTData2 (0x36) holds items ``id u16 | size u8 | value``; the low four bits of an id say in which
-number format and in which world frame the value is. Axes of the case as printed on it: forward, left, up; +9.81 on z at rest.
+Frame: ``FA | FF | message id | length | data | sum``, big-endian; length FF announces a two-byte length. The sum makes all bytes
+after FA add up to 0. MTData2 (0x36) holds items ``id u16 | size u8 | value``; the low four bits of an id give number format and
+world frame. Axes of the case as printed on it: forward, left, up; z is +9.81 when level and still.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ SYNC = b"\xfa\xff"
 MAX_DATA_BYTES = 2048
 WAKE_UP, WAKE_UP_ACK = 0x3E, 0x3F
 GO_TO_CONFIG, GO_TO_MEASUREMENT, OUTPUT_CONFIGURATION, MTDATA2, ERROR = 0x30, 0x10, 0xC0, 0x36, 0x42
-"""The answer to a request has its id plus one."""
+"""Message ids; a reply has the id of its request plus one."""
 
 PACKET_COUNTER, SAMPLE_TIME_FINE, UTC_TIME, TEMPERATURE = 0x1020, 0x1060, 0x1010, 0x0810
 QUATERNION, ROTATION_MATRIX, EULER_ANGLES = 0x2010, 0x2020, 0x2030
@@ -33,11 +33,11 @@ GNSS_PVT, STATUS_BYTE, STATUS_WORD = 0x7010, 0xE010, 0xE020
 FLOAT32, FP12_20, FP16_32, FLOAT64 = 0, 1, 2, 3
 ENU, NED, NWU = 0x0, 0x4, 0x8
 AT_EVERY_SAMPLE = 0xFFFF
-"""Output rate of what has none of its own: counters, times and status come with whatever else is sent."""
+"""Output rate of counters, times and status, which come with every packet."""
 
 FILTER_VALID = 1 << 1
 CLIPPED = 0b111111 << 8
-"""Any axis of accelerometer (8 to 10) or gyro (11 to 13) at the end of its range."""
+"""Clipping bits: accelerometer (8 to 10) and gyro (11 to 13)."""
 
 _COMPONENTS = {
     TEMPERATURE: 1, QUATERNION: 4, ROTATION_MATRIX: 9, EULER_ANGLES: 3, DELTA_V: 3, ACCELERATION: 3, FREE_ACCELERATION: 3,
@@ -55,7 +55,7 @@ _FLOAT64 = {n: Layout(f">{n}d") for n in set(_COMPONENTS.values())}
 _FORMATS = {FLOAT32: _FLOAT32, FP12_20: _FP12_20, FP16_32: _FP16_32, FLOAT64: _FLOAT64}
 
 Value = int | float | tuple[float, ...] | bytes
-"""A number where there is one component, else a tuple; the bytes as they stand where id or size are not known here."""
+"""A number, or a tuple of several; raw bytes if id or size are unknown."""
 
 
 class XbusMessage(Struct, frozen=True, gc=False):
@@ -66,7 +66,7 @@ class XbusMessage(Struct, frozen=True, gc=False):
 
 
 def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Length of the frame at ``at``; 0 when more bytes are needed, -1 when it is none."""
+    """Return the length of the frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
     if end - at < 5:
         return 0
     size = buffer[at + 3]
@@ -75,11 +75,11 @@ def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
         if end - at < 7:
             return 0
         size = buffer[at + 4] << 8 | buffer[at + 5]
-        # A short length in the long form is not written by any device.
+        # No device writes a short length in the long form.
         if not 0xFF <= size <= MAX_DATA_BYTES:
             return -1
         stop = at + 7 + size
-    # One frame in 256 with a damaged length passes a sum of eight bits, and would swallow its neighbours.
+    # One damaged length in 256 passes the 8-bit sum and would swallow the next frames.
     if buffer[at + 2] == MTDATA2:
         item, last = stop - 1 - size, stop - 1
         while item < last:
@@ -99,7 +99,7 @@ PROTOCOL = Protocol("Xbus", SYNC, probe)
 
 
 def encode(mid: int, data: bytes = b"") -> bytes:
-    """A frame. ValueError beyond 2048 bytes of data."""
+    """Return a frame. Raises ValueError beyond 2048 bytes of data."""
     size = len(data)
     if size > MAX_DATA_BYTES:
         raise ValueError(f"{size} bytes of data do not fit a message ({MAX_DATA_BYTES} at most)")
@@ -109,12 +109,12 @@ def encode(mid: int, data: bytes = b"") -> bytes:
 
 
 def message(frame: bytes) -> XbusMessage:
-    """The message in a sound frame."""
+    """Return the message in a valid frame."""
     return XbusMessage(frame[2], frame[6:-1] if frame[3] == 0xFF else frame[4:-1])
 
 
 def items(data: bytes) -> list[tuple[int, bytes]]:
-    """(id, value) of each item of MTData2. A size that reaches beyond the end ends the list."""
+    """Return (id, value) of each item of MTData2. A size beyond the end ends the list."""
     found = []
     at, end = 0, len(data)
     while at + 3 <= end:
@@ -127,7 +127,7 @@ def items(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def read(xdi: int, raw: bytes) -> Value:
-    """Value of an item in its own units (degrees, m/s2, rad/s, Celsius); several fields as a tuple, in their order."""
+    """Return the value of an item in its own units (degrees, m/s2, rad/s, Celsius); several fields as a tuple."""
     kind = xdi & 0xFFF0
     count = _COMPONENTS.get(kind)
     if count is None:
@@ -144,13 +144,13 @@ def read(xdi: int, raw: bytes) -> Value:
     if precision == FP12_20:
         values = tuple([value / 2**20 for value in values])
     elif precision == FP16_32:
-        # Fraction first, then the whole part; both parts together are the two's complement of the value.
+        # The fraction comes first, then the whole part; together they are a two's complement number.
         values = tuple([whole + fraction / 2**32 for fraction, whole in zip(values[::2], values[1::2])])
     return values[0] if count == 1 else values
 
 
 def write(xdi: int, value: Value) -> bytes:
-    """The item that ``read`` gives ``value`` for. ValueError when value and id do not go together."""
+    """Return the item for which ``read`` gives ``value``. Raises ValueError if value and id do not match."""
     raw = value if isinstance(value, bytes) else _pack(xdi, value if isinstance(value, tuple) else (value,))
     return xdi.to_bytes(2, "big") + bytes((len(raw),)) + raw
 
@@ -172,22 +172,22 @@ def _pack(xdi: int, values: tuple[Any, ...]) -> bytes:
 
 
 def encode_mtdata2(values: Iterable[tuple[int, Value]]) -> bytes:
-    """One MTData2 frame of (id, value), in this order."""
+    """Return one MTData2 frame of (id, value) pairs, in this order."""
     return encode(MTDATA2, b"".join([write(xdi, value) for xdi, value in values]))
 
 
 def pack_outputs(outputs: Iterable[tuple[int, int]]) -> bytes:
-    """Data of SetOutputConfiguration from (id, rate in Hz)."""
+    """Return the data of SetOutputConfiguration for (id, rate in Hz) pairs."""
     return b"".join([xdi.to_bytes(2, "big") + rate.to_bytes(2, "big") for xdi, rate in outputs])
 
 
 def unpack_outputs(data: bytes) -> list[tuple[int, int]]:
-    """(id, rate in Hz) from the answer to ReqOutputConfiguration; a tail of less than four bytes is left out."""
+    """Return the (id, rate in Hz) pairs of a ReqOutputConfiguration reply; a tail of less than four bytes is ignored."""
     return [(data[i] << 8 | data[i + 1], data[i + 2] << 8 | data[i + 3]) for i in range(0, len(data) - 3, 4)]
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """All of a recording: ("MID 0x36", XbusMessage), each MTData2 followed by its ("XDI 4020", Value)."""
+    """Iterate over a recording: ("MID 0x36", XbusMessage), each MTData2 followed by its ("XDI 4020", Value)."""
     for _, frame in frames((PROTOCOL,), data):
         found = message(frame)
         yield f"MID 0x{found.mid:02X}", found
@@ -198,16 +198,16 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 
 _FORWARD: dict[int, Callable[..., tuple[float, float]]] = {
     QUATERNION: forward_of_quaternion,
-    # The matrix is sent by columns, and the first one is the x axis of the case.
+    # The matrix comes by columns; the first is the x axis of the case.
     ROTATION_MATRIX: lambda *columns: columns[:2],
     EULER_ANGLES: lambda _roll, pitch, yaw: forward_of_euler(radians(pitch), radians(yaw)),
 }
 
 
 def yaw_from_east(xdi: int, value: tuple[float, ...]) -> float:
-    """Direction of the x axis of the case, rad, counter-clockwise from east, from an orientation in any of the three world frames.
+    """Return the direction of the case's x axis, rad, counter-clockwise from east, from an orientation in any world frame.
 
-    Only that axis is looked at: it is the same whether the device means a case with z up or, for NED, one with z down.
+    Only the x axis is used, because it is the same for a case with z up and one with z down (NED).
     """
     first, second = _FORWARD[xdi & 0xFFF0](*value)
     frame = xdi & 0xC
@@ -219,24 +219,24 @@ def yaw_from_east(xdi: int, value: tuple[float, ...]) -> float:
 
 
 class XsensCodec:
-    """MTData2 to samples, all other messages to ``replies``."""
+    """Codec of the MTi: MTData2 to samples, all other messages to ``replies``."""
 
     def __init__(self) -> None:
         self.protocols = (PROTOCOL,)
         self.replies: list[XbusMessage] = []
         self.time = SampleTime()
         self.invalid_yaws = 0
-        """Orientations withheld because the status said that the filter is not valid."""
+        """Orientations withheld because the status marked the filter as invalid."""
         self.reset()
 
     def reset(self) -> None:
-        """The device may have been restarted."""
+        """Reset, because the device may have restarted."""
         self.replies.clear()
         self._temperature_k: float | None = None
         self.time.reset()
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """At most one sample."""
+        """Return at most one sample."""
         found = message(frame)
         if found.mid != MTDATA2:
             if len(self.replies) < MAX_REPLIES:
@@ -271,7 +271,7 @@ class XsensCodec:
         inertial = not (force is rate is delta_v is delta_q is None)
         if not inertial and orientation is None:
             return ()
-        # SampleTimeFine of packets triggered by GNSS is arbitrary; they hold neither inertial values nor an orientation.
+        # SampleTimeFine of GNSS-triggered packets is arbitrary; they have neither inertial values nor an orientation.
         counter = None if fine is None else self.time.ticks(fine)
         if self.time.period:
             dt_s = self.time.period / TICKS_PER_SECOND
@@ -294,11 +294,11 @@ class XsensParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, k
     """Parameters of an Xsens MTi."""
 
     config_timeout_s: Annotated[float, Meta(ge=0.1, le=30)] = 2.5
-    """For the change to the configuration state, which a device that streams acknowledges late."""
+    """Timeout of the change to the configuration state, s, which a streaming device acknowledges late."""
 
 
 class XsensDevice(ConfigurableImuDevice):
-    """Xsens MTi with MTData2 output. Yaw is dropped while the status says that the device's filter is not valid."""
+    """Driver of the Xsens MTi with MTData2 output. Yaw is dropped while the device's filter is invalid."""
 
     name: ClassVar[str] = "xsens"
     tick_ns: ClassVar[float | None] = 1e9 / TICKS_PER_SECOND
@@ -306,14 +306,14 @@ class XsensDevice(ConfigurableImuDevice):
     Params: ClassVar[type[XsensParams]] = XsensParams
 
     def __init__(self, params: XsensParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """As ImuDevice."""
+        """Take the arguments of :class:`ImuDevice`."""
         self.xsens = XsensCodec()
         super().__init__(params, messages, command_lifetime_ns, self.xsens)
         self._config_timeout_s = params.config_timeout_s
         self._woken = False
 
     def outputs(self) -> list[tuple[int, int]]:
-        """(id, rate in Hz) of what the device is to send."""
+        """Return (id, rate in Hz) of the outputs to set."""
         rate = round(self.params.rate_hz)
         wanted = [(PACKET_COUNTER, AT_EVERY_SAMPLE), (SAMPLE_TIME_FINE, AT_EVERY_SAMPLE), (STATUS_WORD, AT_EVERY_SAMPLE)]
         if self._wants_heading:
@@ -321,7 +321,8 @@ class XsensDevice(ConfigurableImuDevice):
         return [*wanted, (ACCELERATION, rate), (RATE_OF_TURN, rate)]
 
     def script(self) -> Script:
-        """Configuration state, read, write if something is missing (each write wears the device's flash), measurement state."""
+        """Enter the configuration state, read the outputs, write them if some are missing (writing wears the flash), then
+        measure."""
         wanted = self.outputs()
         request = encode(GO_TO_CONFIG)
         if self._woken:
@@ -332,7 +333,7 @@ class XsensDevice(ConfigurableImuDevice):
         written = not isinstance(present, list) or not set(wanted) <= set(present)
         if written:
             present = yield Ask("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)
-        # Out of the configuration state whatever came of it: a device that stays there is silent.
+        # Leave the configuration state in any case, because an unmeasuring device is silent.
         yield Ask("start measuring", encode(GO_TO_MEASUREMENT), _answer(GO_TO_MEASUREMENT))
         if isinstance(present, Refusal):
             raise ConfigurationError(f"the device refuses the outputs: {present.reason}")
@@ -343,7 +344,7 @@ class XsensDevice(ConfigurableImuDevice):
         return {"outputs": [f"{xdi:04X}" for xdi in got], "rate_hz": round(self.params.rate_hz), "written": written}
 
     def interrupts(self, reply: Any) -> bool:
-        """WakeUp, sent once after power-up: to be answered at once, or the device goes on to measure as it last did."""
+        """True for WakeUp, sent once after power-up; without an immediate reply the device measures with its stored settings."""
         self._woken = reply.mid == WAKE_UP
         return self._woken
 

@@ -1,28 +1,28 @@
-"""The clock of an Xsens MTi: SampleTimeFine, which wraps and jumps, with the packet counter as its witness."""
+"""Clock of an Xsens MTi: SampleTimeFine, which wraps and jumps, cross-checked with the packet counter."""
 
 TICKS_PER_SECOND = 10_000
 WRAPS = (864_000_000, 2**32)
-"""Where SampleTimeFine begins anew: after a day in series 10 and 100, at the end of its 32 bits in the others."""
+"""Moduli of SampleTimeFine: a day in series 10 and 100, 32 bits in the others."""
 _WRAP_TICKS = 600 * TICKS_PER_SECOND
 _JUMP_TICKS = 200
 _COUNTED = 1000
-"""Packets that can be missing and counted; more is a restart of the device."""
+"""Longest countable gap, packets; a longer one is a restart of the device."""
 
 
 class SampleTime:
-    """Ticks of 100 us that only time moves. ``packet`` for every packet, then ``ticks`` if its time is to be trusted."""
+    """Continuous ticks of 100 us. Call ``packet`` for every packet, then ``ticks`` if its time is valid."""
 
     def __init__(self) -> None:
         self.lost_packets = 0
-        """By the packet counter."""
+        """Lost packets, by the packet counter."""
         self.clock_jumps = 0
-        """Steps of SampleTimeFine that the packet counter does not confirm, wraps not counted."""
+        """Steps of SampleTimeFine that the packet counter does not confirm, without wraps."""
         self.reset()
 
     def reset(self) -> None:
-        """The device may have been restarted. Counters are kept."""
+        """Reset, because the device may have restarted. Counters are kept."""
         self.period = 0
-        """Ticks between samples that follow each other; 0 until there were two."""
+        """Ticks between successive samples; 0 until two have come."""
         self._count: int | None = None
         self._packets = 0
         self._fine: int | None = None
@@ -31,7 +31,7 @@ class SampleTime:
         self._lost_before = self.lost_packets
 
     def packet(self, count: int | None) -> None:
-        """A packet has come, with its packet counter if it has one."""
+        """Register a packet, with its packet counter if it has one."""
         self._packets += 1
         if count is None:
             return
@@ -42,7 +42,7 @@ class SampleTime:
         self._count = count
 
     def ticks(self, fine: int) -> int:
-        """SampleTimeFine without its wraps, and without its jumps where the packet counter shows that no time has passed."""
+        """Return SampleTimeFine without wraps, and without jumps that the packet counter contradicts."""
         before = self._fine
         self._fine = fine
         packets, self._fine_packets = self._packets - self._fine_packets, self._packets

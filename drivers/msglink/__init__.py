@@ -1,1 +1,1 @@
-"""Our own messages on a byte stream: the device through which a simulator speaks to the daemon."""
+"""Native message link: vehicled messages on a byte stream, through which a simulator talks to the daemon."""

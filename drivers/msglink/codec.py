@@ -1,7 +1,7 @@
-"""Pure codec of the message device: :mod:`vehicled.messages` on a byte stream. NOTES.md beside this file is the specification.
+"""Codec of the message link: :mod:`vehicled.messages` on a byte stream. Specification: NOTES.md.
 
-Frame: ``"VL" | version u8 | length u16 | payload | crc u16``, little-endian. ``length`` counts the payload: one message in
-msgpack, as an array whose first element is the message's name. ``crc`` is CRC-16/IBM-3740 over version, length and payload.
+Frame: ``"VL" | version u8 | length u16 | payload | crc u16``, little-endian. ``length`` counts the payload: one message in msgpack,
+as an array whose first element is the message's name. ``crc`` is CRC-16/IBM-3740 over version, length and payload.
 """
 
 import struct
@@ -16,7 +16,7 @@ from vehicled.messages import ALL, Message
 SYNC = b"VL"
 VERSION = 1
 MAX_PAYLOAD_BYTES = 16_384
-"""Longest payload sent or believed. Bounds the decoder's memory and how long a damaged length can hold back what follows."""
+"""Longest payload sent or accepted; bounds the memory and the bytes that a damaged length can hold back."""
 
 CRC_START = 0xFFFF
 _HEAD = struct.Struct("<2sBH")
@@ -30,7 +30,7 @@ _from_msgpack = msgpack.Decoder(reduce(or_, ALL)).decode
 
 
 def encode(message: Message) -> bytes:
-    """One message as a frame. Raises ValueError beyond ``MAX_PAYLOAD_BYTES``: such a message has no business on a device port."""
+    """Return a message as a frame. Raises ValueError beyond ``MAX_PAYLOAD_BYTES``."""
     payload = _to_msgpack(message)
     length = len(payload)
     if length > MAX_PAYLOAD_BYTES:
@@ -40,28 +40,29 @@ def encode(message: Message) -> bytes:
 
 
 class Decoder:
-    """Incremental decoder: feed bytes cut anywhere. Never raises on wire input, keeps at most one frame of it.
+    """Incremental decoder of a stream cut anywhere. Never raises on wire input; keeps at most one frame.
 
-    After a frame that fails its checksum the search goes on one byte behind its sync, so that damage costs the damaged frames
-    only. A frame that is sound but not ours to understand (other version, unknown or unfitting message) is skipped as a whole.
+    After a checksum error the search continues one byte after the sync, so damage costs only the damaged frames. A valid frame of
+    another version, or with an unknown or unfitting message, is skipped as a whole.
     """
 
     def __init__(self) -> None:
         self._rest = b""
         self.dropped_bytes = 0
-        """Bytes that belonged to no sound frame."""
+        """Bytes outside valid frames."""
         self.bad_frames = 0
-        """Syncs whose length or checksum did not hold; false syncs inside damaged frames count too."""
+        """Syncs with an invalid length or checksum, including false syncs inside damaged frames."""
         self.unknown_frames = 0
-        """Sound frames of another version, or with a message that this side does not know."""
+        """Valid frames of another version, or with an unknown message."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes kept for a frame that is not complete yet; below ``MAX_PAYLOAD_BYTES + OVERHEAD_BYTES``."""
+        """Bytes of an incomplete frame; below ``MAX_PAYLOAD_BYTES + OVERHEAD_BYTES``."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> list[Message]:
-        """Messages completed by ``data``, in order. ``t_rx_ns`` is what the sender wrote, by convention 0: the receiver stamps."""
+        """Return the messages completed by ``data``, in order. ``t_rx_ns`` is the sender's, by convention 0; the receiver stamps
+        it."""
         if self._rest:
             data = self._rest + data
         messages: list[Message] = []

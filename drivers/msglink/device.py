@@ -1,4 +1,4 @@
-"""Host side of a device that speaks our own messages: the simulated stand-in for any sensor or actuator."""
+"""Driver of the native message link: the simulated counterpart of any sensor or actuator."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -12,11 +12,11 @@ from vehicled.ports import NEVER_NS, Action, Send
 
 
 class MsgLinkParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """There is nothing to set."""
+    """Parameters of the message link; it has none."""
 
 
 class MsgLinkDevice:
-    """Carries messages in both directions, unchanged but for the arrival stamp."""
+    """Driver that carries messages in both directions, unchanged except for the arrival time."""
 
     produces: ClassVar[tuple[type[Message], ...]] = ALL
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
@@ -25,28 +25,28 @@ class MsgLinkDevice:
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
 
     def __init__(self, params: MsgLinkParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Messages of other types than ``messages`` are counted and dropped; commands expire after ``command_lifetime_ns``."""
+        """Count and drop messages of other types than ``messages``; commands expire after ``command_lifetime_ns``."""
         self._decoder = Decoder()
         self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
         self._tx: list[Action] = []
         self.unexpected = 0
-        """Well-formed messages that have no business on this port."""
+        """Valid messages of a type not expected on this port."""
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no whole frame."""
+        """Bytes outside complete frames."""
         return self._decoder.dropped_bytes
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """A new connection starts with a clean decoder: the old tail would only spoil the first frame."""
+        """Reset the decoder on a new connection, because the old partial frame would spoil the first one."""
         if state is PortState.OPENED:
             self._decoder = Decoder()
         self._tx.clear()
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Messages completed by ``data``, stamped with their arrival."""
+        """Return the messages completed by ``data``, stamped with their arrival."""
         messages = self._decoder.feed(data)
         accepted = []
         for message in messages:
@@ -54,7 +54,7 @@ class MsgLinkDevice:
                 self.unexpected += 1
                 continue
             if hasattr(message, "t_rx_ns"):
-                # Fresh from the decoder and not shared yet, so writing in place is safe and saves a copy at 400 Hz.
+                # The message is not shared yet, so writing in place is safe and saves a copy at 400 Hz.
                 force_setattr(message, "t_rx_ns", t_rx_ns)
             accepted.append(message)
         return accepted
@@ -64,15 +64,15 @@ class MsgLinkDevice:
         self._tx.append(Send(encode(command), now_ns + self._lifetime_ns))
 
     def next_due_ns(self) -> int:
-        """Has no duties of its own."""
+        """Return the time of the next :meth:`on_time`; never needed."""
         return NEVER_NS
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Nothing to do."""
+        """Do nothing."""
         return ()
 
     def take_tx(self) -> Sequence[Action]:
-        """Queued messages."""
+        """Drain the queued messages."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []

@@ -1,1 +1,1 @@
-"""NTRIP client: corrections from a caster on the internet, as a protocol machine on a TCP or TLS byte port."""
+"""NTRIP client: corrections from a caster on the internet, as a sans-IO protocol over a TCP or TLS port."""

@@ -1,7 +1,7 @@
-"""Bodies of HTTP answers, decoded as they come: chunked transfer, gzip content, cut anywhere. Pure, bounded, never raises.
+"""Decoders of HTTP response bodies, chunked or gzip, from a stream cut anywhere. Pure, bounded, never raising.
 
-A decoder returns what it could decode and remembers in ``error`` why it cannot go on. TCP does not damage bytes, so a body that
-breaks its own rules comes from a broken server or is no such body: the only cure is a new connection.
+A decoder returns what it could decode and gives the reason in ``error`` if it cannot continue. TCP does not damage bytes, so an
+invalid body means a broken server, and only a new connection helps.
 """
 
 import re
@@ -10,9 +10,10 @@ from typing import Final, Protocol
 
 MAX_CHUNK_LINE_BYTES: Final = 256
 MAX_EXPANSION: Final = 200
-"""Bytes out per byte in beyond which a compressed body is hostile. Corrections hardly compress at all, source tables tenfold."""
+"""Largest ratio of output to input before a compressed body counts as hostile. Corrections hardly compress, source tables
+tenfold."""
 FREE_OUTPUT_BYTES: Final = 1 << 20
-"""Output that the rule above leaves alone."""
+"""Output bytes exempt from this limit."""
 
 _PIECE_BYTES: Final = 1 << 16
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -20,25 +21,25 @@ _CHUNK_SIZE: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;.*)?\r?\Z",
 
 
 class BodyDecoder(Protocol):
-    """One coding of a body."""
+    """Interface of the body decoders."""
 
     @property
     def error(self) -> str:
-        """Why decoding has ended before its time; empty while all is well."""
+        """Reason why decoding stopped; empty if none."""
         ...
 
     @property
     def ended(self) -> bool:
-        """The body said that it is complete."""
+        """True once the body is complete."""
         ...
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Decoded bytes, in pieces as they come; where the pieces are cut means nothing."""
+        """Return the decoded bytes, in pieces of no significance."""
         ...
 
 
 class Identity:
-    """No coding; ``length`` bytes, or until the connection closes."""
+    """Decoder of an uncoded body of ``length`` bytes, or until the connection closes."""
 
     def __init__(self, length: int | None = None) -> None:
         self._left = length
@@ -46,7 +47,7 @@ class Identity:
         self.ended = length == 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The bytes themselves, up to the length."""
+        """Return the bytes up to the length."""
         if self._left is not None:
             data = data[: self._left]
             self._left -= len(data)
@@ -55,9 +56,9 @@ class Identity:
 
 
 class Chunked:
-    """Transfer-Encoding: chunked, RFC 9112 section 7.1. Data of a chunk is passed on before the chunk is complete.
+    """Decoder of Transfer-Encoding: chunked, RFC 9112 section 7.1. Passes data on before its chunk is complete.
 
-    Tolerated beyond the standard, because casters do it: bare line feeds, blanks round the size, upper and lower case.
+    It also accepts what casters send: bare line feeds, spaces around the size, either letter case.
     """
 
     def __init__(self) -> None:
@@ -67,10 +68,10 @@ class Chunked:
         self.error = ""
         self.ended = False
         self.chunks = 0
-        """Chunks with data in them that have begun."""
+        """Chunks with data that have begun."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Data of the chunks."""
+        """Return the data of the chunks."""
         pieces: list[bytes] = []
         at, end = 0, len(data)
         while at < end and not self.error and not self.ended:
@@ -111,9 +112,9 @@ class Chunked:
 
 
 class Gzip:
-    """Content-Encoding: gzip: one member over the whole body, or one after the other, cut anywhere (RFC 1952).
+    """Decoder of Content-Encoding: gzip, one or several members, cut anywhere (RFC 1952).
 
-    A body that is not compressed although its head says so is passed on as it is.
+    A body that is not compressed despite its header passes unchanged.
     """
 
     def __init__(self) -> None:
@@ -125,10 +126,10 @@ class Gzip:
         self.error = ""
         self.ended = False
         self.members = 0
-        """Members that were complete and whose check sum held."""
+        """Members completed with a valid checksum."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Decompressed bytes, as far as the compressor has let them out."""
+        """Return the decompressed bytes available so far."""
         if self.error:
             return []
         if self._plain:
@@ -151,7 +152,7 @@ class Gzip:
                     pieces.append(piece)
                 self._out += len(piece)
                 if self._out > FREE_OUTPUT_BYTES + MAX_EXPANSION * self._in:
-                    self.error = "the compressed body grows beyond reason"
+                    self.error = "the compressed body expands beyond the limit"
                     break
                 if self._inflate.eof:
                     self.members += 1
@@ -168,7 +169,7 @@ class Gzip:
 
 
 class Stacked:
-    """A content coding inside a transfer coding."""
+    """Decoder of a content coding inside a transfer coding."""
 
     def __init__(self, outer: BodyDecoder, inner: BodyDecoder) -> None:
         self.outer = outer
@@ -176,14 +177,14 @@ class Stacked:
 
     @property
     def error(self) -> str:
-        """Of whichever failed."""
+        """Reason why either decoder stopped."""
         return self.outer.error or self.inner.error
 
     @property
     def ended(self) -> bool:
-        """The transfer coding knows where the body ends."""
+        """True once the transfer coding is complete, which knows the end of the body."""
         return self.outer.ended
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Bytes with both codings taken off."""
+        """Return the bytes without both codings."""
         return [inner for outer in self.outer.feed(data) for inner in self.inner.feed(outer)]

@@ -1,7 +1,7 @@
-"""Pure codec of the NTRIP handshake: requests as a client writes them, heads of answers as casters write them.
+"""Codec of the NTRIP handshake: requests of a client, response headers of casters.
 
-Version 1 looks like HTTP/1.0 but answers ``ICY 200 OK``; version 2 is HTTP/1.1. NOTES.md beside this file names the documents and
-what casters do instead of them.
+Version 1 looks like HTTP/1.0 but answers ``ICY 200 OK``; version 2 is HTTP/1.1. NOTES.md lists the documents and the deviations of
+casters.
 """
 
 import re
@@ -22,11 +22,11 @@ _STATUS: Final = re.compile(r"(?:HTTP/\d(?:\.\d)?|ICY|SOURCETABLE) +(\d{3})(?: +
 _FIELD: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]*[ \t]*:[\t\x20-\x7e]*\Z")
 _FIELD_BEGUN: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]*[ \t]*(?::[\t\x20-\x7e]*\r?)?\Z")
 HIDDEN: Final = "***"
-"""Stands for a secret wherever something is told or recorded."""
+"""Placeholder of a secret in logs and records."""
 
 
 class Credentials(Struct, frozen=True):
-    """User and secret of a caster. The secret is in no representation of it."""
+    """User and secret of a caster; ``repr`` omits the secret."""
 
     user: str
     secret: str
@@ -36,11 +36,11 @@ class Credentials(Struct, frozen=True):
 
     @property
     def token(self) -> str:
-        """Of basic authentication, RFC 7617, in UTF-8."""
+        """Token of basic authentication, RFC 7617, in UTF-8."""
         return b64encode(f"{self.user}:{self.secret}".encode()).decode()
 
     def hide(self, text: str) -> str:
-        """A text from outside, without the secret that it may repeat."""
+        """Return a received text with the secret masked."""
         for secret in (self.token, self.secret):
             if secret:
                 text = text.replace(secret, HIDDEN)
@@ -50,10 +50,10 @@ class Credentials(Struct, frozen=True):
 def encode_request(
     version: Version, host: str, mountpoint: str, agent: str, credentials: Credentials | None = None, gga: bytes = b""
 ) -> tuple[bytes, bytes | None]:
-    """A request for a mountpoint, or for the source table when that is empty; and the same with the secret hidden, None without it.
+    """Return a request for a mountpoint (empty: the source table), and the same with the secret masked, None if it has no secret.
 
-    ``gga`` is a sentence that version 2 puts into the head; version 1 has no place for it. Nothing is escaped: the caller vouches
-    for texts without line ends.
+    ``gga`` is a sentence for the header of version 2; version 1 has no place for it. Nothing is escaped: the texts must not contain
+    line ends.
     """
     lines = [f"GET /{mountpoint} HTTP/1.{0 if version == 1 else 1}"]
     if version == 2 or host:
@@ -78,29 +78,29 @@ def _join(lines: list[str]) -> bytes:
 
 
 class Head(Struct, frozen=True):
-    """Head of an answer. Names of fields are lower case; of a repeated field the last one counts."""
+    """Header of a response. Field names are lower case; the last of repeated fields counts."""
 
     protocol: str
-    """``HTTP``, ``ICY``, ``SOURCETABLE`` or ``ERROR``."""
+    """Protocol: ``HTTP``, ``ICY``, ``SOURCETABLE`` or ``ERROR``."""
     status: int
-    """0 for ``ERROR``, which has none."""
+    """Status code; 0 for ``ERROR``."""
     text: str
-    """What stands behind the status, as the server wrote it."""
+    """Text after the status, as the server wrote it."""
     fields: dict[str, str]
 
     @property
     def is_table(self) -> bool:
-        """A source table follows, which a caster sends in the place of a mountpoint it does not know."""
+        """True if a source table follows, which casters also send for an unknown mountpoint."""
         kind = self.fields.get("content-type", "").partition(";")[0].strip().lower()
         return self.protocol == "SOURCETABLE" or (self.status == 200 and kind == "gnss/sourcetable")
 
     @property
     def is_stream(self) -> bool:
-        """Corrections follow."""
+        """True if corrections follow."""
         return self.protocol in {"ICY", "HTTP"} and self.status == 200 and not self.is_table
 
     def decoder(self) -> BodyDecoder | str:
-        """What takes the codings off the body, or the name of one that is not understood."""
+        """Return the decoder of the body, or the name of an unsupported coding."""
         transfer = [each.strip().lower() for each in self.fields.get("transfer-encoding", "").split(",")]
         content = self.fields.get("content-encoding", "").strip().lower()
         for coding in transfer:
@@ -109,7 +109,7 @@ class Head(Struct, frozen=True):
         if content not in {"", "identity", "none", "gzip", "x-gzip"}:
             return f"content encoding {content}"
         length = self.fields.get("content-length", "")
-        # Casters give a stream a length too, some of them 0: only a table ends with it.
+        # Only a table ends with its length, because casters also give streams a length, some of them 0.
         limit = int(length) if self.is_table and re.fullmatch(r"[0-9]{1,9}", length) else None
         outer: BodyDecoder = Chunked() if "chunked" in transfer else Identity(limit)
         if content.endswith("gzip") or any(each.endswith("gzip") for each in transfer):
@@ -118,7 +118,7 @@ class Head(Struct, frozen=True):
 
 
 class HeadReader:
-    """Reads one head from a stream cut anywhere, and finds where the body begins. Never raises, bounded."""
+    """Reader of one response header from a stream cut anywhere. Never raises; bounded."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -126,12 +126,12 @@ class HeadReader:
         self._fields: dict[str, str] = {}
         self._total = 0
         self.error = ""
-        """Why this cannot be an answer of a caster; empty while it may be one."""
+        """Reason why this is not a caster's response; empty if it may be one."""
         self.begun = False
-        """Anything has come at all."""
+        """True once a byte has arrived."""
 
     def feed(self, data: bytes) -> tuple[Head, bytes] | None:
-        """The head and the bytes of the body that came with it; None while the head is incomplete, or when ``error`` is set."""
+        """Return the header and the first bytes of the body; None while it is incomplete, or if ``error`` is set."""
         self._buffer += data
         self.begun = self.begun or bool(data)
         while not self.error:
@@ -158,28 +158,28 @@ class HeadReader:
         return Head(*self._head, self._fields), rest
 
     def _line(self) -> bytes | None:
-        """The next line without its end."""
+        """Return the next line without its end, None if incomplete."""
         found = self._buffer.find(b"\n")
         if found < 0 or found > MAX_LINE_BYTES:
             if found > 0 or len(self._buffer) > MAX_LINE_BYTES:
-                self.error = f"the head of the answer has a line of more than {MAX_LINE_BYTES} bytes"
+                self.error = f"the reply header has a line of more than {MAX_LINE_BYTES} bytes"
             return None
         self._total += found + 1
         if self._total > MAX_HEAD_BYTES:
-            self.error = f"the head of the answer is longer than {MAX_HEAD_BYTES} bytes"
+            self.error = f"the reply header is longer than {MAX_HEAD_BYTES} bytes"
             return None
         line, self._buffer = self._buffer[:found], self._buffer[found + 1 :]
         return line.removesuffix(b"\r")
 
     def _read_status(self) -> bool:
-        # Line ends left over from an earlier answer are allowed before a status line.
+        # Line ends left over from an earlier response may precede a status line.
         self._buffer = self._buffer.lstrip(b"\r\n")
         if not any(self._buffer.startswith(start[: len(self._buffer)]) for start in _STARTS):
             if self._buffer[0] == 0xD3:
-                self.error = "RTCM comes without any answer: this is no caster but a plain source, for the driver rtcm"
+                self.error = "RTCM arrives without a reply: this is a plain source, not a caster; use the driver rtcm"
             elif len(self._buffer) >= 16 or b"\n" in self._buffer:
                 begin = self._buffer[:16].partition(b"\n")[0].rstrip()
-                self.error = f"the answer begins with {begin!r}: this is no caster"
+                self.error = f"the reply begins with {begin!r}: this is not a caster"
             return False
         line = self._line()
         if line is None:
@@ -190,16 +190,16 @@ class HeadReader:
             return True
         match = _STATUS.match(text)
         if match is None:
-            self.error = f"the answer has no status: {text[:60]!r}"
+            self.error = f"the reply has no status: {text[:60]!r}"
             return False
         self._head = (text.partition(" ")[0].partition("/")[0], int(match[1]), (match[2] or "").strip())
         return True
 
     def _body_stands_here(self) -> bool:
-        """Whether the body of version 1 has begun, which some casters send without an empty line before it.
+        """True if a version 1 body has begun, which some casters send without an empty line before it.
 
-        What may still become a field of the head is waited for. RTCM cannot be mistaken for long: most bytes cannot stand in a
-        field, and a frame starts with one that cannot begin it.
+        Bytes that may still form a header field are waited for. RTCM is soon recognised: most of its bytes, the first included, are
+        invalid in a field.
         """
         if not self._buffer or self._buffer in {b"\r", b"\n"} or self._buffer.startswith((b"\r\n", b"\n")):
             return False

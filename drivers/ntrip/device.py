@@ -1,6 +1,5 @@
-"""Corrections from an NTRIP caster. The port connects, encrypts and backs off; this asks, reads, answers for its place, and loses
-patience.
-"""
+"""NTRIP driver: requests corrections from a caster, sends the position, and detects stalls. The port connects, encrypts and backs
+off."""
 
 import re
 from collections.abc import Sequence
@@ -21,33 +20,33 @@ from vehicled.messages import Corrections, Event, Fault, GnssFix, Message, PortS
 from vehicled.ports import NEVER_NS, Action, Reopen, SecretRef, Send
 
 GGA_LIFETIME_NS: Final = 2_000_000_000
-"""A position that waits longer in a congested connection is not worth its bytes: the next one follows."""
+"""Lifetime of a queued position, ns; a newer one replaces it on a congested connection."""
 
 _NOT_UNDERSTOOD: Final = frozenset({400, 405, 426, 501, 505})
-"""What servers of version 1 say to a request of version 2, where they do not just answer it."""
+"""Replies of version 1 servers to a version 2 request."""
 _ADDRESS: Final = re.compile(r"(?:tcp|tls|tcp\+tls):(?://)?(?:[^/@\s]*@)?\[?([^/?#\s\]]+?)\]?:(\d+)(?![^\s,/?#])")
 
 
 class Stage(Enum):
-    """Where a connection stands."""
+    """Stage of a connection."""
 
     HEAD = auto()
-    """Nothing, or not all of the answer's head, has come."""
+    """The response header is incomplete."""
     STREAM = auto()
     TABLE = auto()
     OVER = auto()
-    """Nothing more is wanted of this connection."""
+    """The connection is no longer used."""
 
 
 class NtripDevice:
-    """An NTRIP client of versions 1 and 2. Consumes fixes for the position that network casters ask for."""
+    """NTRIP client of versions 1 and 2. It consumes fixes, because network casters need the position."""
 
     Params: ClassVar = NtripParams
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
     consumes: tuple[type[Message], ...] = (GnssFix,)
 
     def __init__(self, params: NtripParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """``messages`` are those the profile expects. Positions have a lifetime of their own."""
+        """Produce the types in ``messages`` that the profile expects. Positions have their own lifetime."""
         self._params = params
         if not params.gga_period_s:
             self.consumes = ()
@@ -61,15 +60,15 @@ class NtripDevice:
         self._fault: tuple[str, str] | None = None
         self._tx: list[Action] = []
         self.ignored_bytes = 0
-        """Bytes that came after the connection was over."""
+        """Bytes received after the connection was no longer used."""
         self.stalls = 0
-        """Connections given up for silence."""
+        """Connections closed after a stall."""
         self.sourcetable: SourceTable | None = None
-        """The newest one that was sent, asked for or instead of a stream."""
+        """Newest source table received, requested or instead of a stream."""
         self._begin()
 
     def _begin(self) -> None:
-        """Everything that belongs to one connection."""
+        """Reset the state of the connection."""
         self._stage = Stage.HEAD
         self._asked = False
         self._head = HeadReader()
@@ -88,26 +87,26 @@ class NtripDevice:
 
     @property
     def census(self) -> Census:
-        """Of the present connection."""
+        """Message counts of the present connection."""
         return self._feed.census
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes of the stream that belonged to no whole frame."""
+        """Bytes outside complete frames."""
         return self._feed.dropped_bytes
 
     @property
     def bad_frames(self) -> int:
-        """Starts of frames whose check sum did not hold."""
+        """Frames with an invalid checksum."""
         return self._feed.bad_frames
 
     @property
     def secret_ref(self) -> SecretRef | None:
-        """Where the password is kept."""
+        """Reference to the password."""
         return self._params.secret_ref
 
     def set_secret(self, text: str) -> None:
-        """The password. A connection that was refused for want of the right one is made anew at once."""
+        """Set the password, and reconnect at once if the connection was refused for lack of it."""
         self._credentials = Credentials(self._params.user, text.rstrip("\r\n"))
         self._has_secret = True
         if self._stage is Stage.OVER and self._fault is not None and self._fault[0] == "ntrip_credentials":
@@ -116,7 +115,7 @@ class NtripDevice:
     # ---------------------------------------------------------------- Device
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Ask when the port opens; draw conclusions when it closes."""
+        """Send the request when the port opens; evaluate the connection when it closes."""
         if state is not PortState.OPENED:
             messages = self._on_closed(now_ns)
             self._begin()
@@ -138,7 +137,7 @@ class NtripDevice:
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Corrections of the frames completed by ``data``, and what the caster has to say."""
+        """Return the corrections completed by ``data``, and faults and events from the response."""
         messages: list[Message] = []
         if self._stage is Stage.HEAD:
             answer = self._head.feed(data)
@@ -158,13 +157,13 @@ class NtripDevice:
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """A fix: its position goes to the caster, at once when it is the first and every ``gga_period_s`` from then on."""
+        """Take a fix: send the first position at once, then one every ``gga_period_s``."""
         if isinstance(command, GnssFix) and is_usable(command):
             self._fix = command
             self._tell_position(now_ns)
 
     def next_due_ns(self) -> int:
-        """The next position, or the end of some patience."""
+        """Return the time of the next position or timeout."""
         due = min(self._watch.due_ns, self._retry_ns)
         if self._stage is Stage.STREAM:
             due = min(due, self._feed.due_ns)
@@ -173,7 +172,7 @@ class NtripDevice:
         return due
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Tell the position, and give up what is silent or hopeless."""
+        """Send the position; close a stalled or refused connection."""
         messages: list[Message] = []
         if self._stage is Stage.STREAM and self._feed.due_ns <= now_ns:
             before = self.census.frames
@@ -190,7 +189,7 @@ class NtripDevice:
         return messages
 
     def take_tx(self) -> Sequence[Action]:
-        """The request, positions, and the wish for a new connection."""
+        """Drain the request, positions, and requests to reopen the port."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []
@@ -223,7 +222,7 @@ class NtripDevice:
         if head.status == 404 or (head.protocol == "ERROR" and "mount" in text.casefold()):
             return self._refuse("ntrip_mountpoint", f"the caster does not serve {what}: {text}", t_ns)
         place = self._clean(head.fields.get("location", ""))
-        moved = f"; it has moved to {place}" if 300 <= head.status < 400 and place else ""
+        moved = f"; it moved to {place}" if 300 <= head.status < 400 and place else ""
         return self._refuse("ntrip_refused", f"the caster refuses {what}: {text}{moved}", t_ns)
 
     def _on_stream_head(self, head: Head, t_ns: int) -> list[Message]:
@@ -232,10 +231,10 @@ class NtripDevice:
         if isinstance(body, str):
             return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
         if kind.startswith("text/html"):
-            return self._refuse("ntrip_protocol", "the answer is a web page: this is no caster, or a gateway before it", t_ns)
+            return self._refuse("ntrip_protocol", "the reply is a web page: this is not a caster, or a proxy answered", t_ns)
         self._stage, self._body = Stage.STREAM, body
         if head.protocol == "ICY" and self._asked:
-            self._gga_due_ns = t_ns  # a server of version 1 has not read the position in the head of the request
+            self._gga_due_ns = t_ns  # a version 1 server has not read the position in the request header
         self._tell_position(t_ns)
         fields = {
             "origin": self._origin,
@@ -251,9 +250,11 @@ class NtripDevice:
 
     def _credentials_refused(self, head: Head) -> str:
         if "digest" in head.fields.get("www-authenticate", "").casefold():
-            return "the caster demands digest authentication, which is not supported"
+            return "the caster requires digest authentication, which is not supported"
         if self._credentials is None:
-            return f"the caster demands a password for {self._params.mountpoint}: set user and password_file or password_credential"
+            return (
+                f"the caster requires a password for {self._params.mountpoint}: set user and password_file or password_credential"
+            )
         source = f"the password in {self.secret_ref}" if self.secret_ref else "an empty password"
         return f"the caster refuses user {self._params.user} with {source}"
 
@@ -303,11 +304,11 @@ class NtripDevice:
         if self._stage is Stage.TABLE:
             return self._on_table_end(now_ns)
         if self._stage is Stage.HEAD and self._asked and not self._head.begun:
-            return self._unanswered("the caster hangs up without an answer", now_ns)
+            return self._unanswered("the caster closed the connection without a reply", now_ns)
         return []
 
     def _unanswered(self, reason: str, now_ns: int) -> list[Message]:
-        """Some servers of version 1 answer the other version by saying nothing, so the versions take turns."""
+        """Alternate the version, because some version 1 servers do not answer version 2 at all."""
         if self._params.version == "auto":
             self._version = 1 if self._version == 2 else 2
             if self._version == 1:
@@ -319,19 +320,19 @@ class NtripDevice:
             return self._on_table_end(now_ns)
         silence = f"{self._watch.patience_ns / 1e9:.0f} s"
         if self._stage is Stage.HEAD and not self._head.begun:
-            reason = f"no answer of the caster for {silence}"
+            reason = f"no reply from the caster for {silence}"
             if self._params.version == "auto":
                 self._version = 1 if self._version == 2 else 2
         elif self._stage is Stage.HEAD:
-            reason = f"half an answer of the caster, and nothing more for {silence}"
+            reason = f"incomplete reply from the caster, then silence for {silence}"
         elif self.census.frames:
             reason = f"no RTCM 3 message for {silence}"
         elif self._body_bytes:
-            reason = f"no RTCM 3 message for {silence}; {self._body_bytes} bytes came that are something else"
+            reason = f"no RTCM 3 message for {silence}; {self._body_bytes} bytes of other data arrived"
         else:
-            reason = f"no RTCM 3 message for {silence}, and no byte"
+            reason = f"no data for {silence}"
             if not self._gga_sent:
-                reason += "; casters of networks wait for a position, and none was sent for want of a fix"
+                reason += "; network casters wait for a position, and none was sent because the receiver has no fix"
         self.stalls += 1
         self._watch.expire()
         self._over(NEVER_NS)
@@ -339,7 +340,7 @@ class NtripDevice:
         return self._raise("corrections_stalled", reason, now_ns)
 
     def _refuse(self, code: str, reason: str, now_ns: int) -> list[Message]:
-        """Nothing will come of this connection: say why, and ask again later in case the caster does not hang up by itself."""
+        """Report the refusal and schedule a reconnection, in case the caster keeps the connection open."""
         self._over(now_ns + round(self._params.retry_s * 1e9))
         return self._raise(code, reason, now_ns)
 
@@ -349,7 +350,7 @@ class NtripDevice:
         self._retry_ns = retry_ns
 
     def _raise(self, code: str, reason: str, now_ns: int) -> list[Message]:
-        """One fault at a time, told once however often it is met in a row."""
+        """Raise a fault once, replacing any other."""
         before = self._fault
         if before is not None and before[0] == code:
             self._fault = (code, reason)
@@ -357,12 +358,12 @@ class NtripDevice:
         self._fault = (code, reason)
         told: list[Message] = []
         if before is not None:
-            told.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"gives way to another: {before[1]}"))
+            told.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"replaced by another fault: {before[1]}"))
         told.append(Fault(now_ns, code, self._origin, Reaction.WARN, True, reason))
         return told
 
     def _flowing(self, now_ns: int) -> list[Message]:
-        """A whole message has come: patience is renewed, and what was wrong is over."""
+        """Clear fault and timeout after a complete message."""
         self._watch.heard(now_ns)
         if self._fault is None:
             return []
@@ -378,21 +379,21 @@ class NtripDevice:
     def _tell_position(self, now_ns: int) -> None:
         if self._stage is not Stage.STREAM or self._fix is None or not self._params.gga_period_s or now_ns < self._gga_due_ns:
             return
-        # A sentence that is still here has not been taken: the newest position takes its place.
+        # A queued position was not sent yet; the newest one replaces it.
         self._tx = [action for action in self._tx if not (isinstance(action, Send) and action.droppable)]
         self._tx.append(Send(encode_gga(self._fix, self._params.gga_talker), now_ns + GGA_LIFETIME_NS, droppable=True))
         self._gga_sent = True
         self._gga_due_ns = now_ns + self._gga_period_ns
 
     def _clean(self, text: str) -> str:
-        """A text from outside, fit for a log: short, printable, and without the secret."""
+        """Return a received text for the log: short, printable, with the secret masked."""
         if self._credentials is not None:
             text = self._credentials.hide(text)
         return "".join(letter for letter in text if letter.isprintable())[:120]
 
 
 def _host_of(detail: str) -> str:
-    """Host and port as a request names them, from what a TCP port says of itself; empty when it says neither."""
+    """Return host and port for a request from the TCP port's description; empty if absent."""
     found = _ADDRESS.match(detail)
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""The GGA sentence by which a rover tells a caster where it is (NMEA 0183, GGA in the form of version 2.3)."""
+"""GGA sentence that gives a rover's position to a caster (NMEA 0183, GGA as in version 2.3)."""
 
 from math import degrees, isfinite, pi
 from typing import Final
@@ -7,13 +7,13 @@ from vehicled.messages import CarrierSolution, FixType, GnssFix
 from vehicled.wire.crc import xor8
 
 MINUTE_DECIMALS: Final = 5
-"""2 cm on the ground: more than any network needs, and sentences stay within the 82 characters of the standard."""
+"""Decimals of a minute, 2 cm on the ground; keeps sentences within the standard's 82 characters."""
 
 _DAY_NS: Final = 86_400 * 10**9
 
 
 def is_usable(fix: GnssFix) -> bool:
-    """Whether a fix has a place to tell."""
+    """True if a fix has a position."""
     return (
         fix.fix_type in {FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_3D}
         and abs(fix.latitude_rad) <= pi / 2.0
@@ -22,13 +22,13 @@ def is_usable(fix: GnssFix) -> bool:
 
 
 def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
-    """The sentence with check sum and line end. ``fix`` must be usable.
+    """Return the sentence with checksum and line end, for a usable ``fix``.
 
-    Blank is what the fix does not know: time, dilution, age of corrections. The height goes out as it is, over the ellipsoid, with
-    a geoid separation of zero: their sum is what a caster computes with, and the sum is right.
+    Unknown time, dilution and age of corrections are empty. The height is ellipsoidal with a geoid separation of zero, because
+    casters use the sum of both.
     """
     if fix.utc_ns > 0:
-        # Hundredths rounded down: rounding up could name the sixtieth second.
+        # Rounded down, because rounding up could give second 60.
         hundredths = fix.utc_ns % _DAY_NS // 10**7
         minutes, rest = divmod(hundredths, 6_000)
         time = f"{minutes // 60:02d}{minutes % 60:02d}{rest // 100:02d}.{rest % 100:02d}"
@@ -60,7 +60,7 @@ def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
 
 
 def _angle(angle_rad: float, degree_digits: int) -> str:
-    """Degrees and minutes without sign. Rounded as one whole number of the last digit, so that minutes never reach sixty."""
+    """Return degrees and minutes without sign, rounded as one integer so that minutes stay below 60."""
     unit = 10**MINUTE_DECIMALS
     whole = round(abs(degrees(angle_rad)) * 60 * unit)
     minutes, fraction = divmod(whole, unit)
@@ -68,7 +68,7 @@ def _angle(angle_rad: float, degree_digits: int) -> str:
 
 
 def _quality(fix: GnssFix) -> int:
-    """0 no fix, 1 single, 2 differential, 4 RTK fixed, 5 RTK float, 6 dead reckoning."""
+    """Return 0 no fix, 1 single, 2 differential, 4 RTK fixed, 5 RTK float, 6 dead reckoning."""
     if fix.fix_type is FixType.DEAD_RECKONING:
         return 6
     if fix.fix_type not in {FixType.FIX_2D, FixType.FIX_3D}:

@@ -1,4 +1,4 @@
-"""The source table of a caster: which mountpoints there are, where they are, and which one was probably meant."""
+"""Source table of a caster: its mountpoints, their positions, and the closest matches to a requested name."""
 
 from collections.abc import Sequence
 from math import asin, cos, isfinite, nan, radians, sin, sqrt
@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 MAX_TABLE_BYTES: Final = 4 << 20
-"""The largest public tables have under one megabyte."""
+"""Largest table accepted; the largest public ones are below one megabyte."""
 MAX_LINE_BYTES: Final = 4_096
 MAX_RECORDS: Final = 20_000
 END: Final = "ENDSOURCETABLE"
@@ -15,7 +15,7 @@ EARTH_RADIUS_M: Final = 6_371_000.0
 
 
 class Stream(Struct, frozen=True):
-    """One mountpoint: an STR record. Empty or NaN where the table says nothing."""
+    """One mountpoint (STR record). Missing values are empty or NaN."""
 
     mountpoint: str
     identifier: str = ""
@@ -23,26 +23,26 @@ class Stream(Struct, frozen=True):
     format_details: str = ""
     """Message types with their periods, as in ``1005(10),1077(1)``."""
     carrier: int = 0
-    """0 no carrier phase, 1 L1, 2 L1 and L2 or more."""
+    """Carrier phase: 0 none, 1 L1, 2 L1 and L2 or more."""
     systems: str = ""
     network: str = ""
     country: str = ""
     latitude_rad: float = nan
     longitude_rad: float = nan
     wants_position: bool = False
-    """The caster must be sent the position of the rover."""
+    """True if the caster needs the rover's position."""
     networked: bool = False
-    """Computed from several stations instead of one."""
+    """True if computed from several stations."""
     generator: str = ""
     compression: str = ""
     authentication: str = ""
-    """``N`` none, ``B`` basic, ``D`` digest."""
+    """Authentication: ``N`` none, ``B`` basic, ``D`` digest."""
     fee: bool = False
     bitrate: int = 0
     misc: str = ""
 
     def distance_m(self, latitude_rad: float, longitude_rad: float) -> float:
-        """Along a great circle of a spherical earth, good to half a percent; NaN when the table gives no position."""
+        """Return the great-circle distance, accurate to 0.5 %; NaN without a position in the table."""
         half_north = (latitude_rad - self.latitude_rad) / 2.0
         half_east = (longitude_rad - self.longitude_rad) / 2.0
         square = sin(half_north) ** 2 + cos(latitude_rad) * cos(self.latitude_rad) * sin(half_east) ** 2
@@ -50,7 +50,7 @@ class Stream(Struct, frozen=True):
 
 
 class Caster(Struct, frozen=True):
-    """Another caster that this one recommends: a CAS record."""
+    """Another caster recommended by this one (CAS record)."""
 
     host: str
     port: int = 0
@@ -66,7 +66,7 @@ class Caster(Struct, frozen=True):
 
 
 class Network(Struct, frozen=True):
-    """A network of stations: a NET record."""
+    """Network of stations (NET record)."""
 
     identifier: str
     operator: str = ""
@@ -82,15 +82,15 @@ Record = Stream | Caster | Network
 
 
 class SourceTable(Struct, frozen=True):
-    """A source table as a whole."""
+    """Complete source table."""
 
     streams: Sequence[Stream] = ()
     casters: Sequence[Caster] = ()
     networks: Sequence[Network] = ()
     complete: bool = False
-    """Its last line was there."""
+    """True if the table's last line arrived."""
     bad_lines: int = 0
-    """Lines that are no record of a known kind."""
+    """Lines that are not a known record."""
 
 
 HEADINGS: Final = (
@@ -110,7 +110,7 @@ HEADINGS: Final = (
 def rows(
     table: SourceTable, latitude_rad: float = nan, longitude_rad: float = nan, limit: int | None = None
 ) -> list[tuple[str, ...]]:
-    """The mountpoints as a table of texts under ``HEADINGS``: nearest first where a position is given, else by name."""
+    """Return the mountpoints as a table of texts under ``HEADINGS``: by distance if a position is given, else by name."""
 
     def order(stream: Stream) -> tuple[float, str]:
         distance_m = stream.distance_m(latitude_rad, longitude_rad)
@@ -138,7 +138,7 @@ def rows(
 
 
 class SourceTableReader:
-    """Reads a source table as it comes, line by line. Never raises, bounded: what is too long to be true is counted and skipped."""
+    """Incremental reader of a source table, line by line. Never raises; bounded: oversized lines are counted and skipped."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -150,10 +150,10 @@ class SourceTableReader:
         self._records = 0
         self.bad_lines = 0
         self.complete = False
-        """``ENDSOURCETABLE`` has come, or more than a table can have."""
+        """True after ``ENDSOURCETABLE``, or once the size limit is exceeded."""
 
     def feed(self, data: bytes) -> list[Stream]:
-        """Mountpoints whose lines ``data`` completes. What stands behind the end of the table is ignored."""
+        """Return the mountpoints whose lines ``data`` completes. Bytes after the table are ignored."""
         self._total += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         fresh: list[Stream] = []
@@ -171,11 +171,11 @@ class SourceTableReader:
         return fresh
 
     def end(self) -> list[Stream]:
-        """The connection has ended: the last line may lack its end."""
+        """Return the last mountpoint at the end of the connection, because its line end may be missing."""
         return self.feed(b"\n") if self._rest else []
 
     def table(self) -> SourceTable:
-        """What has come so far."""
+        """Return the table received so far."""
         return SourceTable(tuple(self._streams), tuple(self._casters), tuple(self._networks), self.complete, self.bad_lines)
 
     def _add(self, line: bytes, streams: list[Stream]) -> None:
@@ -199,7 +199,7 @@ class SourceTableReader:
 
 
 def parse(data: bytes) -> SourceTable:
-    """A whole source table, without the head of the answer. Never raises."""
+    """Return a source table from a response body. Never raises."""
     reader = SourceTableReader()
     reader.feed(data)
     reader.end()
@@ -207,7 +207,7 @@ def parse(data: bytes) -> SourceTable:
 
 
 def parse_record(line: str) -> Record | None:
-    """One line of a table; None when it is none of the three kinds or lacks the name that a record is for."""
+    """Return one record of a table; None for another kind or without a name."""
     kind, _, rest = line.partition(";")
     if kind not in {"STR", "CAS", "NET"}:
         return None
@@ -256,7 +256,7 @@ def parse_record(line: str) -> Record | None:
 
 
 def _split(text: str) -> list[str]:
-    """Cells between semicolons; one that begins with a quotation mark may hold semicolons and ends with a mark (NTRIP 2.0)."""
+    """Return the cells between semicolons; quoted cells may contain semicolons (NTRIP 2.0)."""
     if '"' not in text:
         return [cell.strip() for cell in text.split(";")]
     cells: list[str] = []
@@ -274,7 +274,7 @@ def _split(text: str) -> list[str]:
 
 
 def _padded(cells: list[str], count: int) -> list[str]:
-    """Exactly ``count`` cells; the last one takes what is left over."""
+    """Return exactly ``count`` cells; the last takes the rest."""
     cells = cells + [""] * (count - len(cells))
     return [*cells[: count - 1], ";".join(cells[count - 1 :]).strip(";")]
 
@@ -284,7 +284,7 @@ def _number(cell: str) -> int:
 
 
 def _angle(cell: str, limit_deg: float) -> float:
-    """Radians in -pi..pi; NaN for what is no angle."""
+    """Return an angle in rad, -pi..pi; NaN if invalid."""
     try:
         degrees = float(cell)
     except ValueError:
@@ -295,10 +295,10 @@ def _angle(cell: str, limit_deg: float) -> float:
 
 
 class Closest:
-    """The few mountpoints of a table that were probably meant, found while it comes: comparing costs microseconds per line."""
+    """Closest matches to a requested mountpoint, collected while the table arrives."""
 
     def __init__(self, wanted: str, latitude_rad: float = nan, longitude_rad: float = nan, keep: int = 3) -> None:
-        """By name of ``wanted`` and, where a position is given, by distance; ``keep`` of each."""
+        """Match by similarity to the name ``wanted`` and, with a position, by distance; ``keep`` of each."""
         self._pairs = _pairs(wanted)
         self._place = (latitude_rad, longitude_rad)
         self._keep = keep
@@ -306,7 +306,7 @@ class Closest:
         self._by_distance: list[tuple[float, str]] = []
 
     def add(self, streams: Sequence[Stream]) -> None:
-        """Look at more mountpoints."""
+        """Compare more mountpoints."""
         for stream in streams:
             pairs = _pairs(stream.mountpoint)
             alike = 2.0 * len(pairs & self._pairs) / (len(pairs) + len(self._pairs))
@@ -318,15 +318,15 @@ class Closest:
         self._by_distance = sorted(self._by_distance)[: self._keep]
 
     def names(self) -> list[str]:
-        """Most alike first."""
+        """Return the names, best match first."""
         return [name for _, name in self._by_name]
 
     def nearest(self) -> list[tuple[str, float]]:
-        """Names with distances (m); empty without a position."""
+        """Return names with distances (m); empty without a position."""
         return [(name, distance_m) for distance_m, name in self._by_distance]
 
 
 def _pairs(name: str) -> set[str]:
-    """Pairs of neighbouring letters, which survive a wrong case, a missing letter and swapped parts."""
+    """Return the letter pairs of a name, which tolerate wrong case, missing letters and swapped parts."""
     folded = f"^{name.casefold()}$"
     return {folded[i : i + 2] for i in range(len(folded) - 1)}

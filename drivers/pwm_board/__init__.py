@@ -1,1 +1,1 @@
-"""A board that turns two pulse widths into servo and speed controller signals, as the ART vehicle has it."""
+"""Driver of the ART vehicle's board, which turns two pulse widths into servo and speed controller signals."""

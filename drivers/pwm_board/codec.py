@@ -1,7 +1,7 @@
-"""Frame of the ART board: ``04 | servo u16 | speed controller u16``, little-endian microseconds. Both directions, pure.
+"""Codec of the ART board: ``04 | servo u16 | speed controller u16``, little-endian microseconds. Both directions, pure.
 
-No sync, no checksum: the 4 is the length of what follows, and any other byte in its place is skipped. NOTES.md tells what that
-leads to, and why zeros in front of a frame cure it.
+The frame has no sync and no checksum: 4 is the length of what follows, and any other byte in its place is skipped. NOTES.md
+explains the consequences, and why leading zeros help.
 """
 
 import struct
@@ -15,22 +15,22 @@ FRAME_BYTES = _FRAME.size
 
 BAUD = 250_000
 BOARD_MIN_US, BOARD_NEUTRAL_US, BOARD_MAX_US = 1000, 1500, 1980
-"""The board keeps its last pulse when told one outside, and starts at neutral."""
+"""Pulse limits and neutral pulse of the board. It ignores pulses outside and starts at neutral."""
 BOARD_STEP_US, BOARD_STEP_NS = 5, 10_000_000
-"""The board follows at most so far in each pass of its loop."""
+"""Largest pulse step of the board, per pass of its loop."""
 BOARD_STALE_NS = 200_000_000
-"""Without a frame for so long the board goes to neutral: the speed controller at once, the servo by its steps."""
+"""Time without a frame after which the board goes to neutral: the speed controller at once, the servo in steps."""
 
 
 class Pulses(Struct, frozen=True, gc=False):
-    """Two pulse widths in microseconds."""
+    """Two pulse widths, us."""
 
     servo_us: int
     drive_us: int
 
 
 def encode(pulses: Pulses, resync_bytes: int = 0) -> bytes:
-    """A frame. Raises ValueError for a width that the board would ignore: it would go on with the one before."""
+    """Return a frame. Raises ValueError for a width that the board would ignore, keeping the last one."""
     for each in (pulses.servo_us, pulses.drive_us):
         if not BOARD_MIN_US <= each <= BOARD_MAX_US:
             raise ValueError(f"the board ignores a pulse of {each} us ({BOARD_MIN_US} to {BOARD_MAX_US})")
@@ -38,15 +38,15 @@ def encode(pulses: Pulses, resync_bytes: int = 0) -> bytes:
 
 
 class Decoder:
-    """The board's side: incremental, keeps less than one frame, never raises. Widths are as sent, even those the board ignores."""
+    """Decoder on the board's side: incremental, bounded, never raises. Widths are as sent, including invalid ones."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.dropped_bytes = 0
-        """Bytes that stood where a length of 4 should have been."""
+        """Bytes in the place of the length 4."""
 
     def feed(self, data: bytes) -> list[Pulses]:
-        """Pulse widths completed by ``data``."""
+        """Return the pulse widths completed by ``data``."""
         data = self._rest + data
         found = []
         at = 0

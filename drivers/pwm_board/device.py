@@ -1,4 +1,4 @@
-"""Host side of the ART board: commands to pulse widths at a fixed rate, a neutral one when there is nothing to say."""
+"""Driver of the ART board: sends commands as pulse widths at a fixed rate, and neutral without a valid command."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -20,36 +20,36 @@ class PwmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     steering_center_us: Pulse = 1450.0
     steering_range_us: PulseRange = 200.0
-    """From the centre to full left; negative when a longer pulse turns right."""
+    """Pulse from centre to full left, us; negative if a longer pulse turns right."""
     drive_neutral_us: Pulse = 1500.0
     throttle_range_us: PulseRange = -100.0
-    """From neutral to full throttle."""
+    """Pulse from neutral to full throttle, us."""
     brake_range_us: PulseRange = 0.0
-    """From neutral to full brake. 0: the brake is the neutral pulse. The published 100 was never sent (NOTES.md)."""
+    """Pulse from neutral to full brake, us. 0: brake with the neutral pulse. The published 100 was never sent (NOTES.md)."""
     reverse_range_us: PulseRange = 0.0
-    """From neutral to full drive backward. 0: there is no reverse, a throttle below 0 is the neutral pulse."""
+    """Pulse from neutral to full reverse, us. 0: no reverse; a negative throttle gives neutral."""
     reverse_pull_s: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
-    """For speed controllers that take the first pulse on the reverse side for the brake: how long it is given, then neutral for as
-    long, before reverse. 0: it reverses at once (NOTES.md)."""
+    """Duration of the first reverse pulse, s, and of the neutral after it, for speed controllers that take it as the brake. 0:
+    reverse at once (NOTES.md)."""
     slew_us_per_s: Annotated[float, Meta(ge=0.0, le=100_000.0)] = 0.0
-    """Limit on steering and rising throttle. 0: left to the board, which follows at 500 us/s."""
+    """Rate limit of steering and rising throttle, us/s. 0: left to the board, which follows at 500 us/s."""
     rate_hz: Annotated[float, Meta(ge=5.1, le=100.0)] = 20.0
-    """Of frames. The board goes to neutral after 200 ms without one."""
+    """Frame rate, Hz. The board goes to neutral after 200 ms without a frame."""
     hold_s: Annotated[float, Meta(ge=0.02, le=1.0)] = 0.2
-    """A command older than this is followed by neutral; the steering stays."""
+    """Age of a command after which neutral is sent, s; the steering is held."""
     resync_bytes: Annotated[int, Meta(ge=0, le=16)] = 4
-    """Zeros in front of each frame, which the board skips: after a lost byte it finds the next frame again."""
+    """Zeros before each frame, which the board skips, so that it resynchronises after a lost byte."""
 
 
 class PwmBoard:
-    """Open loop: the board answers nothing, so nothing is measured and nothing can be verified."""
+    """Driver of the ART board. Open loop: the board sends nothing, so nothing is measured or verified."""
 
     Params: ClassVar[type[PwmParams]] = PwmParams
     produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
 
     def __init__(self, params: PwmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Nothing of ``messages`` can come from this board; it is there because every device has it."""
+        """Ignore ``messages``, because the board sends none."""
         self._params = params
         self._lifetime_ns = command_lifetime_ns
         self._period_ns = round(1e9 / params.rate_hz)
@@ -70,11 +70,11 @@ class PwmBoard:
         self._locked = True
         self._refused = False
         self.dropped_bytes = 0
-        """Bytes received: the board should not send any."""
+        """Bytes received, although the board should not send any."""
         self.bad_frames = 0
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """An opened port starts with a neutral frame; nothing is driven until the daemon was disarmed once."""
+        """Start an opened port with a neutral frame; do not drive until disarmed once."""
         self._locked = True
         self._drive = self._brake = 0.0
         self._pull_since_ns = None
@@ -88,12 +88,12 @@ class PwmBoard:
         return self._take()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Nothing is expected."""
+        """Count unexpected bytes."""
         self.dropped_bytes += len(data)
         return self._take()
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Take the newest command. It waits for its turn, unless it takes drive away: that goes out at once."""
+        """Store the newest command for the next frame; one that reduces drive is sent at once."""
         if not isinstance(command, ActuatorCommand):
             return
         throttle, brake = command.throttle, command.brake
@@ -110,7 +110,7 @@ class PwmBoard:
         elif throttle != 0.0 and self._locked:
             throttle, brake = 0.0, 1.0
             self._refuse(True, now_ns)
-        # The brake wins: a pulse can only say one of the two.
+        # The brake wins, because one pulse carries only one of the two.
         drive = 0.0 if brake > 0.0 else throttle
         less = (drive == 0.0 and self._drive != 0.0) or brake > self._brake
         self._drive, self._brake = drive, brake
@@ -119,11 +119,11 @@ class PwmBoard:
             self._transmit(now_ns)
 
     def next_due_ns(self) -> int:
-        """The next frame; at once when there is something to report."""
+        """Return the time of the next frame; now if there is something to report."""
         return self._commanded_ns if self._out else self._due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """A frame is due, whether or not there is anything new."""
+        """Queue the due frame, with or without a new command."""
         if now_ns >= self._due_ns:
             if now_ns - self._commanded_ns > self._hold_ns:
                 self._drive = self._brake = 0.0
@@ -131,7 +131,7 @@ class PwmBoard:
         return self._take()
 
     def take_tx(self) -> Sequence[Action]:
-        """The newest frame, if there is one."""
+        """Drain the newest frame."""
         if self._frame is None:
             return ()
         frame, self._frame = self._frame, None
@@ -143,7 +143,8 @@ class PwmBoard:
         return params.steering_center_us + params.steering_range_us * self._steering, params.drive_neutral_us + reach_us
 
     def _reach_us(self, now_ns: int) -> float:
-        """Drive pulse from neutral. ``_backward``: the speed controller may take a pulse on the reverse side for reverse by now."""
+        """Return the drive pulse relative to neutral. ``_backward``: the speed controller may now take a reverse pulse as
+        reverse."""
         params, drive = self._params, self._drive
         if drive >= 0.0:
             self._pull_since_ns = None
@@ -151,7 +152,7 @@ class PwmBoard:
             self._backward = False
             return params.throttle_range_us * drive
         if drive == 0.0:
-            # Going backward, a brake pulse on the side of reverse would drive on instead of braking.
+            # In reverse, a brake pulse on the reverse side would accelerate.
             drives_on = self._backward and params.brake_range_us * params.reverse_range_us > 0.0
             return 0.0 if drives_on else params.brake_range_us * self._brake
         if self._pull_since_ns is None:
@@ -189,5 +190,5 @@ class PwmBoard:
 
 
 def _width(pulse_us: float) -> int:
-    """Whole microseconds within what the board obeys: it would ignore anything else and go on with its last pulse."""
+    """Return the pulse in whole microseconds within the board's limits, because it ignores others and keeps the last one."""
     return min(BOARD_MAX_US, max(BOARD_MIN_US, round(pulse_us)))

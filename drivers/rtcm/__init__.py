@@ -1,1 +1,1 @@
-"""RTCM 3: frames, census, and the plain corrections source, a serial or TCP port that delivers nothing but RTCM."""
+"""RTCM 3: frames, message census, and the driver of a plain corrections source on a serial or TCP port."""

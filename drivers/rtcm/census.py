@@ -1,4 +1,4 @@
-"""What a stream of RTCM frames consists of: the first thing to look at when a receiver does not reach a fixed solution."""
+"""Message census of an RTCM stream: the first thing to check if a receiver does not reach a fixed solution."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -8,23 +8,23 @@ from msgspec import Struct
 from drivers.rtcm.codec import Station, decode_station, message_type, name_of, station_of
 
 RATE_WINDOW = 32
-"""Messages of one type from which its rate is taken."""
+"""Messages of one type used to measure its rate."""
 MAX_STATIONS = 8
-"""Station numbers remembered. One is normal, two are a hand-over in a network, more are a mixed-up source."""
+"""Station numbers kept. One is normal, two are a hand-over in a network, more are a mixed source."""
 
 
 class Row(Struct, frozen=True):
-    """One message type of a stream."""
+    """Statistics of one message type."""
 
     kind: int
     name: str
     count: int
     octets: int
-    """Bytes of whole frames."""
+    """Bytes of complete frames."""
     rate_hz: float
-    """Over the last messages and the silence since; NaN before the second message."""
+    """Rate over the last messages and the silence since, Hz; NaN before the second message."""
     last_ns: int
-    """Arrival of the newest one."""
+    """Arrival of the newest message."""
 
 
 class _Tally:
@@ -37,20 +37,20 @@ class _Tally:
 
 
 class Census:
-    """Counts, bytes, rates and last arrival per message type, and the stations that speak. Bounded: types are 12-bit numbers."""
+    """Counts, bytes, rates and last arrival by message type, and the stations. Bounded, because types are 12-bit numbers."""
 
     def __init__(self) -> None:
         self._tallies: dict[int, _Tally] = {}
         self.frames = 0
         self.octets = 0
-        """Bytes of whole frames."""
+        """Bytes of complete frames."""
         self.station: Station | None = None
-        """Newest position that a 1005 or 1006 message told."""
+        """Newest position from a 1005 or 1006 message."""
         self.stations: list[int] = []
         """Station numbers in the order of their first message, ``MAX_STATIONS`` at most."""
 
     def add(self, frame: bytes, t_ns: int) -> bool:
-        """Count a whole frame that arrived at ``t_ns``. Returns whether it told a station position other than the one known."""
+        """Count a frame that arrived at ``t_ns``. Return True if it changed the station position."""
         kind = message_type(frame)
         tally = self._tallies.get(kind)
         if tally is None:
@@ -70,19 +70,19 @@ class Census:
         return True
 
     def count(self, kind: int) -> int:
-        """Messages of one type."""
+        """Return the number of messages of one type."""
         tally = self._tallies.get(kind)
         return tally.count if tally else 0
 
     def rows(self, now_ns: int) -> Sequence[Row]:
-        """One row per type, by number. ``now_ns`` lets the rate of a type that has fallen silent sink instead of standing still."""
+        """Return one row per type, by number. ``now_ns`` lowers the rate of a type that has stopped."""
         return [
             Row(kind, name_of(kind), tally.count, tally.octets, _rate_hz(tally.times, now_ns), tally.times[-1])
             for kind, tally in sorted(self._tallies.items())
         ]
 
     def missing(self) -> Sequence[str]:
-        """What a rover needs for a fixed solution and has not been sent yet, in words; empty when all of it has come."""
+        """Return what a fixed solution needs and has not arrived yet; empty if complete."""
         kinds = self._tallies.keys()
         lacks = []
         if not any(
@@ -97,7 +97,7 @@ class Census:
 
 
 def _same(told: Station, known: Station | None) -> bool:
-    """Whether two position messages speak of one place: 1005 and 1006 of a station differ in the antenna height only."""
+    """True if two positions are equal: 1005 and 1006 of a station differ only in antenna height."""
     return known is not None and (told.number, told.x_m, told.y_m, told.z_m) == (known.number, known.x_m, known.y_m, known.z_m)
 
 

@@ -1,6 +1,6 @@
-"""Pure codec of RTCM 3 transport: frames in any byte stream, the names of the messages, and the place of the base station.
+"""Codec of the RTCM 3 transport: frames in a byte stream, message names, and the base station's position.
 
-The observations inside are the receiver's business and pass unread. NOTES.md beside this file names the sources.
+The observations pass unread to the receiver. Sources: NOTES.md.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,9 @@ MAX_FRAME_BYTES: Final = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
 
 
 def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Length of the frame that starts at ``at``; 0 when it needs more bytes; -1 when it is none. For ``Framer``.
+    """Return the length of the frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame. For ``Framer``.
 
-    The six reserved bits are zero in every edition of the standard; insisting on it keeps most false starts from holding up what
-    follows.
+    The six reserved bits are zero in every edition of the standard; requiring that rejects most false starts.
     """
     if end - at >= 2 and buffer[at + 1] > 3:
         return -1
@@ -37,45 +36,45 @@ def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
 
 
 RTCM3: Final = Protocol("RTCM3", SYNC, probe)
-"""For a ``Framer`` of a port on which other protocols live too."""
+"""Protocol for a ``Framer`` on a port shared with other protocols."""
 
 
 class FrameReader:
-    """Whole frames out of a stream cut anywhere and joined anywhere. Never raises on wire input, keeps at most one frame of it."""
+    """Reader of complete frames from a stream cut anywhere. Never raises on wire input; keeps at most one frame."""
 
     def __init__(self) -> None:
         self._framer = Framer([RTCM3], MAX_FRAME_BYTES)
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no whole frame."""
+        """Bytes outside complete frames."""
         return self._framer.dropped_bytes
 
     @property
     def bad_frames(self) -> int:
-        """Starts of frames whose check sum did not hold; false starts inside a cut frame count too."""
+        """Frame starts with an invalid checksum, including false starts inside a cut frame."""
         return self._framer.bad_frames
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of a frame, or of a false start, that waits for more; below ``MAX_FRAME_BYTES``."""
+        """Bytes of an incomplete frame or false start; below ``MAX_FRAME_BYTES``."""
         return self._framer.buffered_bytes
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Frames completed by ``data``, in order."""
+        """Return the frames completed by ``data``, in order."""
         return [frame for _, frame in self._framer.feed(data)]
 
     def flush(self) -> list[bytes]:
-        """The stream has been silent: frames hidden behind a start that never completed."""
+        """Return the frames behind a start that never completed, after the stream was silent."""
         return [frame for _, frame in self._framer.flush()]
 
     def clear(self) -> None:
-        """The stream was interrupted: what waits will not be completed."""
+        """Drop the incomplete frame, because the stream was interrupted."""
         self._framer.clear()
 
 
 def encode(payload: bytes) -> bytes:
-    """A frame round a message. Raises ValueError beyond ``MAX_PAYLOAD_BYTES``."""
+    """Return a message as a frame. Raises ValueError beyond ``MAX_PAYLOAD_BYTES``."""
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"an RTCM message of {len(payload)} bytes does not fit a frame ({MAX_PAYLOAD_BYTES} bytes)")
     covered = SYNC + len(payload).to_bytes(2, "big") + payload
@@ -83,7 +82,7 @@ def encode(payload: bytes) -> bytes:
 
 
 def message_type(frame: bytes) -> int:
-    """DF002 of a whole frame; 0 for a filler frame, which is too short to hold one."""
+    """Return DF002 of a frame; 0 for a filler frame."""
     return frame[3] << 4 | frame[4] >> 4 if len(frame) >= OVERHEAD_BYTES + 2 else 0
 
 
@@ -129,7 +128,7 @@ def _is_msm(kind: int) -> bool:
 
 
 def name_of(kind: int) -> str:
-    """What a message type carries, for people; "unknown" for a number the standard has not given away."""
+    """Return the content of a message type in words; "unknown" for unassigned numbers."""
     if _is_msm(kind):
         return f"{_MSM[(kind - 1071) // 10]} MSM{kind % 10}"
     if 1057 <= kind <= 1068:
@@ -138,7 +137,7 @@ def name_of(kind: int) -> str:
 
 
 def station_of(frame: bytes) -> int | None:
-    """DF003, the number of the station that an observation or station message speaks of; None where the type has none."""
+    """Return DF003, the station number of an observation or station message; None for other types."""
     kind = message_type(frame)
     if not (1001 <= kind <= 1013 or kind in {1030, 1031, 1032, 1033, 1230} or _is_msm(kind)) or len(frame) < OVERHEAD_BYTES + 3:
         return None
@@ -146,19 +145,19 @@ def station_of(frame: bytes) -> int | None:
 
 
 class Station(Struct, frozen=True, gc=False):
-    """Messages 1005 and 1006: where the antenna reference point of the base is, ECEF in the frame of the network (m)."""
+    """Base station from messages 1005 and 1006: antenna reference point, ECEF in the frame of the network, m."""
 
     number: int
     x_m: float
     y_m: float
     z_m: float
     antenna_height_m: float = float("nan")
-    """Of the antenna over the marker; NaN in 1005, which does not tell."""
+    """Height of the antenna above the marker, m; NaN in 1005."""
     virtual: bool = False
-    """DF141: no such antenna exists; a network computes its observations for a place near the rover."""
+    """DF141: true for a virtual station, computed by a network for a place near the rover."""
 
     def distance_m(self, other: "Station") -> float:
-        """Straight line between two stations."""
+        """Return the straight-line distance between two stations."""
         return sqrt((self.x_m - other.x_m) ** 2 + (self.y_m - other.y_m) ** 2 + (self.z_m - other.z_m) ** 2)
 
 
@@ -174,7 +173,7 @@ def _signed38(value: int) -> float:
 
 
 def decode_station(frame: bytes) -> Station | None:
-    """The station of a whole 1005 or 1006 frame; None for other types and for one that is shorter than its type demands."""
+    """Return the station of a 1005 or 1006 frame; None for other types, or if it is too short."""
     kind = message_type(frame)
     needed = {1005: 19, 1006: 21}.get(kind)
     if needed is None or len(frame) < OVERHEAD_BYTES + needed:
@@ -191,7 +190,7 @@ def decode_station(frame: bytes) -> Station | None:
 
 
 def encode_station(station: Station) -> bytes:
-    """A 1006 frame, or a 1005 frame when the antenna height is NaN. GPS, GLONASS and Galileo are all marked as served."""
+    """Return a 1006 frame, or a 1005 frame if the antenna height is NaN. GPS, GLONASS and Galileo are marked as served."""
     kind = 1005 if isnan(station.antenna_height_m) else 1006
     bits = kind << (_1005_BITS - 12) | station.number << (_1005_BITS - 24)
     bits |= 0b111 << (_1005_BITS - 33) | int(station.virtual) << (_1005_BITS - 34)
@@ -204,7 +203,7 @@ def encode_station(station: Station) -> bytes:
 
 
 class Content(Struct, frozen=True, gc=False):
-    """One message of a recording, its observations unread."""
+    """One message of a recording, with unread observations."""
 
     name: str
     station: int | None
@@ -213,7 +212,7 @@ class Content(Struct, frozen=True, gc=False):
 
 
 def decode(data: bytes) -> Iterator[tuple[str, Content | Station]]:
-    """The messages of a recording by number, ``RTCM3`` for a filler; station positions are read."""
+    """Iterate over a recording as (message number or ``RTCM3`` for a filler, content); station positions are decoded."""
     reader = FrameReader()
     for frame in (*reader.feed(data), *reader.flush()):
         kind = message_type(frame)

@@ -1,4 +1,4 @@
-"""A plain source of corrections: a radio modem on a serial port, or a base that serves RTCM on a TCP port."""
+"""Driver of a plain corrections source: a radio modem on a serial port, or a base that serves RTCM over TCP."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
@@ -13,23 +13,23 @@ from vehicled.ports import Action, Reopen
 
 
 class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of a plain corrections source."""
+    """Parameters of a plain corrections source."""
 
     origin: Annotated[str, Meta(min_length=1, max_length=40)] = "rtcm"
     """Name of the source in the log."""
     stall_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = 20.0
-    """Silence after which the port is opened anew; doubled with each vain attempt, up to 300 s. 0: never."""
+    """Silence after which the port is reopened, s; doubled after each failure, up to 300 s. 0: never."""
 
 
 class RtcmDevice:
-    """Bytes in, :class:`Corrections` out, one whole frame each; sends nothing."""
+    """Driver that outputs each frame as one :class:`Corrections`; it sends nothing."""
 
     Params: ClassVar = RtcmParams
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
     consumes: tuple[type[Message], ...] = ()
 
     def __init__(self, params: RtcmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """``messages`` are those the profile expects; there are no commands whose lifetime would matter."""
+        """Produce the types in ``messages`` that the profile expects; commands do not exist."""
         self._origin = params.origin
         self._feed = CorrectionFeed(params.origin, Corrections in messages)
         self._watch = StallWatch(round(params.stall_s * 1e9))
@@ -38,21 +38,21 @@ class RtcmDevice:
 
     @property
     def census(self) -> Census:
-        """Of the present connection."""
+        """Message counts of the present connection."""
         return self._feed.census
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no whole frame."""
+        """Bytes outside complete frames."""
         return self._feed.dropped_bytes
 
     @property
     def bad_frames(self) -> int:
-        """Starts of frames whose check sum did not hold."""
+        """Frame starts with an invalid checksum."""
         return self._feed.bad_frames
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """An open port should speak; a lost one is not expected to."""
+        """Start the stall timeout when the port opens; stop it when the port is lost."""
         self._tx.clear()
         self._feed.reset()
         if state is PortState.OPENED:
@@ -62,20 +62,20 @@ class RtcmDevice:
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Corrections of the frames completed by ``data``."""
+        """Return the corrections completed by ``data``."""
         before = self._feed.census.frames
         messages = self._feed.feed(data, t_rx_ns)
         return self._heard(messages, t_rx_ns) if self._feed.census.frames > before else messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Takes none."""
+        """Ignore commands."""
 
     def next_due_ns(self) -> int:
-        """End of the patience with silence, or with a frame that does not complete."""
+        """Return the time of the stall timeout or of an incomplete frame's."""
         return min(self._watch.due_ns, self._feed.due_ns)
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Open the port anew when nothing has come for too long."""
+        """Reopen the port after a stall."""
         messages: list[Message] = []
         if self._feed.due_ns <= now_ns:
             before = self._feed.census.frames
@@ -92,7 +92,7 @@ class RtcmDevice:
         return messages
 
     def take_tx(self) -> Sequence[Action]:
-        """At most a wish to open the port anew."""
+        """Drain the request to reopen the port."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []

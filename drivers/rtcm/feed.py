@@ -1,4 +1,4 @@
-"""From bytes of an RTCM stream to messages: what every source of corrections shares, whatever it is wrapped in."""
+"""RTCM byte stream to messages: the common part of all sources of corrections."""
 
 from collections.abc import Sequence
 
@@ -10,55 +10,55 @@ from vehicled.messages import Corrections, Event, Message
 from vehicled.ports import NEVER_NS
 
 STALE_NS = 2_000_000_000
-"""A start that has waited this long without a byte is given up. Longer than a TCP retransmission, because a frame that was merely
-on its way would be lost with it; a false start seldom waits so long, as it claims a kilobyte at most."""
+"""Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose a frame; a false start claims at
+most a kilobyte, so it seldom waits."""
 
 
 class CorrectionFeed:
-    """Cuts a stream into whole frames, counts them and makes :class:`Corrections` of them.
+    """Converter of a stream to frames, counts and :class:`Corrections`.
 
-    One message per frame: a consumer may drop the oldest ones without ever cutting a frame. ``t_ns`` is the arrival, since the
-    frames are not read.
+    One message per frame, so a consumer may drop the oldest ones without cutting a frame. ``t_ns`` is the arrival, because frames
+    are not read.
     """
 
     def __init__(self, origin: str, wanted: bool) -> None:
-        """``wanted`` False: count and tell, but produce no corrections, because the profile does not expect any."""
+        """Count only, without producing corrections, if ``wanted`` is False, because the profile does not expect any."""
         self._origin = origin
         self._wanted = wanted
         self._reader = FrameReader()
         self._rx_ns = 0
         self.census = Census()
-        """Since the last connection began."""
+        """Message counts of the present connection."""
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no whole frame."""
+        """Bytes outside complete frames."""
         return self._reader.dropped_bytes
 
     @property
     def bad_frames(self) -> int:
-        """Starts of frames whose check sum did not hold."""
+        """Frame starts with an invalid checksum."""
         return self._reader.bad_frames
 
     @property
     def due_ns(self) -> int:
-        """When :meth:`on_silence` is due; ``NEVER_NS`` while no start of a frame waits."""
+        """Time at which :meth:`on_silence` is due; ``NEVER_NS`` if no frame is incomplete."""
         return self._rx_ns + STALE_NS if self._reader.buffered_bytes else NEVER_NS
 
     def reset(self) -> None:
-        """A new connection: the tail of the old one would only spoil the first frame."""
+        """Reset on a new connection, because the old partial frame would spoil the first one."""
         self._reader.clear()
         self.census = Census()
 
     def feed(self, data: bytes, t_rx_ns: int) -> list[Message]:
-        """Messages of the frames completed by ``data``. Never raises."""
+        """Return the messages of the frames completed by ``data``. Never raises."""
         if not data:
             return []
         self._rx_ns = t_rx_ns
         return self._messages(self._reader.feed(data), t_rx_ns)
 
     def on_silence(self) -> list[Message]:
-        """Frames hidden behind a false start, stamped with the arrival of their last byte."""
+        """Return the frames behind a false start, stamped with the arrival of their last byte."""
         return self._messages(self._reader.flush(), self._rx_ns)
 
     def _messages(self, frames: Sequence[bytes], t_rx_ns: int) -> list[Message]:
@@ -71,7 +71,7 @@ class CorrectionFeed:
         return messages
 
     def _station_event(self, t_ns: int) -> Event:
-        """A base that moves takes the vehicle with it: worth a line each time the position is told anew or otherwise."""
+        """Return the event for a new or changed station position, because a moved base moves the vehicle."""
         station = self.census.station
         assert station is not None
         fields = {

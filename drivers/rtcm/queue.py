@@ -1,14 +1,13 @@
-"""Corrections on their way into a receiver: whole messages, newest first to be kept, never a reason to wait."""
+"""Queue of corrections on their way to a receiver: complete messages, oldest dropped first, never blocking."""
 
 from collections import deque
 
 
 class FrameQueue:
-    """Bounded queue of RTCM frames for a port that may be slower than the source.
+    """Bounded queue of RTCM frames for a port slower than the source.
 
-    A full queue gives up its oldest frames, whole: half a frame would cost the receiver the next one as well, and the newest epoch
-    is worth the most. Frames older than ``max_age_ns`` are given up when they are asked for, because a receiver that gets old
-    observations in a burst computes from the past.
+    A full queue drops its oldest frames whole, because half a frame would cost the next one too, and the newest epoch is worth
+    most. Frames older than ``max_age_ns`` are dropped on reading, because a receiver would compute from outdated observations.
     """
 
     def __init__(self, limit_bytes: int, max_age_ns: int) -> None:
@@ -17,21 +16,21 @@ class FrameQueue:
         self._frames: deque[tuple[int, bytes]] = deque()
         self.queued_bytes = 0
         self.dropped_frames = 0
-        """Given up, for want of room or for age."""
+        """Frames dropped for lack of room or for age."""
         self.dropped_bytes = 0
 
     def __len__(self) -> int:
         return len(self._frames)
 
     def put(self, frame: bytes, t_ns: int) -> None:
-        """Append a frame that arrived at ``t_ns``. One that is longer than the whole queue is given up itself."""
+        """Append a frame that arrived at ``t_ns``; a frame longer than the queue is dropped."""
         self._frames.append((t_ns, frame))
         self.queued_bytes += len(frame)
         while self.queued_bytes > self._limit_bytes:
             self._drop()
 
     def take(self, now_ns: int, budget_bytes: int) -> list[bytes]:
-        """Frames in order, as many as fit ``budget_bytes`` together, but one at least: a small budget must not stop the flow."""
+        """Return the frames that fit ``budget_bytes`` in order, at least one, so that a small budget does not stop the flow."""
         taken: list[bytes] = []
         while self._frames:
             t_ns, frame = self._frames[0]
@@ -47,7 +46,7 @@ class FrameQueue:
         return taken
 
     def clear(self) -> None:
-        """Give up everything: the port is gone."""
+        """Drop everything, because the port is lost."""
         while self._frames:
             self._drop()
 

@@ -1,15 +1,15 @@
-"""When to give a silent source of corrections up."""
+"""Stall detection for sources of corrections."""
 
 from vehicled.ports import NEVER_NS
 
 MAX_PATIENCE_NS = 300_000_000_000
-"""Longest wait between two attempts. Casters ban who keeps coming back; a base that is off for the day need not be asked often."""
+"""Longest timeout, ns: casters ban clients that retry often, and a base that is off need not be polled."""
 
 
 class StallWatch:
-    """Patience with a source: ``limit_ns`` of silence, doubled with each attempt that brought nothing, until something comes.
+    """Stall timeout: ``limit_ns`` of silence, doubled after each failed attempt until data arrives.
 
-    ``limit_ns`` 0 is endless patience.
+    ``limit_ns`` 0 means no timeout.
     """
 
     def __init__(self, limit_ns: int) -> None:
@@ -19,29 +19,29 @@ class StallWatch:
 
     @property
     def due_ns(self) -> int:
-        """When the patience ends; ``NEVER_NS`` while nothing is expected."""
+        """Time of the timeout; ``NEVER_NS`` while nothing is expected."""
         return NEVER_NS if self._since_ns == NEVER_NS or not self._limit_ns else self._since_ns + self.patience_ns
 
     @property
     def patience_ns(self) -> int:
-        """Silence that is borne at present."""
+        """Present timeout, ns."""
         doubled = self._limit_ns << min(self._vain, 16)
         return max(self._limit_ns, min(doubled, MAX_PATIENCE_NS))
 
     def expect(self, now_ns: int) -> None:
-        """A connection stands: from now on something should come."""
+        """Start the timeout on a connection."""
         self._since_ns = now_ns
 
     def heard(self, t_ns: int) -> None:
-        """Something came."""
+        """Restart the timeout, because data arrived."""
         self._since_ns = t_ns
         self._vain = 0
 
     def stop(self) -> None:
-        """The connection is gone, and with it the expectation."""
+        """Stop the timeout, because the connection is gone."""
         self._since_ns = NEVER_NS
 
     def expire(self) -> None:
-        """The patience has ended: the next attempt gets more of it. Nothing is expected until :meth:`expect`."""
+        """Double the next timeout. Nothing is expected until :meth:`expect`."""
         self._since_ns = NEVER_NS
         self._vain += 1

@@ -1,7 +1,7 @@
-"""Pure codec of u-blox receivers: UBX, NMEA and RTCM3 in one stream, and the messages in them, in both directions.
+"""Codec of u-blox receivers: UBX, NMEA and RTCM3 in one stream, in both directions.
 
 :func:`decode` reads a recording; :class:`vehicled.wire.framing.Framer` over :data:`PROTOCOLS` and :func:`decode_frame` read a live
-stream; :func:`encode` makes the bytes of any layout. Nothing here raises on wire input. NOTES.md tells the documents.
+stream; :func:`encode` writes any layout. Decoding never raises on wire input. Sources: NOTES.md.
 """
 
 import re
@@ -84,9 +84,9 @@ __all__ = [
 UBX_SYNC = b"\xb5\x62"
 UBX_OVERHEAD_BYTES = 8
 MAX_UBX_PAYLOAD_BYTES = 8192
-"""The longest seen is 2.3 kB of raw data. A damaged length holds back what follows it for at most so many bytes."""
+"""Longest UBX payload accepted; the longest seen is 2.3 kB of raw data. Bounds what a damaged length holds back."""
 MAX_LINE_BYTES = 1024
-"""The standard says 82; high precision, text and proprietary sentences are longer: 424 bytes is the longest seen."""
+"""Longest text line accepted. The standard says 82; high-precision and proprietary sentences reach 424 bytes."""
 MAX_RTCM_BYTES = 1029
 
 _PARSERS = ubx.PARSERS | {IDS["CFG-VALSET"]: keys.parse_valset, IDS["CFG-VALGET"]: keys.parse_valget}
@@ -106,9 +106,9 @@ def _probe_ubx(buffer: bytes | bytearray, at: int, end: int) -> int:
     return stop - at if fletcher8(buffer[at + 2 : stop - 2]) == buffer[stop - 2 : stop] else -1
 
 
-# Proprietary names are long, and some makers write them in small letters.
+# Proprietary names are long, and some makers use lower case.
 _LINE = re.compile(rb"\$([A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?)\*([0-9A-Fa-f]{2})\r?\n")
-# Every beginning of such a line, so that a dollar sign in binary data holds nothing back.
+# Any beginning of a line, so that a dollar sign in binary data holds nothing back.
 _LINE_BEGINS = re.compile(
     rb"\$(?:[A-Za-z][0-9A-Za-z_]{0,31}|[A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?(?:\*(?:[0-9A-Fa-f](?:[0-9A-Fa-f]\r?)?)?)?)?"
 )
@@ -140,7 +140,7 @@ PROTOCOLS = (Protocol(UBX, UBX_SYNC, _probe_ubx), Protocol(NMEA, b"$", _probe_nm
 
 
 def framer() -> Framer:
-    """A framer for everything that a receiver may send on one port."""
+    """Return a framer for all protocols of a receiver port."""
     return Framer(PROTOCOLS, limit=UBX_OVERHEAD_BYTES + MAX_UBX_PAYLOAD_BYTES)
 
 
@@ -148,31 +148,31 @@ def framer() -> Framer:
 
 
 def parse_ubx(frame: bytes) -> Any:
-    """Layout of a whole UBX frame; None where there is none for it, or where the payload does not fit it."""
+    """Return the layout of a UBX frame; None if it has no layout, or the payload does not fit."""
     parse = _PARSERS.get(frame[2:4])
     if parse is None:
         return None
     try:
         return parse(frame[6:-2])
     except (ValueError, struct.error):
-        # Polls have the number of what they ask for, and other versions other lengths: neither is damage.
+        # Polls have the id of the message they request, and other versions have other lengths; neither is damage.
         return None
 
 
 def parse_nmea(line: bytes) -> Sentence | None:
-    """Fields of a whole line; None for other sentences. Raises ValueError where the fields cannot be read."""
+    """Return the fields of a line; None for other sentences. Raises ValueError if the fields are unreadable."""
     return nmea.parse(line) if line[3:6] in nmea.PARSED and line[6:7] == b"," and line[1:2] != b"P" else None
 
 
 def rtcm_number(frame: bytes) -> int:
-    """Message number of a whole RTCM3 frame; -1 for one without content."""
+    """Return the message number of an RTCM3 frame; -1 without content."""
     return frame[3] << 4 | frame[4] >> 4 if len(frame) >= 8 else -1
 
 
 def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
-    """Name of the message in a whole frame and its fields; the frame itself where it has no layout here. Never raises.
+    """Return name and fields of the message in a frame; the frame itself if it has no layout. Never raises.
 
-    Names: ``NAV-PVT`` (``UBX-0c4b`` where undocumented), ``GNGGA``, ``1075`` (``RTCM3`` for an empty frame).
+    Names: ``NAV-PVT`` (``UBX-0c4b`` if undocumented), ``GNGGA``, ``1075`` (``RTCM3`` for an empty frame).
     """
     if protocol == UBX:
         message = parse_ubx(frame)
@@ -189,7 +189,7 @@ def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, Any]]:
-    """All messages of a recording in order, as :func:`decode_frame` gives them. Damage is skipped."""
+    """Iterate over the messages of a recording, as in :func:`decode_frame`. Damage is skipped."""
     frames = framer()
     for at in range(0, len(data), 65_536):
         for protocol, frame in frames.feed(data[at : at + 65_536]):
@@ -199,7 +199,7 @@ def decode(data: bytes) -> Iterator[tuple[str, Any]]:
 
 
 def decode_nmea(data: bytes) -> Iterator[tuple[str, Any]]:
-    """The sentences of a recording, of any maker."""
+    """Iterate over the NMEA sentences of a recording, of any maker."""
     lines = Framer((PROTOCOLS[1],), limit=MAX_LINE_BYTES)
     for protocol, frame in (*lines.feed(data), *lines.flush()):
         yield decode_frame(protocol, frame)
@@ -209,18 +209,18 @@ def decode_nmea(data: bytes) -> Iterator[tuple[str, Any]]:
 
 
 def ubx_frame(key: bytes, payload: bytes = b"") -> bytes:
-    """A UBX frame of class and id ``key``."""
+    """Return a UBX frame of class and id ``key``."""
     covered = key + len(payload).to_bytes(2, "little") + payload
     return UBX_SYNC + covered + fletcher8(covered)
 
 
 def poll(name: str) -> bytes:
-    """The frame that asks for the message ``name``. Raises KeyError for an undocumented name."""
+    """Return the poll request of the message ``name``. Raises KeyError for an undocumented name."""
     return ubx_frame(IDS[name])
 
 
 def encode(message: Any) -> bytes:
-    """The frame or line of any layout of this codec. Raises TypeError for others, struct.error or ValueError out of range."""
+    """Return the frame or line of a layout. Raises TypeError for other objects, struct.error or ValueError out of range."""
     match message:
         case CfgValset():
             return ubx_frame(IDS["CFG-VALSET"], keys.pack_valset(message))

@@ -1,13 +1,13 @@
-"""Getting a receiver to the state that the profile wants: find its line rate, write, be acknowledged, read back.
+"""Configuration of a receiver: find its line rate, write the settings, wait for acknowledgements, read them back.
 
-A pure state machine beside the device. It never resets the receiver and writes to RAM only, so that what it finds wrong at a start
-is gone at the next power cycle, and flash does not wear.
+A pure state machine beside the driver. It never resets the receiver and writes to RAM only, so a power cycle undoes all changes and
+flash does not wear.
 
     IDLE -> SEARCH (line rate, sign of life) [-> SWITCH (to the wanted rate) -> SEARCH] -> APPLY -> DONE
-                 \\______________ nobody answers: WAIT, doubling ______________/
+                 \\______________ no reply: WAIT, doubling _______________/
 
-An acknowledgement carries no number, only the kind of the request that it answers. So one request is under way at any time, and
-what it says is believed only when the value reads back. A refusal does not name the item: the group is halved until it does.
+An acknowledgement has no number, only the kind of its request. So one request is pending at a time, and a setting counts only once
+it reads back. A rejection does not name the item, so the group is halved until the item is found.
 """
 
 from collections import deque
@@ -23,22 +23,22 @@ from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item
 from vehicled.ports import NEVER_NS, Action, Send, SetBaud
 
 ANSWER_NS = 1_000_000_000
-"""Patience for one answer."""
+"""Timeout of one reply."""
 ATTEMPTS = 3
 LISTEN_NS = 1_200_000_000
-"""How long one line rate is tried: longer than the second between two epochs of an unconfigured receiver."""
+"""Time per line rate in the search; longer than the 1 s epochs of an unconfigured receiver."""
 WAIT_NS = 5_000_000_000
 WAIT_MAX_NS = 60_000_000_000
 SWITCH_MARGIN_NS = 100_000_000
-"""From the last bit of the order to change the line rate until we change ours."""
+"""Time from the last bit of the line rate command to the change of the host's rate."""
 RATES = (38_400, 115_200, 460_800, 921_600, 230_400, 57_600, 9_600, 19_200)
-"""Searched in this order after the wanted one: default of generation 9 first."""
+"""Line rates searched after the wanted one, beginning with the default of generation 9."""
 
 _VALSET, _VALGET = (0x06, 0x8A), (0x06, 0x8B)
 
 
 class Phase(Enum):
-    """State of the machine."""
+    """State of the configuration."""
 
     IDLE = "idle"
     SEARCH = "search"
@@ -49,25 +49,25 @@ class Phase(Enum):
 
 
 class Outcome(Struct, frozen=True):
-    """End of one pass. ``problems`` name the items; none means that everything reads back as wanted."""
+    """Result of one pass. ``problems`` names the items; without problems everything reads back as wanted."""
 
     problems: tuple[str, ...]
     answered: bool
-    """False when the receiver never answered; it will be tried again."""
+    """False if the receiver never answered; it will be tried again."""
     lacking: tuple[str, ...] = ()
-    """Refused items that the driver can do without: receivers of standard precision do not have them all."""
+    """Rejected optional items, which receivers of standard precision lack."""
 
 
 class _Request(Struct):
     kind: str
-    """``set``, ``get`` (read back), ``compare`` (read, then write what differs)."""
+    """Kind: ``set``, ``get`` (read back), ``compare`` (read, then write what differs)."""
     group: str
     items: Items
     attempts: int = 0
 
 
 class Configuration:
-    """One pass after another until the receiver is as wanted; :meth:`start` begins anew."""
+    """State machine that configures the receiver and verifies the result; :meth:`start` begins again."""
 
     def __init__(self, params: Params, groups: Sequence[Group]) -> None:
         self._params = params
@@ -91,14 +91,14 @@ class Configuration:
     # ---------------------------------------------------------------- verbs
 
     def start(self, now_ns: int) -> None:
-        """The port is open, or the receiver has forgotten: begin from the start."""
+        """Start from the beginning: the port has opened, or the receiver has lost its settings."""
         self._wait_ns = WAIT_NS
         self._outcome = None
         self._rate = 0
         self._begin(now_ns)
 
     def stop(self) -> None:
-        """The port is lost."""
+        """Stop, because the port is lost."""
         self.phase = Phase.IDLE
         self._request = None
         self._queue.clear()
@@ -106,7 +106,7 @@ class Configuration:
         self._due_ns = NEVER_NS
 
     def on_frame(self, now_ns: int) -> None:
-        """A sound frame of any protocol arrived: somebody speaks at this line rate."""
+        """Register a valid frame of any protocol, which confirms the line rate."""
         if self.phase is not Phase.SEARCH:
             return
         wanted = self._params.baud
@@ -116,11 +116,11 @@ class Configuration:
             self._switch(wanted, now_ns)
 
     def on_version(self) -> None:
-        """The receiver said who it is: it hears us."""
+        """Register a version reply, which confirms that the receiver reads commands."""
         self._answered = True
 
     def on_answer(self, answer: Ack | Nak, now_ns: int) -> None:
-        """An acknowledgement or refusal, of whatever."""
+        """Handle an acknowledgement or rejection."""
         request = self._request
         if request is None:
             return
@@ -133,12 +133,12 @@ class Configuration:
         elif request.kind == "set":
             self._queue.appendleft(_Request("get", request.group, request.items))
         else:
-            # The values come in a message of their own, before this.
+            # The values come in a separate message before this one.
             return
         self._next(now_ns)
 
     def on_values(self, values: CfgValget, now_ns: int) -> None:
-        """Values read back."""
+        """Check the values read back."""
         request = self._request
         if request is None or request.kind == "set":
             return
@@ -151,15 +151,15 @@ class Configuration:
             if wrong:
                 self._queue.appendleft(_Request("set", request.group, wrong))
         else:
-            self._problems += [f"{key_name(key)} reads {read[key]} where {value} was written" for key, value in wrong]
+            self._problems += [f"{key_name(key)} reads back {read[key]} instead of {value}" for key, value in wrong]
         self._next(now_ns)
 
     def next_due_ns(self) -> int:
-        """Time of the next :meth:`on_time`."""
+        """Return the time of the next :meth:`on_time`."""
         return self._due_ns
 
     def on_time(self, now_ns: int) -> None:
-        """A patience has run out, or a wait is over."""
+        """Handle a timeout or the end of a pause."""
         if now_ns < self._due_ns:
             return
         match self.phase:
@@ -178,17 +178,17 @@ class Configuration:
                 self._due_ns = NEVER_NS
 
     def take_tx(self) -> list[Action]:
-        """Actions since the last call, in order."""
+        """Drain the actions, in order."""
         tx, self._tx = self._tx, []
         return tx
 
     def take_rate_changed(self) -> bool:
-        """The line rate was changed since the last call: bytes kept from before mean nothing."""
+        """Return True once after the line rate changed, which invalidates buffered bytes."""
         changed, self._rate_changed = self._rate_changed, False
         return changed
 
     def take_outcome(self) -> Outcome | None:
-        """The end of a pass, once."""
+        """Return the result of a pass, once."""
         outcome, self._outcome = self._outcome, None
         return outcome
 
@@ -209,15 +209,15 @@ class Configuration:
 
     def _candidates(self) -> list[int]:
         wanted = self._params.baud
-        # Where there is no line rate the same question is put several times.
+        # Without a line rate (USB) the same request is repeated.
         return [0] * ATTEMPTS if wanted is None else [wanted, *(rate for rate in RATES if rate != wanted)]
 
     def _search(self, now_ns: int) -> None:
         if not self._rates:
             if self._params.baud is None:
-                problem = "nothing is heard: no receiver, no power, or its port does not speak UBX"
+                problem = "no data from the receiver: check its power, its cable and that its port is set to UBX"
             else:
-                problem = f"nothing is heard at any line rate ({', '.join(map(str, sorted(RATES)))})"
+                problem = f"no data from the receiver at any line rate ({', '.join(map(str, sorted(RATES)))})"
             self._fail(problem, now_ns)
             return
         rate = self._rates.popleft()
@@ -230,13 +230,13 @@ class Configuration:
 
     def _switch(self, wanted: int, now_ns: int) -> None:
         if self._switched:
-            self._fail(f"the line rate stays at {self._rate}, {wanted} was ordered", now_ns)
+            self._fail(f"the receiver stays at line rate {self._rate} instead of {wanted}", now_ns)
             return
         self._switched = True
         order = encode(CfgValset(baud_item(self._params)))
         self._tx.append(Send(order, now_ns + ANSWER_NS))
         self.phase = Phase.SWITCH
-        # The acknowledgement may come at the old rate or the new one, so it is not waited for: being heard at the new rate is.
+        # The acknowledgement may come at either rate, so only a frame at the new rate confirms the change.
         self._due_ns = now_ns + len(order) * 10 * 1_000_000_000 // self._rate + SWITCH_MARGIN_NS
 
     # ---------------------------------------------------------------- items
@@ -257,7 +257,7 @@ class Configuration:
         self.phase = Phase.DONE
         everything = {key for key, _ in chain.from_iterable(group.items for group in self._groups)}
         if self._refused >= everything:
-            self._problems = ["every item is refused: not a receiver of generation 9, or its configuration is locked"]
+            self._problems = ["the receiver rejects every setting: it is not of generation 9, or its configuration is locked"]
             self._lacking = []
         self._outcome = Outcome(tuple(self._problems), True, tuple(self._lacking))
 
@@ -275,7 +275,7 @@ class Configuration:
     def _refuse(self, request: _Request) -> None:
         items = request.items
         if request.kind == "compare":
-            # Let the order to write find out which item it is.
+            # The write request finds out which item is rejected.
             self._queue.appendleft(_Request("set", request.group, items))
         elif len(items) > 1:
             half = len(items) // 2
@@ -286,10 +286,10 @@ class Configuration:
             key, value = items[0]
             self._refused.add(key)
             if value == 0 or key in DISPENSABLE:
-                # What a receiver does not have need not be switched off.
+                # A feature that the receiver lacks need not be switched off.
                 self._lacking += [key_name(key)] if value else []
                 return
-            what = f"{value} is refused" if request.kind == "set" else "cannot be read back"
+            what = f"{value} is rejected" if request.kind == "set" else "cannot be read back"
             self._problems.append(f"{key_name(key)} {what}")
 
     def _unanswered(self, now_ns: int) -> None:
@@ -298,14 +298,18 @@ class Configuration:
         if request.attempts < ATTEMPTS:
             self._send(now_ns)
         elif request.kind == "set" and self._answered:
-            # Perhaps only the acknowledgement is lost.
+            # Perhaps only the acknowledgement was lost.
             self._queue.appendleft(_Request("get", request.group, request.items))
             self._next(now_ns)
         elif self._answered:
-            self._problems.append(f"{request.group}: no answer when read back ({', '.join(key_name(k) for k, _ in request.items)})")
+            self._problems.append(
+                f"{request.group}: no reply to the read-back of ({', '.join(key_name(k) for k, _ in request.items)})"
+            )
             self._next(now_ns)
         else:
-            self._fail("the receiver is heard but does not answer: our line to it, or UBX as its input protocol", now_ns)
+            self._fail(
+                "the receiver sends but does not reply: check the line to it, and that its input protocol includes UBX", now_ns
+            )
 
     def _fail(self, problem: str, now_ns: int) -> None:
         self._request = None

@@ -1,4 +1,4 @@
-"""Host side of a u-blox receiver: sets it up, hands over what it says, notices when it says nothing. NOTES.md tells the traps."""
+"""Driver of u-blox receivers: configures the receiver, converts its messages, detects silence. Pitfalls: NOTES.md."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -26,36 +26,37 @@ from vehicled.messages import Corrections, Event, Fault, GnssFix, Heading, Messa
 from vehicled.ports import NEVER_NS, Action, Reopen, Send, SetBaud
 
 STALE_NS = 200_000_000
-"""A frame whose rest has not come after so long will not be finished."""
+"""Timeout of an incomplete frame, ns."""
 PATIENCE_MAX_NS = 60_000_000_000
 CORRECTIONS_MAX_BYTES = 65_536
-"""Corrections that wait for the port at the most; the oldest go first, whole."""
+"""Largest queue of corrections for the port, bytes; the oldest are dropped whole."""
 
 
 class UbloxDevice:
-    """A receiver on one port. Speaks UBX or, if so set, NMEA; corrections go to it and, from a base, come from it."""
+    """Driver of a receiver on one port, in UBX or NMEA. Corrections go to it or, from a base, come from it."""
 
     Params: ClassVar[type[_Params]] = _Params
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Corrections, Event, Fault)
     consumes: tuple[type[Message], ...] = (Corrections,)
 
     def __init__(self, params: _Params, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """``messages``: the types expected of ``GnssFix``, ``Heading`` and ``Corrections``; the receiver is set up for these."""
+        """Configure the receiver for those of ``GnssFix``, ``Heading`` and ``Corrections`` that are in ``messages``."""
         self._params = params
         self._wanted = frozenset(messages)
         self.moving_base_rover = Heading in self._wanted and params.protocol == "ubx"
-        """It measures a heading from a base on the vehicle, so that corrections of a fixed station would spoil it."""
+        """True for a moving-base rover, whose heading needs the base on the vehicle; corrections of a fixed station would spoil
+        it."""
         if not {GnssFix, Heading} & self._wanted:
-            # A base station: it computes no position that corrections could improve.
+            # A base station computes no position that corrections could improve.
             self.consumes = ()
         self._lifetime_ns = command_lifetime_ns
-        # A slow receiver is not a silent one.
+        # A slow receiver must not count as silent.
         self._silence_ns = round(max(params.silence_s, 2.5 / params.rate_hz) * 1e9)
         self._framer = framer()
         self.figures = Figures()
-        """What was counted."""
+        """Counters."""
         self.version: MonVer | None = None
-        """Who the receiver is, once it has said so."""
+        """Firmware and hardware version, once received."""
         self._reception = Reception(params, self._wanted, self.figures)
         self._configuration = Configuration(params, groups(params, messages))
         self._configuration_fault = Episode("gnss_configuration")
@@ -74,22 +75,22 @@ class UbloxDevice:
 
     @property
     def bad_frames(self) -> int:
-        """Beginnings of frames that were none."""
+        """Frames with a sync but a wrong shape or checksum."""
         return self._framer.bad_frames
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no sound frame."""
+        """Bytes outside valid frames."""
         return self._framer.dropped_bytes
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of a frame that is not whole yet; bounded by the longest frame."""
+        """Bytes of an incomplete frame; bounded by the longest frame."""
         return self._framer.buffered_bytes
 
     @property
     def configured(self) -> bool:
-        """The receiver was set to what the profile wants, as far as it took it."""
+        """True once the receiver has the wanted settings, as far as it supports them."""
         return self._configuration.phase is Phase.DONE
 
     @property
@@ -99,13 +100,13 @@ class UbloxDevice:
 
     @property
     def time_pulse(self) -> TimTp | None:
-        """The newest announcement of a pulse on the PPS pin."""
+        """Newest announcement of a pulse on the PPS pin."""
         return self._reception.time_pulse
 
     # ---------------------------------------------------------------- the verbs of a device
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Every opening begins with configuration: the receiver may have been without power."""
+        """Configure the receiver whenever the port opens, because it may have lost power."""
         told = self._reception.lost(now_ns, f"port {state.name.lower()}: {detail}")
         self._framer.clear()
         self._tx.clear()
@@ -124,7 +125,7 @@ class UbloxDevice:
         return told
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Messages completed by ``data``."""
+        """Return the messages completed by ``data``."""
         told: list[Message] = []
         self._bytes_ns = t_rx_ns
         for protocol, frame in self._framer.feed(data):
@@ -132,7 +133,7 @@ class UbloxDevice:
         return told
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Corrections for the receiver, passed through unread."""
+        """Queue corrections for the receiver, unread."""
         if not isinstance(command, Corrections):
             return
         self._tx.append(Send(command.data, now_ns + self._lifetime_ns, droppable=True))
@@ -144,7 +145,7 @@ class UbloxDevice:
             self.figures.corrections_dropped += 1
 
     def next_due_ns(self) -> int:
-        """The earliest end of a patience."""
+        """Return the time of the next timeout."""
         due = min(self._configuration.next_due_ns(), self._silence_due_ns(), self._absence_due_ns())
         epoch_due = self._reception.next_due_ns()
         if epoch_due is not None and epoch_due < due:
@@ -154,7 +155,7 @@ class UbloxDevice:
         return due
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """A patience has ended, or several."""
+        """Handle one or more expired timeouts."""
         told: list[Message] = []
         if self._framer.buffered_bytes and now_ns >= self._bytes_ns + STALE_NS:
             for protocol, frame in self._framer.flush():
@@ -170,7 +171,7 @@ class UbloxDevice:
         return told
 
     def take_tx(self) -> Sequence[Action]:
-        """Everything to be done on the port since the last call, in order."""
+        """Drain the port actions, in order."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []
@@ -233,7 +234,7 @@ class UbloxDevice:
         told = list(self._configuration_fault.set("; ".join(outcome.problems), now_ns))
         if outcome.lacking and outcome.lacking != self._lacking:
             self._lacking = outcome.lacking
-            reason = "refused: receivers of standard precision and older firmware do not have them; the driver works without"
+            reason = "rejected: receivers of standard precision and older firmware lack them; the driver works without them"
             told.append(event(now_ns, "info", "gnss_items_unavailable", items=outcome.lacking, reason=reason))
         if outcome.answered:
             self._reception.expect(period_ms(self._params))
@@ -254,7 +255,7 @@ class UbloxDevice:
     # ---------------------------------------------------------------- silence
 
     def _silence_due_ns(self) -> int:
-        """Something was heard since the port opened, and then nothing."""
+        """Return the time of the silence timeout, which runs once data has arrived."""
         return self._heard_ns + self._silence_patience_ns if self._open and self._heard_ns is not None else NEVER_NS
 
     def _on_silence(self, now_ns: int) -> Sequence[Message]:
@@ -271,7 +272,7 @@ class UbloxDevice:
         return told
 
     def _absence_due_ns(self) -> int:
-        """The receiver is set up and speaks, but not of positions: it was without power, and forgot."""
+        """Return the time of the timeout for positions of a configured receiver, which may have lost power and settings."""
         if not self._open or self._absent_since_ns is None or not self.configured:
             return NEVER_NS
         epoch_ns = self._reception.epoch_rx_ns

@@ -1,4 +1,4 @@
-"""Epochs: the messages that a receiver sends of one instant, put together, and the time of that instant on our clock."""
+"""Epochs: combines the messages of one instant, and computes its time on the host clock."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from vehicled.wire.clock import DeviceClock
 
 WEEK_MS = 604_800_000
 LAST = "EOE"
-"""The message that ends an epoch."""
+"""Message that ends an epoch."""
 RECENT_EPOCHS = 64
-"""Epochs remembered, to tell a repetition or a late message from a new epoch."""
+"""Epochs remembered, to recognise repeated and late messages."""
 REPEAT_NS = 1_000_000_000
-"""A time tag of an earlier epoch that comes again after so long is a new epoch: the receiver's time was set back."""
+"""Age after which an old time tag is a new epoch, because the receiver's time was set back."""
 LEARNING_RATIO = 0.25
-"""Weight of one epoch in what is learned about the order of messages: one lost message is outvoted, three in a row are not."""
+"""Weight of one epoch in the learned message order: tolerates one lost message, not three in a row."""
 FAR_NS = 1 << 62
 
 
@@ -28,24 +28,24 @@ class Epoch(Struct):
     last_rx_ns: int
     parts: dict[str, Any]
     last_kind: str = ""
-    """Kind of the newest message, whether it came in time or late."""
+    """Kind of the newest message, in time or late."""
     handed_over: bool = False
 
 
 class EpochClock:
-    """Time of validity from the receiver's time of week or day, which is exact, and the arrivals, which are late by chance.
+    """Clock that computes times of validity from the receiver's exact time of week or day and the arrivals.
 
-    One value per epoch: that of its first message to arrive. The roll-over of the week (or the day, in NMEA) is no jump.
+    One value per epoch, from its first message. Roll-overs of the week (or day, in NMEA) are handled.
     """
 
     def __init__(self, modulus_ms: int, latency_ns: int) -> None:
         self.regression = DeviceClock(tick_ns=1e6, bits=None, modulus=modulus_ms, latency_ns=latency_ns)
-        """The clock behind it, for figures."""
+        """Clock regression, public for its statistics."""
         self._counter_ms = -1
         self._t_ns = 0
 
     def time_of(self, counter_ms: int, t_rx_ns: int) -> int:
-        """Our time of the instant ``counter_ms``, a message of which arrived at ``t_rx_ns``."""
+        """Return the host time of the instant ``counter_ms``, with a message that arrived at ``t_rx_ns``."""
         if counter_ms != self._counter_ms:
             self._counter_ms = counter_ms
             self._t_ns = self.regression.update(counter_ms, t_rx_ns)
@@ -53,21 +53,20 @@ class EpochClock:
 
     @property
     def newest_ns(self) -> int | None:
-        """Our time of the newest instant."""
+        """Host time of the newest instant."""
         return self._t_ns if self._counter_ms >= 0 else None
 
 
 class Epochs:
-    """Collects the messages of one epoch after another and hands each epoch over once, when it has its anchor.
+    """Collector of epochs; hands each over once, when it has its anchor.
 
-    The anchor is the message that holds the position: without it nothing is handed over, with it the epoch always is, whatever else
-    of it was lost. An epoch with its anchor is handed over at its end message; where there is none, at the kind of message that
-    mostly came last in the epochs before; else at the first message of another epoch, or by :meth:`expire`. An anchor that comes
-    after another epoch has begun is handed over at once. What comes after the hand-over is late; a repetition is ignored.
+    The anchor is the message with the position. An epoch with its anchor is always handed over: at its end message; without one, at
+    the kind of message that usually came last; else at the first message of another epoch, or by :meth:`expire`. An anchor that
+    comes after another epoch has begun is handed over at once. Later messages count as late; repetitions are ignored.
     """
 
     def __init__(self, anchors: Iterable[str], timeout_ns: int, time_of: Callable[[int, int], int]) -> None:
-        """``time_of(counter_ms, t_rx_ns)`` is our time of an epoch that begins. ``timeout_ns`` counts from the anchor."""
+        """Use ``time_of(counter_ms, t_rx_ns)`` as the host time of a new epoch. ``timeout_ns`` counts from the anchor."""
         self._anchors = frozenset(anchors)
         self._timeout_ns = timeout_ns
         self._time_of = time_of
@@ -82,15 +81,15 @@ class Epochs:
 
     @property
     def due_ns(self) -> int | None:
-        """When the rest of the epoch that has its anchor is given up; None without one."""
+        """Timeout of an epoch that has its anchor; None without one."""
         return self._due_ns
 
     def add(self, kind: str, counter_ms: int, message: Any, t_rx_ns: int) -> Sequence[Epoch]:
-        """A message of the epoch ``counter_ms``; returns the epochs to hand over because of it."""
+        """Add a message of the epoch ``counter_ms``; return the epochs to hand over."""
         done: list[Epoch] = []
         current, epoch = self._current, self._recent.get(counter_ms)
         if epoch is not None and epoch is not current and t_rx_ns - epoch.last_rx_ns > REPEAT_NS:
-            # The receiver's time was set back: this instant is another one.
+            # The receiver's time was set back, so this is another instant.
             epoch = None
         if epoch is None:
             if current is not None:
@@ -105,7 +104,7 @@ class Epochs:
         return [*done, *self._put(epoch, kind, message, t_rx_ns)]
 
     def join(self, kind: str, message: Any, t_rx_ns: int) -> Sequence[Epoch]:
-        """A message that does not state its epoch: it belongs to the epoch whose messages arrived nearest to it."""
+        """Add a message without time to the epoch with the nearest arrival."""
         epoch = self._current
         if epoch is None:
             self._untimed = (kind, message, t_rx_ns, FAR_NS)
@@ -114,18 +113,18 @@ class Epochs:
         return () if self._untimed_leads else self._put(epoch, kind, message, t_rx_ns, untimed=True)
 
     def expire(self) -> Epoch | None:
-        """The rest does not come: the epoch as far as it is, if it has its anchor."""
+        """Return the incomplete epoch at its timeout, if it has its anchor."""
         current = self._current
         return self._hand_over(current) if current is not None and self._due_ns is not None else None
 
     def take_late(self) -> int:
-        """Messages that came after their epoch was handed over, since the last call."""
+        """Return the number of late messages since the last call."""
         late, self._late = self._late, 0
         return late
 
     def _begin(self, epoch: Epoch) -> None:
         recent = self._recent
-        # Anew at the end, so that the first is the oldest.
+        # Reinsert at the end, so that the first is the oldest.
         recent.pop(epoch.counter_ms, None)
         recent[epoch.counter_ms] = epoch
         if len(recent) > RECENT_EPOCHS:
@@ -159,7 +158,7 @@ class Epochs:
         return epoch
 
     def _place_untimed(self, epoch: Epoch, t_rx_ns: int) -> None:
-        """Decide whether the message before the first one of ``epoch`` belongs to it: then such messages lead from now on."""
+        """Decide if the message before the first one of ``epoch`` belongs to it; such messages then lead their epochs."""
         assert self._untimed is not None
         kind, message, untimed_rx_ns, gap_ns = self._untimed
         self._untimed_leads = t_rx_ns - untimed_rx_ns < gap_ns
@@ -167,7 +166,7 @@ class Epochs:
             epoch.parts[kind] = message
 
     def _learn(self, epoch: Epoch) -> None:
-        """A slow average over epochs, so that one lost message does not change what is waited for."""
+        """Update the slow average of message orders, so that one lost message has little effect."""
         if self._anchors.isdisjoint(epoch.parts):
             return
         ratios = self._last_ratios

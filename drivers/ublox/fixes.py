@@ -1,6 +1,6 @@
-"""From the receiver's words to messages: degrees to radians, north-east-down to east-north-up, flags to states.
+"""Conversion of receiver data to messages: degrees to radians, north-east-down to east-north-up, flags to states.
 
-Pure functions. A value that the receiver did not give, or says is not valid, is NaN.
+Pure functions. Missing and invalid values are NaN.
 """
 
 from datetime import date
@@ -12,7 +12,7 @@ from drivers.ublox.layouts import CORRECTION_AGE_S
 from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
 
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
-# The ten-bit week of GPS rolls over every 19.6 years. No receiver of these generations is older than 2013: an earlier date is that.
+# The 10-bit GPS week rolls over every 19.6 years. These receivers are newer than 2013, so earlier dates are roll-overs.
 _OLDEST_YEAR = 2013
 _KNOT_MPS = 1852.0 / 3600.0
 _FIX_TYPES = (FixType.NONE, FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_3D, FixType.FIX_3D, FixType.TIME)
@@ -20,7 +20,7 @@ _QUALITIES = dict.fromkeys((1, 2, 3, 4, 5), FixType.FIX_3D) | {6: FixType.DEAD_R
 _CARRIERS = {4: CarrierSolution.FIXED, 5: CarrierSolution.FLOAT}
 
 UBX_ANCHORS = ("PVT",)
-"""Messages that hold a position: one per epoch makes a fix."""
+"""Messages with a position: one per epoch makes a fix."""
 NMEA_ANCHORS = ("GGA", "GNS")
 _DAY_MS = 86_400_000
 
@@ -28,19 +28,19 @@ Covariance = tuple[float, ...]
 
 
 class Calendar:
-    """The UTC day, which few sentences carry, for the time of day, which most do."""
+    """UTC date from the few sentences that have it, for the time of day in the others."""
 
     def __init__(self) -> None:
         self._day_ns: int | None = None
         self._time_ms = 0
 
     def set(self, day: date | None, time_ms: int | None) -> None:
-        """A sentence carries the date, the time of day, or neither."""
+        """Set date and time of day from a sentence; either may be missing."""
         if day is not None and time_ms is not None:
             self._day_ns, self._time_ms = _day_ns(day.year, day.month, day.day), time_ms
 
     def utc_ns(self, time_ms: int) -> int:
-        """UTC of a time of day less than half a day from the newest date; 0 while no date is known."""
+        """Return UTC of a time of day within half a day of the newest date; 0 without a date."""
         if self._day_ns is None:
             return 0
         half = _DAY_MS // 2
@@ -57,17 +57,17 @@ def _day_ns(year: int, month: int, day: int) -> int | None:
 
 
 def utc_ns(pvt: NavPvt, leap_s: int | None = None) -> int:
-    """UTC of the epoch, 0 where the receiver does not know it.
+    """Return UTC of the epoch; 0 if unknown.
 
-    ``nano_ns`` is negative as often as not. With ``leap_s``, GPS minus UTC, the result must agree with the time of week; it does
-    not while the receiver still believes in leap seconds of its firmware. A leap second is told as the second after it.
+    ``nano_ns`` is often negative. With ``leap_s`` (GPS minus UTC) the result must agree with the time of week, which it does not
+    while the receiver uses the leap seconds of its firmware. A leap second is given as the second after it.
     """
     day_ns = _day_ns(pvt.year, pvt.month, pvt.day) if pvt.utc_known else None
     if day_ns is None or pvt.hour > 23 or pvt.minute > 59 or pvt.second > 60 or abs(pvt.nano_ns) > 1_000_000_000:
         return 0
     found = day_ns + ((pvt.hour * 60 + pvt.minute) * 60 + pvt.second) * 1_000_000_000 + pvt.nano_ns
     if leap_s is not None:
-        # The week of GPS began on Sunday 6 January 1980, day 3657 of Unix.
+        # The GPS week began on Sunday 6 January 1980, day 3657 of Unix.
         of_week_ms = found / 1e6 + leap_s * 1000.0 - 3657 * 86_400_000.0
         if abs(remainder(of_week_ms - pvt.itow_ms, WEEK_MS)) > 500.0:
             return 0
@@ -75,7 +75,7 @@ def utc_ns(pvt: NavPvt, leap_s: int | None = None) -> int:
 
 
 def correction_age_s(pvt: NavPvt, since_used_s: float) -> float:
-    """Age of the corrections: the time since one was used, within the bounds that NAV-PVT states; their upper end without it."""
+    """Return the age of the corrections: the time since one was used, within the bounds from NAV-PVT; else their upper end."""
     code = pvt.correction_age_code
     if not pvt.differential or code == 0:
         return nan
@@ -87,7 +87,7 @@ def correction_age_s(pvt: NavPvt, since_used_s: float) -> float:
 
 
 def ubx_fix(epoch: Epoch, since_used_s: float = nan, leap_s: int | None = None) -> GnssFix | None:
-    """The fix of an epoch of ``PVT`` and, where they came, ``HPPOSLLH``, ``COV`` and ``DOP``. None without ``PVT``."""
+    """Return the fix of an epoch with ``PVT`` and optional ``HPPOSLLH``, ``COV`` and ``DOP``. None without ``PVT``."""
     pvt: NavPvt | None = epoch.parts.get("PVT")
     if pvt is None:
         return None
@@ -144,7 +144,7 @@ def _diagonal(east: float, north: float, up: float) -> Covariance:
 
 
 def _enu(ned: tuple[float, ...], otherwise: Covariance) -> Covariance:
-    """Upper triangle NN NE ND EE ED DD to a row-major ENU matrix; ``otherwise`` where it is no covariance."""
+    """Return the upper triangle NN NE ND EE ED DD as row-major ENU matrix; ``otherwise`` if it is not a covariance."""
     nn, ne, nd, ee, ed, dd = ned
     if not (isfinite(sum(ned)) and nn > 0.0 and ee > 0.0 and dd > 0.0):
         return otherwise
@@ -152,7 +152,7 @@ def _enu(ned: tuple[float, ...], otherwise: Covariance) -> Covariance:
 
 
 def nmea_fix(epoch: Epoch, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
-    """The fix of an epoch of ``GGA`` or ``GNS`` and, where they came, ``RMC``, ``GST`` and ``VTG``. None without a position."""
+    """Return the fix of an epoch with ``GGA`` or ``GNS`` and optional ``RMC``, ``GST`` and ``VTG``. None without a position."""
     gga: Gga | Gns | None = epoch.parts.get("GGA") or epoch.parts.get("GNS")
     if gga is None:
         return None
@@ -175,7 +175,7 @@ def nmea_fix(epoch: Epoch, calendar: Calendar, gsa: Gsa | None = None) -> GnssFi
         motion: Rmc | Vtg | None = rmc if rmc is not None and rmc.valid else vtg
         if motion is not None:
             speed, course = motion.speed_kn * _KNOT_MPS, radians(motion.course_deg)
-            # A standing receiver leaves the course blank: then the direction is not known, and neither is any component.
+            # At standstill the course is empty, so no velocity component is known.
             velocity = (speed * sin(course), speed * cos(course), nan)
     return GnssFix(
         epoch.t_ns,
@@ -198,12 +198,12 @@ def nmea_fix(epoch: Epoch, calendar: Calendar, gsa: Gsa | None = None) -> GnssFi
 
 
 def yaw_rad(heading_deg: float, baseline_yaw_rad: float) -> float:
-    """Yaw of the body, counter-clockwise from east, when a line at ``baseline_yaw_rad`` in the body heads clockwise from north."""
+    """Return the body's yaw, counter-clockwise from east, from the heading of a line at ``baseline_yaw_rad`` in the body."""
     return remainder(pi / 2 - radians(heading_deg) - baseline_yaw_rad, tau)
 
 
 def heading_doubt(vector: NavRelposned, *, needs_fixed: bool, baseline_m: float, tolerance_m: float) -> str:
-    """Why the heading of a moving base is not to be used; empty when it is."""
+    """Return the reason to reject a moving-base heading; empty if it is usable."""
     if not (vector.fix_ok and vector.position_valid and vector.heading_valid):
         return "not valid"
     if vector.extrapolated:
@@ -219,13 +219,13 @@ def heading_doubt(vector: NavRelposned, *, needs_fixed: bool, baseline_m: float,
 
 
 def moving_base_heading(vector: NavRelposned, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float) -> Heading:
-    """Heading of the line between the antennas as yaw of the body."""
+    """Return the heading of the antenna baseline as yaw of the body."""
     sigma = radians(vector.heading_accuracy_deg_e5 * 1e-5)
     return Heading(t_ns, t_rx_ns, yaw_rad(vector.heading_deg_e5 * 1e-5, baseline_yaw_rad), sigma, HeadingKind.MOVING_BASE)
 
 
 def sentence_heading(sentence: Ths, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float) -> Heading | None:
-    """Heading of THS, whose error nobody tells; None while it is not valid."""
+    """Return the heading of THS, which has no error estimate; None if invalid."""
     if sentence.mode not in ("A", "E") or not isfinite(sentence.heading_deg):
         return None
     return Heading(t_ns, t_rx_ns, yaw_rad(sentence.heading_deg, baseline_yaw_rad), nan, HeadingKind.MOVING_BASE)

@@ -1,7 +1,6 @@
-"""Configuration items of generation 9: their numbers, and the messages that carry them (CFG-VALSET, CFG-VALGET).
+"""Configuration items of generation 9: keys, and the messages CFG-VALSET and CFG-VALGET.
 
-An item is a 32-bit key and a value, whose width stands in bits 28 to 30 of the key. Values are carried here as unsigned integers,
-whatever the receiver makes of them.
+An item is a 32-bit key, whose bits 28 to 30 give the width of the value, and a value, kept here as unsigned integer.
 """
 
 import struct
@@ -15,7 +14,7 @@ RAM, BBR, FLASH = 1, 2, 4
 LAYER_RAM, LAYER_BBR, LAYER_FLASH, LAYER_DEFAULT = 0, 1, 2, 7
 """Values of ``layer`` in CFG-VALGET."""
 MAX_ITEMS = 64
-"""In one message."""
+"""Most items in one message."""
 
 _WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8}
 _KEY = struct.Struct("<I")
@@ -40,11 +39,11 @@ KEYS: Names = {
     "CFG-UART1-BAUDRATE": 0x40520001,
     "CFG-UART2-BAUDRATE": 0x40530001,
 }
-"""Name, as the interface description spells it, to key. Completed below by what exists once per port."""
+"""Key by name, as in the interface description. Items per port are added below."""
 
 _PROTOCOLS = {"UBX": 1, "NMEA": 2, "RTCM3X": 4}
 _PORT_GROUPS = {"uart1": (0x10730000, 0x10740000), "uart2": (0x10750000, 0x10760000), "usb": (0x10770000, 0x10780000)}
-# Key of the message on I2C; the ports follow it in the order I2C, UART1, UART2, USB, SPI.
+# Key of the message on I2C; the others follow in the order I2C, UART1, UART2, USB, SPI.
 _MESSAGES = {
     "UBX_NAV_PVT": 0x20910006,
     "UBX_NAV_HPPOSLLH": 0x20910033,
@@ -84,12 +83,12 @@ KEY_NAMES: dict[int, str] = {key: name for name, key in KEYS.items()}
 
 
 def key_name(key: int) -> str:
-    """Name of a key; its number where it is not one of ours."""
+    """Return the name of a key; its number if unknown."""
     return KEY_NAMES.get(key) or f"{key:#010x}"
 
 
 def width_bytes(key: int) -> int:
-    """Bytes of the value on the wire. Raises ValueError for a key whose width code is not defined."""
+    """Return the width of the value on the wire. Raises ValueError for an undefined width code."""
     try:
         return _WIDTHS[key >> 28 & 7]
     except KeyError:
@@ -106,17 +105,17 @@ class CfgValset(NamedTuple):
 
 
 class CfgValgetPoll(NamedTuple):
-    """CFG-VALGET (06 8B) to the receiver: asks for items."""
+    """CFG-VALGET (06 8B) to the receiver: read items."""
 
     keys: tuple[int, ...]
     layer: int = LAYER_RAM
     position: int = 0
-    """Items to skip: the answer holds 64 at most."""
+    """Items to skip, because a reply holds 64 at most."""
     version: int = 0
 
 
 class CfgValget(NamedTuple):
-    """CFG-VALGET (06 8B) from the receiver: the items asked for."""
+    """CFG-VALGET (06 8B) from the receiver: the items read."""
 
     items: Items
     layer: int = LAYER_RAM
@@ -145,18 +144,18 @@ def _unpack_items(payload: bytes, at: int) -> Items:
 
 
 def pack_valset(message: CfgValset) -> bytes:
-    """Payload. Raises ValueError or OverflowError for what a message cannot carry."""
+    """Return the payload. Raises ValueError or OverflowError if the values do not fit."""
     return _SET_HEAD.pack(message.version, message.layers, message.transaction) + _pack_items(message.items)
 
 
 def parse_valset(payload: bytes) -> CfgValset:
-    """From the payload. Raises ValueError or struct.error where it does not fit."""
+    """Parse a payload. Raises ValueError or struct.error if it does not fit."""
     version, layers, transaction = _SET_HEAD.unpack_from(payload)
     return CfgValset(_unpack_items(payload, 4), layers, version, transaction)
 
 
 def pack_valget(message: CfgValget | CfgValgetPoll) -> bytes:
-    """Payload of either direction. Raises ValueError or OverflowError for what a message cannot carry."""
+    """Return the payload of either direction. Raises ValueError or OverflowError if the values do not fit."""
     head = _GET_HEAD.pack(message.version, message.layer, message.position)
     if isinstance(message, CfgValget):
         return head + _pack_items(message.items)
@@ -166,7 +165,7 @@ def pack_valget(message: CfgValget | CfgValgetPoll) -> bytes:
 
 
 def parse_valget(payload: bytes) -> CfgValget | CfgValgetPoll:
-    """From the payload: version 0 is the question, 1 the answer. Raises ValueError or struct.error where it does not fit."""
+    """Parse a payload: version 0 is the request, 1 the reply. Raises ValueError or struct.error if it does not fit."""
     version, layer, position = _GET_HEAD.unpack_from(payload)
     if version == 0:
         return CfgValgetPoll(tuple(key for (key,) in _KEY.iter_unpack(payload[4:])), layer, position, version)

@@ -1,7 +1,7 @@
-"""UBX messages that the driver understands, as tuples of their raw fields.
+"""UBX messages of the driver, as tuples of raw fields.
 
-Integers are as on the wire, with the unit and the decimal exponent in the name (``latitude_deg_e7`` is in 1e-7 degrees). Bit fields
-keep their wire value and are read through properties. Offsets and sources: NOTES.md; the byte layouts: :mod:`drivers.ublox.ubx`.
+Integers are as on the wire, with unit and decimal exponent in the name (``latitude_deg_e7`` is in 1e-7 degrees). Properties read
+the bit fields. Offsets and sources: NOTES.md; byte layouts: :mod:`drivers.ublox.ubx`.
 """
 
 from typing import NamedTuple
@@ -20,16 +20,16 @@ class NavPvt(NamedTuple):
     valid: int
     time_accuracy_ns: int
     nano_ns: int
-    """Added to the whole second; negative as often as not."""
+    """Nanoseconds to add to the whole second; often negative."""
     fix_type: int
-    """0 none, 1 dead reckoning, 2 2D, 3 3D, 4 GNSS and dead reckoning, 5 time only."""
+    """Fix type: 0 none, 1 dead reckoning, 2 2D, 3 3D, 4 GNSS and dead reckoning, 5 time only."""
     flags: int
     flags2: int
     satellites: int
     longitude_deg_e7: int
     latitude_deg_e7: int
     height_mm: int
-    """Above the ellipsoid."""
+    """Height above the ellipsoid."""
     height_msl_mm: int
     horizontal_accuracy_mm: int
     vertical_accuracy_mm: int
@@ -48,43 +48,43 @@ class NavPvt(NamedTuple):
 
     @property
     def fix_ok(self) -> bool:
-        """Within the receiver's own masks."""
+        """True if the fix is within the receiver's masks."""
         return bool(self.flags & 1)
 
     @property
     def differential(self) -> bool:
-        """Corrections of some kind were applied."""
+        """True if corrections were applied."""
         return bool(self.flags & 2)
 
     @property
     def carrier(self) -> int:
-        """0 none, 1 float, 2 fixed."""
+        """Carrier solution: 0 none, 1 float, 2 fixed."""
         return self.flags >> 6 & 3
 
     @property
     def position_invalid(self) -> bool:
-        """Longitude, latitude and heights are not to be used."""
+        """True if longitude, latitude and heights are invalid."""
         return bool(self.flags3 & 1)
 
     @property
     def correction_age_code(self) -> int:
-        """0 not available, else an index into :data:`CORRECTION_AGE_S`."""
+        """Age of the corrections: 0 not available, else an index into :data:`CORRECTION_AGE_S`."""
         return self.flags3 >> 1 & 15
 
     @property
     def utc_known(self) -> bool:
-        """Date and time valid and resolved to the second, and confirmed where the receiver can confirm."""
+        """True if date and time are valid, resolved to the second, and confirmed if the receiver can confirm them."""
         if self.valid & 7 != 7:
             return False
         return not self.flags2 & 0x20 or self.flags2 & 0xC0 == 0xC0
 
 
 CORRECTION_AGE_S = (0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0)
-"""``correction_age_code`` n means an age from ``[n - 1]`` up to ``[n]``; 12 means the last value or more."""
+"""Ages, s: code n means from ``[n - 1]`` to ``[n]``; 12 means the last value or more."""
 
 
 class NavHpposllh(NamedTuple):
-    """NAV-HPPOSLLH (01 14): the digits of the position that NAV-PVT has no room for."""
+    """NAV-HPPOSLLH (01 14): the position digits beyond NAV-PVT."""
 
     version: int
     flags: int
@@ -94,7 +94,7 @@ class NavHpposllh(NamedTuple):
     height_mm: int
     height_msl_mm: int
     longitude_deg_e9: int
-    """To be added, -99 to 99; so are the next three."""
+    """Addend, -99 to 99; likewise the next three."""
     latitude_deg_e9: int
     height_mm_e1: int
     height_msl_mm_e1: int
@@ -103,7 +103,7 @@ class NavHpposllh(NamedTuple):
 
     @property
     def position_invalid(self) -> bool:
-        """Not to be used."""
+        """True if the position is invalid."""
         return bool(self.flags & 1)
 
 
@@ -140,7 +140,7 @@ class NavRelposned(NamedTuple):
     length_cm: int
     heading_deg_e5: int
     north_mm_e1: int
-    """To be added, -99 to 99; so are the next three."""
+    """Addend, -99 to 99; likewise the next three."""
     east_mm_e1: int
     down_mm_e1: int
     length_mm_e1: int
@@ -153,32 +153,32 @@ class NavRelposned(NamedTuple):
 
     @property
     def fix_ok(self) -> bool:
-        """Within the receiver's own masks."""
+        """True if the fix is within the receiver's masks."""
         return bool(self.flags & 0x01)
 
     @property
     def position_valid(self) -> bool:
-        """The vector is valid."""
+        """True if the vector is valid."""
         return bool(self.flags & 0x04)
 
     @property
     def carrier(self) -> int:
-        """0 none, 1 float, 2 fixed."""
+        """Carrier solution: 0 none, 1 float, 2 fixed."""
         return self.flags >> 3 & 3
 
     @property
     def extrapolated(self) -> bool:
-        """The base's position or observations of this epoch were missing, and older ones stood in."""
+        """True if data of the base for this epoch was missing and older data was used."""
         return bool(self.flags & 0xC0)
 
     @property
     def heading_valid(self) -> bool:
-        """The heading is valid."""
+        """True if the heading is valid."""
         return bool(self.flags & 0x100)
 
     @property
     def normalised(self) -> bool:
-        """The vector has length one: its length says nothing."""
+        """True if the vector is normalised, so that its length has no meaning."""
         return bool(self.flags & 0x200)
 
     @property
@@ -201,7 +201,7 @@ class NavDop(NamedTuple):
 
 
 class NavStatus(NamedTuple):
-    """NAV-STATUS (01 03): here for the receiver's own detection of spoofing."""
+    """NAV-STATUS (01 03): used for its spoofing detection."""
 
     itow_ms: int
     fix_type: int
@@ -213,7 +213,7 @@ class NavStatus(NamedTuple):
 
     @property
     def spoofing(self) -> int:
-        """0 unknown or off, 1 none, 2 indicated, 3 indicated by several tests."""
+        """Spoofing: 0 unknown or off, 1 none, 2 indicated, 3 indicated by several tests."""
         return self.flags2 >> 3 & 3
 
 
@@ -224,14 +224,14 @@ class NavTimels(NamedTuple):
     version: int
     source: int
     leap_s: int
-    """GPS minus UTC now."""
+    """Present GPS minus UTC, s."""
     change_source: int
     change_s: int
     to_change_s: int
     change_week: int
     change_day: int
     valid: int
-    """Bit 0: ``leap_s`` is valid; bit 1: the time to the next change is."""
+    """Validity bits: 0 for ``leap_s``, 1 for the time to the next change."""
 
 
 class NavEoe(NamedTuple):
@@ -241,7 +241,7 @@ class NavEoe(NamedTuple):
 
 
 class RxmRtcm(NamedTuple):
-    """RXM-RTCM (02 32): the receiver's word on one RTCM message that it was sent."""
+    """RXM-RTCM (02 32): the receiver's report on one RTCM input message."""
 
     version: int
     flags: int
@@ -251,12 +251,12 @@ class RxmRtcm(NamedTuple):
 
     @property
     def crc_failed(self) -> bool:
-        """The message arrived damaged."""
+        """True if the message arrived damaged."""
         return bool(self.flags & 1)
 
     @property
     def used(self) -> int:
-        """0 unknown, 1 not used, 2 used."""
+        """Use of the message: 0 unknown, 1 not used, 2 used."""
         return self.flags >> 1 & 3
 
 
@@ -272,14 +272,14 @@ class TimTp(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """ACK-ACK (05 01): a request was taken; no number tells which, only its kind."""
+    """ACK-ACK (05 01): request accepted; identifies only the kind of request."""
 
     message_class: int
     message_id: int
 
 
 class Nak(NamedTuple):
-    """ACK-NAK (05 00): a request was refused."""
+    """ACK-NAK (05 00): request rejected."""
 
     message_class: int
     message_id: int
@@ -296,7 +296,7 @@ class RfBlock(NamedTuple):
     noise_per_ms: int
     agc: int
     jamming_indicator: int
-    """0 none to 255 strong continuous wave."""
+    """CW jamming indicator, 0 none to 255 strong."""
     offset_i: int
     magnitude_i: int
     offset_q: int
@@ -304,19 +304,19 @@ class RfBlock(NamedTuple):
 
     @property
     def jamming(self) -> int:
-        """0 unknown or off, 1 none, 2 warning, 3 critical: no fix possible."""
+        """Jamming: 0 unknown or off, 1 none, 2 warning, 3 critical (no fix possible)."""
         return self.flags & 3
 
 
 class MonRf(NamedTuple):
-    """MON-RF (0A 38): what the radio front end hears."""
+    """MON-RF (0A 38): state of the radio front end."""
 
     version: int
     blocks: tuple[RfBlock, ...]
 
 
 class MonVer(NamedTuple):
-    """MON-VER (0A 04): firmware, hardware and what else the receiver says of itself."""
+    """MON-VER (0A 04): firmware, hardware and extensions."""
 
     software: str
     hardware: str

@@ -1,7 +1,7 @@
 """Names of UBX messages by class and id.
 
-The names are those of the interface descriptions of the generations 6 to 10 (NOTES.md lists them), so that a recording of any
-receiver can be told apart; the few that the driver understands have a layout in :mod:`drivers.ublox.ubx`.
+The names are those of the interface descriptions of generations 6 to 10 (NOTES.md), so that recordings of any receiver are
+readable; messages used by the driver have a layout in :mod:`drivers.ublox.ubx`.
 """
 
 _CLASSES: dict[int, tuple[str, str]] = {
@@ -62,7 +62,7 @@ _CLASSES: dict[int, tuple[str, str]] = {
         ),
     ),
 }
-"""Class number to its name and the ids with their names, in hexadecimal."""
+"""Name and message names (by hexadecimal id) of each class."""
 
 
 def _names() -> dict[bytes, str]:
@@ -75,12 +75,12 @@ def _names() -> dict[bytes, str]:
 
 
 NAMES: dict[bytes, str] = _names()
-"""``class, id`` as two bytes to the name, e.g. ``NAV-PVT``."""
+"""Message name by the two bytes class and id, e.g. ``NAV-PVT``."""
 
 IDS: dict[str, bytes] = {name: key for key, name in NAMES.items()}
-"""The other way round."""
+"""Class and id by name."""
 
 
 def ubx_name(key: bytes) -> str:
-    """Name of the message with the two bytes class and id; ``UBX-0c4b`` where none is documented."""
+    """Return the name of the message with the two bytes class and id; ``UBX-0c4b`` if undocumented."""
     return NAMES.get(key) or f"UBX-{key.hex()}"

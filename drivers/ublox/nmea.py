@@ -1,8 +1,7 @@
 """NMEA 0183 sentences of a receiver: GGA, GNS, RMC, ZDA, GST, GSA, VTG, THS, in both directions.
 
-pynmeagps reads the fields of lines that were framed and summed here already. It leaves blank fields as empty strings and raises
-more kinds of error than it documents, so that everything it gives passes through :func:`parse`, which gives NaN or None for what
-is blank and ValueError for what cannot be read.
+pynmeagps parses the fields of framed lines. It returns empty strings for blank fields and raises undocumented errors, so use
+:func:`parse`, which gives NaN or None for blank fields and ValueError for unreadable ones.
 """
 
 from datetime import date, time
@@ -21,11 +20,11 @@ class Gga(NamedTuple):
 
     talker: str
     time_ms: int | None
-    """UTC since midnight."""
+    """UTC since midnight, ms."""
     latitude_deg: float
     longitude_deg: float
     quality: int
-    """0 none, 1 autonomous, 2 differential, 4 RTK fixed, 5 RTK float, 6 dead reckoning."""
+    """Quality: 0 none, 1 autonomous, 2 differential, 4 RTK fixed, 5 RTK float, 6 dead reckoning."""
     satellites: int
     hdop: float
     altitude_msl_m: float
@@ -35,14 +34,15 @@ class Gga(NamedTuple):
 
 
 class Gns(NamedTuple):
-    """Position of one epoch, of receivers that use several constellations and send no GGA."""
+    """Position of one epoch, from receivers that use several constellations and send no GGA."""
 
     talker: str
     time_ms: int | None
     latitude_deg: float
     longitude_deg: float
     modes: str
-    """One letter per constellation: N none, A autonomous, D differential, P precise, R RTK fixed, F RTK float, E dead reckoning."""
+    """Mode letter per constellation: N none, A autonomous, D differential, P precise, R RTK fixed, F RTK float, E dead
+    reckoning."""
     satellites: int
     hdop: float
     altitude_msl_m: float
@@ -52,7 +52,7 @@ class Gns(NamedTuple):
 
     @property
     def quality(self) -> int:
-        """The quality that GGA would state: that of the best constellation."""
+        """Quality as in GGA, from the best constellation."""
         return next((quality for letter, quality in _GNS_QUALITIES if letter in self.modes), 0)
 
 
@@ -68,13 +68,13 @@ class Zda(NamedTuple):
 
 
 class Gsa(NamedTuple):
-    """Dilution of precision, and whether the fix has a height. Carries no time; comes once per constellation, with equal values."""
+    """Dilution of precision and fix dimensions. Has no time; comes once per constellation, with equal values."""
 
     talker: str
     mode: str
-    """A automatic, M manual choice between 2D and 3D."""
+    """Mode: A automatic, M manual choice between 2D and 3D."""
     dimensions: int
-    """1 no fix, 2 2D, 3 3D."""
+    """Dimensions: 1 no fix, 2 2D, 3 3D."""
     pdop: float
     hdop: float
     vdop: float
@@ -92,7 +92,7 @@ class Rmc(NamedTuple):
     course_deg: float
     day: date | None
     mode: str
-    """A autonomous, D differential, F RTK float, R RTK fixed, E dead reckoning, N none."""
+    """Mode: A autonomous, D differential, F RTK float, R RTK fixed, E dead reckoning, N none."""
 
 
 class Gst(NamedTuple):
@@ -107,7 +107,7 @@ class Gst(NamedTuple):
 
 
 class Vtg(NamedTuple):
-    """Course and speed. Says D for both kinds of RTK, and carries no time."""
+    """Course and speed. Gives D for both kinds of RTK, and has no time."""
 
     talker: str
     course_deg: float
@@ -117,17 +117,17 @@ class Vtg(NamedTuple):
 
 
 class Ths(NamedTuple):
-    """True heading. Carries no time."""
+    """True heading. Has no time."""
 
     talker: str
     heading_deg: float
     mode: str
-    """A autonomous, E dead reckoning, M manual, S simulator, V invalid."""
+    """Mode: A autonomous, E dead reckoning, M manual, S simulator, V invalid."""
 
 
 Sentence = Gga | Gns | Rmc | Zda | Gst | Gsa | Vtg | Ths
 PARSED = frozenset((b"GGA", b"GNS", b"RMC", b"ZDA", b"GST", b"GSA", b"VTG", b"THS"))
-"""Sentence formatters that :func:`parse` understands, whoever the talker."""
+"""Sentence formatters that :func:`parse` reads, from any talker."""
 
 
 def _number(value: Any) -> float:
@@ -153,7 +153,7 @@ def _day(year: Any, month: Any, day: Any) -> date | None:
 
 
 def parse(line: bytes) -> Sentence:
-    """One whole line, check sum right, formatter in ``PARSED``. Raises ValueError for fields that cannot be read."""
+    """Parse one line with a valid checksum and a formatter in ``PARSED``. Raises ValueError for unreadable fields."""
     talker = line[1:3].decode("ascii")
     try:
         message = NMEAReader.parse(line, validate=0)
@@ -201,7 +201,7 @@ def parse(line: bytes) -> Sentence:
                     _number(message.spd),
                     _number(message.cog),
                     message.date if isinstance(message.date, date) else None,
-                    # Before version 2.3 there was none.
+                    # Missing before version 2.3.
                     str(getattr(message, "posMode", "")),
                 )
             case b"GST":
@@ -219,13 +219,13 @@ def parse(line: bytes) -> Sentence:
             case b"THS":
                 return Ths(talker, _number(message.headt), str(message.mi))
     except Exception as error:
-        # Observed from it on damaged fields: AttributeError, IndexError, KeyError, TypeError, UnicodeDecodeError, ValueError.
+        # pynmeagps raises AttributeError, IndexError, KeyError, TypeError, UnicodeDecodeError and ValueError on damaged fields.
         raise ValueError(f"{line!r}: {error}") from error
     raise ValueError(f"{line!r}: not a sentence that is parsed here")
 
 
 def pack(message: Sentence) -> bytes:
-    """The line of a sentence, high-precision mode (7 decimals of a minute), with check sum and line end."""
+    """Return the line of a sentence in high-precision mode (7 decimals of a minute), with checksum and line end."""
     kind = type(message).__name__.upper()
     fields: tuple[str, ...]
     match message:
@@ -282,7 +282,7 @@ def _clock(time_ms: int | None) -> str:
 def _angle(degrees: float, digits: int, letters: str) -> str:
     if not isfinite(degrees):
         return ","
-    # In units of the last decimal first, so that rounding cannot make 60 minutes.
+    # Round in units of the last decimal, so that minutes stay below 60.
     whole, rest = divmod(round(abs(degrees) * 600_000_000), 600_000_000)
     minutes, fraction = divmod(rest, 10_000_000)
     return f"{whole:0{digits}d}{minutes:02d}.{fraction:07d},{letters[degrees < 0.0]}"

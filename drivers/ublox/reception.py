@@ -1,4 +1,4 @@
-"""What comes from the receiver, message by message, and what becomes of it. Lives from one opening of the port to the next."""
+"""Receive path of the driver: converts the receiver's messages, from one opening of the port to the next."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -36,35 +36,35 @@ from drivers.ublox.watch import Episode, GapWatch, RtkWatch, event
 from vehicled.messages import GnssFix, Heading, Message, Reaction
 
 GSA_NS = 5_000_000_000
-"""Age up to which GSA describes the constellation of a fix."""
+"""Largest age of a GSA used for a fix."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 
 
 class Figures(Struct):
-    """What was counted since the start of the driver."""
+    """Counters since the start of the driver."""
 
     frames: Counter[str] = field(default_factory=Counter)
-    """Sound frames by protocol, UBX messages and RTCM numbers by name as well."""
+    """Valid frames by protocol; also UBX messages and RTCM numbers by name."""
     nmea_errors: int = 0
-    """Sentences with a right check sum and fields that cannot be read."""
+    """Sentences with a valid checksum and unreadable fields."""
     late_messages: int = 0
-    """Messages of an epoch that had been told already."""
+    """Messages of an epoch that had been handed over already."""
     missed_epochs: int = 0
-    """Epochs that the receiver left out."""
+    """Epochs skipped by the receiver."""
     headings_refused: Counter[str] = field(default_factory=Counter)
-    """Headings that were not passed on, by reason."""
+    """Headings withheld, by reason."""
     corrections_damaged: int = 0
-    """RTCM messages that reached the receiver damaged, as it says."""
+    """RTCM messages that reached the receiver damaged, as reported by it."""
     corrections_used: int = 0
-    """RTCM messages that the receiver used, as it says."""
+    """RTCM messages used, as reported by the receiver."""
     corrections_dropped: int = 0
-    """Chunks of corrections given up because the port did not take them."""
+    """Correction chunks dropped because the port did not accept them."""
     clock_resets: int = 0
-    """Times at which the receiver's time was found to have been set anew."""
+    """Detected steps of the receiver's time."""
 
 
 class Reception:
-    """Turns messages of the receiver into ours. No verb raises; each returns what there is to tell."""
+    """Converter of receiver messages. No method raises; each returns the resulting messages."""
 
     def __init__(self, params: Params, wanted: Iterable[type[Message]], figures: Figures) -> None:
         self._params = params
@@ -86,9 +86,9 @@ class Reception:
         self._leap_s: int | None = None
         self._used_ns: int | None = None
         self.epoch_rx_ns: int | None = None
-        """When the newest position arrived, valid or not."""
+        """Arrival of the newest position, valid or not."""
         self.time_pulse: TimTp | None = None
-        """The newest announcement of a pulse."""
+        """Newest announcement of a pulse."""
         self._handlers: dict[type, Callable[[Any, int], Sequence[Message]]] = {
             NavStatus: self._on_status,
             NavTimels: self._on_timels,
@@ -123,20 +123,20 @@ class Reception:
         return self._rtk.state
 
     def on_message(self, message: Any, t_rx_ns: int) -> Sequence[Message]:
-        """A message of the codec, one without use here included."""
+        """Handle a decoded message of any kind."""
         handler = self._handlers.get(type(message))
         return handler(message, t_rx_ns) if handler is not None else ()
 
     def expect(self, period_ms: int) -> None:
-        """The receiver was set to this time between epochs."""
+        """Set the configured time between epochs."""
         self._gaps.expect(period_ms)
 
     def next_due_ns(self) -> int | None:
-        """When the rest of the epoch that is being collected is given up; None while there is none."""
+        """Return the timeout of the current epoch; None without one."""
         return self._epochs.due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """The end of an epoch does not come."""
+        """Hand over the current epoch at its timeout."""
         due = self.next_due_ns()
         if due is None or now_ns < due:
             return ()
@@ -144,7 +144,7 @@ class Reception:
         return self._finish((epoch,)) if epoch is not None else ()
 
     def lost(self, now_ns: int, reason: str) -> Sequence[Message]:
-        """Nothing comes any more."""
+        """Report the loss of the solution, because the connection is lost."""
         return [*self._rtk.lost(now_ns, reason), *self._jamming.set("", now_ns), *self._spoofing.set("", now_ns)]
 
     # ---------------------------------------------------------------- epochs
@@ -186,7 +186,7 @@ class Reception:
         return self._add("PVT", pvt, t_rx_ns)
 
     def _on_relposned(self, vector: NavRelposned, t_rx_ns: int) -> Sequence[Message]:
-        # Another layout stands under the same number in version 0.
+        # Version 0 uses another layout under the same id.
         if not self._wants_heading or vector.version != 1:
             return ()
         t_ns = self._time_of(vector.itow_ms, t_rx_ns)
@@ -210,7 +210,7 @@ class Reception:
         return (event(t_rx_ns, "info", "heading_back"),)
 
     def _on_status(self, status: NavStatus, t_rx_ns: int) -> Sequence[Message]:
-        # 0 says that the receiver does not look for it.
+        # 0 means that the receiver does not check for spoofing.
         if status.spoofing == 0:
             return ()
         return self._spoofing.set(_SPOOFING.get(status.spoofing, ""), t_rx_ns, Reaction.CAP_SPEED)
@@ -224,7 +224,7 @@ class Reception:
         if level is None:
             return ()
         reason, reaction = level
-        # The indicator moves with every message; only a change of the level is news.
+        # The indicator varies with every message; only a change of the level is reported.
         if reason and self._jamming.reason.partition("(")[0] == reason.partition("(")[0]:
             return ()
         return self._jamming.set(reason, t_rx_ns, reaction)
@@ -251,7 +251,7 @@ class Reception:
     def _on_dated(self, sentence: Rmc | Zda, t_rx_ns: int) -> Sequence[Message]:
         if isinstance(sentence, Zda) or sentence.valid:
             self._calendar.set(sentence.day, sentence.time_ms)
-        # A date is needed once a day and not waited for.
+        # A date once a day is enough, so it is not waited for.
         return self._on_timed(sentence, t_rx_ns) if isinstance(sentence, Rmc) else ()
 
     def _on_timed(self, sentence: Gga | Gns | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
@@ -264,7 +264,7 @@ class Reception:
         return ()
 
     def _recent_gsa(self, now_ns: int) -> Gsa | None:
-        """Not waited for: dilution changes slowly, so that of the epoch before will do."""
+        """Return the last GSA if recent enough; dilution changes slowly."""
         return self._gsa[0] if self._gsa is not None and now_ns - self._gsa[1] < GSA_NS else None
 
     def _on_vtg(self, sentence: Vtg, t_rx_ns: int) -> Sequence[Message]:
@@ -273,7 +273,7 @@ class Reception:
     def _on_ths(self, sentence: Ths, t_rx_ns: int) -> Sequence[Message]:
         if not self._wants_heading:
             return ()
-        # It carries no time: that of the newest epoch, or its arrival less the least latency.
+        # THS has no time: use the newest epoch's, or its arrival minus the least latency.
         t_ns = self._clock.newest_ns
         if t_ns is None:
             t_ns = t_rx_ns - round(self._params.latency_ms * 1e6)

@@ -1,4 +1,4 @@
-"""Parameters of the driver in the profile, and what the receiver is to be set to because of them."""
+"""Parameters of the driver in the profile, and the receiver settings that follow from them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
@@ -19,21 +19,21 @@ Baud = Literal[9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Keys of the driver in the profile. Defaults fit a ZED-F9P rover on USB with all constellations."""
+    """Parameters of the driver. Defaults fit a ZED-F9P rover on USB with all constellations."""
 
     rate_hz: Annotated[float, Meta(ge=0.1, le=25.0)] = 5.0
-    """Navigation epochs. RTK with four constellations: 7 Hz below firmware HPG 1.50, 5 Hz from there on; more with fewer."""
+    """Navigation rate, Hz. RTK with four constellations: 7 below firmware HPG 1.50, 5 from there on; more with fewer."""
     protocol: Literal["ubx", "nmea"] = "ubx"
-    """NMEA gives neither vertical velocity nor covariances, and is for receivers that have nothing else."""
+    """Protocol; NMEA lacks vertical velocity and covariances, and is for receivers without UBX."""
     port: Literal["usb", "uart1", "uart2"] = "usb"
-    """The receiver's own port that our cable ends in."""
+    """Port of the receiver that the cable connects to."""
     baud: Baud | None = None
-    """Line rate to search the receiver at, and to switch it to; none on USB, which has no line rate."""
+    """Line rate to search first and to set; none on USB."""
     configure: bool = True
     """False only listens: for recordings, and for receivers older than generation 9."""
     dynamic_model: DynamicModel = "automotive"
     constellations: Annotated[tuple[Constellation, ...], Meta(max_length=4)] = ()
-    """Those to be used; empty leaves the receiver's own choice. A change restarts the satellite search."""
+    """Constellations to use; empty keeps the receiver's choice. A change restarts the satellite search."""
     high_precision: bool = True
     """Position to 0.1 mm (NAV-HPPOSLLH; high-precision mode of NMEA)."""
     covariance: bool = True
@@ -41,31 +41,31 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     time_pulse: bool = False
     """Announcements of the pulse on the PPS pin (TIM-TP)."""
     correction_timeout_s: Annotated[int, Meta(ge=1, le=255)] = 60
-    """Age of the corrections at which the receiver falls back to a plain 3D fix, with a jump of metres."""
+    """Age of the corrections after which the receiver falls back to a plain 3D fix, s; the position then jumps by metres."""
     stale_corrections_s: Annotated[float, Meta(gt=0.0, le=255.0)] = 10.0
-    """Age of the corrections that is told as an event."""
+    """Age of the corrections reported as an event, s."""
     latency_ms: Annotated[float, Meta(ge=0.0, le=1_000.0)] = 40.0
-    """Least time from an epoch to the arrival of its first byte; the clock regression cannot see it."""
+    """Least time from an epoch to the arrival of its first byte, ms; the clock regression cannot observe it."""
     epoch_timeout_ms: Annotated[float, Meta(gt=0.0, le=1_000.0)] = 100.0
-    """Longest wait after the position for the rest of its epoch, when the end does not come."""
+    """Longest wait for the rest of an epoch after its position, ms, if its end does not arrive."""
     silence_s: Annotated[float, Meta(ge=0.2, le=60.0)] = 3.0
-    """Without one sound frame, or without one epoch, until the port is opened anew, or the receiver configured anew."""
+    """Timeout without frames (the port is reopened) or without epochs (the receiver is configured again), s."""
     baseline_m: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
-    """Distance of the two antennas of a moving base, against which the receiver's is checked; 0 is not checked."""
+    """Distance of the antennas of a moving base, m, to check the receiver's; 0 disables the check."""
     baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
-    """Direction from the base's antenna to the rover's in body axes: 0 rover ahead, pi/2 rover on the left."""
+    """Direction from the base's antenna to the rover's in body axes, rad: 0 rover ahead, pi/2 rover on the left."""
     heading_needs_fixed: bool = True
-    """Refuse headings of a float solution."""
+    """Reject headings of a float solution."""
 
 
 class Group(NamedTuple):
-    """Items that are written and read back together: few, because a refusal does not name its item."""
+    """Items written and read back together; few, because a rejection does not name its item."""
 
     name: str
     items: Items
     only_if_different: bool = False
-    """Read first, and write only what is not so already: writing restarts the satellite search."""
+    """Read first and write only differences, because writing restarts the satellite search."""
 
 
 DISPENSABLE = frozenset(
@@ -77,21 +77,21 @@ DISPENSABLE = frozenset(
         f"CFG-MSGOUT-UBX_NAV_TIMELS_{port}", f"CFG-MSGOUT-UBX_MON_RF_{port}", f"CFG-MSGOUT-UBX_RXM_RTCM_{port}",
     )
 )  # fmt: skip
-"""Items without which the driver works, only less exactly: their refusal is told once and is no fault."""
+"""Optional items, without which the driver works less exactly; their rejection is reported once, not as a fault."""
 
 
 def period_ms(params: Params) -> int:
-    """Time between epochs as the receiver is told."""
+    """Return the time between epochs as configured in the receiver."""
     return max(1, round(1000.0 / params.rate_hz))
 
 
 def baud_item(params: Params) -> Items:
-    """The item that sets the line rate of our port."""
+    """Return the item that sets the line rate of the port."""
     return ((KEYS[f"CFG-{params.port.upper()}-BAUDRATE"], params.baud or 0),)
 
 
 def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
-    """All that the receiver is to be set to, in RAM, in the order of writing."""
+    """Return all settings for the receiver's RAM, in the order of writing."""
     port = params.port.upper()
     ubx = params.protocol == "ubx"
     second = min(255, max(1, round(params.rate_hz)))
@@ -101,7 +101,7 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
             {
                 f"CFG-{port}INPROT-UBX": 1,
                 f"CFG-{port}INPROT-RTCM3X": 1,
-                # Answers to configuration are UBX, whatever carries the epochs.
+                # Replies to configuration are UBX, with either protocol.
                 f"CFG-{port}OUTPROT-UBX": 1,
                 f"CFG-{port}OUTPROT-NMEA": not ubx,
             },

@@ -27,7 +27,7 @@ from drivers.ublox.layouts import (
 from drivers.ublox.names import IDS
 
 Parse = Callable[[bytes], Any]
-"""Payload to layout. Raises ValueError or struct.error where it does not fit."""
+"""Parser of a payload. Raises ValueError or struct.error if it does not fit."""
 
 
 class _Fixed(NamedTuple):
@@ -90,7 +90,7 @@ def _version(payload: bytes) -> MonVer:
 
 
 PARSERS: dict[bytes, Parse] = {IDS[name]: _fixed(fixed) for name, fixed in _FIXED.items()}
-"""Class and id to the parser of the payload. CFG-VALSET and CFG-VALGET are added by :mod:`drivers.ublox.codec`."""
+"""Payload parsers by class and id. :mod:`drivers.ublox.codec` adds CFG-VALSET and CFG-VALGET."""
 PARSERS[IDS["NAV-PVT"]] = _pvt
 PARSERS[IDS["MON-RF"]] = _rf
 PARSERS[IDS["MON-VER"]] = _version
@@ -99,7 +99,7 @@ _KINDS: dict[type, tuple[bytes, struct.Struct]] = {fixed.kind: (IDS[name], fixed
 
 
 def pack(message: Any) -> tuple[bytes, bytes]:
-    """Class and id, and the payload of a layout of this module. Raises TypeError for others, struct.error out of range."""
+    """Return class and id, and the payload, of a layout of this module. Raises TypeError for others, struct.error out of range."""
     found = _KINDS.get(type(message))
     if found is not None:
         return found[0], found[1].pack(*message)

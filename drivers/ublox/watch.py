@@ -1,4 +1,4 @@
-"""What the driver tells beside its measurements: a message at the start and the end of each episode, never one per frame."""
+"""Monitors of the receiver: one message at the start and end of each episode, never one per frame."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,24 +12,24 @@ from vehicled.messages import CarrierSolution, Event, Fault, FixType, GnssFix, M
 
 ORIGIN = "ublox"
 QUIET_NS = 10_000_000_000
-"""Without a missing epoch for so long, the gaps are over."""
+"""Time without a missing epoch after which the gaps are over."""
 PAUSE_MS = 60_000
-"""A longer step between two epochs is a receiver that found the time, not one that lost epochs."""
+"""Step between epochs that means a new time fix, not lost epochs."""
 RATE_STEPS = 15
-"""Steps between epochs from which the period of a receiver that was not set up is learned: the median of them."""
+"""Steps whose median gives the period of a receiver that was not configured."""
 RATE_STEPS_LEAST = 5
 RTK_STATES = ("none", "single", "dgps", "float", "fixed")
-"""In increasing worth."""
+"""Solution states, worst first."""
 
 
 def event(t_ns: int, level: str, name: str, **fields: Any) -> Event:
-    """A line of the event log. Numbers that are not known are null."""
+    """Return an event log entry. Unknown numbers are null."""
     known = {key: None if isinstance(value, float) and not isfinite(value) else value for key, value in fields.items()}
     return Event(t_ns, level, name, msgspec.json.encode(known).decode())
 
 
 def rtk_state(fix: GnssFix) -> str:
-    """The state of the solution in one word of ``RTK_STATES``."""
+    """Return the solution state, one of ``RTK_STATES``."""
     if fix.fix_type not in (FixType.FIX_3D, FixType.FIX_2D, FixType.DEAD_RECKONING):
         return "none"
     if fix.carrier is CarrierSolution.FIXED:
@@ -40,7 +40,7 @@ def rtk_state(fix: GnssFix) -> str:
 
 
 class RtkWatch:
-    """Changes of the solution's state, and corrections that grow old."""
+    """Monitor of the solution state and of the age of corrections."""
 
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
@@ -49,7 +49,7 @@ class RtkWatch:
         self._age_s = nan
 
     def on_fix(self, fix: GnssFix) -> Sequence[Message]:
-        """The events of one fix, most often none."""
+        """Return the events of one fix, usually none."""
         found: list[Message] = []
         self._age_s = age_s = fix.correction_age_s
         if isfinite(age_s) and (age_s > self._stale_s) is not self._stale:
@@ -62,7 +62,7 @@ class RtkWatch:
         return found
 
     def lost(self, now_ns: int, reason: str) -> Sequence[Message]:
-        """No more fixes come."""
+        """Report that the fixes have stopped."""
         self._stale, self._age_s = False, nan
         return self._to(RTK_STATES[0], now_ns, reason)
 
@@ -76,15 +76,15 @@ class RtkWatch:
 
 
 class Episode:
-    """A fault that lasts: told when it begins, when its reason changes, and when it ends."""
+    """Monitor of a lasting fault: reports its start, changes of its reason, and its end."""
 
     def __init__(self, code: str) -> None:
         self._code = code
         self.reason = ""
-        """Empty while there is no fault."""
+        """Reason; empty without a fault."""
 
     def set(self, reason: str, t_ns: int, reaction: Reaction = Reaction.WARN) -> Sequence[Message]:
-        """The fault as it is now, empty for none; a message only when that is new."""
+        """Set the reason, empty for none; return a message if it changed."""
         if reason == self.reason:
             return ()
         before, self.reason = self.reason, reason
@@ -92,7 +92,7 @@ class Episode:
 
 
 def jamming(heard: MonRf) -> tuple[str, Reaction] | None:
-    """Reason, empty for none, and reaction; None where the receiver does not watch for it."""
+    """Return reason (empty for none) and reaction; None if the receiver does not monitor jamming."""
     level = max((block.jamming for block in heard.blocks), default=0)
     if level == 0:
         return None
@@ -105,7 +105,7 @@ def jamming(heard: MonRf) -> tuple[str, Reaction] | None:
 
 
 class GapWatch:
-    """Epochs that the receiver left out: it is overloaded, or its line is."""
+    """Monitor of skipped epochs, which mean that the receiver or its line is overloaded."""
 
     def __init__(self, modulus_ms: int) -> None:
         self._modulus_ms = modulus_ms
@@ -117,20 +117,20 @@ class GapWatch:
         self._missed = 0
 
     def expect(self, period_ms: int) -> None:
-        """The rate that the receiver was set to. Without it, the usual step of the stream is taken for its period."""
+        """Set the configured period. Without it, the usual step of the stream is the period."""
         self._period_ms, self._last_ms = period_ms, None
 
     def take_missed(self) -> int:
-        """Epochs left out since the last call."""
+        """Return the number of skipped epochs since the last call."""
         missed, self._missed = self._missed, 0
         return missed
 
     def on_epoch(self, counter_ms: int, t_rx_ns: int) -> Sequence[Message]:
-        """The events of one epoch, most often none."""
+        """Return the events of one epoch, usually none."""
         last = self._last_ms
         step = (counter_ms - last) % self._modulus_ms if last is not None else 0
         if step > self._modulus_ms - PAUSE_MS:
-            # An epoch that was overtaken by the one after it.
+            # This epoch was overtaken by the next one.
             return ()
         self._last_ms = counter_ms
         if not 0 < step <= PAUSE_MS:
@@ -151,7 +151,7 @@ class GapWatch:
         return ()
 
     def _learned_ms(self, step_ms: int) -> int:
-        """The median step: neither a gap nor one short step moves it. 0 while there are too few."""
+        """Return the median step, which single outliers do not move; 0 with too few steps."""
         steps = self._steps_ms
         steps.append(step_ms)
         return sorted(steps)[len(steps) // 2] if len(steps) >= RATE_STEPS_LEAST else 0

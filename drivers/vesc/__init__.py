@@ -1,1 +1,1 @@
-"""VESC motor controllers, over CAN and over a serial line."""
+"""Driver of VESC motor controllers, over CAN and over a serial line."""

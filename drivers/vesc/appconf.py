@@ -1,7 +1,7 @@
-"""Reading back the application configuration: time-out, brake current, CAN mode, status messages, servo output.
+"""Read-back of the application configuration: timeout, brake current, CAN mode, status messages, servo output.
 
-The serialised configuration has no field names and its layout changes with the firmware, so only layouts that were looked up are
-read. Everything else is :class:`Unreadable` with its reason in words: a plausible number from the wrong place is worse than none.
+The configuration has no field names and its layout changes with the firmware, so only verified layouts are read. Others give
+:class:`Unreadable`, because a plausible number from the wrong place would be dangerous.
 """
 
 import struct
@@ -13,51 +13,51 @@ UNREAD = -1
 
 
 class AppConf(Struct, frozen=True, kw_only=True, gc=False):
-    """The head of the application configuration. ``UNREAD`` (-1) for what a firmware does not have."""
+    """Beginning of the application configuration. ``UNREAD`` (-1) if a firmware lacks a field."""
 
     signature: int
     controller_id: int
     timeout_ms: int
-    """0: the controller has no command time-out at all."""
+    """Command timeout, ms; 0: none at all."""
     timeout_brake_current_a: float
-    """0: it coasts when commands stop."""
+    """Brake current at the timeout, A; 0: the vehicle coasts."""
     status_rate_hz: int
-    """Of STATUS frames; from 6.0 on of the first of two groups."""
+    """Rate of STATUS frames, Hz; from 6.0 on that of the first of two groups."""
     status_rate_2_hz: int = UNREAD
     status_mode: int = UNREAD
-    """Before 6.0: 0 off, n: STATUS to STATUS_n."""
+    """Status frames before 6.0: 0 off, n: STATUS to STATUS_n."""
     status_mask: int = UNREAD
-    """From 6.0 on: bit n-1 for STATUS_n at the first rate."""
+    """Status frames from 6.0 on: bit n-1 for STATUS_n at the first rate."""
     status_mask_2: int = UNREAD
     can_mode: int
-    """0 VESC, 1 UAVCAN, 2 bridge, 3 unused."""
+    """CAN mode: 0 VESC, 1 UAVCAN, 2 bridge, 3 unused."""
     servo_output: int = UNREAD
-    """0 off, 1 on; -1 before 5.3, where it was a matter of the build."""
+    """Servo output: 0 off, 1 on; -1 before 5.3, where the build decided."""
     app: int
-    """Application in charge: 0 none, 3 UART, others read sticks and buttons."""
+    """Active application: 0 none, 3 UART; others read input devices."""
 
     @property
     def sends_status(self) -> bool:
-        """Whether the plain STATUS frame, which has speed, current and duty, is switched on."""
+        """True if the plain STATUS frame (speed, current, duty) is enabled."""
         if self.status_mode != UNREAD:
             return self.status_mode >= 1 and self.status_rate_hz > 0
         return bool(self.status_mask & 1 and self.status_rate_hz > 0) or bool(self.status_mask_2 & 1 and self.status_rate_2_hz > 0)
 
 
 class RawAppConf(Struct, frozen=True, gc=False):
-    """A configuration as it came, to be read by :func:`read_appconf` once the firmware is known."""
+    """Raw configuration, for :func:`read_appconf` once the firmware is known."""
 
     data: bytes
 
 
 class Unreadable(Struct, frozen=True, gc=False):
-    """The configuration cannot be read on this firmware, and why."""
+    """Reason why the configuration of a firmware is unreadable."""
 
     reason: str
 
 
 _HEAD_FIELDS = ("signature", "controller_id", "timeout_ms", "timeout_brake_current_a")
-# Fields named _ are there on the wire and of no use to us.
+# Fields named _ are on the wire but unused.
 _LAYOUTS: dict[str, tuple[struct.Struct, tuple[str, ...]]] = {
     "5.0": (
         struct.Struct(">IBIf BHBBBBB B B"),
@@ -86,24 +86,24 @@ _LAYOUT_OF: dict[tuple[int, int], str] = {
     (7, 0): "6.0",
 }
 SIGNATURES: dict[tuple[int, int], int] = {(5, 1): 2_460_147_246, (5, 2): 3_264_926_020, (6, 0): 486_554_156}
-"""Signature of a release's configuration, where it is known: another one means other fields under the same version number."""
+"""Configuration signature of known releases; another one means other fields under the same version number."""
 
 MAX_PLAUSIBLE_TIMEOUT_MS = 3_600_000
 MAX_PLAUSIBLE_BRAKE_A = 1_000.0
 
 
 def readable_firmwares() -> tuple[tuple[int, int], ...]:
-    """Firmware versions (major, minor) whose layout was looked up."""
+    """Return the firmware versions (major, minor) with a verified layout."""
     return tuple(sorted(_LAYOUT_OF))
 
 
 def read_appconf(raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool = False) -> AppConf | Unreadable:
-    """The configuration of a firmware, or why it cannot be read. Never raises, never guesses."""
+    """Return the configuration, or why it is unreadable. Never raises, never guesses."""
     version = f"{firmware[0]}.{firmware[1]:02d}"
     name = _LAYOUT_OF.get(firmware)
     if name is None:
         known = ", ".join(f"{major}.{minor:02d}" for major, minor in readable_firmwares())
-        return Unreadable(f"the layout of its configuration is not known for firmware {version} (known: {known})")
+        return Unreadable(f"the configuration layout is unknown for firmware {version} (known: {known})")
     if test_build:
         return Unreadable(f"firmware {version} is a test build, whose configuration may be laid out differently")
     layout, fields = _LAYOUTS[name]
@@ -122,12 +122,12 @@ def read_appconf(raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool
         and conf.servo_output in (UNREAD, 0, 1)
     )
     if not plausible:
-        return Unreadable(f"its values make no sense for firmware {version}: a modified build")
+        return Unreadable(f"the values are implausible for firmware {version}: a modified build")
     return conf
 
 
 def encode_appconf(conf: AppConf, firmware: tuple[int, int], length: int = 400) -> bytes:
-    """The configuration as a firmware serialises it, zeros up to ``length``. Raises KeyError where no layout is known."""
+    """Return the configuration as a firmware serialises it, zero-padded to ``length``. Raises KeyError without a known layout."""
     layout, fields = _LAYOUTS[_LAYOUT_OF[firmware]]
     values = [0 if name == "_" else max(0, getattr(conf, name)) for name in fields]
     return layout.pack(*values).ljust(length, b"\0")

@@ -1,4 +1,5 @@
-"""CAN frames (29-bit id ``packet << 8 | controller``, payload big-endian) and COMM packets cut into such. Both directions, pure."""
+"""CAN frames (29-bit id ``packet << 8 | controller``, payload big-endian) and COMM packets in several frames. Both directions,
+pure."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -42,16 +43,16 @@ class Can(IntEnum):
 
 
 class SendMode(IntEnum):
-    """What the receiver of a COMM packet does with it."""
+    """Handling of a COMM packet by the receiver."""
 
     PROCESS_AND_REPLY = 0
     PASS_ON = 1
-    """To the interface that spoke last: what replies carry."""
+    """Pass on to the interface that sent last; used in replies."""
     PROCESS_SILENTLY = 2
 
 
 class CanSetpoint(Struct, frozen=True, gc=False):
-    """A command with one number: duty, current (A), speed (ERPM) or position (deg); relative ones as a share."""
+    """Command with one number: duty, current (A), speed (ERPM) or position (deg); relative ones as a fraction."""
 
     packet: int
     controller_id: int
@@ -84,7 +85,7 @@ class Status3(Struct, frozen=True, gc=False):
 
 
 class Status4(Struct, frozen=True, gc=False):
-    """STATUS_4: temperatures, supply current, position. A motor without thermistor reads -90 to -99 C."""
+    """STATUS_4: temperatures, supply current, position. A motor without thermistor gives -90 to -99 C."""
 
     controller_id: int
     fet_temperature_c: float
@@ -112,14 +113,14 @@ class Status6(Struct, frozen=True, gc=False):
 
 
 class Ping(Struct, frozen=True, gc=False):
-    """Are you there? ``controller_id`` is asked by ``sender_id``."""
+    """Ping from ``sender_id`` to ``controller_id``."""
 
     controller_id: int
     sender_id: int
 
 
 class Pong(Struct, frozen=True, gc=False):
-    """I am. ``host_id`` had asked ``controller_id``."""
+    """Reply of ``controller_id`` to a ping from ``host_id``."""
 
     host_id: int
     controller_id: int
@@ -127,7 +128,7 @@ class Pong(Struct, frozen=True, gc=False):
 
 
 class Fill(Struct, frozen=True, gc=False):
-    """A piece of a long packet for ``target_id``."""
+    """Piece of a long packet for ``target_id``."""
 
     target_id: int
     offset: int
@@ -135,7 +136,7 @@ class Fill(Struct, frozen=True, gc=False):
 
 
 class Process(Struct, frozen=True, gc=False):
-    """End of a long packet: who sent it, what to do with it, how long it is, its CRC-16/XMODEM."""
+    """End of a long packet: sender, send mode, length and CRC-16/XMODEM."""
 
     target_id: int
     sender_id: int
@@ -145,7 +146,7 @@ class Process(Struct, frozen=True, gc=False):
 
 
 class Short(Struct, frozen=True, gc=False):
-    """A COMM packet of up to six bytes in one frame."""
+    """COMM packet of up to six bytes in one frame."""
 
     target_id: int
     sender_id: int
@@ -154,14 +155,14 @@ class Short(Struct, frozen=True, gc=False):
 
 
 class NotifyBoot(Struct, frozen=True, gc=False):
-    """The controller has just started."""
+    """Start-up message of the controller."""
 
     controller_id: int
     data: bytes
 
 
 class Foreign(Struct, frozen=True, gc=False):
-    """A frame that is not ours to understand: another protocol, a packet we do not know, a payload too short for its packet."""
+    """Unusable frame: another protocol, an unknown packet, or a payload too short for its packet."""
 
     frame: CanFrame
 
@@ -243,13 +244,14 @@ _DECODERS: dict[int, tuple[str, int, Callable[[int, bytes], CanMessage]]] = {
     Can.PROCESS_RX_BUFFER: ("PROCESS_RX_BUFFER", 6, lambda target, data: Process(target, *_PROCESS.unpack_from(data))),
     Can.PROCESS_SHORT_BUFFER: ("PROCESS_SHORT_BUFFER", 3, lambda target, data: Short(target, data[0], data[1], data[2:])),
     Can.NOTIFY_BOOT: ("NOTIFY_BOOT", 0, NotifyBoot),
-    # Exactly four bytes: the six-byte form of SET_CURRENT swaps its fields between firmware versions.
+    # Exactly four bytes, because the six-byte SET_CURRENT swaps its fields between firmware versions.
     **{packet: (packet.name, 4, _setpoint(packet, scale)) for packet, scale in _SCALES.items()},
 }
 
 
 def decode_can(frame: CanFrame) -> tuple[str, CanMessage]:
-    """Name and content of a frame. Never raises: anything unfitting is ``Foreign``, named ERROR, STANDARD, FOREIGN or PACKET_n."""
+    """Return name and content of a frame. Never raises; invalid frames are ``Foreign``, named ERROR, STANDARD, FOREIGN or
+    PACKET_n."""
     can_id = frame.can_id
     if frame.error:
         return "ERROR", Foreign(frame)
@@ -266,7 +268,7 @@ def decode_can(frame: CanFrame) -> tuple[str, CanMessage]:
 
 
 def encode_can(message: CanMessage) -> CanFrame:
-    """A frame. Raises ValueError for a set-point that is not finite."""
+    """Return a frame. Raises ValueError for a set-point that is not finite."""
     match message:
         case CanSetpoint(packet, target, value):
             return _frame(packet, target, _I.pack(setpoint(value, _SCALES[Can(packet)])))
@@ -306,7 +308,7 @@ def _frame(packet: int, target: int, data: bytes) -> CanFrame:
 
 
 def split_comm(target_id: int, sender_id: int, payload: bytes, send_mode: int = SendMode.PROCESS_AND_REPLY) -> list[CanFrame]:
-    """A COMM packet as frames. Raises ValueError beyond what the firmware's buffer holds."""
+    """Return the frames of a COMM packet. Raises ValueError beyond the firmware's buffer."""
     length = len(payload)
     if not 0 < length <= MAX_PAYLOAD_BYTES:
         raise ValueError(f"a packet of {length} bytes cannot be sent (1 to {MAX_PAYLOAD_BYTES})")
@@ -321,25 +323,25 @@ def split_comm(target_id: int, sender_id: int, payload: bytes, send_mode: int = 
 
 
 class Reassembler:
-    """Long packets for one receiver. Bounded, never raises.
+    """Reassembler of long packets for one receiver. Bounded, never raises.
 
-    Pieces are kept by their offset, so that a repeated one does no harm and two that overtook each other still fit. Offset 0
-    begins anew. The end must find a gapless packet of its length and checksum, else everything is dropped and counted: pieces
-    carry no sender, and two that speak at once can only be told apart by that checksum.
+    Pieces are kept by offset, so repeated and reordered ones do no harm; offset 0 begins a packet. The end must find a gapless
+    packet of its length and checksum, else all is dropped and counted. Pieces have no sender, so only the checksum separates two
+    senders.
     """
 
     def __init__(self) -> None:
         self._pieces: dict[int, bytes] = {}
         self.bad_frames = 0
-        """Pieces beyond the buffer, and packets that did not fit together."""
+        """Pieces beyond the buffer, and packets that failed their check."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of unfinished packets; bounded by the number of offsets times seven."""
+        """Bytes of incomplete packets; bounded by the number of offsets times seven."""
         return sum(map(len, self._pieces.values()))
 
     def fill(self, piece: Fill) -> None:
-        """Take a piece."""
+        """Add a piece."""
         if piece.offset + len(piece.data) > MAX_PAYLOAD_BYTES:
             self.bad_frames += 1
             return
@@ -348,7 +350,7 @@ class Reassembler:
         self._pieces[piece.offset] = piece.data
 
     def process(self, end: Process) -> bytes | None:
-        """The packet that ``end`` completes, or None."""
+        """Return the packet that ``end`` completes, or None."""
         pieces, self._pieces = self._pieces, {}
         packet = bytearray()
         for offset in sorted(pieces):
@@ -362,12 +364,12 @@ class Reassembler:
         return payload
 
     def clear(self) -> None:
-        """Forget what is unfinished."""
+        """Drop the incomplete packet."""
         self._pieces.clear()
 
 
 def decode_frames(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanMessage | CommMessage]]:
-    """Messages of a recorded bus by name, and after the last frame of a COMM packet that came in pieces the packet itself."""
+    """Iterate over the messages of a recorded bus by name; a packet in several frames follows its last one."""
     long: dict[int, Reassembler] = {}
     for frame in frames:
         name, message = decode_can(frame)

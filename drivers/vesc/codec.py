@@ -1,4 +1,4 @@
-"""Codec of the VESC, both directions, pure: the one door to it. NOTES.md beside this file is the specification.
+"""Codec of the VESC, in both directions: the public interface of the modules below. Specification: NOTES.md.
 
 - :mod:`drivers.vesc.comm`: COMM_ packets, with :mod:`drivers.vesc.values` (telemetry) and :mod:`drivers.vesc.appconf`
 - :mod:`drivers.vesc.uart`: their frames on a serial line; :mod:`drivers.vesc.canbus`: CAN frames, and long packets over CAN

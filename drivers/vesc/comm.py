@@ -1,4 +1,4 @@
-"""COMM_ packets: the payloads that a serial line and long CAN packets have in common. Both directions, pure."""
+"""COMM_ packets: the payloads of the serial line and of long CAN packets. Both directions, pure."""
 
 import struct
 from enum import IntEnum
@@ -14,7 +14,7 @@ MAX_PAYLOAD_BYTES = 512
 
 
 class Comm(IntEnum):
-    """Command bytes as numbered since firmware 3.2. Earlier firmware counts differently from 10 on."""
+    """Command bytes since firmware 3.2. Earlier firmware differs from 10 on."""
 
     FW_VERSION = 0
     GET_VALUES = 4
@@ -35,26 +35,26 @@ class Comm(IntEnum):
 
 
 class Request(Struct, frozen=True, gc=False):
-    """A command without arguments: a question, REBOOT or ALIVE."""
+    """Command without arguments: a query, REBOOT or ALIVE."""
 
     command: int
 
 
 class SelectiveRequest(Struct, frozen=True, gc=False):
-    """Ask for some fields of GET_VALUES."""
+    """Request for some fields of GET_VALUES."""
 
     mask: int
 
 
 class Setpoint(Struct, frozen=True, gc=False):
-    """A command with one number: duty (share), current (A), speed (ERPM), position (deg), servo position (0 to 1)."""
+    """Command with one number: duty (fraction), current (A), speed (ERPM), position (deg), servo position (0 to 1)."""
 
     command: int
     value: float
 
 
 class FwVersion(Struct, frozen=True, gc=False):
-    """Who answers. Fields that old firmware does not send keep their defaults."""
+    """Firmware version of a controller. Fields missing in old firmware keep their defaults."""
 
     major: int
     minor: int
@@ -62,7 +62,7 @@ class FwVersion(Struct, frozen=True, gc=False):
     uuid: bytes = b""
     paired: int = -1
     test_version: int = -1
-    """Not 0 in test builds."""
+    """Test version; not 0 in test builds."""
     hardware_type: int = -1
 
 
@@ -74,20 +74,20 @@ class Selective(Struct, frozen=True, gc=False):
 
 
 class Forward(Struct, frozen=True, gc=False):
-    """A packet to be passed on over CAN."""
+    """Packet to pass on over CAN."""
 
     controller_id: int
     payload: bytes
 
 
 class PingCanReply(Struct, frozen=True, gc=False):
-    """Ids of the controllers found on CAN."""
+    """Ids of the controllers on CAN."""
 
     controller_ids: bytes
 
 
 class Unknown(Struct, frozen=True, gc=False):
-    """A packet that is sound but not ours to understand, or whose content does not fit its command."""
+    """Valid packet with an unknown command, or with content that does not fit its command."""
 
     payload: bytes
 
@@ -113,7 +113,7 @@ _BARE = frozenset(
 
 
 def decode_comm(payload: bytes) -> tuple[str, CommMessage]:
-    """Name and content of a packet. Never raises: what does not fit is ``Unknown`` under the name of its command byte."""
+    """Return name and content of a packet. Never raises; others are ``Unknown`` under the name of their command byte."""
     if not payload:
         return "EMPTY", Unknown(b"")
     code = payload[0]
@@ -162,7 +162,7 @@ def _decode_version(payload: bytes) -> FwVersion | None:
 
 
 def encode_comm(message: CommMessage, layout: Layout = Layout.STATUS) -> bytes:
-    """Payload of a packet; ``layout`` is for telemetry. Raises ValueError for a set-point that is not finite or has no command."""
+    """Return the payload of a packet; ``layout`` is for telemetry. Raises ValueError for an invalid set-point."""
     match message:
         case Setpoint(command, value):
             scaled = _LAYOUTS.get(command)

@@ -1,12 +1,12 @@
-"""What both wires have in common: commands out, telemetry in, and when a VESC may be driven at all.
+"""Common part of both VESC drivers: commands, telemetry, and the conditions for driving.
 
-Rules, each from an accident somebody had (NOTES.md):
+Rules, each from a reported accident (NOTES.md):
 
-- A zero and a brake are frames like any other. Each command is one motor frame and one servo frame under one deadline; a newer
-  command replaces one that was not taken yet, so that nothing old is ever sent late.
-- Nothing is driven before the controller has said who it is and its own time-out was read back, and after every interruption
-  (port, silence, restart, fault) not before the daemon was disarmed once. Until then a throttle becomes the full brake.
-- ALIVE is never sent. It would feed the controller's watchdog without a command behind it.
+- Zero and brake are sent as frames. Each command is one motor frame and one servo frame under one deadline; a newer command
+  replaces an unsent one, so that no old command is sent late.
+- The driver sends no drive before the controller is identified and its timeout is read back, and after every interruption (port,
+  silence, restart, fault) not before the daemon was disarmed once. Until then a throttle becomes full brake.
+- ALIVE is never sent, because it would feed the controller's watchdog without a command.
 """
 
 import json
@@ -40,9 +40,9 @@ from vehicled.ports import Action, Send
 
 NAN = float("nan")
 DIAGNOSE_NS = 1_000_000_000
-"""Time given to a controller to show itself before its absence is explained."""
+"""Time for a controller to answer before its absence is diagnosed."""
 SLOW_FIELD_NS = 2_000_000_000
-"""Temperatures and supply are repeated in a MotorStatus for so long after they were measured."""
+"""Time for which temperatures and supply are repeated in MotorStatus after their measurement."""
 STATUS_FRESH_NS = 200_000_000
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 _OBSTACLES = {
@@ -53,7 +53,7 @@ _OBSTACLES = {
 
 
 class VescCore(ABC):
-    """Device state machine. A wire frames motor commands and packets, and hands in what it hears."""
+    """Base class of the VESC drivers. A subclass frames commands and packets for its wire, and passes on what arrives."""
 
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
@@ -85,20 +85,20 @@ class VescCore(ABC):
         self._fault_code = 0
         self._slow: dict[str, tuple[float, int]] = {}
         self.unknown_packets = 0
-        """Sound packets that say nothing to us."""
+        """Valid packets without use."""
 
     @property
     def ready(self) -> bool:
-        """The controller is known and set up as the profile expects."""
+        """True if the controller is known and configured as the profile requires."""
         return self._setup.ready
 
     @property
     def refusal(self) -> str:
-        """Why a throttle would be refused now, in words; empty when it would be passed on."""
+        """Reason why a throttle would be refused now; empty if it would be sent."""
         return self._obstacle() or self._lock
 
     def _obstacle(self) -> str:
-        """What disarming cannot cure."""
+        """Reason that disarming cannot clear."""
         if self._setup.problems:
             return "; ".join(self._setup.problems)
         if not self._setup.ready:
@@ -107,32 +107,32 @@ class VescCore(ABC):
             return f"the controller reports {describe(self._fault_code, self._setup.firmware)}"
         return next((text for code, text in _OBSTACLES.items() if code in self._episodes), "")
 
-    # What a wire gives.
+    # Provided by a wire.
 
     @abstractmethod
     def _frame_motor(self, setpoint: Setpoint) -> bytes:
-        """A motor command as bytes for the port."""
+        """Return a motor command as bytes for the port."""
 
     @abstractmethod
     def _frame_comm(self, payload: bytes, *, reply: bool = False) -> bytes:
-        """A packet as bytes for the port; ``reply`` when an answer is wanted."""
+        """Return a packet as bytes for the port; ``reply`` if an answer is expected."""
 
     @abstractmethod
     def _clear_wire(self) -> None:
-        """Forget what is unfinished."""
+        """Drop incomplete frames."""
 
     @abstractmethod
     def _silence_reason(self) -> str:
-        """Why nothing is heard, as far as the wire can tell."""
+        """Return the reason for the silence, as far as the wire knows it."""
 
     @abstractmethod
     def _on_time_wire(self, now_ns: int) -> None:
-        """A wire's own duties, at any time."""
+        """Do the periodic work of a wire."""
 
-    # The device contract.
+    # Device interface.
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """An opened port starts with a brake and the questions; what was before is forgotten, the permission to drive with it."""
+        """Brake and query an opened port; forget the earlier state, including the permission to drive."""
         self._clear_wire()
         self._command = None
         self._requests.clear()
@@ -152,7 +152,7 @@ class VescCore(ABC):
         return self._take()
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Turn a command into frames. What is not finite brakes; what may not be driven brakes, and says why once."""
+        """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
         if not isinstance(command, ActuatorCommand):
             return
         throttle, brake, steering = command.throttle, command.brake, command.steering
@@ -175,7 +175,7 @@ class VescCore(ABC):
         self._send(throttle, brake, now_ns)
 
     def next_due_ns(self) -> int:
-        """The next question, poll or silence limit; at once when a command has left something to report."""
+        """Return the time of the next query, poll or silence timeout; now if a command left something to report."""
         if self._episodes.waiting:
             return self._commanded_ns
         if self._opened_ns == NEVER_NS:
@@ -183,7 +183,7 @@ class VescCore(ABC):
         return min(self._setup.due_ns, self._poll_due_ns, self._silence_due_ns(), self._diagnosis_due_ns())
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Ask what is due, and notice what is missing."""
+        """Send due queries, and detect missing replies."""
         if self._opened_ns == NEVER_NS:
             return self._take()
         self._on_time_wire(now_ns)
@@ -196,7 +196,7 @@ class VescCore(ABC):
         return self._take()
 
     def take_tx(self) -> Sequence[Action]:
-        """The newest command first, then questions."""
+        """Drain the newest command, then queries."""
         if self._command is None and not self._requests:
             return ()
         tx: list[Action] = [] if self._command is None else [self._command]
@@ -205,7 +205,7 @@ class VescCore(ABC):
         self._requests.clear()
         return tx
 
-    # Out.
+    # Transmit.
 
     def _send(self, throttle: float, brake: float, now_ns: int) -> None:
         data = self._frame_motor(motor_setpoint(self._params, throttle, brake))
@@ -224,10 +224,10 @@ class VescCore(ABC):
             self._poll_due_ns = now_ns + self._poll_ns - (late if late < self._poll_ns else 0)
             poll = self._frame_comm(encode_comm(Request(Comm.GET_VALUES)), reply=True)
             self._requests.append(Send(poll, now_ns + self._poll_ns, droppable=True))
-        # A port that takes nothing must not make us hoard questions; the deadlines are the port's to keep, this is ours.
+        # Queries must not pile up if the port accepts nothing; the deadlines are the port's, this limit is ours.
         del self._requests[:-4]
 
-    # In.
+    # Receive.
 
     def _on_comm(self, message: CommMessage, t_rx_ns: int) -> None:
         match message:
@@ -248,21 +248,19 @@ class VescCore(ABC):
                 if self._setup.on_appconf(message, t_rx_ns):
                     self._after_setup(t_rx_ns)
             case _:
-                # Questions and commands among them: an echo, or another master on the wire.
+                # These include queries and commands: an echo, or another master on the wire.
                 self.unknown_packets += 1
 
     def _heard(self, t_rx_ns: int) -> None:
         self._heard_ns = t_rx_ns
         if self._episodes.end("vesc_silent", t_rx_ns):
             self._present_since_ns = t_rx_ns
-            # It may have been off, and come back as somebody else.
+            # After a power cycle it may be another controller.
             self._setup.begin(t_rx_ns)
 
     def _restarted(self, t_rx_ns: int) -> None:
         self._lock = "the controller has restarted; disarm, then arm again"
-        self._episodes.start(
-            "vesc_restarted", Reaction.BRAKE, "the controller has restarted by itself: brown-out or watchdog", t_rx_ns
-        )
+        self._episodes.start("vesc_restarted", Reaction.BRAKE, "the controller has restarted: brown-out or watchdog", t_rx_ns)
         self._setup.begin(t_rx_ns)
 
     def _after_setup(self, now_ns: int) -> None:
@@ -324,7 +322,7 @@ class VescCore(ABC):
             self._lock = "the kill switch was on; disarm, then arm again"
 
     def _pause_ns(self) -> int:
-        """Commands further apart may let the controller time out rightly. Less than its time-out: frames travel unevenly."""
+        """Command gap after which a controller timeout is legitimate; shorter than that timeout, because transmission varies."""
         conf = self._setup.conf
         timeout_ms = conf.timeout_ms if isinstance(conf, AppConf) else self._params.timeout_ms
         return timeout_ms * 750_000
@@ -358,10 +356,10 @@ class VescCore(ABC):
         value, t_rx_ns = self._slow.get(name, (NAN, now_ns))
         return value if now_ns - t_rx_ns < SLOW_FIELD_NS else NAN
 
-    # What is missing.
+    # Timeouts.
 
     def _silence_limit_ns(self) -> int:
-        """Without STATUS frames the polls are all there is to hear, so the limit follows their rate."""
+        """Return the silence timeout, which follows the poll rate if STATUS frames are missing."""
         return self._silence_ns if self._status_ns is not None else max(self._silence_ns, 5 * self._poll_ns // 2)
 
     def _silence_due_ns(self) -> int:
@@ -372,13 +370,15 @@ class VescCore(ABC):
         return self._heard_ns + self._silence_limit_ns()
 
     def _diagnosis_due_ns(self) -> int:
-        """When polls have gone unanswered too long although the controller is heard."""
+        """Return the time at which unanswered polls are reported although the controller sends."""
         if self._heard_ns is None or "vesc_silent" in self._episodes or "vesc_unanswered" in self._episodes:
             return NEVER_NS
         return max(self._present_since_ns, self._values_ns or 0) + max(DIAGNOSE_NS, 5 * self._poll_ns)
 
     def _diagnose(self, now_ns: int) -> None:
-        reason = "it is heard but answers no questions, so that its fault code is unknown: does it hear us, is host_id ours alone?"
+        reason = (
+            "the controller sends but does not reply, so its fault code is unknown: check the line to it and that host_id is unique"
+        )
         self._episodes.start("vesc_unanswered", Reaction.CONTROLLED_STOP, reason, now_ns)
 
     def _take(self) -> list[Message]:

@@ -1,4 +1,4 @@
-"""The VESC on its two wires: frames of a CAN port, bytes of a serial port. What they share is in :mod:`drivers.vesc.core`."""
+"""VESC drivers for a CAN port and a serial port. Common part: :mod:`drivers.vesc.core`."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -47,14 +47,14 @@ CAN_COMMANDS = {
     Comm.SET_RPM: Can.SET_RPM,
 }
 STALE_NS = 50_000_000
-"""A serial line silent for so long will not complete the frame it began."""
+"""Silence after which an incomplete serial frame is dropped."""
 UAVCAN_NODE_STATUS = 341
 """UAVCAN v0 data type that every UAVCAN node sends once a second, in bits 8 to 23 of its identifiers."""
 MAX_NEIGHBOURS = 16
 
 
 class VescCan(VescCore):
-    """A VESC on a CAN port. Telemetry from STATUS frames, fault codes and configuration from COMM packets."""
+    """Driver of a VESC on CAN. Telemetry comes from STATUS frames, fault codes and configuration from COMM packets."""
 
     Params: ClassVar[type[CanParams]] = CanParams
 
@@ -67,26 +67,26 @@ class VescCan(VescCore):
         self._uavcan: set[int] = set()
         self._ping_due_ns = 0
         self.dropped_bytes = 0
-        """Bytes of records that were never completed."""
+        """Bytes of incomplete records."""
         self.error_frames = 0
-        """Error frames of the bus: nobody acknowledges, wrong bit rate, a bad cable."""
+        """Error frames of the bus: no acknowledgement, wrong bit rate, a bad cable."""
         self.foreign_frames = 0
-        """Frames of other protocols, and of or for other controllers."""
+        """Frames of other protocols, and from or for other controllers."""
 
     @property
     def bad_frames(self) -> int:
-        """Long packets that did not fit together."""
+        """Long packets that failed their check."""
         return self._long.bad_frames
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """As the core does, and whom else one hears is found out anew."""
+        """Reset as the core does, and forget the other nodes seen."""
         self._neighbours.clear()
         self._uavcan.clear()
         self._ping_due_ns = now_ns
         return super().on_port(state, detail, now_ns)
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Records arrived; the rest of a cut one waits for the next call."""
+        """Handle records; a partial one waits for the next call."""
         if self._rest or len(data) % RECORD_BYTES:
             data = self._rest + data
             whole = len(data) - len(data) % RECORD_BYTES
@@ -141,7 +141,7 @@ class VescCan(VescCore):
             case Status5(_, _, voltage):
                 self._remember("voltage", voltage, t_rx_ns)
             case _:
-                pass  # charge, energy and analogue inputs have no place in our messages
+                pass  # charge, energy and analogue inputs have no field in our messages
 
     def _on_neighbour(self, controller_id: int) -> None:
         self.foreign_frames += 1
@@ -163,45 +163,45 @@ class VescCan(VescCore):
     def _on_time_wire(self, now_ns: int) -> None:
         if self._setup.version is None:
             if now_ns >= self._ping_due_ns:
-                # Whoever is there answers this in its own name: a wrong controller_id shows.
+                # Every controller answers this with its own id, which shows a wrong controller_id.
                 self._ping_due_ns = now_ns + DIAGNOSE_NS
                 self._requests.append(Send(pack(encode_can(Ping(EVERYONE, self._host))), now_ns + DIAGNOSE_NS, droppable=True))
         elif "vesc_silent" in self._episodes:
-            # Who says nothing at all does not answer questions either.
+            # A silent controller does not answer queries either.
             self._episodes.end("vesc_status_off", now_ns)
         elif self._status_ns is None and self._answers and now_ns - self._present_since_ns >= 2 * DIAGNOSE_NS:
             self._episodes.start("vesc_status_off", Reaction.WARN, self._status_reason(), now_ns)
 
     @property
     def _answers(self) -> bool:
-        """It has answered a question since it is there."""
+        """True if it has answered a query since it appeared."""
         return self._values_ns is not None and self._values_ns >= self._present_since_ns
 
     def _status_reason(self) -> str:
-        text = "it answers questions but sends no STATUS frames, so that speed comes at the rate of the polls only"
+        text = "the controller replies but sends no STATUS frames, so speed comes only at the poll rate"
         conf = self._setup.conf
         if isinstance(conf, AppConf) and not conf.sends_status:
             return f"{text}: they are switched off (App Settings > General > CAN Messages Rate)"
         if isinstance(conf, AppConf):
-            return f"{text}, although they are switched on at {conf.status_rate_hz} Hz: are they filtered on the way?"
-        return f"{text}: are they switched on (App Settings > General > CAN Messages Rate)?"
+            return f"{text}, although they are switched on at {conf.status_rate_hz} Hz: check for filters on the bus"
+        return f"{text}: check that they are switched on (App Settings > General > CAN Messages Rate)"
 
     def _silence_reason(self) -> str:
-        text = f"controller {self._target} is not heard on CAN"
+        text = f"no data from controller {self._target} on CAN"
         if self._uavcan:
             nodes = ", ".join(map(str, sorted(self._uavcan)))
-            return f"{text}, but UAVCAN nodes are ({nodes}): set its CAN Mode to VESC (App Settings > General), else it ignores us"
+            return f"{text}, but from UAVCAN nodes ({nodes}): set its CAN Mode to VESC (App Settings > General)"
         if self._neighbours:
-            return f"{text}, but others are ({', '.join(map(str, sorted(self._neighbours)))}): is controller_id right?"
+            return f"{text}, but from others ({', '.join(map(str, sorted(self._neighbours)))}): check controller_id"
         if self.error_frames:
-            return f"{text}, only errors of the bus: wrong bit rate (500 kbit/s is usual), no termination, or nobody else on it"
+            return f"{text}, only bus errors: wrong bit rate (500 kbit/s is usual), no termination, or no other node"
         if self.foreign_frames:
             return f"{text}, only frames that are not of a VESC: wrong bus, or its CAN Mode is not VESC"
-        return f"{text}, nor anything else: power, cable, bit rate, or its CAN Mode is UAVCAN"
+        return f"{text} or any other node: check power, cable and bit rate, and that its CAN Mode is not UAVCAN"
 
 
 class VescUart(VescCore):
-    """A VESC on a serial line or USB. All telemetry is polled."""
+    """Driver of a VESC on a serial line or USB. All telemetry is polled."""
 
     Params: ClassVar[type[UartParams]] = UartParams
 
@@ -213,16 +213,16 @@ class VescUart(VescCore):
 
     @property
     def bad_frames(self) -> int:
-        """Start bytes whose length, checksum or end byte did not hold."""
+        """Start bytes with an invalid length, checksum or end byte."""
         return self._decoder.bad_frames
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no sound frame."""
+        """Bytes outside valid frames."""
         return self._decoder.dropped_bytes
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Bytes arrived, cut anywhere."""
+        """Handle bytes, cut anywhere."""
         stale = t_rx_ns - self._rx_ns > STALE_NS
         self._rx_ns = t_rx_ns
         self._received = True
@@ -248,7 +248,7 @@ class VescUart(VescCore):
     def _silence_reason(self) -> str:
         text = "the controller does not answer on its serial line"
         if self._received and self._heard_ns is None:
-            return f"{text}: bytes arrive but no sound packet, so the baud rate is wrong, or it is another device"
+            return f"{text}: bytes arrive but no valid packet, so the baud rate is wrong, or it is another device"
         if self._received:
             return f"{text} any more"
-        return f"{text}: power, cable, RX and TX swapped, or UART is not enabled (App Settings > General > App to Use)"
+        return f"{text}: check power, cable, RX and TX, and that UART is enabled (App Settings > General > App to Use)"

@@ -6,7 +6,7 @@ ORIGIN = "vesc"
 
 
 class Episodes:
-    """Which faults are going on."""
+    """Set of active faults."""
 
     def __init__(self) -> None:
         self._active: dict[str, tuple[Reaction, str]] = {}
@@ -16,7 +16,7 @@ class Episodes:
         return code in self._active
 
     def start(self, code: str, reaction: Reaction, reason: str, now_ns: int) -> bool:
-        """Begin an episode; False when it was going on already."""
+        """Start an episode; return False if it was active already."""
         if code in self._active:
             return False
         self._active[code] = (reaction, reason)
@@ -24,7 +24,7 @@ class Episodes:
         return True
 
     def end(self, code: str, now_ns: int) -> bool:
-        """End an episode; False when there was none."""
+        """End an episode; return False if it was not active."""
         if code not in self._active:
             return False
         reaction, reason = self._active.pop(code)
@@ -32,21 +32,21 @@ class Episodes:
         return True
 
     def switch(self, code: str, reaction: Reaction, reason: str, now_ns: int) -> None:
-        """Begin an episode, or begin it anew when its reason has become another one."""
+        """Start an episode, or restart it with a new reason."""
         if code in self._active and self._active[code][1] != reason:
             self.end(code, now_ns)
         self.start(code, reaction, reason, now_ns)
 
     def active(self, prefix: str = "") -> list[str]:
-        """Codes that are going on."""
+        """Return the active codes."""
         return [code for code in self._active if code.startswith(prefix)]
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to take."""
+        """True if a message is waiting."""
         return bool(self._out)
 
     def take(self) -> list[Fault]:
-        """Starts and ends since the last call, in order."""
+        """Drain starts and ends, in order."""
         out, self._out = self._out, []
         return out

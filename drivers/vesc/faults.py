@@ -1,4 +1,4 @@
-"""Fault codes by name. The list was only ever appended to, so a name holds for every firmware; what differs is how far it goes."""
+"""Fault codes by name. The list was only extended, so names hold for every firmware; firmwares differ in the last code."""
 
 NAMES = (
     "none", "over_voltage", "under_voltage", "drv", "abs_over_current", "over_temp_fet", "over_temp_motor",
@@ -9,7 +9,7 @@ NAMES = (
     "encoder_magnet_too_strong", "phase_filter", "encoder_fault", "lv_output_fault", "encoder_slip", "overspeed", "underspeed",
     "abs_overspeed",
 )  # fmt: skip
-"""Name of each fault code, by code."""
+"""Fault names by code."""
 
 _LAST_CODE: tuple[tuple[tuple[int, int], int], ...] = (
     ((7, 0), 33),
@@ -20,21 +20,21 @@ _LAST_CODE: tuple[tuple[tuple[int, int], int], ...] = (
     ((3, 0), 18),
     ((0, 0), 6),
 )
-"""From a firmware on, the last code of its list: a lower bound where a family grew between releases."""
+"""Last fault code from a firmware on; a lower bound if a family grew between releases."""
 
 
 def last_code(firmware: tuple[int, int]) -> int:
-    """The last fault code known for this firmware family (major, minor)."""
+    """Return the last known fault code of a firmware family (major, minor)."""
     return next(last for since, last in _LAST_CODE if firmware >= since)
 
 
 def fault_name(code: int) -> str:
-    """Name of a fault code; ``unknown_<code>`` for one that no firmware we know of has."""
+    """Return the name of a fault code; ``unknown_<code>`` for an unknown one."""
     return NAMES[code] if 0 <= code < len(NAMES) else f"unknown_{code}"
 
 
 def describe(code: int, firmware: tuple[int, int] | None) -> str:
-    """The fault in words, with a remark where the firmware should not know the code: then its list may not be ours."""
+    """Return the fault in words, with a remark if the firmware should not know the code."""
     text = f"fault {code}, {fault_name(code)}"
     if firmware is not None and code > last_code(firmware):
         text += f" (not in the list known for firmware {firmware[0]}.{firmware[1]:02d}: trust the number, not the name)"

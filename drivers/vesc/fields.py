@@ -1,4 +1,4 @@
-"""Scaled big-endian integers, as this wire has them everywhere: the smallest shared part of the codecs."""
+"""Scaled big-endian integers, shared by the codecs of this driver."""
 
 from math import isfinite
 
@@ -13,17 +13,17 @@ def _scaled(value: float, scale: float, limits: tuple[int, int]) -> int:
 
 
 def i16(value: float, scale: float) -> int:
-    """``value`` as a scaled 16-bit integer, cut to its range; 0 for what a device of this kind does not know."""
+    """Return a scaled 16-bit integer, limited to its range; 0 if ``value`` is not finite."""
     return _scaled(value, scale, _I16)
 
 
 def i32(value: float, scale: float) -> int:
-    """``value`` as a scaled 32-bit integer, cut to its range; 0 for what a device of this kind does not know."""
+    """Return a scaled 32-bit integer, limited to its range; 0 if ``value`` is not finite."""
     return _scaled(value, scale, _I32)
 
 
 def setpoint(value: float, scale: float) -> int:
-    """``value`` of a command as a scaled 32-bit integer. Raises ValueError when not finite: there is no safe number to send."""
+    """Return a command value as scaled 32-bit integer. Raises ValueError if not finite, because no number is safe to send."""
     if not isfinite(value):
         raise ValueError(f"a set-point of {value} cannot be sent")
     return _scaled(value, scale, _I32)

@@ -1,4 +1,4 @@
-"""What the profile says about a VESC, and the plain arithmetic from a normalised command to set-points."""
+"""Parameters of a VESC in the profile, and the conversion from normalised commands to set-points."""
 
 from math import isfinite, pi
 from typing import Annotated, Literal
@@ -13,39 +13,39 @@ ServoPosition = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Calibration and expectations, whatever the wire."""
+    """Calibration and required settings, common to both wires."""
 
     control: Literal["duty", "current", "speed"] = "duty"
-    """What throttle 1 means, and backward -1: ``max_duty``, ``max_current_a`` or ``max_speed_mps``."""
+    """Quantity of throttle: 1 means ``max_duty``, ``max_current_a`` or ``max_speed_mps``, -1 the same in reverse."""
     max_duty: Annotated[float, Meta(gt=0.0, le=0.95)] = 0.2
     max_current_a: Amperes = 20.0
     max_speed_mps: Annotated[float, Meta(gt=0.0, le=30.0)] = 3.0
     max_brake_current_a: Amperes = 20.0
-    """Of brake 1. Regenerative: it holds nothing once the wheels stand."""
+    """Current of brake 1, A. Regenerative: it does not hold a stopped vehicle."""
     erpm_per_mps: Annotated[float, Meta(ge=-1e6, le=1e6)] = 4614.0
-    """Electrical revolutions per minute at 1 m/s; negative when the motor turns backwards to drive forwards."""
+    """Electrical revolutions per minute at 1 m/s; negative if the motor turns backwards to drive forwards."""
     erpm_offset: Annotated[float, Meta(ge=-1e5, le=1e5)] = 0.0
     pole_pairs: Annotated[int, Meta(ge=1, le=100)] = 2
     speed_sigma_mps: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     steering: bool = True
-    """The steering servo hangs on this controller."""
+    """True if the steering servo is connected to this controller."""
     servo_center: ServoPosition = 0.5
     servo_gain: Annotated[float, Meta(ge=-1.0, le=1.0)] = -0.35
-    """Servo position per unit of steering; negative when a larger position turns right."""
+    """Servo position per unit of steering; negative if a larger position turns right."""
     servo_min: ServoPosition = 0.15
     servo_max: ServoPosition = 0.85
     timeout_ms: Annotated[int, Meta(ge=20, le=10_000)] = 200
-    """The controller's own command time-out must be set, and not be longer than this."""
+    """Longest command timeout accepted in the controller, ms; it must have one."""
     timeout_brake_current_a: Annotated[float, Meta(ge=0.0, le=500.0)] = 5.0
-    """With at least this current it must brake when commands stop; its default is 0, which coasts."""
+    """Least brake current at the command timeout, A; the controller's default is 0, which coasts."""
     accept_unreadable_timeout: bool = False
-    """Drive although the firmware's configuration cannot be read back. Somebody must have looked at it by hand."""
+    """Drive although the firmware's configuration cannot be read back. Check it by hand first."""
     silence_s: Annotated[float, Meta(ge=0.02, le=5.0)] = 0.1
-    """Telemetry older than this is a fault."""
+    """Age of telemetry that raises a fault, s."""
     latency_ms: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
-    """Age of telemetry when it arrives."""
+    """Age of telemetry on arrival, ms."""
     poll_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 20.0
-    """Rate of GET_VALUES, the only place where fault codes are: they are known a period late, and 0.1 s is all there is."""
+    """Rate of GET_VALUES, Hz, the only source of fault codes; it delays them by one period."""
 
     def __post_init__(self) -> None:
         if abs(self.erpm_per_mps) < 1.0:
@@ -55,11 +55,11 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class CanParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A VESC on CAN."""
+    """Parameters of a VESC on CAN."""
 
     controller_id: Id = 1
     host_id: Id = 254
-    """Our own id: replies are addressed to it, so nothing else on the bus may have it."""
+    """Id of the host, to which replies are addressed; it must be unique on the bus."""
 
     def __post_init__(self) -> None:
         VescParams.__post_init__(self)
@@ -68,21 +68,21 @@ class CanParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class UartParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A VESC on a serial line or USB, where polled values are the only telemetry: hence the higher rate."""
+    """Parameters of a VESC on a serial line or USB, polled faster because polling is the only telemetry."""
 
     poll_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 50.0
 
 
 def forward(params: VescParams) -> float:
-    """Sign of the electrical speed and of the duty when driving forwards: 1 or -1."""
+    """Return the sign of electrical speed and duty when driving forwards: 1 or -1."""
     return 1.0 if params.erpm_per_mps > 0.0 else -1.0
 
 
 def motor_setpoint(params: VescParams, throttle: float, brake: float) -> Setpoint:
-    """The one motor command for a throttle -1 to 1, negative backward, and a brake 0 to 1; the brake wins. Every input gives a
-    frame: silence is no command.
+    """Return the motor command for a throttle of -1 to 1 (negative in reverse) and a brake of 0 to 1; the brake wins.
 
-    Neither gives SET_CURRENT 0 in every mode, which releases the motor. SET_DUTY 0 would short it, SET_RPM 0 would brake.
+    Every input gives a frame. Without throttle and brake it is SET_CURRENT 0 in every mode, which releases the motor; SET_DUTY 0
+    would short it and SET_RPM 0 would brake.
     """
     if brake > 0.0:
         return Setpoint(Comm.SET_CURRENT_BRAKE, brake * params.max_brake_current_a)
@@ -98,23 +98,23 @@ def motor_setpoint(params: VescParams, throttle: float, brake: float) -> Setpoin
 
 
 def servo_setpoint(params: VescParams, steering: float) -> Setpoint:
-    """Servo position for a steering command of -1 to 1, within the limits of the linkage."""
+    """Return the servo position for a steering command of -1 to 1, within the limits of the linkage."""
     position = params.servo_center + params.servo_gain * steering
     return Setpoint(Comm.SET_SERVO_POS, min(params.servo_max, max(params.servo_min, position)))
 
 
 def speed_mps(params: VescParams, erpm: float) -> float:
-    """Ground speed at an electrical speed."""
+    """Return the ground speed at an electrical speed."""
     return (erpm - params.erpm_offset) / params.erpm_per_mps
 
 
 def motor_radps(params: VescParams, erpm: float) -> float:
-    """Mechanical speed of the motor shaft, positive when driving forwards."""
+    """Return the mechanical speed of the motor shaft, positive when driving forwards."""
     return forward(params) * erpm / params.pole_pairs * pi / 30.0
 
 
 def kelvin(celsius: float, *, motor: bool = False) -> float:
-    """Temperature in K; NaN for a motor thermistor that is not there, which reads -90 to -99 C."""
+    """Return a temperature in K; NaN for a missing motor thermistor, which gives -90 to -99 C."""
     if not isfinite(celsius) or (motor and celsius < -80.0):
         return float("nan")
     return celsius + 273.15

@@ -1,4 +1,4 @@
-"""Who is there, and is it set up as the profile expects? The conversation that must succeed before anything is driven."""
+"""Identification and configuration check of a VESC, which must succeed before anything is driven."""
 
 from drivers.vesc.appconf import UNREAD, AppConf, RawAppConf, Unreadable, read_appconf, readable_firmwares
 from drivers.vesc.codec import Comm, FwVersion, Request, encode_comm
@@ -6,56 +6,56 @@ from drivers.vesc.params import VescParams
 
 RETRY_NS = 200_000_000
 RECHECK_NS = 5_000_000_000
-"""A configuration that was refused is read again this often: it may be put right while the daemon waits."""
+"""Interval at which a rejected configuration is read again, because it may be corrected meanwhile."""
 PATIENCE = 10
-"""Questions for the configuration before its absence is a fault."""
+"""Requests for the configuration before its absence is a fault."""
 OLDEST_DRIVEN = (3, 40)
-"""Before 3.2 commands are numbered otherwise (12 is SET_MCCONF there), before 3.34 the servo output differs; some margin."""
+"""Oldest firmware driven: commands differ before 3.2 (12 is SET_MCCONF there), the servo output before 3.34; with margin."""
 NEVER_NS = 2**63 - 1
 
 
 class Setup:
-    """Asks for the firmware, then for the application configuration, and compares."""
+    """State machine that requests firmware, then application configuration, and compares them."""
 
     def __init__(self, params: VescParams, controller_id: int | None) -> None:
-        """``controller_id`` is compared with the one in the configuration; None where the wire does not address by id."""
+        """Compare ``controller_id`` with the configuration; None if the wire does not address by id."""
         self._params = params
         self._controller_id = controller_id
         self.version: FwVersion | None = None
         self.conf: AppConf | Unreadable | None = None
         self.problems: tuple[str, ...] = ()
-        """Why it must not be driven, each in words."""
+        """Reasons why the controller must not be driven."""
         self.due_ns = NEVER_NS
         self._asked = 0
 
     @property
     def firmware(self) -> tuple[int, int] | None:
-        """(major, minor) of the controller, once known."""
+        """Firmware (major, minor), once known."""
         return (self.version.major, self.version.minor) if self.version else None
 
     @property
     def known(self) -> bool:
-        """The firmware is known and numbers its commands as we do."""
+        """True if the firmware is known and its command numbers are supported."""
         return self.firmware is not None and self.firmware >= OLDEST_DRIVEN
 
     @property
     def ready(self) -> bool:
-        """Everything was asked, and is as expected."""
+        """True if all checks passed."""
         return self.conf is not None and not self.problems
 
     def begin(self, now_ns: int) -> None:
-        """Forget everything and ask anew: it may be another controller, or have another configuration."""
+        """Start again, because controller or configuration may have changed."""
         self.version = self.conf = None
         self.problems = ()
         self.due_ns = now_ns
         self._asked = 0
 
     def stop(self) -> None:
-        """Ask nothing while there is nobody to ask."""
+        """Stop requests while the controller is absent."""
         self.due_ns = NEVER_NS
 
     def take_request(self, now_ns: int) -> bytes | None:
-        """The question that is due, as a payload."""
+        """Return the payload of the due request."""
         if now_ns < self.due_ns:
             return None
         if self.version is None:
@@ -68,7 +68,7 @@ class Setup:
         return encode_comm(Request(Comm.GET_APPCONF))
 
     def on_version(self, version: FwVersion, now_ns: int) -> bool:
-        """The controller said who it is; False when that was known. The configuration follows at once, if readable."""
+        """Handle a version reply; return False if it was known. The configuration request follows if its layout is known."""
         if self.version is not None:
             return False
         self.version = version
@@ -84,7 +84,7 @@ class Setup:
         return True
 
     def on_appconf(self, raw: RawAppConf, now_ns: int) -> bool:
-        """The configuration came; False when nobody had asked for it."""
+        """Handle the configuration; return False if it was not requested."""
         if self.version is None or self.firmware is None or not self.known or self.ready:
             return False
         conf = read_appconf(raw, self.firmware, test_build=self.version.test_version > 0)

@@ -15,7 +15,7 @@ LONGEST_FRAME_BYTES = _LONG_HEAD.size + MAX_PAYLOAD_BYTES + _TAIL.size
 
 
 def frame_uart(payload: bytes) -> bytes:
-    """A packet as a frame. Raises ValueError when it is empty or longer than the firmware accepts."""
+    """Return a packet as a frame. Raises ValueError if it is empty or longer than the firmware accepts."""
     length = len(payload)
     if not 0 < length <= MAX_PAYLOAD_BYTES:
         raise ValueError(f"a packet of {length} bytes cannot be sent (1 to {MAX_PAYLOAD_BYTES})")
@@ -43,7 +43,7 @@ def _probe_long(buffer: bytes | bytearray, at: int, end: int) -> int:
     if end - at < _LONG_HEAD.size:
         return 0
     length = buffer[at + 1] << 8 | buffer[at + 2]
-    # The firmware refuses long frames that a short one could have carried; so do we, since 03 is also the end of every frame.
+    # Reject long frames that would fit a short one, as the firmware does, because 03 also ends every frame.
     return _probe(buffer, at, end, _LONG_HEAD.size, length) if 0xFF <= length <= MAX_PAYLOAD_BYTES else -1
 
 
@@ -59,29 +59,29 @@ class UartDecoder:
 
     @property
     def bad_frames(self) -> int:
-        """Start bytes whose length, checksum or end byte did not hold."""
+        """Start bytes with an invalid length, checksum or end byte."""
         return self._framer.bad_frames
 
     @property
     def dropped_bytes(self) -> int:
-        """Bytes that belonged to no sound frame."""
+        """Bytes outside valid frames."""
         return self._framer.dropped_bytes
 
     def feed(self, data: bytes, stale: bool = False) -> list[bytes]:
-        """Payloads completed by ``data``. ``stale``: the line has been silent, what still waits for its end will not get it."""
+        """Return the payloads completed by ``data``. ``stale``: the line was silent, so an incomplete frame is dropped."""
         return [frame[_PAYLOAD_AT[name] : -_TAIL.size] for name, frame in self._framer.feed(data, stale)]
 
     def flush(self) -> list[bytes]:
-        """Payloads that a start byte without an end held back; afterwards nothing is buffered."""
+        """Return the payloads behind a start byte without an end. Nothing stays buffered."""
         return self.feed(b"", stale=True)
 
     def clear(self) -> None:
-        """Forget what is buffered: the line was interrupted."""
+        """Drop all buffered bytes, because the line was interrupted."""
         self._framer.clear()
 
 
 def decode(data: bytes) -> Iterator[tuple[str, CommMessage]]:
-    """Every packet of a recorded serial line, by name, damage skipped."""
+    """Iterate over the packets of a recorded serial line by name; damage is skipped."""
     decoder = UartDecoder()
     for payload in (*decoder.feed(data), *decoder.flush()):
         yield decode_comm(payload)

@@ -1,7 +1,7 @@
-"""GET_VALUES and GET_VALUES_SELECTIVE: telemetry whose length grew with the firmware.
+"""GET_VALUES and GET_VALUES_SELECTIVE: telemetry, whose length depends on the firmware.
 
-The reply only ever grew at its end, so that its length says how far it goes; never its firmware version. The exception is the
-56-byte reply of firmware 2.x, which has another order and is known by its length alone.
+Firmware only appended fields, so the length of the reply gives its layout. The 56-byte reply of firmware 2.x has another order, and
+is recognised by its length alone.
 """
 
 import struct
@@ -15,26 +15,26 @@ NAN = float("nan")
 
 
 class Layout(IntEnum):
-    """Length of a GET_VALUES reply, command byte included, by the last field it has."""
+    """Length of a GET_VALUES reply with command byte, by its last field."""
 
     FAULT = 54
-    """3.8 to 3.33."""
+    """Firmware 3.8 to 3.33."""
     LEGACY = 56
-    """2.x: seven temperatures first, no d and q currents. What pyvesc 1.0.5 reads."""
+    """Firmware 2.x: seven temperatures first, no d and q currents; the layout of pyvesc 1.0.5."""
     PID_POSITION = 58
-    """3.34 to 3.39."""
+    """Firmware 3.34 to 3.39."""
     CONTROLLER_ID = 59
-    """3.40 on."""
+    """Firmware 3.40 on."""
     MOS_TEMPERATURES = 65
-    """Later 3.x, 4.x."""
+    """Firmware later 3.x, 4.x."""
     DQ_VOLTAGES = 73
-    """5.x."""
+    """Firmware 5.x."""
     STATUS = 74
-    """6.x on."""
+    """Firmware 6.x on."""
 
 
 class Values(Struct, frozen=True, kw_only=True, gc=False):
-    """Telemetry of one controller. NaN (-1 for whole numbers) where the firmware did not send a field."""
+    """Telemetry of one controller. NaN (-1 for integers) if the firmware did not send a field."""
 
     fet_temperature_c: float = NAN
     motor_temperature_c: float = NAN
@@ -50,7 +50,7 @@ class Values(Struct, frozen=True, kw_only=True, gc=False):
     used_wh: float = NAN
     charged_wh: float = NAN
     tachometer: int = -1
-    """Signed count, six per electrical revolution; -1 also when not sent: ``absolute_tachometer`` tells the two apart."""
+    """Signed count, six per electrical revolution; -1 also if not sent, which ``absolute_tachometer`` distinguishes."""
     absolute_tachometer: int = -1
     fault_code: int = -1
     pid_position_deg: float = NAN
@@ -59,7 +59,7 @@ class Values(Struct, frozen=True, kw_only=True, gc=False):
     d_voltage_v: float = NAN
     q_voltage_v: float = NAN
     status: int = -1
-    """Bit 0: its own command time-out has passed. Bit 1: kill switch."""
+    """Status bits: 0 command timeout passed, 1 kill switch."""
 
 
 TIMED_OUT = 1
@@ -89,13 +89,13 @@ _FIELDS: tuple[tuple[str, str, float], ...] = (
     ("q_voltage_v", "i", 1e3),
     ("status", "B", 0.0),
 )
-"""Name, format and scale (0: a whole number) in the order of the wire, which is also that of the bits of a selective request."""
+"""Name, format and scale (0: integer) in wire order, which is also the bit order of a selective request."""
 
 ALL_FIELDS = (1 << len(_FIELDS)) - 1
 
 
 def mask_of(*names: str) -> int:
-    """Selection mask for fields of :class:`Values` by name."""
+    """Return the selection mask of fields of :class:`Values`."""
     order = [name for name, _, _ in _FIELDS]
     return sum(1 << order.index(name) for name in set(names))
 
@@ -121,14 +121,14 @@ def _layout(length: int) -> Layout | None:
 
 
 def decode_values(data: bytes) -> Values | None:
-    """Values of a GET_VALUES reply without its command byte; None when it is too short for any firmware."""
+    """Return the values of a GET_VALUES reply without its command byte; None if too short for any firmware."""
     layout = _layout(len(data) + 1)
     if layout is None:
         return None
     if layout is Layout.LEGACY:
         return _decode_legacy(data)
     fet, motor, i_motor, i_in, i_d, i_q, duty, erpm, v_in, ah, ah_in, wh, wh_in, tacho, tacho_abs, fault = _HEAD.unpack_from(data)
-    # What is missing reads as zero here and is replaced below.
+    # Missing fields are zero here and replaced below.
     tail = data[_HEAD.size : layout - 1] + bytes(Layout.STATUS - layout)
     position, controller, mos1, mos2, mos3, v_d, v_q, status = _FULL.unpack(tail)
     return Values(
@@ -178,7 +178,7 @@ def _decode_legacy(data: bytes) -> Values:
 
 
 def encode_values(values: Values, layout: Layout = Layout.STATUS) -> bytes:
-    """GET_VALUES reply without its command byte, as firmware of this layout sends it; fields that are not known become 0."""
+    """Return a GET_VALUES reply without its command byte, in a firmware's layout; unknown fields become 0."""
     if layout is Layout.LEGACY:
         return _LEGACY.pack(
             *(i16(values.fet_temperature_c, 10.0),) * 6, 0, i32(values.motor_current_a, 100.0), i32(values.input_current_a, 100.0),
@@ -202,9 +202,9 @@ def _encode_field(values: Values, field: tuple[str, str, float]) -> bytes:
 
 
 def decode_selective(data: bytes) -> tuple[int, Values] | None:
-    """Mask and values of a GET_VALUES_SELECTIVE reply without its command byte. None when damaged, or with fields we do not know.
+    """Return mask and values of a GET_VALUES_SELECTIVE reply without its command byte. None if damaged, or with unknown fields.
 
-    The mask stands first. A bit beyond our list makes everything behind it unreadable, so such a reply is refused as a whole.
+    An unknown mask bit makes everything after it unreadable.
     """
     if len(data) < 4:
         return None
@@ -226,6 +226,6 @@ def decode_selective(data: bytes) -> tuple[int, Values] | None:
 
 
 def encode_selective(mask: int, values: Values) -> bytes:
-    """GET_VALUES_SELECTIVE reply without its command byte. Bits that we have no field for are not answered."""
+    """Return a GET_VALUES_SELECTIVE reply without its command byte. Unknown bits are omitted."""
     mask &= ALL_FIELDS
     return struct.pack(">I", mask) + b"".join(_encode_field(values, each) for bit, each in enumerate(_FIELDS) if mask >> bit & 1)

@@ -226,7 +226,7 @@ def test_a_server_that_hangs_up_on_version_2_is_asked_in_version_1_and_then_agai
     assert silent.faults() == []
     silent.device.on_port(PortState.OPENED, "", 2 * S)
     silent.close()
-    assert silent.reason() == "ntrip_refused: the caster hangs up without an answer"
+    assert silent.reason() == "ntrip_refused: the caster closed the connection without a reply"
     silent.open()
     assert silent.sent[-1].data.startswith(b"GET /BASE_NORTH HTTP/1.1\r\n")
 
@@ -330,7 +330,7 @@ def test_refused_credentials_are_named_without_the_secret(speaks: str):
 
 
 def test_a_demanded_password_and_other_ways_to_lack_one():
-    assert "demands a password for BASE_NORTH: set user" in line(Caster(users={"a": "b"})).open().reason()
+    assert "requires a password for BASE_NORTH: set user" in line(Caster(users={"a": "b"})).open().reason()
     assert "user a with an empty password" in line(Caster(users={"a": "b"}), user="a").open().reason()
     wire = line(user="a", password_credential="caster").open()
     assert wire.sent == []
@@ -369,11 +369,11 @@ def test_the_secret_is_in_the_data_of_the_request_and_nowhere_else():
             b"HTTP/1.1 503 Service Unavailable\r\n\r\n",
             "ntrip_refused: the caster refuses mountpoint BASE_NORTH: 503 Service Unavailable",
         ),
-        (b"HTTP/1.1 302 Found\r\nLocation: http://else.where/\r\n\r\n", "it has moved to http://else.where/"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://else.where/\r\n\r\n", "it moved to http://else.where/"),
         (b"ERROR - Mount Point Taken or Invalid\r\n", "ntrip_mountpoint: the caster does not serve mountpoint BASE_NORTH: ERROR"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "ntrip_protocol: the answer begins with b'SSH-2.0-OpenSSH_': this is no caster"),
-        (FRAMES[0], "ntrip_protocol: RTCM comes without any answer"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>", "ntrip_protocol: the answer is a web page"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "ntrip_protocol: the reply begins with b'SSH-2.0-OpenSSH_': this is not a caster"),
+        (FRAMES[0], "ntrip_protocol: RTCM arrives without a reply"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>", "ntrip_protocol: the reply is a web page"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n", "content encoding br, which is not understood"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "ntrip_protocol: a chunk of the body has no size"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", "longer than its size says"),
@@ -382,9 +382,9 @@ def test_the_secret_is_in_the_data_of_the_request_and_nowhere_else():
             b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff",
             "compressed body is damaged",
         ),
-        (b"HTTP/1.1 abc OK\r\n\r\n", "the answer has no status"),
-        (b"ICY 200 OK\r\nX: " + b"y" * 3_000, "ntrip_protocol: the head of the answer has a line of more than 2048 bytes"),
-        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 4_000, "ntrip_protocol: the head of the answer is longer than 16384 bytes"),
+        (b"HTTP/1.1 abc OK\r\n\r\n", "the reply has no status"),
+        (b"ICY 200 OK\r\nX: " + b"y" * 3_000, "ntrip_protocol: the reply header has a line of more than 2048 bytes"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 4_000, "ntrip_protocol: the reply header is longer than 16384 bytes"),
     ],
     ids=lambda value: value[:24].decode("latin-1") if isinstance(value, bytes) else "",
 )
@@ -506,29 +506,29 @@ def test_a_drip_of_something_else_is_a_stall_as_well():
     for _ in range(20):
         wire.publish(b"\xaa\x55 not rtcm")
         wire.run_until(wire.now_ns + S)
-    assert wire.reason() == "corrections_stalled: no RTCM 3 message for 15 s; 165 bytes came that are something else"
+    assert wire.reason() == "corrections_stalled: no RTCM 3 message for 15 s; 165 bytes of other data arrived"
 
 
 def test_a_stall_says_when_a_position_was_missing():
     waiting = line(Caster(needs_position=True)).open().publish(*FRAMES)
-    assert "none was sent for want of a fix" in waiting.run_until(20 * S).reason()
+    assert "none was sent because the receiver has no fix" in waiting.run_until(20 * S).reason()
     told = line(Caster(needs_position=True))
     told.device.on_command(FIX, 0)
     told.open()
-    assert told.run_until(20 * S).reason() == "corrections_stalled: no RTCM 3 message for 15 s, and no byte"
+    assert told.run_until(20 * S).reason() == "corrections_stalled: no data for 15 s"
 
 
 def test_a_half_open_connection_and_half_an_answer_are_stalls():
     wire = line()
     wire.device.on_port(PortState.OPENED, "", S)
     wire.device.take_tx()
-    assert wire.run_until(20 * S).reason() == "corrections_stalled: no answer of the caster for 15 s"
+    assert wire.run_until(20 * S).reason() == "corrections_stalled: no reply from the caster for 15 s"
     wire = line()
     wire.device.on_port(PortState.OPENED, "", S)
     wire.device.take_tx()
     for second in range(2, 20):
         wire.device.on_rx(b"HTTP/1.1 200 OK\r\nX-Slow: drip\r\n"[second - 2 : second - 1], second * S)
-    assert "half an answer" in wire.run_until(20 * S).reason()
+    assert "incomplete reply" in wire.run_until(20 * S).reason()
 
 
 def test_one_fault_gives_way_to_another():

@@ -208,8 +208,8 @@ def test_a_refused_item_is_named_and_the_others_are_set():
     line.run(5.0)
     (fault,) = line.faults()
     assert (fault.code, fault.active) == ("gnss_configuration", True)
-    assert "CFG-MSGOUT-UBX_NAV_PVT_USB 1 is refused" in fault.reason
-    assert "CFG-NAVSPG-DYNMODEL 4 is refused" in fault.reason
+    assert "CFG-MSGOUT-UBX_NAV_PVT_USB 1 is rejected" in fault.reason
+    assert "CFG-NAVSPG-DYNMODEL 4 is rejected" in fault.reason
     assert fault.reason.count(";") == 1
     expected = {key: value for key, value in wanted().items() if key not in line.receiver.refuses}
     assert {key: line.receiver.ram[key] for key in expected} == expected
@@ -220,7 +220,7 @@ def test_a_value_that_the_receiver_does_not_keep_is_named():
     line.open()
     line.run(3.0)
     (fault,) = line.faults()
-    assert fault.reason == "CFG-RATE-MEAS reads 0 where 50 was written"
+    assert fault.reason == "CFG-RATE-MEAS reads back 0 instead of 50"
 
 
 def test_what_a_receiver_of_standard_precision_does_not_have_is_reported_once_and_is_no_fault():
@@ -271,7 +271,7 @@ def test_a_deaf_receiver_is_named_once_and_tried_again():
     line.open()
     line.run(30.0)
     (fault,) = line.faults()
-    assert "does not answer" in fault.reason
+    assert "does not reply" in fault.reason
     line.receiver.deaf = False
     line.run(70.0)
     assert line.device.configured
@@ -284,7 +284,7 @@ def test_nothing_on_the_line_is_named_and_waited_for():
     line.open()
     line.run(200.0)
     (fault,) = line.faults()
-    assert "nothing is heard" in fault.reason
+    assert "no data from the receiver" in fault.reason
     # Waits grow: three questions per round, 5 s, 10 s, 20 s, 40 s, 60 s apart.
     assert 12 <= len(line.actions) <= 18
     assert not any(isinstance(action, Reopen) for action in line.actions)

@@ -100,8 +100,8 @@ def test_configurations_come_back_as_they_went(firmware) -> None:
         (WIRE_6_0, (5, 1), False, "signature 486554156 is not that of firmware 5.01"),
         (b"\0\0\0\1" + WIRE_6_0[4:], (6, 0), False, "modified build"),
         (WIRE_6_0[:20], (6, 0), False, "too short"),
-        (WIRE_5_3[:5] + b"\xff" * 4 + WIRE_5_3[9:], (5, 3), False, "make no sense"),
-        (WIRE_5_3[:9] + b"\x7f\xc0\0\0" + WIRE_5_3[13:], (5, 3), False, "make no sense"),
+        (WIRE_5_3[:5] + b"\xff" * 4 + WIRE_5_3[9:], (5, 3), False, "implausible"),
+        (WIRE_5_3[:9] + b"\x7f\xc0\0\0" + WIRE_5_3[13:], (5, 3), False, "implausible"),
         (b"", (6, 0), False, "too short"),
     ],
 )

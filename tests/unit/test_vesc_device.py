@@ -635,7 +635,7 @@ def test_the_fault_of_missing_status_frames_ends_with_silence_and_is_raised_agai
 @pytest.mark.parametrize(
     ("frames", "text"),
     [
-        ([], "nor anything else: power"),
+        ([], "any other node: check power"),
         ([CanFrame(0x18015505, bytes(8))], "UAVCAN nodes are (5): set its CAN Mode to VESC"),
         ([encode_can(Status(9, 0.0, 0.0, 0.0))], "others are (9): is controller_id right"),
         ([encode_can(Pong(254, 12))], "others are (12)"),

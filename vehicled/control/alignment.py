@@ -1,4 +1,4 @@
-"""Alignment drive: slowly straight ahead without a pose, steered by the gyro alone."""
+"""Alignment drive: drive slowly straight ahead on the gyro alone until the estimator knows the heading."""
 
 from typing import NamedTuple
 
@@ -7,24 +7,24 @@ from vehicled.messages import ControlCommand
 from vehicled.vehicle import AlignmentParams, Vehicle
 
 STEERING_GAIN = 0.3
-"""Wheel angle per angle turned away. Small enough for a steering delay of 0.5 s at 1 m/s on a wheelbase of 0.3 m."""
+"""Wheel angle per angle turned, stable for a steering delay of 0.5 s at 1 m/s and a wheelbase of 0.3 m."""
 STEERING_SHARE = 0.4
-"""Largest share of the steering range that keeps the vehicle straight."""
+"""Largest fraction of the steering range used to keep the vehicle straight."""
 
 
 class AlignmentInputs(NamedTuple):
-    """What the drive rests on in one tick; speed and turn are measured, not estimated."""
+    """Inputs of one tick; speed and turn are measured, not estimated."""
 
     speed_mps: float
-    """Not finite while neither wheels nor GNSS measure it: then the vehicle is braked."""
+    """Speed, m/s; not finite while neither wheels nor GNSS measure it, in which case the vehicle brakes."""
     turned_rad: float
-    """Turned away from the direction in which the drive began, by the gyro; positive to the left."""
+    """Gyro angle since the drive began, rad, counter-clockwise positive."""
     speed_cap_mps: float
     newest_input_ns: int
 
 
 class AlignmentDrive:
-    """Holds speed and direction while the estimator learns the heading."""
+    """Controller of the alignment drive: holds speed and direction while the estimator learns the heading."""
 
     def __init__(self, params: AlignmentParams, speed: SpeedParams, vehicle: Vehicle) -> None:
         self._params = params
@@ -38,13 +38,13 @@ class AlignmentDrive:
         self._pid, self._before_ns = PidState(), None
 
     def step(self, inputs: AlignmentInputs, now_ns: int) -> ControlCommand:
-        """Command of this tick."""
+        """Return the command of this tick."""
         before_ns, self._before_ns = self._before_ns, now_ns
         if not abs(inputs.speed_mps) < float("inf") or before_ns is None or now_ns <= before_ns:
             return ControlCommand(now_ns, inputs.newest_input_ns, 0.0, 0.0, 1.0)
         wanted_mps = min(self._params.speed_mps, inputs.speed_cap_mps)
         dt_s = (now_ns - before_ns) * 1e-9
-        # Whether the sign of the wheels is right is judged elsewhere: the gate stops what moves against its drive.
+        # The command gate checks the sign of the wheel speed: it stops a vehicle that moves against its drive.
         self._pid, demand = speed_step(
             self._speed, self._vehicle.drive, self._pid, abs(inputs.speed_mps), Target(wanted_mps, 0.0), dt_s
         )
@@ -53,5 +53,5 @@ class AlignmentDrive:
         return ControlCommand(now_ns, inputs.newest_input_ns, wheel_rad, demand.throttle, demand.brake, target_speed_mps=wanted_mps)
 
     def stop(self, newest_input_ns: int, now_ns: int) -> ControlCommand:
-        """Come to rest with straight wheels; the gate adds the brake of a controlled stop."""
+        """Return a command that stops with straight wheels; the gate adds the brake of a controlled stop."""
         return ControlCommand(now_ns, newest_input_ns, 0.0, 0.0, 0.0, target_speed_mps=0.0)

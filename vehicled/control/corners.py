@@ -1,4 +1,4 @@
-"""Corners in the line that are tighter than the vehicle can turn: the turn must begin before them."""
+"""Corners of the course that are tighter than the vehicle can turn; the turn must begin before them."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -11,16 +11,18 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import CoursePoint
 
 REACHES = (0.8, 1.3, 2.0)
-"""Points behind a corner that are tried, in turning radii along the course: the last is just in reach at a right angle, the others
-serve blunter corners."""
+"""Candidate points behind a corner, in turning radii along the course: the last is in reach at a right angle, the others at blunter
+corners."""
 
 PAST_CORNER_M = 0.3
-"""A corner counts until it lies this far behind: there the line's direction is still its mean over both legs."""
+"""Distance for which a passed corner still counts, m; up to there the line's direction is the mean over both legs."""
 
 
 def arc_to(preview: Preview, x_m: float, y_m: float) -> tuple[float, float]:
-    """Curvature (1/m, positive left) of the arc from the predicted rear axle, tangent to its yaw, through a point; and the point's
-    bearing (rad). A point behind is answered by the tightest sensible arc towards it, 2 over its distance.
+    """Return curvature (1/m, left positive) and bearing (rad) of the arc from the predicted pose, tangent to its yaw, through a
+    point.
+
+    A point behind the vehicle gives a tight arc towards it, 2 / distance.
     """
     dx, dy = x_m - preview.x_m, y_m - preview.y_m
     c, s = cos(preview.yaw_rad), sin(preview.yaw_rad)
@@ -33,7 +35,7 @@ def arc_to(preview: Preview, x_m: float, y_m: float) -> tuple[float, float]:
 
 
 class Corners:
-    """The corners of a course that are tighter than a turning radius, which may be learnt while driving."""
+    """Index of the corners of a course that are tighter than a turning radius; the radius may change while driving."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
@@ -41,7 +43,7 @@ class Corners:
         self._at_m: list[float] = []
 
     def next_m(self, s_m: float, radius_m: float) -> float:
-        """Arc length of the next one from a place on, or of one just passed; infinite without any."""
+        """Return the arc length of the next corner, or of a corner just passed; infinite if there are none."""
         if radius_m != self._radius_m:
             course, self._radius_m = self._course, radius_m
             tight = course.s_m[np.abs(course.curvature_per_m) * radius_m > 1.0].tolist()
@@ -50,19 +52,19 @@ class Corners:
         return self._at_m[corner] if corner < len(self._at_m) else float("inf")
 
     def near(self, s_m: float, radius_m: float) -> bool:
-        """Whether one is so near to a place that a vehicle with this turning radius may have to begin its turn."""
+        """True if a corner is so near that a vehicle with this turning radius may have to begin its turn."""
         return self.next_m(s_m, radius_m) <= s_m + REACHES[-1] * radius_m
 
 
 def turn_in(
     point_at: Callable[[float], CoursePoint], ahead: Preview, s_m: float, curvature: float, radius_m: float, share: float
 ) -> float:
-    """Curvature to steer near a corner tighter than ``radius_m``, where a law alone would steer ``curvature``. ``ahead`` faces the
-    way it moves, ``s_m`` is its place on the course.
+    """Return the curvature to steer near a corner tighter than ``radius_m``, where the steering law alone would steer
+    ``curvature``.
 
-    Such a corner is missed unless the turn begins before it: as soon as an arc to a point behind it asks for the ``share`` of all
-    the vehicle has, since later that point is out of reach. At a right angle this is one turning radius ahead, the fillet of the
-    corner.
+    ``ahead`` faces the direction of motion; ``s_m`` is its arc length. The turn begins as soon as an arc to a point behind the
+    corner needs the fraction ``share`` of the tightest curvature; later, that point would be out of reach. At a right angle this is
+    one turning radius before the corner.
     """
     needed = share / radius_m
     for reach in REACHES:

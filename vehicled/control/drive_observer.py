@@ -1,9 +1,8 @@
-"""What the drive does beyond its model: one acceleration, seen in how the speed departs from what was predicted.
+"""Observer of the drive's model error, as one constant acceleration.
 
-An engine with gears, a speed loop, a slope and a tired battery are none of them the DC motor of :class:`~vehicled.vehicle.Drive`. A
-speed predicted over the delay of the drive by the model alone is wrong by what the model has wrong, times the delay, and a control
-that holds the prediction holds a speed that is wrong by as much, whatever its integral does. With the acceleration of the observer
-in the prediction nothing remains at a steady speed: there it takes the value at which the model stands still, too.
+Gears, speed loops, slopes and a weak battery do not follow the DC motor model of :class:`~vehicled.vehicle.Drive`. A speed
+predicted over the drive delay would be wrong by the model error times the delay, and no integral removes an error of the
+prediction. With the observed acceleration in the prediction, the steady-state error is zero.
 """
 
 from math import copysign
@@ -13,13 +12,14 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.vehicle import Drive
 
 MEMORY_S = 1.0
-"""Of the observer, at least: faster, the noise of a speed becomes one of the throttle."""
+"""Shortest time constant, s; a faster observer would turn speed noise into throttle noise."""
 
 MEMORY_DELAYS = 5.0
-"""Delays of the drive that the memory is, at least. What it sees is answered one delay late, so it must be slow against that."""
+"""Shortest time constant in drive delays; the response comes one delay late, so the observer must be slow against it."""
 
 BOUND_SHARE = 0.5
-"""Largest surplus, as a share of the acceleration of full drive. More is a vehicle held fast or a drive that does not answer."""
+"""Largest surplus, as a fraction of the acceleration at full drive. A larger one means the vehicle is held or the drive does not
+respond."""
 
 
 class DriveObserver:
@@ -29,18 +29,19 @@ class DriveObserver:
         self.reset()
 
     def reset(self) -> None:
-        """The drive is as believed."""
+        """Assume that the drive matches its model."""
         self.surplus_mps2 = 0.0
-        """Acceleration on top of the model's while the vehicle moves; signed as the speed is."""
+        """Acceleration on top of the model's while the vehicle moves, m/s2, in the sign convention of the speed."""
         self._t_ns: int | None = None
         self._speed_mps = 0.0
         self._sense = 0.0
-        """Sign of the speed when it last moved."""
+        """Sign of the speed when the vehicle last moved."""
 
     def observe(self, drive: Drive, demands: CommandHistory[Demand], t_ns: int, speed_mps: float) -> None:
-        """Take the speed at a time. Finite; a time that is not later than the last is ignored.
+        """Add a finite speed measurement; times not later than the last are ignored.
 
-        It learns nothing at rest, where friction holds with any force, nor under the brake, which no model knows to this degree.
+        Nothing is learned at standstill, where friction balances any force, nor under braking, which is not modelled precisely
+        enough.
         """
         before_ns, before_mps = self._t_ns, self._speed_mps
         if before_ns is not None and t_ns <= before_ns:
@@ -48,7 +49,7 @@ class DriveObserver:
         self._t_ns, self._speed_mps = t_ns, speed_mps
         if abs(speed_mps) >= REST_MPS:
             if speed_mps * self._sense < 0.0:
-                # Friction has turned round, and with it all that is learnt of it; in between an estimate rests at 0 exactly.
+                # Friction has changed sign, so the learned acceleration is void; at standstill the estimate is exactly 0.
                 self.surplus_mps2 = 0.0
             self._sense = copysign(1.0, speed_mps)
         if before_ns is None or min(abs(speed_mps), abs(before_mps)) < REST_MPS or speed_mps * before_mps < 0.0:

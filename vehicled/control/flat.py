@@ -1,23 +1,19 @@
-"""Path tracking by inversion of the single track with tyres: the wheels are turned before the path bends, by as much as it takes.
+"""Flatness-based path follower: inverts the single-track model with tyres, so the wheels lead every bend by the tyres' lag.
 
-The single track with linear tyres, as two masses over the axles (yaw inertia m a b, not far from that of most vehicles; then what
-one axle does leaves the other alone). With r the yaw rate, w the velocity of the rear axle to the left, l the wheelbase:
+The model has linear tyres and two masses over the axles (yaw inertia m a b, close to that of most vehicles), so the axles do not
+couple. With r the yaw rate, w the velocity of the rear axle to the left, l the wheelbase:
 
     dw/dt         = -v r - w / (v c_r)                         rear axle
     dw/dt + l dr/dt = -v r + (delta - (w + l r) / v) / c_f     front axle
 
-c_r is ``rear_slip_rad_per_mps2``, c_f that and ``understeer_rad_per_mps2``: slip angles by lateral acceleration. Both 0 is the
-vehicle whose tyres do not slip.
-
-The rear axle of this model is a flat output (Fliess et al. 1995): with the curvature k of its
-path,
+Slip angles per lateral acceleration are c_r = ``rear_slip_rad_per_mps2`` and c_f = c_r + ``understeer_rad_per_mps2``, both 0
+without slip. The rear axle is a flat output (Fliess et al. 1995): with the curvature k of its path, exactly at constant speed,
 
     delta = C k + B dk/dt + A d2k/dt2,   C = l + (c_f - c_r) v^2,   B = l v (c_f + c_r),   A = l c_f c_r v^2
 
-exactly, at constant speed. So the wheels lead a bend by B / C, and no lag is left to be mistaken for a delay. The curvature steered
-is that of the course and a feedback of the error e to the left, ``k = k_path - (w^2 e + 1.4 w de/dt) / v^2``; the derivatives of it
-are known, too, because slip and yaw rate are. The loop that remains is (s^2 + 1.4 w s + w^2) e = 0, whatever the vehicle. A vehicle
-whose tyres do not slip has A = B = 0.
+The wheels lead a bend by B / C. The steered curvature is that of the course plus feedback of the cross-track error e,
+``k = k_path - (w^2 e + 1.4 w de/dt) / v^2``; its derivatives follow from slip and yaw rate. The closed loop is
+(s^2 + 1.4 w s + w^2) e = 0 for every vehicle. Without tyre slip A = B = 0.
 """
 
 from math import atan, cos, exp, isfinite, pi, sin, tan
@@ -36,33 +32,33 @@ from vehicled.paths.tracking import PathPoint
 from vehicled.vehicle import Limits, Positive, Vehicle
 
 STEEPEST = 0.5
-"""Sine of the largest angle under which an error is driven off."""
+"""Sine of the largest angle at which the vehicle approaches the course."""
 
 SHORTEST_M = 0.1
-"""Of the stretch over which a curvature is differentiated."""
+"""Shortest distance over which a curvature is differentiated, m."""
 
 
 STEP_NS = 10_000_000
 SLIPPING_MPS = 1.0
-"""Slower, the tyres roll: their equations are stiff there and say nothing."""
+"""Speed below which the tyres are taken to roll without slip, m/s; the slip equations are stiff there."""
 
 
 class Slip(NamedTuple):
-    """How the rear axle moves other than straight on."""
+    """Lateral motion of the rear axle."""
 
     left_mps: float
-    """Its velocity to the left."""
+    """Velocity of the rear axle to the left, m/s."""
     yaw_rate_radps: float
 
 
 def compliances(vehicle: Vehicle) -> tuple[float, float]:
-    """Slip angles of front and rear axle by lateral acceleration (rad per m/s2)."""
+    """Return the slip angles of front and rear axle per lateral acceleration, rad per m/s2."""
     rear = vehicle.rear_slip_rad_per_mps2
     return rear + vehicle.understeer_rad_per_mps2, rear
 
 
 def slip_step(vehicle: Vehicle, slip: Slip, speed_mps: float, wheel_rad: float, dt_s: float) -> Slip:
-    """Slip ``dt_s`` later with the wheels at an angle. Forward only; each axle's own decay is exact: stable at any step."""
+    """Return the slip ``dt_s`` later at a wheel angle. Forward only. The decay of each axle is exact, so any step is stable."""
     front, rear = compliances(vehicle)
     base_m, v = vehicle.wheelbase_m, speed_mps
     if v < SLIPPING_MPS or rear <= 0.0:
@@ -78,21 +74,21 @@ def slip_step(vehicle: Vehicle, slip: Slip, speed_mps: float, wheel_rad: float, 
 
 
 class FlatParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tuning."""
+    """Tuning of the flatness-based controller."""
 
     response_s: Positive = 1.0
-    """Time of the loop: w = sqrt(2) / response. A pure pursuit with this look-ahead answers an error as strongly."""
+    """Time constant of the error loop, s: w = sqrt(2) / response. A pure pursuit with this look-ahead responds as strongly."""
     response_min_m: Positive = 0.6
-    """The response takes at least this way."""
+    """Shortest distance covered in the response time, m."""
     smoothing_s: Annotated[float, Meta(ge=0.01, le=1.0)] = 0.15
-    """Half of the stretch of course over which its curvature is differentiated."""
+    """Half of the time over which the course's curvature is differentiated, s."""
     turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
-    """Share of the tightest curvature at which the turn into a corner tighter than that begins; larger is later and wider."""
+    """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is later and wider."""
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
 class Flat(PathFollower):
-    """Adapter to the :class:`~vehicled.control.interface.Controller` protocol."""
+    """Path follower that inverts the single-track model with tyres."""
 
     Params: ClassVar[type[FlatParams]] = FlatParams
 
@@ -113,7 +109,7 @@ class Flat(PathFollower):
         self._slip_ns: int | None = None
 
     def _slip_now(self, estimate: StateEstimate, t_ns: int, speed_mps: float, wheel_rad: float) -> Slip:
-        """Return the slip at the time of the estimate: yaw rate measured, rear axle by the model."""
+        """Return the slip at the time of the estimate, from the measured yaw rate and the modelled rear axle."""
         rate, rear = estimate.yaw_rate_radps, self.vehicle.rear_slip_rad_per_mps2
         if not isfinite(rate):
             rate = speed_mps * tan(wheel_rad) / self.vehicle.turning_base_m(speed_mps)
@@ -164,20 +160,20 @@ class Flat(PathFollower):
         return SteeringDemand(wheel)
 
     def _tangent(self, foot: PathPoint, sign: float, v: float) -> float:
-        """Tangent of the wheel angle of the law; ``sign`` is the direction of the leg, ``v`` the size of the speed."""
+        """Return the tangent of the wheel angle; ``sign`` is the direction of the leg, ``v`` the magnitude of the speed."""
         p, vehicle, point_at = self._params, self.vehicle, self.tracker.point_at
         response_m = max(p.response_s * v, p.response_min_m)
         stiffness, damping = 2.0 / (response_m * response_m), 2.0 / response_m
         most_m = STEEPEST * damping / stiffness
         left_m = min(max(foot.cross_track_m, -most_m), most_m)
-        # Of the way driven: backward, a vehicle that points to the left moves to the right.
+        # In the direction of motion: in reverse, a vehicle that points to the left moves to the right.
         sine = -sign * sin(foot.heading_error_rad)
         curvature = foot.curvature_per_m - stiffness * left_m - damping * sine
         base_m = vehicle.turning_base_m(v)
         front, rear = compliances(vehicle)
         if sign < 0.0 or v < SLIPPING_MPS or rear <= 0.0:
             return base_m * curvature
-        # Derivatives are by way, as the course has them: d/dt = v d/ds.
+        # The course has derivatives by arc length: d/dt = v d/ds.
         reach_m = max(p.smoothing_s * v, SHORTEST_M)
         before = point_at(foot.s_m - reach_m).curvature_per_m
         after = point_at(foot.s_m + reach_m).curvature_per_m

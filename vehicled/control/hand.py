@@ -1,13 +1,13 @@
-"""Driving by hand: a reading of the stick as a command."""
+"""Teleoperation: converts a reading of the input device into a command."""
 
 from vehicled.messages import ControlCommand, TeleopCommand
 from vehicled.vehicle import Vehicle
 
 
 def hand_command(reading: TeleopCommand, vehicle: Vehicle, now_ns: int) -> ControlCommand:
-    """What the hand wants, in physical terms: full deflection is the mechanical stop. A deadman let go is the brake.
+    """Return the command for a teleop reading; full deflection is the mechanical stop. A released deadman brakes.
 
-    Values out of range are left to the gate to cut and count.
+    The command gate limits and counts values out of range.
     """
     if not reading.deadman:
         return ControlCommand(now_ns, reading.t_ns, 0.0, 0.0, 1.0)

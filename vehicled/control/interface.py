@@ -1,4 +1,4 @@
-"""Base class of all controllers."""
+"""Controller interface: the base class that every controller implements."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -8,17 +8,17 @@ from vehicled.vehicle import Vehicle
 
 
 class Controller(ABC):
-    """Drives one course. Time is an argument: a controller never reads a clock, never waits and never raises.
+    """Base class of the controllers, each built for one course. Controllers never read a clock, block or raise.
 
-    It is built as ``controller(params, vehicle, limits, course, period_s)``, with the nominal time between two steps.
-    ``throttle``, ``brake`` and ``wheel_angle_rad`` are finite and within their limits for any input; an estimate that is not finite
-    is answered with the brake.
+    The daemon calls ``controller(params, vehicle, limits, course, period_s)`` with the nominal step period. ``throttle``, ``brake``
+    and ``wheel_angle_rad`` are finite and within their limits for any input; the response to an estimate that is not finite is the
+    brake.
     """
 
     Params: ClassVar[type[Any]]
     """Frozen msgspec Struct with a default for every field; the table ``[controller.<name>]`` of the profile."""
     follows_course: ClassVar[bool] = True
-    """False for open-loop programmes: corridor, bends ahead and the place to resume then do not apply."""
+    """False for open-loop programmes, to which corridor, curvature ahead and resume position do not apply."""
 
     @property
     @abstractmethod
@@ -43,10 +43,11 @@ class Controller(ABC):
     # Optional hooks: a controller overrides those it needs.
 
     def on_deadline_miss(self) -> None:  # noqa: B027
-        """Handle a missed deadline of the last step. The default ignores it."""
+        """Handle a missed deadline of the last step; ignored by default."""
 
     def limit_speed(self, cap_mps: float) -> None:  # noqa: B027
-        """Set the speed cap, before each step; beyond it the gate removes the drive. Infinite: no cap. The default ignores it."""
+        """Set the speed cap before each step; infinite means no cap. Above it the command gate removes the drive. Ignored by
+        default."""
 
     def on_command_sent(self, throttle: float, brake: float) -> None:  # noqa: B027
-        """Take the actuator command that the gate made of the last step, for controllers that learn. The default ignores it."""
+        """Receive the actuator command that the gate derived from the last step, for controllers that learn. Ignored by default."""

@@ -1,12 +1,12 @@
-"""The anytime ladder: a planner that fails is answered by the next best thing, and every row of the log says which.
+"""Fallback chain of the model-predictive controllers: what to steer when the planner fails. The log has the level of every tick.
 
     PRIMARY        the plan of this tick
-    SHIFTED_PLAN   the last plan, read at the time since, for a bounded number of ticks
-    PURE_PURSUIT   an arc to a point ahead: no solver, nothing remembered
-    STOP           brake, wheels as they are
+    SHIFTED_PLAN   the last plan, shifted by the elapsed time, for a limited number of ticks
+    PURE_PURSUIT   an arc to a point ahead: no solver, no memory
+    STOP           brake, wheels held
 
-A solver that ends by its bound of iterations, a program that is not finite and a control task that came late all end up here; what
-differs is the reason. The planner may be any: it hands over its attempt, the ladder says what to steer.
+The iteration limit of the solver, a program that is not finite and a late control task all lead here, with different reasons. Any
+planner may use it.
 """
 
 from collections.abc import Callable
@@ -20,24 +20,25 @@ from vehicled.messages import NAN, ControlLevel, ControlReason
 from vehicled.paths.tracking import PathTracker
 
 MIN_LOOK_AHEAD_M = 0.3
-"""Nearer points make an arc of every millimetre."""
+"""Shortest look-ahead, m; a nearer point would turn millimetres of error into full lock."""
 
 
 class LadderParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long each rung carries."""
+    """Durations of the fallback levels."""
 
     shifted_ticks: Annotated[int, Meta(ge=0, le=1000)] = 20
-    """Ticks in a row that the last plan is driven on. 0.2 s at 100 Hz: what the vehicle does in the meantime was predicted from a
-    state that is no older than that."""
+    """Consecutive ticks on the last plan; 0.2 s at 100 Hz, as long as its predictions stay valid."""
     pursuit_ticks: Annotated[int, Meta(ge=0, le=100_000)] = 200
-    """Ticks in a row that are then driven by pure pursuit, before the vehicle is stopped for want of a plan."""
+    """Consecutive ticks of pure pursuit after that, before the vehicle is stopped."""
     look_ahead_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 1.0
     look_ahead_min_m: Annotated[float, Meta(ge=MIN_LOOK_AHEAD_M, le=100.0)] = 0.6
 
 
 class Attempt(NamedTuple):
-    """What a planner found in one tick: wheel angles (n,), the first in force when the command begins to act, ``dt_s`` apart; or
-    None and the reason. The array is copied when it is needed later.
+    """Result of a planner in one tick: wheel angles (n,) ``dt_s`` apart, the first for the time the command takes effect; or None
+    and the reason.
+
+    The array is copied if it is needed later.
     """
 
     wheel_rad: Array | None
@@ -47,7 +48,7 @@ class Attempt(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """What to steer, and why. On STOP the angle is NaN: hold the wheels and brake."""
+    """Selected level, its wheel angle and the reason. On STOP the angle is NaN: hold the wheels and brake."""
 
     wheel_rad: float
     level: ControlLevel
@@ -56,25 +57,25 @@ class Rung(NamedTuple):
 
 
 class Ladder:
-    """Remembers the last good plan and how many ticks ago it was."""
+    """Fallback chain; keeps the last valid plan and its age in ticks."""
 
     def __init__(self, params: LadderParams) -> None:
         self._params = params
         self.reset()
 
     def reset(self) -> None:
-        """Nothing remembered."""
+        """Forget the last plan."""
         self._plan: Array | None = None
         self._dt_s = 1.0
         self._age_s = 0.0
         self._ticks = 0
-        """Ticks in a row without a plan."""
+        """Consecutive ticks without a plan."""
 
     def choose(self, attempt: Attempt, pursue: Callable[[], float], elapsed_s: float, reach_s: float) -> Rung:
-        """The highest rung that holds.
+        """Return the best level that is available.
 
-        ``pursue`` gives the wheel angle of the pursuit rung, not finite when it knows none; it is called only when needed.
-        ``elapsed_s`` has passed since the last tick; the command holds for ``reach_s``, so the plan is read at the end of that.
+        ``pursue`` returns the wheel angle of pure pursuit, not finite if unavailable; it is called only if needed. ``elapsed_s`` is
+        the time since the last tick. The command holds for ``reach_s``, so the plan is read at the end of that time.
         """
         plan, reason, iterations = attempt.wheel_rad, attempt.reason, attempt.iterations
         if plan is not None:
@@ -84,7 +85,7 @@ class Ladder:
                 return Rung(wheel, ControlLevel.PRIMARY, ControlReason.NONE, iterations)
             reason = ControlReason.NOT_FINITE
         if self._ticks == 0 and self._plan is not None:
-            # The planner may go on writing into the array that it handed over.
+            # The planner may reuse its array.
             self._plan = self._plan.copy()
         self._ticks += 1
         self._age_s += elapsed_s
@@ -100,13 +101,13 @@ class Ladder:
         return Rung(NAN, ControlLevel.STOP, reason, iterations)
 
     def stop(self, reason: ControlReason) -> Rung:
-        """The last rung at once: there is no state to plan from. What was planned before it is not driven afterwards."""
+        """Return the STOP level, because no state is available to plan from, and drop the last plan."""
         self.reset()
         return Rung(NAN, ControlLevel.STOP, reason, 0)
 
 
 def sample(plan: Array, at: float) -> float:
-    """Plan (n,) at a place in it, counted in entries, linear in between; held beyond its end."""
+    """Return plan (n,) at a fractional index, linearly interpolated; held after its end."""
     last = len(plan) - 1
     if not at < last:
         return float(plan[last])
@@ -118,9 +119,10 @@ def sample(plan: Array, at: float) -> float:
 def pursuit_wheel_rad(
     params: LadderParams, tracker: PathTracker, wheelbase_m: float, x_m: float, y_m: float, yaw_rad: float, speed_mps: float
 ) -> float:
-    """Wheel angle of the arc from a pose through a point ahead on the course (Coulter 1992: curvature = 2 left / distance^2).
+    """Return the wheel angle of the arc from a pose through a point ahead on the course (Coulter 1992: curvature = 2 left /
+    distance^2).
 
-    ``speed_mps`` is signed: backward, the point lies behind and the same arc leads to it. NaN when the pose is not finite.
+    ``speed_mps`` is signed: in reverse the point lies behind, and the same arc leads to it. NaN if the pose is not finite.
     """
     distance_m = max(params.look_ahead_s * abs(speed_mps), params.look_ahead_min_m)
     foot = tracker.locate(x_m, y_m, yaw_rad)

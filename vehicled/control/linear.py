@@ -1,17 +1,16 @@
-"""The linear law of the path-following study of 2024, "pid" in its logs: both commands are linear in the error state.
+"""Linear path follower of the path-following study of 2024 ("pid" in its logs): throttle and steering are linear in the error.
 
     throttle = .37013526 e1 + .00507144 e2 + .15476554 e3 + 1.0235402 e4
     steering = .02176878 e1 + .72672704 e2 + .78409284 e3 - .0105355 e4
 
 e = (ahead, left, heading, speed), reference minus vehicle in the frame of the vehicle; the reference is the point of the course
 nearest to the point 1.0 m ahead. Zhang et al. 2024, "A study on the transferability and effectiveness of path following control
-policies synthesized in simulation"; the coefficients reproduce every command logged there. e1 is about 1 m on the course, so
-that its coefficient is the throttle of 1 m/s on their vehicle: the law holds its speed on another one as well as that agrees.
+policies synthesized in simulation"; the coefficients reproduce every logged command. On the course e1 is about 1 m, so its
+coefficient is the throttle for 1 m/s on their vehicle; on others the speed is off by as much as that throttle differs.
 
-Mended: the reference is found near the progress and not in the whole course; the line goes on straight beyond its end, where theirs
-lets the throttle go a metre before it; the speed wanted is that of the profile, which comes to rest at the end; and driving
-backward is the same law in the frame of the motion. Everything else is as published: no prediction, no integral, no brake but at
-the end, and unless ``trim`` is set no knowledge of wheels that stand askew when told straight.
+Differences: the reference is searched near the progress, not in the whole course; the line continues straight beyond its end; the
+speed target is that of the profile, which stops at the end; reverse uses the same law in the frame of the motion. Published and
+kept: no prediction, no integral, no brake except at the end, and no steering offset unless ``trim`` is set.
 """
 
 from math import cos, pi, sin
@@ -29,28 +28,28 @@ Row = tuple[float, float, float, float]
 
 
 class LinearParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The published law, unless said otherwise."""
+    """Coefficients of the published law, and options."""
 
     throttle: Row = (0.37013526, 0.00507144, 0.15476554, 1.0235402)
-    """Share of full drive per m ahead, m to the left, rad and m/s."""
+    """Throttle, as a fraction of full drive, per m ahead, m left, rad and m/s."""
     steering: Row = (0.02176878, 0.72672704, 0.78409284, -0.0105355)
-    """Share of full steering, left positive, per the same."""
+    """Steering, as a fraction of full lock, left positive, per the same errors."""
     trim: bool = False
-    """Take off the believed offset of the steering, which otherwise shows as a constant distance beside the course."""
+    """Subtract the estimated steering offset, which otherwise causes a constant cross-track error."""
     look_ahead_m: Positive = 1.0
     speed: SpeedParams = field(default_factory=SpeedParams)
-    """Of the profile; the law itself has its own gain for the speed."""
+    """Speed profile parameters; the law has its own speed gain."""
 
 
 class Commands(NamedTuple):
-    """Shares of full drive and of full steering, not yet cut to their ranges."""
+    """Fractions of full drive and of full steering, before limiting."""
 
     throttle: float
     steering: float
 
 
 def law(params: LinearParams, errors: ErrorState) -> Commands:
-    """K e."""
+    """Return K e."""
     return Commands(
         sum(k * e for k, e in zip(params.throttle, errors, strict=True)),
         sum(k * e for k, e in zip(params.steering, errors, strict=True)),
@@ -58,9 +57,9 @@ def law(params: LinearParams, errors: ErrorState) -> Commands:
 
 
 class Linear(PathFollower):
-    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol.
+    """Path follower with the published linear law.
 
-    It commands in shares of full steering, so all that other parameters change is the angle that these are believed to lead to.
+    It commands fractions of full steering, so other vehicle parameters change only the wheel angle attributed to a command.
     """
 
     Params: ClassVar[type[LinearParams]] = LinearParams
@@ -83,12 +82,12 @@ class Linear(PathFollower):
             pose.x_m, pose.y_m, yaw, speed_mps, reference.x_m, reference.y_m, reference.yaw_rad + turned, wanted_mps
         )
         throttle, steering = law(p, errors)
-        # The gate asks for the command that leads to this angle, which is this command.
+        # The command gate inverts this angle, which reproduces the command.
         wheel = self.vehicle.steering.wheel_angle_rad(here.direction * min(max(steering, -1.0), 1.0))
         return SteeringDemand(wheel - (self.vehicle.steering.offset_rad if p.trim else 0.0), throttle=throttle)
 
     def _reference_m(self, x_m: float, y_m: float) -> float:
-        """Arc length of the point of the present leg, or of its straight continuation, that is nearest to a place."""
+        """Return the arc length of the nearest point on the current leg, or on its straight extension."""
         tracker = self.tracker
         s_m, end_m = tracker.locate(x_m, y_m, 0.0).s_m, tracker.leg_end_m
         if self._open and s_m >= end_m:

@@ -1,18 +1,16 @@
-"""Model-predictive steering: the whole motion of the next two seconds, limits and delays included, chosen anew at every tick.
+"""Model-predictive steering controller: plans the motion of the next two seconds in every tick, within limits and with delays.
 
-* The state is predicted to the time when the command will act, through the commands on their way (:mod:`vehicled.control.preview`).
-* From there a linear time-varying program about the predicted motion finds the turns of the wheel
-(:mod:`vehicled.control.mpc_plan`, :mod:`vehicled.control.qp`): angle and rate limits hard, the corridor soft. * How much further or
-less the vehicle turns than believed is followed from its yaw rate (:mod:`vehicled.control.mpc_follower`), which bridges the seconds
-until an identifier knows better, and slopes and tyres that it will never know. * The anytime ladder
-(:mod:`vehicled.control.ladder`) answers for the ticks in which it finds none.
+* The state is predicted to the time when the command takes effect (:mod:`vehicled.control.preview`).
+* A linear time-varying program about the predicted motion gives the wheel angles (:mod:`vehicled.control.mpc_plan`,
+  :mod:`vehicled.control.qp`), with hard angle and rate limits and a soft corridor.
+* The measured yaw rate corrects the modelled curvature (:mod:`vehicled.control.mpc_follower`): for the seconds until
+  identification converges, and for slopes and tyres that it cannot model.
+* The fallback chain (:mod:`vehicled.control.ladder`) covers ticks without a solution.
 
-Speed is held by PID with feed-forward on the profile, and the plan takes the speeds that follow from it as given. Throttle and
-wheel act after different delays (0.1 s and 0.4 s on the ART), so one program over both would plan the throttle for a time that has
-passed already; to first order the speed of a single track does not move it sideways; and the PID has the integral that friction,
-slope and battery call for, and knows how to start, creep and stop. Throttle and brake are limited in rate.
-
-After Unjhawala et al. 2023 (:mod:`vehicled.control.mpc_published`) in the idea only.
+A PID with feed-forward holds the speed profile, and the plan takes the resulting speeds as given. One program over both would plan
+throttle for a time already past, because throttle and wheel act after different delays (0.1 s and 0.4 s on the ART); to first order
+speed does not move a single track sideways; and the PID has the integral that friction, slope and battery need. Throttle and
+brake are limited in rate. Only the idea follows Unjhawala et al. 2023 (:mod:`vehicled.control.mpc_published`).
 """
 
 from math import pi
@@ -37,36 +35,36 @@ from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 
 class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tuning. Weights are of squares, over that of a turn of the wheel by 1 rad per stage."""
+    """Tuning of the controller. Weights are of squares, relative to that of a wheel turn of 1 rad per stage."""
 
     stages: Annotated[int, Meta(ge=5, le=100)] = 20
-    """N."""
+    """Number of stages, N."""
     stage_s: Annotated[float, Meta(ge=0.02, le=1.0)] = 0.125
-    """The horizon, stages times this, should cover a turn from lock to lock and one turning radius of way."""
+    """Duration of a stage, s. The horizon should cover a turn from lock to lock and then one turning radius."""
     weight_left: Positive = 1.0
-    """Cross-track error, rad^2/m^2."""
+    """Weight of the cross-track error, rad^2/m^2."""
     weight_yaw: NonNegative = 0.2
-    """Heading error. Damps; too much of it forbids the angle under which an error is driven off."""
+    """Weight of the heading error. It damps; too much suppresses the angle needed to correct a cross-track error."""
     weight_slack: Positive = 100.0
-    """Leaving the corridor, rad^2/m^2."""
+    """Weight of the corridor violation, rad^2/m^2."""
     weight_last: Positive = 5.0
     """Factor on the errors at the end of the horizon."""
     backend: Literal["osqp", "daqp"] = "osqp"
     iterations: Annotated[int, Meta(ge=10, le=100_000)] = 350
-    """Bound of the solver; the ladder answers when it is reached."""
+    """Iteration limit of the solver; the fallback chain takes over when it is reached."""
     step_size: Positive = 2.0
-    """OSQP's rho at the start of every program. Half of it is faster in the median and twice as slow at its worst. Choose it as the
-    root of weight_left."""
+    """OSQP's rho at the start of every program; choose the root of weight_left. Half of it is faster in the median and twice as
+    slow at worst."""
     turn_memory_s: NonNegative = 4.0
-    """How far back the yaw rate counts against the belief; 0 to trust the belief."""
+    """Time constant of the yaw rate correction, s; 0 disables it and trusts the model."""
     throttle_rate_per_s: Positive = 5.0
-    """Change of throttle, and of brake, in shares of full per second."""
+    """Largest rate of throttle and brake, in fractions of full per second."""
     ladder: LadderParams = field(default_factory=LadderParams)
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
 class Mpc(MpcPathFollower):
-    """Model-predictive controller of the steering, with PID control of the speed."""
+    """Model-predictive steering controller, with PID speed control."""
 
     Params: ClassVar[type[MpcParams]] = MpcParams
 
@@ -97,7 +95,7 @@ class Mpc(MpcPathFollower):
     def _set_envelope(self) -> None:
         vehicle = self._turning = self.turning
         steering = vehicle.steering
-        # A small gain may not reach the stop, and an offset shifts what it does reach.
+        # A small gain may not reach the stop, and an offset shifts the reachable range.
         lock = steering.max_wheel_rad
         lowest = max(-lock, steering.wheel_angle_rad(-1.0))
         highest = min(lock, steering.wheel_angle_rad(1.0))
@@ -119,7 +117,7 @@ class Mpc(MpcPathFollower):
         self._late = False
 
     def on_deadline_miss(self) -> None:
-        """Steer by the last plan in the next step, instead of computing another."""
+        """Steer by the last plan in the next step instead of computing a new one."""
         self._late = True
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
@@ -134,7 +132,7 @@ class Mpc(MpcPathFollower):
             self._set_envelope()
         attempt = self._attempt(state)
         self._rung = self._ladder.choose(attempt, lambda: self._pursue(state.ahead), state.dt_s, state.dt_s)
-        # On STOP the angle is NaN, which the base class answers with the brake.
+        # On STOP the angle is NaN, and the base class then brakes.
         return SteeringDemand(self._rung.wheel_rad)
 
     def _attempt(self, state: FollowerState) -> Attempt:
@@ -146,13 +144,13 @@ class Mpc(MpcPathFollower):
         foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         if not abs(foot.heading_error_rad) <= pi:
             return Attempt(None, stage_s, ControlReason.NOT_FINITE)
-        # Commands never run ahead of the slewing wheel, so when this one begins to act the wheel has reached the one before.
+        # Commands never run ahead of the slewing wheel, so it has reached the last command when this one takes effect.
         start = Start(ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps, self.command_rad, self.cap_mps)
         found = self._planner.step(self._legs[tracker.leg], foot.s_m, start, self._envelope, state.dt_s)
         return Attempt(found.wheel_rad, stage_s, found.reason, found.iterations)
 
     def _pursue(self, ahead: Preview) -> float:
-        """The rung of the ladder that needs no solver."""
+        """Return the wheel angle of the pure pursuit level, which needs no solver."""
         angle = pursuit_wheel_rad(
             self._params.ladder, self.tracker, self._turning.wheelbase_m,
             ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps,

@@ -1,4 +1,4 @@
-"""The helm of the predictive controller: predictions that stay true when the belief about the vehicle does not."""
+"""Base class of the model-predictive controllers: corrects its predictions when the vehicle parameters are wrong."""
 
 from math import isfinite, tan
 
@@ -16,81 +16,80 @@ from vehicled.vehicle import MAX_DELAY_NS, Limits, Steering, Vehicle
 
 
 class WheelHistory(CommandHistory[float]):
-    """Wheel angles commanded, kept as the normalised commands that went out: what the wheels make of them is a matter of the
-    parameters believed today, not of those believed when they were given.
-    """
+    """History of wheel angles, stored as the normalised commands sent; parameters identified later change the angles of past
+    commands too."""
 
     def __init__(self, steering: Steering, keep_ns: int) -> None:
         super().__init__(steering.command(0.0), keep_ns)
         self.steering = steering
 
     def append(self, t_ns: int, value: float) -> None:
-        """Wheel angle commanded from ``t_ns`` on."""
+        """Record the wheel angle commanded from ``t_ns`` on."""
         super().append(t_ns, self.steering.command(value))
 
     def at(self, t_ns: int) -> float:
-        """Angle that the command in force leads to."""
+        """Return the wheel angle of the command in force at ``t_ns``."""
         lock = self.steering.max_wheel_rad
         return min(max(self.steering.wheel_angle_rad(super().at(t_ns)), -lock), lock)
 
     def latest(self) -> float:
-        """Angle that the newest command leads to."""
+        """Return the wheel angle of the newest command."""
         return self.at(NEVER_NS)
 
     def clear(self, initial: float) -> None:
-        """Forget everything; the wheel angle ``initial`` was commanded."""
+        """Forget all commands; assume that the wheel angle ``initial`` was commanded."""
         super().clear(self.steering.command(initial))
 
 
 class CurvatureScale:
-    """How many times further the vehicle turns than its wheels, as believed, say: measured curvature over that of the model.
+    """Ratio of the measured curvature to that of the model.
 
-    Least squares through the origin with exponential forgetting, and 1 as a prior worth one second of ``PRIOR_PER_M``: on straights
-    it goes back to 1, and the noise of a yaw rate does not move it.
+    Least squares through the origin with exponential forgetting, and a prior of 1 worth one second of ``PRIOR_PER_M``: on straights
+    the ratio returns to 1, and yaw rate noise does not move it.
     """
 
     PRIOR_PER_M = 0.1
     LOWEST, HIGHEST = 0.4, 2.5
     MIN_SPEED_MPS = 0.3
-    """Slower, the quotient of yaw rate and speed is noise."""
+    """Speed below which the ratio of yaw rate to speed is noise, m/s."""
 
     def __init__(self, memory_s: float) -> None:
-        """``memory_s`` 0: always 1."""
+        """Set the time constant; with ``memory_s`` 0 the scale is always 1."""
         self._memory_s = memory_s
         self._product = self._square = 0.0
 
     def reset(self) -> None:
-        """Nothing measured."""
+        """Forget all measurements."""
         self._product = self._square = 0.0
 
     def observe(self, model_per_m: float, yaw_rate_radps: float, speed_mps: float, dt_s: float) -> None:
-        """Curvature that the model has now, and what is measured. A yaw rate that is not finite is ignored."""
+        """Add the curvature of the model and the measurement. A yaw rate that is not finite is ignored."""
         if not (isfinite(yaw_rate_radps) and abs(speed_mps) > self.MIN_SPEED_MPS and self._memory_s > 0.0):
             return
         keep = max(0.0, 1.0 - dt_s / self._memory_s)
-        # An impossible measurement shall not outweigh all others.
+        # Limit implausible measurements, so that they do not outweigh all others.
         measured = min(max(yaw_rate_radps / speed_mps, -10.0), 10.0)
         self._product = keep * self._product + model_per_m * measured * dt_s
         self._square = keep * self._square + model_per_m * model_per_m * dt_s
 
     def rebase(self, ratio: float) -> None:
-        """The model's curvatures are ``ratio`` times what they were: judge the past by the new belief."""
+        """Rescale past measurements because the model's curvatures changed by the factor ``ratio``."""
         self._product *= ratio
         self._square *= ratio * ratio
 
     @property
     def value(self) -> float:
-        """The scale, within its bounds."""
+        """Scale within its bounds."""
         prior = self.PRIOR_PER_M * self.PRIOR_PER_M
         return min(max((self._product + prior) / (self._square + prior), self.LOWEST), self.HIGHEST)
 
 
 class MpcPathFollower(PathFollower):
-    """With commands that survive a change of parameters, a vehicle that turns as measured, the speed predicted over the way, and
-    throttle and brake limited in rate.
+    """Path follower with a command history that survives parameter changes, corrected yaw response, predicted speed, and
+    rate-limited throttle and brake.
 
-    ``turning`` is the vehicle with the wheelbase that gives the measured turns: the same wheels, another curvature. It is renewed
-    when it changes by ``NOTABLE``.
+    ``turning`` is the vehicle with the effective wheelbase that explains the measured turns; it is replaced when that changes by
+    ``NOTABLE``.
     """
 
     NOTABLE = 0.01
@@ -148,7 +147,7 @@ class MpcPathFollower(PathFollower):
         return predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
 
     def _slewed(self, wheel_rad: float, dt_s: float) -> float:
-        # The slew would cut NaN to a limit; it must stay what it is, for the brake.
+        # The slew would limit NaN to full lock; it must stay NaN, for the brake.
         return super()._slewed(wheel_rad, dt_s) if isfinite(wheel_rad) else NAN
 
     def _drive(
@@ -157,6 +156,6 @@ class MpcPathFollower(PathFollower):
         target, wanted = super()._drive(estimate, s_m, cap_mps, now_ns, age_ns, dt_s)
         step, last = self._rate_per_s * dt_s, self._demands.at(NEVER_NS)
         if wanted.brake > 0.0:
-            # The drive is cut at once, so that it never works against the brake.
+            # Remove the drive at once, so that it never works against the brake.
             return target, Demand(0.0, slew(last.brake, wanted.brake, step, 1.0))
         return target, Demand(slew(last.throttle, wanted.throttle, step, 1.0), 0.0)

@@ -1,8 +1,7 @@
-"""The course as arrays, for finding the feet of a whole predicted motion at once.
+"""Course as numpy arrays, to project all poses of a predicted motion at once.
 
-A :class:`~vehicled.paths.tracking.PathTracker` follows one pose in plain Python; twenty poses at a time are a matter for numpy.
-Each leg (a part driven in one direction) is a table of its own, continued straight before and behind, so that a motion that
-overshoots its end still has a line to be judged by, and never one of the next leg.
+:class:`~vehicled.paths.tracking.PathTracker` follows one pose in plain Python; a horizon has twenty. Each leg (driven in one
+direction) is a table of its own with straight extensions at both ends, so a motion that overshoots is measured against its own leg.
 """
 
 from bisect import bisect_right
@@ -20,27 +19,27 @@ from vehicled.paths.course import Course
 Rows = npt.NDArray[np.intp]
 
 WINDOW = 64
-"""Samples searched for feet."""
+"""Samples in the search window for projections."""
 BEHIND_M = 1.5
-"""How much of the window lies behind the foot of the first pose."""
+"""Length of the window behind the projection of the first pose, m."""
 MARGIN_M = 2.0
-"""How much of it lies beyond the way of the horizon, for motions that cut a corner."""
+"""Length of the window beyond the distance of the horizon, m, for motions that cut a corner."""
 LAP_RUN_OUT_M = 30.0
-"""How far a lap goes on after its end; as the tracker's."""
+"""Length by which a lap continues after its end, m; the tracker uses the same."""
 MAX_CURVATURE_PER_M = 5.0
-"""Of the correction between two samples. Where the line is a corner there is no arc between them."""
+"""Largest curvature for the correction between two samples, 1/m; a corner in the line has no arc."""
 
 
 class Leg:
-    """Samples of one leg in driving order, as complex numbers x + iy relative to ``origin`` (for the sake of precision).
+    """Samples of one leg in driving order, as complex numbers x + iy relative to ``origin``, for numerical precision.
 
-    ``start_m`` and ``end_m`` are the arc lengths between which the leg lies on the course.
+    ``start_m`` and ``end_m`` are the arc lengths of its ends on the course.
     """
 
     def __init__(
         self, s_m: Array, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array, direction: int, reach_m: float
     ) -> None:
-        """Arrays (n,), n >= 2; speed >= 0; yaw of the vehicle, unwrapped. Continued by ``reach_m`` ahead and BEHIND_M behind."""
+        """Take arrays (n,), n >= 2; speed >= 0; unwrapped vehicle yaw. Extend them by ``reach_m`` ahead and BEHIND_M behind."""
         self.direction = direction
         self.start_m, self.end_m = float(s_m[0]), float(s_m[-1])
         spacing = max((self.end_m - self.start_m) / (len(s_m) - 1), 1e-3)
@@ -64,23 +63,24 @@ class Leg:
         curvature = direction * np.gradient(self.yaw_rad, self.s_m)
         self.curvature_per_m: Array = np.clip(curvature, -MAX_CURVATURE_PER_M, MAX_CURVATURE_PER_M)
         self.back_tangent: Complex = np.exp(-1j * self.yaw_rad)
-        """Conjugate of the heading: turns a difference of places into (along, left)."""
+        """Conjugate of the heading; rotates a difference of positions into (along, left)."""
         # |p - P|^2 - |p|^2 = |P|^2 - 2 p . P: one small product gives the distances of all pairs.
         self._minus_twice = np.vstack((-2.0 * self.place.real, -2.0 * self.place.imag))
         self._square: Array = np.abs(self.place) ** 2
         self._s_list: list[float] = self.s_m.tolist()
 
     def drive_at(self, speed_mps: Array) -> None:
-        """Other speeds (n,) >= 0 of the same samples."""
+        """Replace the speeds (n,) >= 0 of the samples."""
         self.speed_mps: Array = np.pad(speed_mps, self._ends, mode="edge")
 
     def row(self, s_m: float) -> int:
-        """Sample at or before an arc length."""
+        """Return the index of the sample at or before an arc length."""
         return min(max(bisect_right(self._s_list, s_m) - 1, 0), len(self._s_list) - 1)
 
     def nearest(self, places: Array, row: int, way_m: float) -> Rows:
-        """Rows of the samples nearest to places (N, 2), relative to the origin, among the samples that a motion can reach which has
-        its foot at ``row`` and goes ``way_m`` >= 0.
+        """Return the indices of the samples nearest to ``places`` (N, 2), relative to the origin.
+
+        The search covers what a motion of length ``way_m`` >= 0 can reach from the projection at ``row``.
         """
         stride = int((way_m + BEHIND_M + MARGIN_M) / (WINDOW * self.spacing_m)) + 1
         first = row - int(BEHIND_M / self.spacing_m)
@@ -96,9 +96,8 @@ class Leg:
 
 
 def legs(course: Course, profile: SpeedProfile, reach_m: float) -> list[Leg]:
-    """The legs of a course, numbered as the tracker does; speeds are those of the profile. ``reach_m`` is the longest way that a
-    horizon covers.
-    """
+    """Return the legs of a course, numbered as in the tracker, with the speeds of the profile. ``reach_m`` is the longest horizon
+    distance."""
     s, x, y, yaw = course.s_m, course.x_m, course.y_m, course.yaw_rad
     if course.closed:
         n = len(s)
@@ -118,7 +117,7 @@ def legs(course: Course, profile: SpeedProfile, reach_m: float) -> list[Leg]:
 
 
 def drive_at(found: Sequence[Leg], course: Course, profile: SpeedProfile) -> None:
-    """Give the legs of a course the speeds of another profile."""
+    """Set the speeds of the legs from another profile."""
     for number, leg in enumerate(found):
         leg.drive_at(_speeds(course, profile, number))
 
@@ -129,6 +128,6 @@ def _speeds(course: Course, profile: SpeedProfile, leg: int) -> Array:
 
 
 def _index(course: Course) -> Rows:
-    """Samples of a lap and its run-out, counted on behind the lap."""
+    """Return the sample indices of a lap and its extension."""
     n = len(course.s_m)
     return np.arange(n + int(LAP_RUN_OUT_M / (course.length_m / n)) + 1)

@@ -1,10 +1,10 @@
 """One step of the steering optimisation: roll out, linearise, solve, extract.
 
-Real-time iteration (Diehl et al. 2005): one linearisation and one quadratic program per tick, about the last plan shifted by
-the time since. The nominal motion is rolled out with the nonlinear single track from the state in which the command will begin
-to act, so it needs no affine corrections, and each of its poses is judged against its own foot on the path: the published
-error-state controller measured one error at one point ahead and let it evolve, without the turn of the path (theta_r' dt) and
-without the way made good (A14 = dt). Arrays are allocated once; a step is some fifty numpy calls on twenty numbers each.
+Real-time iteration (Diehl et al. 2005): one linearisation and one quadratic program per tick, about the last plan shifted by the
+elapsed time. The nominal motion is rolled out with the nonlinear single-track model from the state in which the command takes
+effect, so the program needs no affine terms. Each pose has its own projection on the path; the published error-state controller
+used one error at one point, and omitted the turn of the path (theta_r' dt) and the distance covered (A14 = dt). Arrays are
+allocated once.
 """
 
 from math import inf, isfinite, remainder, tan, tau
@@ -19,7 +19,7 @@ from vehicled.messages import ControlReason
 
 
 class Start(NamedTuple):
-    """State in which the command will begin to act, speed signed, and the speed that nothing may drive beyond."""
+    """State in which the command takes effect, with signed speed, and the speed cap."""
 
     x_m: float
     y_m: float
@@ -30,7 +30,7 @@ class Start(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """What the plan must keep to."""
+    """Limits of the plan."""
 
     wheelbase_m: float
     lowest_wheel_rad: float
@@ -38,13 +38,13 @@ class Envelope(NamedTuple):
     rate_radps: float
     lateral_mps2: float
     acceleration_mps2: float
-    """Of the speed towards the profile."""
+    """Acceleration towards the speed of the profile, m/s2."""
     deceleration_mps2: float
     corridor_m: float
 
 
 class Found(NamedTuple):
-    """Wheel angles (N + 1,) at the ends of the stages, the first one the start's; None when there is a reason."""
+    """Wheel angles (N + 1,) at the ends of the stages, beginning with the start's; None if a reason is given."""
 
     wheel_rad: Array | None
     reason: ControlReason
@@ -52,16 +52,16 @@ class Found(NamedTuple):
 
 
 MIN_SPEED_MPS = 0.1
-"""A nominal motion goes on at least this fast: at rest there is nothing to steer, and a plan is wanted for when it moves again."""
+"""Lowest speed of the nominal motion, m/s; at standstill steering has no effect, but a plan is needed for the start."""
 
 
 class SteeringPlanner:
-    """Keeps the last plan. ``stages`` N of ``dt_s``."""
+    """Planner of the wheel angles over N = ``stages`` stages of ``dt_s``; keeps the last plan."""
 
     def __init__(self, program: HorizonQp, solver: Solver, dt_s: float) -> None:
         self._program, self._solver, self._dt_s = program, solver, dt_s
         n = program.stages
-        # The plan has one angle more than the horizon, so that shifting it by a share of a stage is one interpolation.
+        # The plan has one angle more than the horizon, so that shifting it by part of a stage is one interpolation.
         self._plan = np.zeros(n + 2)
         self._has_plan = False
         self._wheel = np.zeros(n + 1)
@@ -75,26 +75,27 @@ class SteeringPlanner:
         self._faster = np.zeros(n)
         self._slower = np.zeros(n)
         self._speed = np.zeros(n)
-        # Constants as arrays: at this size a Python number costs as much again as the operation.
+        # Constants are arrays, because a Python scalar costs as much again as the operation.
         self._half = np.full(n, 0.5)
         self._minus_half = -self._half
         self._half_turned: Complex = 1j * self._half
         self._limits: Envelope | None = None
         self._bent = False
-        """The wheel limits are not the same all over the horizon."""
+        """True if the wheel limits vary over the horizon."""
 
     def forget(self) -> None:
-        """Begin anew: no plan, a cold solver."""
+        """Forget the last plan and start the solver cold."""
         self._has_plan = False
         self._leg = None
         self._solver.forget()
 
     def step(self, leg: Leg, foot_m: float, start: Start, limits: Envelope, shift_s: float) -> Found:
-        """Plan from ``start``, whose foot lies at arc length ``foot_m``. ``shift_s`` has passed since the last plan."""
+        """Return the plan from ``start``, whose projection is at arc length ``foot_m``. ``shift_s`` is the time since the last
+        plan."""
         if limits is not self._limits:
             self._adapt(limits)
         turned = self._linearise(leg, foot_m, start, limits, shift_s)
-        # Both are running sums over the whole motion: what is not finite anywhere is not finite at their end.
+        # Both are running sums, so a value that is not finite anywhere shows at the end.
         end = self._place_xy[-1]
         if not isfinite(end[0] + end[1] + self._yaw[-1]):
             self._has_plan = False
@@ -103,7 +104,7 @@ class SteeringPlanner:
         self._program.fill(turned)
         x, reason, iterations = self._solver.solve()
         wheel = self._plan
-        # Without a solution the nominal motion is what the next step goes on from, as is the solver from where it stopped.
+        # Without a solution the next step continues from the nominal motion, as the solver does from its last iterate.
         wheel[:-1] = self._wheel
         if x is not None:
             wheel[1:-1] += x[WHEEL]
@@ -125,7 +126,7 @@ class SteeringPlanner:
             np.clip(self._plan, limits.lowest_wheel_rad, limits.highest_wheel_rad, out=self._plan)
 
     def _linearise(self, leg: Leg, foot_m: float, start: Start, limits: Envelope, shift_s: float) -> Complex:
-        """Write the motion into the program; exp(i D_k) of the path is returned."""
+        """Write the linearised motion into the program; return exp(i D_k) of the path."""
         wheel, middle, motion = self._wheel, self._middle, self._program.motion
         row = leg.row(foot_m)
         self._shift(start, shift_s)
@@ -154,7 +155,7 @@ class SteeringPlanner:
         ahead[:] = moves
         np.add.accumulate(place, out=place)
 
-        # Feet: nearest sample, then along its tangent and arc.
+        # Projections: nearest sample, then along its tangent and arc.
         feet = self._feet = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(way))))
         back = leg.back_tangent.take(feet)
         off = ahead - leg.place.take(feet)
@@ -168,7 +169,7 @@ class SteeringPlanner:
         bend *= self._half
         np.subtract(off.imag, bend, out=motion.left_m)
 
-        # Half of the derivatives, because they belong to the mean over the stage.
+        # Half of the derivatives, because they apply to the mean over the stage.
         moves *= back
         np.multiply(moves.imag, self._minus_half, out=motion.along_per_yaw)
         np.multiply(moves.real, self._half, out=motion.left_per_yaw)
@@ -182,7 +183,7 @@ class SteeringPlanner:
         return turned
 
     def _shift(self, start: Start, shift_s: float) -> None:
-        """Nominal wheel angles: the last plan, moved on by the time since, from the angle the wheel will have."""
+        """Set the nominal wheel angles: the last plan, shifted by the elapsed time, from the predicted wheel angle."""
         wheel, plan = self._wheel, self._plan
         if not self._has_plan:
             wheel.fill(start.wheel_rad)
@@ -194,7 +195,7 @@ class SteeringPlanner:
         wheel[0] = start.wheel_rad
 
     def _way(self, leg: Leg, row: int, start: Start) -> Array:
-        """Signed way of each stage: from the present speed to that of the profile where the motion was going to be."""
+        """Return the signed distance of each stage, from the present speed to that of the profile along the last motion."""
         if leg is not self._leg:
             self._leg = leg
             self._feet.fill(row)
@@ -206,7 +207,7 @@ class SteeringPlanner:
         return speed * (leg.direction * self._dt_s)
 
     def _bound(self, start: Start, limits: Envelope) -> None:
-        """Wheel limits over the horizon. An angle beyond them is led back as fast as the wheel turns, so that they can be kept."""
+        """Set the wheel limits over the horizon. An angle beyond them returns at the slew rate, so that they are feasible."""
         lowest, highest = self._program.lowest[1], self._program.highest[1]
         fastest = float(np.maximum.reduce(self._speed))
         grips = fastest * fastest * self._widest_tangent <= limits.lateral_mps2 * limits.wheelbase_m

@@ -1,13 +1,13 @@
-"""The error-state controller of Unjhawala et al. 2023 as it ran on the ART and in the path-following study of 2024.
+"""Published error-state MPC of Unjhawala et al. 2023, as it ran on the ART and in the path-following study of 2024.
 
 "Using simulation to design an MPC policy for field navigation using GPS sensing", with the constants and weights that reproduce the
-commands logged in 2024. It is here to be compared with, so its faults are kept:
+commands logged in 2024. It serves for comparison, so its faults are kept:
 
 * one error at one point 1.0 m ahead, nearest waypoint of the whole course: jumps at crossings and at the end of a lap;
-* A has neither the way made good (A14 = dt) nor the turn of the reference (theta_r' dt);
+* A lacks the distance covered (A14 = dt) and the turn of the reference (theta_r' dt);
 * A44 as it ran, c1 omega0 + tau0 / (I omega0), where the paper has (c1 omega0 + tau0) / (I omega0);
-* no delay; speed from a model that never sees a measurement, when ``speed`` is ``"published"``;
-* forward only: a part of a course that is to be driven backward is none that it knows.
+* no delay; speed from a model without measurements if ``speed`` is ``"published"``;
+* forward only: it ignores that a leg is to be driven in reverse.
 
 Error state e = (ahead, left, heading, speed), reference minus vehicle, positions in the frame of the vehicle.
 """
@@ -40,7 +40,7 @@ STALL_TORQUE_NM = 0.09
 NO_LOAD_RADPS = 161.185
 MAX_WHEEL_RAD = 0.6
 COMMAND_PER_RAD = 1.6667
-"""Steering command -1..1 per wheel angle."""
+"""Steering command -1..1 per wheel angle, 1/rad."""
 LOOK_AHEAD_M = 1.0
 STEP_SIZE = 0.1
 """OSQP's rho at the start of every program."""
@@ -50,22 +50,23 @@ INPUT_WEIGHTS = (10.0, 1000.0)
 ESTIMATOR_STALL_TORQUE_NM = 0.3
 ESTIMATOR_NO_LOAD_RADPS = 30.0
 ESTIMATOR_FRICTION_NM = 0.02
-"""The filter had constants of its own. They contradict those above, and the vehicle: 0.78 m/s at full throttle, 3.85, and 1.75."""
+"""Friction in the published speed filter, N m; its constants contradict those above and the vehicle (0.78, 3.85 and 1.75 m/s at
+full throttle)."""
 
 
 class MpcPublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What differed between its runs."""
+    """Settings that differed between the published runs."""
 
     speed: Literal["published", "estimate"] = "published"
-    """Speed fed back: the function of throttle that ran on the vehicle, or that of the estimator."""
+    """Speed fed back: the published function of the throttle, or the estimate."""
     steering_step: Annotated[float, Meta(gt=0.0, le=2.0)] = 2.0
-    """Largest change of the steering command in one step of 0.1 s; 0.25 in their simulations, none on the vehicle."""
+    """Largest change of the steering command in one step of 0.1 s: 0.25 in the published simulations, unlimited on the vehicle."""
     iterations: Annotated[int, Meta(ge=10, le=100_000)] = 4000
-    """Bound of the solver; it stops when it is reached."""
+    """Iteration limit of the solver; the vehicle stops when it is reached."""
 
 
 def dynamics(errors: ErrorState, previous_wheel_rad: float, reference_mps: float) -> tuple[Array, Array]:
-    """A (4, 4) and B (4, 2) of e+ = A e + B u, u = (throttle, wheel angle), about the present errors and the last wheel angle."""
+    """Return A (4, 4), B (4, 2) of e+ = A e + B u, u = (throttle, wheel angle), at the present errors and the last wheel angle."""
     v = reference_mps - errors.speed_mps
     turn = v * tan(previous_wheel_rad) / WHEELBASE_M
     per_wheel = v / (WHEELBASE_M * cos(previous_wheel_rad) ** 2)
@@ -85,7 +86,7 @@ def dynamics(errors: ErrorState, previous_wheel_rad: float, reference_mps: float
 
 
 def condensed(errors: ErrorState, a: Array, b: Array) -> tuple[Array, Array]:
-    """Hessian (20, 20) and gradient (20,) over the inputs of all stages of sum of e'Qe + u'Ru, halved; A, B are held."""
+    """Return Hessian (20, 20) and gradient (20,) over all inputs, for half the sum of e'Qe + u'Ru with constant A, B."""
     n = 2 * STAGES
     q = np.array(ERROR_WEIGHTS)
     hessian = np.diag(np.tile(INPUT_WEIGHTS, STAGES))
@@ -103,15 +104,15 @@ def condensed(errors: ErrorState, a: Array, b: Array) -> tuple[Array, Array]:
 
 
 class PublishedQp:
-    """The program 0 <= throttle <= 1, |wheel| <= 0.6 rad on OSQP."""
+    """OSQP problem with 0 <= throttle <= 1 and |wheel| <= 0.6 rad."""
 
     def __init__(self, iterations: int) -> None:
-        # Imported here, because a controller without a solver must not load one.
+        # Imported here, so that other controllers do not load a solver.
         from osqp import ext_builtin
 
         settings = ext_builtin.OSQPSettings()
         ext_builtin.osqp_set_default_settings(settings)
-        # The cost has entries of 1e5: its own scaling is wanted here. Step size by count of iterations, not by time.
+        # OSQP's scaling is on, because the cost has entries of 1e5. Rho adapts by iteration count, not by time.
         chosen = {"verbose": 0, "eps_abs": 1e-7, "eps_rel": 1e-7, "max_iter": iterations, "adaptive_rho_interval": 50}
         for name, value in chosen.items():
             setattr(settings, name, value)
@@ -120,7 +121,7 @@ class PublishedQp:
         start = np.zeros(n)
         hessian, gradient = condensed(ErrorState(0.0, 0.0, 0.0, 0.0), *dynamics(ErrorState(1.0, 0.0, 0.0, 0.0), 0.0, 1.0))
         starts = np.concatenate(([0], np.cumsum(np.arange(1, n + 1)))).astype(np.int32)
-        # Upper triangle by columns.
+        # Upper triangle, by columns.
         p = CompressedColumns(hessian[self._column, self._row], self._row.astype(np.int32), starts, (n, n))
         each = np.arange(n + 1, dtype=np.int32)
         identity = CompressedColumns(np.ones(n), each[:-1], each, (n, n))
@@ -130,7 +131,7 @@ class PublishedQp:
         self._solved = int(ext_builtin.osqp_status_type.OSQP_SOLVED)
 
     def solve(self, errors: ErrorState, previous_wheel_rad: float, reference_mps: float) -> tuple[float, float, int]:
-        """First throttle and wheel angle (rad), NaN without a solution, and the iterations. Depends on its arguments only."""
+        """Return first throttle, wheel angle (rad) and iterations; NaN without a solution. Depends on the arguments only."""
         hessian, gradient = condensed(errors, *dynamics(errors, previous_wheel_rad, reference_mps))
         solver = self._solver
         if not isfinite(hessian.sum() + gradient.sum()):
@@ -149,7 +150,7 @@ class PublishedQp:
 
 
 def published_speed_mps(speed_mps: float, throttle: float, dt_s: float) -> float:
-    """The speed that was fed back: the filter's drive model, integrated over ``dt_s`` under the throttle. Not below 0."""
+    """Return the speed fed back: the filter's drive model integrated over ``dt_s`` under the throttle. Never below 0."""
     reduced = WHEEL_RADIUS_M * GEAR_RATIO
     drive = ESTIMATOR_STALL_TORQUE_NM * (throttle - speed_mps / (ESTIMATOR_NO_LOAD_RADPS * reduced))
     loss = VISCOUS_NMS * speed_mps / reduced + ESTIMATOR_FRICTION_NM
@@ -157,7 +158,7 @@ def published_speed_mps(speed_mps: float, throttle: float, dt_s: float) -> float
 
 
 class MpcPublished(Controller):
-    """Adapter to the :class:`~vehicled.control.interface.Controller` protocol. It solves every 0.1 s, whatever the control rate."""
+    """Published error-state controller. It solves every 0.1 s, at any control rate."""
 
     Params: ClassVar[type[MpcPublishedParams]] = MpcPublishedParams
 
@@ -171,11 +172,11 @@ class MpcPublished(Controller):
         self.reset()
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """It commands in shares of full steering, so all that changes is the angle that these are believed to lead to."""
+        """Replace the vehicle parameters; commands are fractions of full steering, so only the attributed wheel angle changes."""
         self._vehicle = vehicle
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin to drive; see :class:`~vehicled.control.interface.Controller`."""
+        """Start to drive; see :class:`~vehicled.control.interface.Controller`."""
         self._tracker.reset(s_m)
         self._steering = 0.0 if s_m is None else self._vehicle.steering.command(wheel_rad)
         self._throttle = self._throttle_before = 0.0
@@ -186,11 +187,11 @@ class MpcPublished(Controller):
 
     @property
     def finished(self) -> bool:
-        """Whether the end of the course has been reached."""
+        """True once the end of the course has been reached."""
         return self._tracker.finished
 
     def errors(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> tuple[ErrorState, float]:
-        """Error state of a pose and the reference speed."""
+        """Return the error state of a pose, and the reference speed."""
         course = self._course
         c, s = cos(yaw_rad), sin(yaw_rad)
         off_x, off_y = course.x_m - (x_m + LOOK_AHEAD_M * c), course.y_m - (y_m + LOOK_AHEAD_M * s)
@@ -200,7 +201,7 @@ class MpcPublished(Controller):
         return error_state(x_m, y_m, yaw_rad, speed_mps, *reference, reference_mps), reference_mps
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for the state; see :class:`~vehicled.control.interface.Controller`."""
+        """Return wheel angle, throttle and brake for the state."""
         if not is_drivable(estimate):
             return self._stop(estimate, now_ns, ControlReason.STATE_UNUSABLE)
         here = self._tracker.update(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps)
@@ -215,7 +216,7 @@ class MpcPublished(Controller):
 
     def _solve(self, estimate: StateEstimate) -> None:
         p = self._params
-        # The filter was one row behind: in the logs it answers the throttle of the row before the last.
+        # The filter lagged one row: in the logs it responds to the throttle of the row before the last.
         self._speed_mps = published_speed_mps(self._speed_mps, self._throttle_before, STAGE_S)
         self._throttle_before = self._throttle
         speed = self._speed_mps if p.speed == "published" else estimate.speed_mps
@@ -229,7 +230,7 @@ class MpcPublished(Controller):
         self._steering, self._throttle = min(max(wanted, -1.0), 1.0), throttle
 
     def _wheel_rad(self) -> float:
-        """Angle that the command is believed to lead to: what makes the gate send this command."""
+        """Return the wheel angle that makes the gate send this command."""
         steering = self._vehicle.steering
         lock = steering.max_wheel_rad
         return min(max(steering.wheel_angle_rad(self._steering), -lock), lock)

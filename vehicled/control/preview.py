@@ -1,4 +1,4 @@
-"""Where the vehicle will be when a command given now begins to act."""
+"""Delay compensation: predict pose and speed at the time when a new command takes effect."""
 
 from math import cos, isfinite, sin, tan
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.vehicle import Drive, Vehicle
 
 MAX_STEPS = 8
-"""Steps of the prediction: 50 ms each at a delay of 0.4 s."""
+"""Largest number of prediction steps; 50 ms each at a delay of 0.4 s."""
 
 MIN_STEP_NS = 5_000_000
 SPEED_STEP_NS = 50_000_000
 
 
 class Preview(NamedTuple):
-    """Predicted rear axle, and the wheel angle it will have then."""
+    """Predicted pose of the rear axle, with its wheel angle."""
 
     x_m: float
     y_m: float
@@ -26,21 +26,25 @@ class Preview(NamedTuple):
 
 
 def path_delay_s(vehicle: Vehicle, speed_mps: float) -> float:
-    """Time from a command to the path of the rear axle: the steering's delay, and what the tyres take at a speed."""
+    """Return the time from a command to the path of the rear axle: steering delay plus tyre response at this speed."""
     return vehicle.steering.delay_s + vehicle.path_lag_s_per_mps * abs(speed_mps)
 
 
 def motion_yaw_rad(vehicle: Vehicle, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> float:
-    """Where the rear axle moves (backward: comes from), by the slip of a steady turn. A rate that is not finite counts as 0."""
+    """Return the direction of motion of the rear axle (its opposite in reverse), from the slip of a steady turn.
+
+    A yaw rate that is not finite counts as 0.
+    """
     slip = vehicle.rear_slip_rad_per_mps2
     return yaw_rad - slip * abs(speed_mps) * yaw_rate_radps if slip > 0.0 and isfinite(yaw_rate_radps) else yaw_rad
 
 
 def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Preview, t_ns: int, horizon_ns: int) -> Preview:
-    """Pose ``horizon_ns`` after ``t_ns``, along the single-track model and the wheel angles already commanded.
+    """Return the pose ``horizon_ns`` after ``t_ns``, from the single-track model and the wheel angles already commanded.
 
-    ``start`` is the pose at ``t_ns`` with the angle that bends the path then; each command acts after :func:`path_delay_s`, slewed.
-    Where tyres slip, yaw is that of the motion. Constant speed, negative backward; midpoint rule. All inputs finite.
+    ``start`` is the pose at ``t_ns`` with the wheel angle that bends the path then. Each command acts after :func:`path_delay_s`,
+    slewed. With tyre slip, yaw is the direction of motion. Constant speed, negative in reverse; midpoint rule. All inputs must be
+    finite.
     """
     if horizon_ns <= 0:
         return start
@@ -68,8 +72,11 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
 def predict_speed(
     drive: Drive, demands: CommandHistory[Demand], speed_mps: float, t_ns: int, horizon_ns: int, surplus_mps2: float = 0.0
 ) -> float:
-    """Speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting after the delay of the drive. Euler; a motion
-    ends at rest, whichever way it went. ``surplus_mps2`` is added to the acceleration of the model while the vehicle moves."""
+    """Return the speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting after the drive delay.
+
+    Euler integration; motion in either direction ends at standstill. ``surplus_mps2`` is added to the model's acceleration while
+    the vehicle moves.
+    """
     delay_ns = int(drive.delay_s * 1e9)
     v, done_ns = speed_mps, 0
     while done_ns < horizon_ns:

@@ -1,9 +1,8 @@
-"""Drives a programme instead of a course: wheel angle, speed or throttle by time, open loop. For identification and manoeuvres.
+"""Open-loop controller: drives wheel angle, speed or throttle by time, for identification and manoeuvres.
 
-First the entry: straight on along the line on which the vehicle stood, until the entry speed is reached and has settled. Then
-the programme, counted from there, through the same gate and under the same rules as any drive. It ends after its last row, or when
-the vehicle has turned far enough; then the vehicle is braked with its wheels held. It follows no course, so no corridor ends it,
-and whoever lets the vehicle go on after a stop begins the programme anew.
+First comes the entry: straight ahead until the entry speed has settled. Then follows the programme, through the same command gate
+and safety rules as any drive. It ends after its last row, or when the vehicle has turned far enough; the vehicle then brakes with
+its wheels held. No corridor applies. A programme that was stopped starts again from the beginning.
 """
 
 from bisect import bisect_right
@@ -24,60 +23,60 @@ MAX_ROWS = 20_000
 COLUMNS = ("wheel_angle_rad", "steering", "speed_mps", "throttle", "brake")
 ENTRY_LOOK_AHEAD_S = 1.5
 END_BRAKE = 0.3
-"""Until the stop that follows the end; the gate brakes no less than its own share then."""
+"""Brake until the stop that follows the end; the gate then brakes at least with its own fraction."""
 SETTLED_SHARE, SETTLED_MPS = 0.03, 0.05
-"""The entry speed is there within this share of it, or this much."""
+"""Entry speed tolerance, as a fraction and in m/s; the larger one applies."""
 
 
 class ProgrammeParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A programme by its columns, each (n,) or left out. ``vehicled sim --programme`` fills them in from a file or a name."""
+    """Programme as columns, each (n,) or left out. ``vehicled sim --programme`` fills them in from a file or a name."""
 
     name: str = ""
     t_s: list[float] = field(default_factory=list)
-    """From the end of the entry; growing."""
+    """Time since the end of the entry, s; increasing."""
     wheel_angle_rad: list[float] = field(default_factory=list)
-    """Of the virtual front wheel, positive left. Either this or ``steering``; without both straight on."""
+    """Angle of the virtual front wheel, rad, left positive. Give this, ``steering`` or neither (straight ahead)."""
     steering: list[float] = field(default_factory=list)
-    """The same as a share of the mechanical stop, -1 to 1."""
+    """Wheel angle as a fraction of the mechanical stop, -1 to 1."""
     speed_mps: list[float] = field(default_factory=list)
-    """Held by the speed control where ``holds_speed`` says so; negative backward."""
+    """Speed held where ``holds_speed`` is true, m/s; negative in reverse."""
     throttle: list[float] = field(default_factory=list)
-    """Share of full drive, -1 to 1."""
+    """Fraction of full drive, -1 to 1."""
     brake: list[float] = field(default_factory=list)
-    """Share of the brake, 0 to 1."""
+    """Fraction of the brake, 0 to 1."""
     holds_speed: list[bool] = field(default_factory=list)
-    """From each row to the next: by speed, or else by throttle and brake. Left out: by speed where there are speeds."""
+    """True: hold the speed from this row to the next; false: use throttle and brake. Default: true if speeds are given."""
     interpolation: Literal["linear", "hold"] = "linear"
-    """Between rows."""
+    """Interpolation between rows."""
     entry_speed_mps: NonNegative = 0.0
-    """Reached before the programme begins; 0: it begins from rest."""
+    """Speed reached before the programme begins, m/s; 0 begins at standstill."""
     entry_s: Positive = 60.0
-    """Longest time for that; then the drive is given up."""
+    """Timeout of the entry, s; the programme is then given up."""
     settle_s: NonNegative = 1.0
     end_turn_rad: Annotated[float, Meta(ge=0.0, le=1000.0)] = 0.0
-    """The programme ends when the vehicle has turned by so much; 0: with its last row."""
+    """Yaw change that ends the programme, rad; 0 ends it with its last row."""
     speed: SpeedParams = field(default_factory=SpeedParams)
 
     def __post_init__(self) -> None:
         n = len(self.t_s)
         if n > MAX_ROWS:
-            raise ValueError(f"t_s has {n} rows; at most {MAX_ROWS} are driven, thin the programme out")
+            raise ValueError(f"t_s has {n} rows; at most {MAX_ROWS} are allowed; remove some")
         for name in (*COLUMNS, "holds_speed"):
             column = getattr(self, name)
             if column and len(column) != n:
-                raise ValueError(f"{name} has {len(column)} rows where t_s has {n}; each column has one value for each time")
+                raise ValueError(f"{name} has {len(column)} rows, t_s has {n}; give one value for each time")
             if not all(isfinite(value) for value in column):
-                raise ValueError(f"{name} holds a value that is not a finite number")
+                raise ValueError(f"{name} contains a value that is not finite")
         if any(not isfinite(t) or t < 0.0 for t in self.t_s) or any(b <= a for a, b in pairwise(self.t_s)):
-            raise ValueError("t_s must grow from row to row, from 0 on")
+            raise ValueError("t_s must begin at 0 or later and increase")
         if self.wheel_angle_rad and self.steering:
-            raise ValueError("wheel_angle_rad and steering both say how far to steer; leave one out")
+            raise ValueError("wheel_angle_rad and steering are both given; remove one")
         if n and not (self.speed_mps or self.throttle):
             raise ValueError("neither speed_mps nor throttle: give one of them")
 
 
 class Programme(Controller):
-    """See the module."""
+    """Controller that drives a programme open loop."""
 
     Params: ClassVar[type[ProgrammeParams]] = ProgrammeParams
     follows_course: ClassVar[bool] = False
@@ -89,31 +88,31 @@ class Programme(Controller):
         self.reset()
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Drive with other parameters from now on; see :class:`~vehicled.control.interface.Controller`."""
+        """Use new vehicle parameters; see :class:`~vehicled.control.interface.Controller`."""
         self._vehicle = vehicle
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Begin anew, whatever the place."""
+        """Start the programme again, at any arc length."""
         self._pid = PidState()
         self._wheel_rad = wheel_rad
         self._last_ns: int | None = None
         self._begun_ns: int | None = None
-        """When the entry began."""
+        """Start of the entry."""
         self._line = 0.0, 0.0, 0.0
         self._settled_ns: int | None = None
         self._start_ns: int | None = None
-        """When the programme began."""
+        """Start of the programme."""
         self._yaw_rad = self._turned_rad = 0.0
         self._given_up = False
         self._finished = False
 
     @property
     def finished(self) -> bool:
-        """Whether the programme has been driven to its end."""
+        """True once the programme has ended."""
         return self._finished
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Wheel angle, throttle and brake for this instant; see :class:`~vehicled.control.interface.Controller`."""
+        """Return wheel angle, throttle and brake for this instant."""
         if not is_drivable(estimate):
             return brake_command(now_ns, estimate.newest_input_ns, self._wheel_rad)
         dt_s = self._elapsed_s(now_ns)
@@ -142,7 +141,7 @@ class Programme(Controller):
     # ---------------------------------------------------------------- entry
 
     def _enter(self, estimate: StateEstimate, now_ns: int) -> None:
-        """Begin the programme when the entry speed has settled; give up when it does not come."""
+        """Begin the programme when the entry speed has settled; give up at the timeout."""
         wanted = self._p.entry_speed_mps
         near = max(SETTLED_SHARE * wanted, SETTLED_MPS)
         if wanted > 0.0 and abs(estimate.speed_mps - wanted) > near:
@@ -156,7 +155,7 @@ class Programme(Controller):
             self._given_up = True
 
     def _entry(self, estimate: StateEstimate, dt_s: float) -> tuple[float, float, Demand]:
-        """Pursuit of the line on which the vehicle stood, at the entry speed."""
+        """Return the command that pursues the initial line at the entry speed."""
         if self._given_up:
             return self._wheel_rad, 0.0, Demand(0.0, 1.0)
         x, y, yaw = self._line
@@ -209,7 +208,7 @@ class Programme(Controller):
         return wheel, float("nan"), Demand(throttle, brake)
 
     def _held(self, estimate: StateEstimate, target: Target, dt_s: float) -> Demand:
-        # By the speed as it is: predicted over the delay of the drive, what the drive's model has wrong would stay as an error.
+        # Uses the present speed: a prediction over the drive delay would turn the model error into a steady-state error.
         self._pid, demand = speed_step(self._p.speed, self._vehicle.drive, self._pid, estimate.speed_mps, target, dt_s)
         if not (isfinite(demand.throttle) and isfinite(demand.brake)):
             return Demand(0.0, 1.0)

@@ -1,7 +1,7 @@
-"""Programmes by name: the open-loop manoeuvres of the standards and of published data sets, fitted to a vehicle.
+"""Named programmes: open-loop manoeuvres of the ISO standards and of published data sets, fitted to a vehicle.
 
-``step_steer:speed_mps=20,ay_mps2=4``. The wheel angle is given, or follows from the lateral acceleration wanted by
-``atan(wheelbase ay / v^2)``, without what the tyres' slip changes. Speeds default to a share of what vehicle and limits allow.
+Example: ``step_steer:speed_mps=20,ay_mps2=4``. The wheel angle is given, or computed from the lateral acceleration as
+``atan(wheelbase ay / v^2)``, ignoring tyre slip. Default speeds are a fraction of what vehicle and limits allow.
 """
 
 import inspect
@@ -15,11 +15,11 @@ from vehicled.vehicle import Limits, Vehicle
 
 STEP_S = 0.02
 DEFAULT_SHARE = 0.7
-"""Of the highest speed, and of the lateral acceleration allowed, where none is given."""
+"""Default fraction of the highest speed and of the lateral acceleration limit."""
 
 
 class Fit:
-    """Defaults that a vehicle and its limits give."""
+    """Default values that follow from a vehicle and its limits."""
 
     def __init__(self, vehicle: Vehicle, limits: Limits) -> None:
         self._vehicle = vehicle
@@ -28,22 +28,22 @@ class Fit:
         self.lock_rad = vehicle.steering.max_wheel_rad
 
     def wheel_rad(self, speed_mps: float, ay_mps2: float) -> float:
-        """Wheel angle for a lateral acceleration at a speed, within the mechanical stop; positive left."""
+        """Return the wheel angle for a lateral acceleration at a speed, within the mechanical stop; left positive."""
         angle = atan(self._vehicle.wheelbase_m * ay_mps2 / (speed_mps * speed_mps))
         return min(max(angle, -self.lock_rad), self.lock_rad)
 
     def radius_wheel_rad(self, radius_m: float) -> float:
-        """Wheel angle for a radius, within the mechanical stop."""
+        """Return the wheel angle for a radius, within the mechanical stop."""
         return min(atan(self._vehicle.wheelbase_m / radius_m), self.lock_rad)
 
     @property
     def circle_m(self) -> float:
-        """Radius of a steady circle that fits: twice the tightest one."""
+        """Radius of the default steady circle, m: twice the tightest one."""
         return 2.0 * self._vehicle.min_turn_radius_m
 
 
 def _held(name: str, speed_mps: float, rows: list[tuple[float, float]], end_turn_rad: float = 0.0) -> ProgrammeParams:
-    """Rows (time, wheel angle) at one speed."""
+    """Return a programme from rows (time, wheel angle) at a constant speed."""
     return ProgrammeParams(
         name=name,
         t_s=[t for t, _ in rows],
@@ -56,14 +56,14 @@ def _held(name: str, speed_mps: float, rows: list[tuple[float, float]], end_turn
 
 
 def step_steer(fit: Fit, speed_mps: float = 0.0, ay_mps2: float = 0.0, rise_s: float = 0.2, hold_s: float = 5.0) -> ProgrammeParams:
-    """Speed held, wheels to the angle of ``ay_mps2`` within ``rise_s`` and held (ISO 7401). Negative: to the right."""
+    """Hold the speed; turn the wheels to the angle of ``ay_mps2`` within ``rise_s`` and hold them (ISO 7401). Negative: right."""
     v, ay = speed_mps or fit.speed_mps, ay_mps2 or fit.ay_mps2
     wheel = fit.wheel_rad(v, ay)
     return _held("step_steer", v, [(0.0, 0.0), (1.0, 0.0), (1.0 + rise_s, wheel), (1.0 + rise_s + hold_s, wheel)])
 
 
 def j_turn(fit: Fit, speed_mps: float = 0.0, ay_mps2: float = 0.0, rise_s: float = 0.5, turn_deg: float = 180.0) -> ProgrammeParams:
-    """As a step steer, until the vehicle has turned by ``turn_deg``."""
+    """Drive a step steer until the vehicle has turned by ``turn_deg``."""
     v, ay = speed_mps or fit.speed_mps, ay_mps2 or fit.ay_mps2
     wheel = fit.wheel_rad(v, ay)
     longest_s = 3.0 * radians(turn_deg) * v / abs(ay)
@@ -74,7 +74,7 @@ def j_turn(fit: Fit, speed_mps: float = 0.0, ay_mps2: float = 0.0, rise_s: float
 def sine_with_dwell(
     fit: Fit, speed_mps: float = 0.0, ay_mps2: float = 0.0, frequency_hz: float = 0.7, dwell_s: float = 0.5
 ) -> ProgrammeParams:
-    """One period of a sine with a dwell at its second peak (ISO 19365), amplitude that of ``ay_mps2``, without throttle."""
+    """Steer one sine period with a dwell at the second peak (ISO 19365), amplitude from ``ay_mps2``, without throttle."""
     v, ay = speed_mps or min(80.0 / 3.6, fit.speed_mps), ay_mps2 or fit.ay_mps2
     wheel, peak_s = fit.wheel_rad(v, ay), 0.75 / frequency_hz
     times = _times(1.0 / frequency_hz)
@@ -101,7 +101,7 @@ def chirp(
     to_hz: float = 2.0,
     sweep_s: float = 30.0,
 ) -> ProgrammeParams:
-    """A sine of the wheels whose frequency grows exponentially (ISO 7401), at a speed held."""
+    """Steer a sine of exponentially growing frequency at constant speed (ISO 7401)."""
     v, ay = speed_mps or fit.speed_mps, ay_mps2 or 0.5 * fit.ay_mps2
     wheel, growth = fit.wheel_rad(v, ay), log(to_hz / from_hz) / sweep_s
     times = _times(sweep_s)
@@ -113,14 +113,14 @@ def chirp(
 def brake_in_turn(
     fit: Fit, speed_mps: float = 0.0, ay_mps2: float = 0.0, brake: float = 0.5, turn_s: float = 4.0, brake_s: float = 4.0
 ) -> ProgrammeParams:
-    """A steady turn, then the brake with the wheels held (ISO 7975)."""
+    """Drive a steady turn, then brake with the wheels held (ISO 7975)."""
     return _in_turn("brake_in_turn", fit, speed_mps, ay_mps2, brake, turn_s, brake_s)
 
 
 def lift_off_in_turn(
     fit: Fit, speed_mps: float = 0.0, ay_mps2: float = 0.0, turn_s: float = 4.0, coast_s: float = 4.0
 ) -> ProgrammeParams:
-    """A steady turn, then the throttle let go with the wheels held (ISO 9816)."""
+    """Drive a steady turn, then release the throttle with the wheels held (ISO 9816)."""
     return _in_turn("lift_off_in_turn", fit, speed_mps, ay_mps2, 0.0, turn_s, coast_s)
 
 
@@ -141,8 +141,10 @@ def _in_turn(name: str, fit: Fit, speed_mps: float, ay_mps2: float, brake: float
 
 
 def steady_circle(fit: Fit, radius_m: float = 0.0, speed_mps: float = 0.0, rate_mps2: float = 0.1) -> ProgrammeParams:
-    """Wheels held at the angle of a radius, the speed growing by ``rate_mps2`` to ``speed_mps``: the understeer gradient shows in
-    the yaw rate (ISO 4138, constant steering angle)."""
+    """Hold the wheel angle of a radius and accelerate by ``rate_mps2`` to ``speed_mps`` (ISO 4138, constant steering angle).
+
+    The yaw rate then shows the understeer gradient.
+    """
     radius = radius_m or max(fit.circle_m, min(30.0, 4.0 * fit.circle_m))
     v = speed_mps or min(fit.speed_mps, (fit.ay_mps2 * radius) ** 0.5)
     wheel, start = fit.radius_wheel_rad(radius), 0.2 * v
@@ -157,17 +159,17 @@ def steady_circle(fit: Fit, radius_m: float = 0.0, speed_mps: float = 0.0, rate_
 
 
 def straight(fit: Fit, throttle: float = 0.3, duration_s: float = 10.0) -> ProgrammeParams:
-    """AutoDRIVE's straight: one throttle, wheels straight."""
+    """Drive AutoDRIVE's straight: constant throttle, straight wheels."""
     return _by_throttle("straight", throttle, [(0.0, 0.0), (duration_s, 0.0)])
 
 
 def skidpad(fit: Fit, throttle: float = 0.3, wheel_rad: float = 0.1047, duration_s: float = 30.0) -> ProgrammeParams:
-    """AutoDRIVE's skidpad: one throttle, one wheel angle."""
+    """Drive AutoDRIVE's skidpad: constant throttle and wheel angle."""
     return _by_throttle("skidpad", throttle, [(0.0, 0.0), (1.0, wheel_rad), (duration_s, wheel_rad)])
 
 
 def fishhook(fit: Fit, throttle: float = 0.3, rate_radps: float = 0.006, duration_s: float = 60.0) -> ProgrammeParams:
-    """AutoDRIVE's fishhook: one throttle, the wheels turned slowly and evenly."""
+    """Drive AutoDRIVE's fishhook: constant throttle, wheels turned slowly at a constant rate."""
     end = min(rate_radps * duration_s, fit.lock_rad)
     return _by_throttle("fishhook", throttle, [(0.0, 0.0), (end / rate_radps, end), (max(duration_s, end / rate_radps + 0.1), end)])
 
@@ -175,7 +177,7 @@ def fishhook(fit: Fit, throttle: float = 0.3, rate_radps: float = 0.006, duratio
 def slalom(
     fit: Fit, throttle: float = 0.3, wheel_rad: float = 0.1047, rate_radps: float = 0.9, duration_s: float = 30.0
 ) -> ProgrammeParams:
-    """AutoDRIVE's slalom: one throttle, wheels at ``wheel_rad`` cos(``rate_radps`` t)."""
+    """Drive AutoDRIVE's slalom: constant throttle, wheels at ``wheel_rad`` cos(``rate_radps`` t)."""
     return _by_throttle("slalom", throttle, [(t, wheel_rad * cos(rate_radps * t)) for t in _times(duration_s)])
 
 
@@ -200,7 +202,7 @@ MAX_VALUE = 1e4
 
 
 def named(text: str, vehicle: Vehicle, limits: Limits) -> ProgrammeParams:
-    """The programme of a text such as ``step_steer:speed_mps=5,ay_mps2=2``. Raises ProgrammeError naming what would be right."""
+    """Return the programme of a text such as ``step_steer:speed_mps=5,ay_mps2=2``. Raises ProgrammeError with the valid choices."""
     name, _, given = text.partition(":")
     if name not in PROGRAMMES:
         close = get_close_matches(name, PROGRAMMES, n=1, cutoff=0.5)
@@ -213,7 +215,7 @@ def named(text: str, vehicle: Vehicle, limits: Limits) -> ProgrammeParams:
         key, equals, number = item.partition("=")
         if key not in known or not equals:
             raise ProgrammeError(
-                f'{name}: "{item[:40]}" is no parameter of this programme; write key=value, known: {", ".join(known)}'
+                f'{name}: "{item[:40]}" is not a parameter of this programme; write key=value, known: {", ".join(known)}'
             )
         try:
             values[key] = float(number)

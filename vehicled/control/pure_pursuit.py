@@ -1,11 +1,11 @@
 """Pure pursuit with adaptive look-ahead, on the pose predicted over the actuation delay.
 
-From the HMMWV study of Michigan Tech 2022 comes the adaptive look-ahead: it starts short and is lengthened while the angle to the
-look-ahead point stays below a turn threshold. Mended: the look-ahead is counted in seconds and metres instead of samples, so that
-it does not change with the control rate; the wheel angle follows from the arc through the point (Coulter 1992:
-curvature = 2 y / L^2 in the frame of the rear axle), not from a mean of bearings; and the pose is the one at which the command will
-act. Added: the curvature of the course as feed-forward, the turn into corners tighter than the vehicle can turn, and reverse: the
-rear axle leads then, so it is the same pursuit in the frame of the motion (yaw + pi), where a wheel to the left bends to the right.
+The adaptive look-ahead follows the HMMWV study of Michigan Tech 2022: it starts short and grows while the bearing of the look-ahead
+point stays below a threshold. Differences: the look-ahead is in seconds and metres instead of samples, so it does not depend on the
+control rate; the wheel angle follows from the arc through the point (Coulter 1992: curvature = 2 y / L^2), not from a mean of
+bearings; the pose is predicted. Added: curvature feed-forward, the turn into corners tighter than the vehicle can turn, and
+reverse. In reverse the rear axle leads, so pursuit works in the frame of the motion (yaw + pi), where left wheels bend the path to
+the right.
 """
 
 from math import atan, pi
@@ -22,10 +22,10 @@ from vehicled.vehicle import Limits, Positive, Vehicle
 
 
 class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tuning. The look-ahead is time x speed within the bounds in metres.
+    """Tuning. The look-ahead is time x speed, within the bounds in metres.
 
-    Shorter is closer to the course while gain and delay of the steering are as believed, and swings when they are not: at 0.6 s and
-    1 m/s a wheel that turns 1.4 times too far, 0.1 s too late, leaves the course by 0.45 m in the mean, at 1.0 s by 0.04 m.
+    A shorter look-ahead tracks closer but oscillates when steering gain and delay are wrong: with 1.4 times the gain and 0.1 s more
+    delay at 1 m/s, the mean error is 0.45 m at 0.6 s and 0.04 m at 1.0 s.
     """
 
     look_ahead_min_s: Positive = 1.0
@@ -33,18 +33,18 @@ class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     look_ahead_min_m: Positive = 0.6
     look_ahead_max_m: Positive = 20.0
     turn_threshold_rad: Annotated[float, Meta(ge=0.0, le=1.5)] = 0.035
-    """The look-ahead is lengthened while the bearing of its point stays below this."""
+    """Bearing of the look-ahead point below which the look-ahead grows, rad."""
     candidates: Annotated[int, Meta(ge=1, le=20)] = 3
-    """Look-ahead distances tried, evenly spaced from the shortest to the longest."""
+    """Number of look-ahead distances tried, evenly spaced from shortest to longest."""
     feed_forward: bool = True
-    """Steer the curvature of the course at the predicted pose, and let pursuit answer for the error only."""
+    """Steer the curvature of the course at the predicted pose, so that pursuit corrects only the error."""
     turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
-    """Share of the tightest curvature at which the turn into a corner tighter than that begins; larger is later and wider."""
+    """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is later and wider."""
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
 class PurePursuit(PathFollower):
-    """Adapter of the pure functions to the :class:`~vehicled.control.interface.Controller` protocol."""
+    """Path follower with pure pursuit."""
 
     Params: ClassVar[type[PurePursuitParams]] = PurePursuitParams
 
@@ -57,7 +57,7 @@ class PurePursuit(PathFollower):
         return SteeringDemand(atan(self.vehicle.turning_base_m(state.ahead.speed_mps) * self._pursue(state.ahead)))
 
     def _pursue(self, ahead: Preview) -> float:
-        """Curvature to steer at the predicted pose."""
+        """Return the curvature to steer at the predicted pose."""
         p, tracker = self._params, self.tracker
         size = abs(ahead.speed_mps)
         shortest = min(max(p.look_ahead_min_s * size, p.look_ahead_min_m), p.look_ahead_max_m)
@@ -85,7 +85,6 @@ class PurePursuit(PathFollower):
             return sign * turn_in(tracker.point_at, ahead, start_m, curvature, radius_m, p.turn_in_share)
         if not p.feed_forward or corner_m <= s_m:
             return sign * curvature
-        # What pursuit would steer without any error is not the curvature of the line, but that of its chord: it cuts every bend.
-        # Taking the difference leaves the feedback as it is.
+        # Pursuit without error steers the chord, which cuts every bend. The difference to it leaves the feedback unchanged.
         chord, _ = arc_to(Preview(foot.x_m, foot.y_m, foot.yaw_rad + turned, 0.0, 0.0), place.x_m, place.y_m)
         return sign * (curvature + sign * foot.curvature_per_m - chord)

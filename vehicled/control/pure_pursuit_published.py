@@ -1,14 +1,13 @@
-"""Pure pursuit of the low-rate study on the HMMWV (Michigan Tech 2022) as it was published, to be compared with.
+"""Pure pursuit as published in the low-rate study on the HMMWV (Michigan Tech 2022), for comparison.
 
-The look-ahead is counted in samples of a recorded trace, with ``reached_m`` from the first one that does not count as reached: in
-the study a waypoint is reached within a square of 1 m about the vehicle. From k = 10 on it is lengthened while the bearing of its
-point stays below 2 degrees, to at most 200. The command is the mean of the bearings of K = 10 points from there on, 45 degrees for
-full lock. Speed is held by PID, P 6.0, I 0.25, D 0, without feed-forward.
+The look-ahead is counted in samples of a recorded trace, from ``reached_m`` ahead: in the study a waypoint counts as reached inside
+a square of 1 m around the vehicle. It grows from k = 10 while the bearing of its point stays below 2 degrees, to at most 200. The
+command is the mean bearing of the next K = 10 points, 45 degrees for full lock. Speed: PID, P 6.0, I 0.25, D 0, without
+feed-forward.
 
-Its faults are kept, except where the study leaves them open: the mean of bearings is no pursuit curvature, and what is counted in
-samples changes with the rate. Their trace has 400 Hz; ``sample_hz = 0`` counts at the control rate instead, which is what errors
-that grow with one over the rate point to. A course has no samples in time, so the spacing is the target speed over the rate. There
-is no prediction, and no reverse: a part that is to be driven backward is pursued in the frame of the motion.
+Its faults are kept where the study defines them: a mean of bearings is no pursuit curvature, and a look-ahead in samples depends on
+the rate. The trace has 400 Hz; ``sample_hz = 0`` counts at the control rate, which would explain errors that grow with 1 / rate.
+The sample spacing is the target speed over the rate. Without prediction; reverse legs are pursued in the frame of the motion.
 """
 
 from math import atan2, cos, pi, radians, sin
@@ -27,10 +26,10 @@ Samples = Annotated[int, Meta(ge=1, le=2000)]
 
 
 class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The published numbers."""
+    """Parameters, by default the published ones."""
 
     sample_hz: NonNegative = 400.0
-    """Of the trace; 0 for the rate of the control."""
+    """Sample rate of the trace, Hz; 0 uses the control rate."""
     reached_m: NonNegative = 0.0
     """Half the side of the square in which a waypoint counts as reached; 0.5 in the study. Samples count from beyond it."""
     first_samples: Samples = 10
@@ -38,14 +37,14 @@ class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True
     mean_of: Samples = 10
     turn_threshold_rad: NonNegative = radians(2.0)
     full_lock_rad: Positive = radians(45.0)
-    """Mean bearing that commands full steering."""
+    """Mean bearing that commands full steering, rad."""
     speed: SpeedParams = field(default_factory=lambda: SpeedParams(feed_forward=False))
 
 
 def mean_bearing(
     params: PurePursuitPublishedParams, tracker: PathTracker, pose: Preview, start_m: float, spacing_m: float
 ) -> tuple[float, int]:
-    """Mean bearing (rad) of the points that are pursued, and the look-ahead in samples. ``pose`` faces the way it moves."""
+    """Return the mean bearing (rad) of the pursued points, and the look-ahead in samples. ``pose`` faces the motion."""
 
     def bearing(sample: int) -> float:
         place = tracker.point_at(start_m + sample * spacing_m)
@@ -60,9 +59,9 @@ def mean_bearing(
 
 
 class PurePursuitPublished(PathFollower):
-    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol.
+    """Path follower with the published pure pursuit.
 
-    It commands in shares of full steering, so all that other parameters change is the angle that these are believed to lead to.
+    It commands fractions of full steering, so other vehicle parameters change only the wheel angle attributed to a command.
     """
 
     Params: ClassVar[type[PurePursuitPublishedParams]] = PurePursuitPublishedParams

@@ -1,15 +1,14 @@
-"""The quadratic program of one steering horizon: constant sparsity, data filled in place.
+"""Quadratic program of one steering horizon: constant sparsity, data written in place.
 
 Stage k runs from t_k to t_(k+1) = t_k + dt, k = 0 .. N-1. The unknowns are deviations from a nominal motion that obeys the model
-exactly, so the dynamics have no affine term; the curvature of the path and the present errors sit in the errors of the nominal
-motion, hence in ``q``:
+exactly, so the dynamics have no affine term; path curvature and present errors enter as errors of the nominal motion, in ``q``:
 
 * turn w_k of the wheel during the stage (rad), at a constant rate,
-* at t_(k+1), in the frame of the path at the foot of the nominal position: along t and left n (m), yaw e, wheel angle d (rad),
+* at t_(k+1), in the frame of the path at the nominal projection: along t and left n (m), yaw e, wheel angle d (rad),
 * slack s of the corridor (m).
 
-Trapezoidal linearisation of the single track about the nominal motion, with h_k = v_k dt (signed: negative drives backward), m for
-the middle of the stage, psi_k the yaw of the path and D_k = psi_(k+1) - psi_k:
+Trapezoidal linearisation of the single track about the nominal motion, with h_k = v_k dt (negative in reverse), m for the middle of
+the stage, psi_k the yaw of the path and D_k = psi_(k+1) - psi_k:
 
     t_(k+1) =  cos D_k t_k + sin D_k n_k - h_k sin(theta_m - psi_(k+1)) (e_k + e_(k+1)) / 2
     n_(k+1) = -sin D_k t_k + cos D_k n_k + h_k cos(theta_m - psi_(k+1)) (e_k + e_(k+1)) / 2
@@ -19,8 +18,8 @@ the middle of the stage, psi_k the yaw of the path and D_k = psi_(k+1) - psi_k:
     minimise   sum of  c_n (nbar + n)^2 + c_e (ebar + e)^2 + (wbar + w)^2 + c_s s^2, halved
     subject to bounds on wbar + w and on dbar + d, and |nbar + n - s| <= corridor: soft, so that every program is feasible
 
-Unknowns and rows are ordered by kind and then by stage, so that each kind is one slice. All of them are small numbers of metres and
-radians and the weight of the turns is 1: the solver needs no scaling of its own, and its tolerance is in metres and radians.
+Unknowns and rows are ordered by kind, then by stage, so each kind is one slice. All are small numbers of metres and radians and the
+weight of the turns is 1, so the solver needs no scaling and its tolerance is in metres and radians.
 """
 
 from itertools import pairwise
@@ -38,50 +37,50 @@ KINDS = 6
 TURN, ALONG, LEFT, YAW, WHEEL, SLACK = range(KINDS)
 
 DYNAMICS = 4
-"""Kinds of equality rows: along, left, yaw, wheel."""
+"""Equality rows of a stage: along, left, yaw, wheel."""
 BOUNDS = 3
-"""Kinds of rows after them: turn, wheel, left less slack."""
+"""Inequality rows after them: turn, wheel, left minus slack."""
 
 
 class Weights(NamedTuple):
-    """Of the squares in the cost, over that of the turn per stage (1/rad^2)."""
+    """Weights of the squares in the cost, relative to that of the turn per stage (1/rad^2)."""
 
     left: float
-    """rad^2/m^2"""
+    """Cross-track error, rad^2/m^2."""
     yaw: float
     slack: float
-    """rad^2/m^2"""
+    """Corridor violation, rad^2/m^2."""
     last: float
-    """Factor on the errors of the last stage, which stand for all that comes after."""
+    """Factor on the errors of the last stage, which represent the time after the horizon."""
 
 
 class Motion(NamedTuple):
-    """The linearised motion about the nominal one, and its errors; arrays (N,), entry k of stage k, written to in place."""
+    """Linearised motion about the nominal one, and its errors; arrays (N,), entry k for stage k, written in place."""
 
     along_per_yaw: Array
-    """Half of it (m/rad): what the yaw at either end of the stage contributes."""
+    """Half of the sensitivity, m/rad: the contribution of the yaw at either end of the stage."""
     left_per_yaw: Array
     yaw_per_wheel: Array
-    """Half, as above."""
+    """Half of the sensitivity, as above."""
     turn_rad: Array
-    """Nominal turns of the wheel."""
+    """Nominal turns of the wheel, rad."""
     wheel_rad: Array
-    """Nominal wheel angle at the end of each stage."""
+    """Nominal wheel angle at the end of each stage, rad."""
     left_m: Array
-    """Errors of the nominal motion at the end of each stage."""
+    """Cross-track error of the nominal motion at the end of each stage, m."""
     yaw_rad: Array
 
 
 class HorizonQp:
-    """min x'Px/2 + q'x subject to lower <= Ax <= upper, of 6 N unknowns and 7 N rows, A in compressed columns.
+    """Quadratic program min x'Px/2 + q'x, lower <= Ax <= upper, with 6 N unknowns and 7 N rows; A is in compressed columns.
 
-    ``p_diagonal`` (6 N,), ``column_starts`` and ``rows`` are constant. A planner writes into ``motion``, ``lowest`` and ``highest``
-    (3, N: turn, wheel, left less slack) and calls :meth:`fill`, which renews ``varying`` (the entries of A at ``varying_at``),
-    ``q``, ``lower`` and ``upper``; nothing is allocated.
+    ``p_diagonal`` (6 N,), ``column_starts`` and ``rows`` are constant. A planner writes ``motion``, ``lowest`` and ``highest`` (3,
+    N: turn, wheel, left minus slack), then calls :meth:`fill`, which updates ``varying`` (the entries of A at ``varying_at``),
+    ``q``, ``lower`` and ``upper`` without allocating.
     """
 
     def __init__(self, stages: int, weights: Weights) -> None:
-        """``stages`` is N >= 2."""
+        """Build the program for ``stages`` N >= 2."""
         n = self.stages = stages
         self.unknowns, self.constraints = KINDS * n, (DYNAMICS + BOUNDS) * n
         diagonal = np.zeros((KINDS, n))
@@ -101,13 +100,13 @@ class HorizonQp:
         self._set_pattern()
         self.lowest = np.full((BOUNDS, n), -1.0)
         self.highest = np.full((BOUNDS, n), 1.0)
-        # Nominal turn, wheel and left stand together for the bounds, left and yaw for the cost.
+        # Nominal turn, wheel and left are adjacent for the bounds, left and yaw for the cost.
         nominal = np.zeros((BOUNDS + 1, n))
         self._nominal, self._errors = nominal[:BOUNDS], nominal[BOUNDS - 1 :]
         self.motion = Motion(*self._varying[:3], *nominal)
 
     def _set_pattern(self) -> None:
-        """Build A once from triplets, remembering where each varying entry ended up."""
+        """Build A once from triplets, and record the index of each varying entry."""
         n = self.stages
         stage = np.arange(n)
         rows: list[Indices] = []
@@ -121,7 +120,7 @@ class HorizonQp:
             values.append(np.full(len(at), value))
 
         along, left, yaw, wheel, turn_bound, wheel_bound, left_bound = range(DYNAMICS + BOUNDS)
-        # The varying entries, in the order of fill().
+        # Varying entries, in the order of fill().
         put(along, YAW, 0.0)
         put(left, YAW, 0.0)
         put(yaw, WHEEL, 0.0)
@@ -158,7 +157,7 @@ class HorizonQp:
         self.varying_at: Indices = place[: len(self.varying)].copy()
 
     def fill(self, turned: Complex) -> None:
-        """Make the program from ``motion`` and the limits. ``turned`` (N - 1,) is exp(i D_k), k = 1 .. N-1."""
+        """Write ``motion`` and the limits into the program. ``turned`` (N - 1,) is exp(i D_k), k = 1 .. N-1."""
         along, left, yaw, along_before, left_before, yaw_before, cos_along, cos_left, sin_left, sin_along = self._varying
         along_before[:] = along[1:]
         left_before[:] = left[1:]
@@ -173,13 +172,13 @@ class HorizonQp:
         np.subtract(self.highest, self._nominal, out=self._bounds_upper)
 
     def values(self) -> Array:
-        """Entries of A in column order."""
+        """Entries of A, by columns."""
         values = self.a_values.copy()
         values[self.varying_at] = self.varying
         return values
 
     def dense(self) -> Array:
-        """A, (7 N, 6 N)."""
+        """Return A as a dense matrix (7 N, 6 N)."""
         values = self.values()
         dense = np.zeros((self.constraints, self.unknowns))
         for column in range(self.unknowns):

@@ -1,4 +1,4 @@
-"""Solvers of :class:`~vehicled.control.qp.HorizonQp`. Each ends by a bound on its iterations and never by a clock."""
+"""Solvers of :class:`~vehicled.control.qp.HorizonQp`. Each stops at an iteration limit, never at a time limit."""
 
 from math import isfinite
 from typing import NamedTuple, Protocol
@@ -9,11 +9,11 @@ from vehicled.control.qp import DYNAMICS, TURN, WHEEL, Array, HorizonQp, Indices
 from vehicled.messages import ControlReason
 
 TOLERANCE = 1e-5
-"""Of the solution, in metres and radians. OSQP's default 1e-3 gives first inputs that are visibly wrong."""
+"""Solution tolerance, m and rad. OSQP's default of 1e-3 gives visibly wrong first inputs."""
 
 
 class Answer(NamedTuple):
-    """What a solver found. ``x`` (6, N) belongs to the caller and is finite when ``reason`` is NONE; None when it is not."""
+    """Result of a solver. ``x`` (6, N) belongs to the caller and is finite if ``reason`` is NONE; otherwise it is None."""
 
     x: Array | None
     reason: ControlReason
@@ -21,10 +21,10 @@ class Answer(NamedTuple):
 
 
 class Solver(Protocol):
-    """Solves the program it was made for, as it stands."""
+    """Interface of the solvers; each is built for one program."""
 
     def solve(self) -> Answer:
-        """The solution from a warm start at the one before. Never raises."""
+        """Return the solution, warm-started at the last one. Never raises."""
         ...
 
     def forget(self) -> None:
@@ -33,9 +33,7 @@ class Solver(Protocol):
 
 
 class CompressedColumns(NamedTuple):
-    """A sparse matrix as OSQP's extension reads it: the attributes of a scipy matrix, without scipy. Entries that are zero today
-    keep their places.
-    """
+    """Sparse matrix with the scipy attributes that OSQP's extension reads. Entries that are zero now keep their places."""
 
     data: Array
     indices: Indices
@@ -51,20 +49,19 @@ class CompressedColumns(NamedTuple):
 class OsqpSolver:
     """Operator splitting (Stellato et al. 2020) on the sparse program, through the extension type of the osqp package.
 
-    The package's ``OSQP.update`` and ``solve`` copy, clip and wrap; the type below them does what is needed in a quarter of the
-    time and validates as little: shapes are constant here, and the planner hands over no program that is not finite.
+    Direct use of the extension type takes a quarter of the time of ``OSQP.update`` and ``solve``, which copy, clip and wrap. It
+    validates little: shapes are constant, and the planner passes only finite programs.
 
-    Every program begins with the same step size. The easy ones, nearly all, end with it; the hard ones, at corners that cannot be
-    driven, have it adapted after every ``ADAPT_EVERY`` iterations: by count and not by time, which would make the solution depend
-    on the processor. OSQP's scaling, duality gap and polishing are off: see :mod:`vehicled.control.qp` for the scaling; the gap is
-    checked at the price of two products and tells nothing about the inputs.
+    Rho adapts every ``ADAPT_EVERY`` iterations, by count, because adaptation by time would make the solution depend on the
+    processor. Most programs end before. OSQP's scaling, duality gap and polishing are off (for scaling see
+    :mod:`vehicled.control.qp`).
     """
 
     ADAPT_EVERY = 50
 
     def __init__(self, program: HorizonQp, max_iterations: int, step_size: float, *, check_every: int = 10) -> None:
-        """``step_size`` is OSQP's rho."""
-        # Imported here, because a controller without a solver must not load one.
+        """Set up OSQP; ``step_size`` is its rho."""
+        # Imported here, so that other controllers do not load a solver.
         from osqp import ext_builtin
 
         self._program = program
@@ -101,7 +98,7 @@ class OsqpSolver:
             for status in (ext_builtin.osqp_status_type.OSQP_MAX_ITER_REACHED, ext_builtin.osqp_status_type.OSQP_SOLVED_INACCURATE)
         )
         self._shape = (-1, program.stages)
-        # The first solve allocates and touches what later ones only use.
+        # The first solve allocates memory that later ones reuse.
         self._solver.solve()
         self.forget()
 
@@ -110,7 +107,7 @@ class OsqpSolver:
         self._solver.warm_start(*self._zeros)
 
     def solve(self) -> Answer:
-        """See :class:`Solver`."""
+        """Solve the program; see :class:`Solver`."""
         program, solver = self._program, self._solver
         solver.update_data_vec(program.q, program.lower, program.upper)
         solver.update_data_mat(None, None, program.varying, program.varying_at)
@@ -121,12 +118,12 @@ class OsqpSolver:
             solver.update_rho(self._step_size)
         if info.status_val != self._solved:
             if info.status_val in self._bounded:
-                # The next program resembles this one: it goes on from here.
+                # The next program is similar, so it continues from here.
                 return Answer(None, ControlReason.NOT_CONVERGED, iterations)
             self.forget()
             return Answer(None, ControlReason.INFEASIBLE, iterations)
         x = solver.solution.x
-        # NaN and infinity survive a sum.
+        # NaN and infinity propagate through a sum.
         if not isfinite(np.add.reduce(x)):
             self.forget()
             return Answer(None, ControlReason.NOT_FINITE, iterations)
@@ -134,14 +131,14 @@ class OsqpSolver:
 
     @property
     def run_time_s(self) -> float:
-        """OSQP's own time of the last update and solve."""
+        """Run time of the last update and solve, measured by OSQP."""
         return float(self._solver.info.run_time)
 
 
 class DaqpSolver:
-    """Dual active set (Arnstrom et al. 2022) on the condensed program: states eliminated, turns and slacks left. Exact.
+    """Dual active-set solver (Arnstrom et al. 2022) on the condensed program, with turns and slacks as unknowns. Exact.
 
-    min z'Hz/2 + f'z over z = (turns, slacks) (2 N,), bounds on z first and then 2 N rows: wheel, left less slack.
+    min z'Hz/2 + f'z over z = (turns, slacks) (2 N,), first with bounds on z, then with 2 N rows: wheel, left minus slack.
     """
 
     def __init__(self, program: HorizonQp, max_iterations: int) -> None:
@@ -155,16 +152,16 @@ class DaqpSolver:
         self._states = np.arange((TURN + 1) * n, (WHEEL + 1) * n)
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: this solver has no warm start."""
 
     def solve(self) -> Answer:
-        """See :class:`Solver`."""
+        """Solve the program; see :class:`Solver`."""
         program = self._program
         n, m = program.stages, DYNAMICS * program.stages
         a = program.dense()
         if not (np.isfinite(a).all() and np.isfinite(program.q).all() and np.isfinite(program.lower + program.upper).all()):
             return Answer(None, ControlReason.NOT_FINITE, 0)
-        # Dynamics: states = gain z. Their block is triangular with -1 on the diagonal, so it can always be inverted.
+        # Dynamics: states = gain z. Their block is triangular with -1 on the diagonal, hence invertible.
         gain = np.linalg.solve(a[:m, self._states], -a[:m, self._free])
         whole = np.zeros((program.unknowns, 2 * n))
         whole[self._free, np.arange(2 * n)] = 1.0

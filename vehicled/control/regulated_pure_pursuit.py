@@ -1,10 +1,9 @@
-"""Regulated pure pursuit: the pursuit of one point, slower in bends and near the end.
+"""Regulated pure pursuit: pursuit of one point, slower in bends and near the end.
 
 Macenski, Singh, Martin and Gines 2023, "Regulated pure pursuit for robot path tracking", as in Nav2: the look-ahead grows with the
-speed; the speed is cut in proportion where the arc to the point is tighter than ``min_radius_m``, and in proportion to the way
-left when the end is near. Their proximity to obstacles needs a cost map, which is not ours to have here; what limits the speed
-ahead comes in by the profile. Beyond theirs: the pose is the one at which the command will act, cusps count as ends, and backward
-it is the same pursuit in the frame of the motion.
+speed; the speed falls in proportion where the arc is tighter than ``min_radius_m``, and in proportion to the distance to the end.
+Their obstacle proximity needs a cost map and is omitted. Added: the pose is predicted over the delay, cusps count as ends, and
+reverse works in the frame of the motion.
 """
 
 from math import atan, pi
@@ -20,24 +19,26 @@ from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 
 class RegulatedPurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tuning. Values are Nav2's, but for the look-ahead bounds in metres: its robots turn on the spot, a vehicle with a wheelbase
-    of half a metre and a wheel that takes a second from stop to stop swings at 0.3 m."""
+    """Tuning, with Nav2's values except for the look-ahead bounds.
+
+    Nav2's robots turn on the spot; a car with 0.5 m wheelbase and 1 s from lock to lock oscillates at 0.3 m look-ahead.
+    """
 
     look_ahead_s: Positive = 1.5
     look_ahead_min_m: Positive = 0.6
     look_ahead_max_m: Positive = 20.0
     min_radius_m: NonNegative = 0.9
-    """Arcs tighter than this are driven slower, in proportion; 0 drives them at full speed."""
+    """Radius below which the speed falls in proportion, m; 0 disables this."""
     approach_m: NonNegative = 0.6
-    """The speed falls in proportion over this way before the end and before a cusp."""
+    """Distance before the end and before cusps over which the speed falls in proportion, m."""
     approach_min_mps: Positive = 0.05
     regulated_min_mps: Positive = 0.25
-    """Bends do not cut the speed below this."""
+    """Lowest speed to which bends reduce the target, m/s."""
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
 def regulated_mps(params: RegulatedPurePursuitParams, target_mps: float, curvature_per_m: float, left_m: float) -> float:
-    """Speed for a target (not negative) on an arc, ``left_m`` before the end. Their equations 3 and 5, the lesser of both."""
+    """Return the lesser speed of equations 3 and 5, for a target (>= 0) on an arc, ``left_m`` before the end."""
     p = params
     by_bend = target_mps
     if p.min_radius_m * abs(curvature_per_m) > 1.0:
@@ -49,7 +50,7 @@ def regulated_mps(params: RegulatedPurePursuitParams, target_mps: float, curvatu
 
 
 class RegulatedPurePursuit(PathFollower):
-    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+    """Path follower with regulated pure pursuit."""
 
     Params: ClassVar[type[RegulatedPurePursuitParams]] = RegulatedPurePursuitParams
 

@@ -1,17 +1,16 @@
-"""Stanley's law: the front axle is steered along its line, by heading error and cross-track error.
+"""Stanley controller: steers the front axle along its line, from heading error and cross-track error.
 
 Hoffmann, Tomlin, Montemerlo and Thrun 2007, "Autonomous automobile trajectory tracking for off-road driving":
 
     wheel = psi + atan(k e / (k_soft + v)) + k_d (r_path - r)
 
-with psi the path's direction minus the vehicle's and e the cross-track error of the front axle, r the yaw rate. Mended for a course
-that is meant for the rear axle: the front axle follows the line that it draws while the rear axle is on the course, one wheelbase
-ahead and turned by atan(wheelbase curvature), so that bends are not cut (``line = "course"`` gives the original, whose rear
-axle does). The delay of the steering is answered by the pose at which the command will act, not by their k_steer. Added is the
-turn into corners that are tighter than the vehicle can turn, see :mod:`vehicled.control.corners`.
+with psi the path's direction minus the vehicle's, e the cross-track error of the front axle and r the yaw rate. Differences: the
+course is meant for the rear axle, so the front axle follows the line it draws while the rear axle is on the course, one wheelbase
+ahead and turned by atan(wheelbase curvature); ``line = "course"`` is the original, whose rear axle cuts bends. The predicted pose
+compensates the steering delay, instead of k_steer. Corners tighter than the vehicle can turn: :mod:`vehicled.control.corners`.
 
-Backward the rear axle leads and the wheel acts behind it, so the front-axle law is of no use: cross-track and heading error obey
-e'' = -(v / l)^2 c e - (v / l) e' over the way, with wheel = -(psi + atan(c e / l)) in the sense of the motion; c = 1 / (4 zeta^2).
+In reverse the rear axle leads, so the law differs: cross-track and heading error obey e'' = -(v / l)^2 c e - (v / l) e' over the
+distance, with wheel = -(psi + atan(c e / l)) in the direction of motion; c = 1 / (4 zeta^2).
 """
 
 from math import atan, cos, sin, tan
@@ -29,26 +28,28 @@ from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 
 class StanleyParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tuning."""
+    """Tuning of the Stanley controller."""
 
     gain_per_s: Positive = 1.0
-    """k: a small error decays at this rate. Times the part of the delay that is not known well below 0.5."""
+    """k, 1/s: a small error decays at this rate. Times the uncertain part of the delay it should stay well below 0.5."""
     softening_mps: Positive = 0.5
-    """k_soft, against noise of the position at low speed."""
+    """k_soft, m/s; limits the response to position noise at low speed."""
     yaw_damping_s: NonNegative = 0.05
-    """k_d, rad per rad/s. The yaw rate is that of the predicted wheel."""
+    """k_d, rad per rad/s, on the yaw rate of the predicted wheel angle."""
     line: Literal["axle", "course"] = "axle"
-    """What the front axle follows: its own line, or the course itself as published."""
+    """Line of the front axle: its own (``axle``), or the course itself as published."""
     reverse_damping: Annotated[float, Meta(ge=0.5, le=3.0)] = 1.0
-    """zeta of the law backward."""
+    """Damping ratio zeta in reverse."""
     turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
-    """Share of the tightest curvature at which the turn into a corner tighter than that begins; larger is later and wider."""
+    """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is later and wider."""
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
 def front_axle_error(x_m: float, y_m: float, yaw_rad: float, foot: PathPoint, wheelbase_m: float, turned_rad: float) -> float:
-    """Offset (m, left positive) of the front axle of a pose from that of a vehicle on the ``foot`` whose wheel is ``turned_rad``,
-    across the direction of its wheel."""
+    """Return the cross-track offset (m, left positive) of the pose's front axle.
+
+    It is measured across the wheel direction, from a vehicle at ``foot`` with the wheel angle ``turned_rad``.
+    """
     dx = x_m + wheelbase_m * cos(yaw_rad) - foot.x_m - wheelbase_m * cos(foot.yaw_rad)
     dy = y_m + wheelbase_m * sin(yaw_rad) - foot.y_m - wheelbase_m * sin(foot.yaw_rad)
     rolling_rad = foot.yaw_rad + turned_rad
@@ -56,7 +57,7 @@ def front_axle_error(x_m: float, y_m: float, yaw_rad: float, foot: PathPoint, wh
 
 
 class Stanley(PathFollower):
-    """Adapter of the law to the :class:`~vehicled.control.interface.Controller` protocol."""
+    """Path follower with Stanley's law."""
 
     Params: ClassVar[type[StanleyParams]] = StanleyParams
 
@@ -69,7 +70,7 @@ class Stanley(PathFollower):
         ahead, vehicle, tracker = state.ahead, self.vehicle, self.tracker
         foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         lock = vehicle.steering.max_wheel_rad
-        # At a corner in the line the curvature is that of a point.
+        # At a corner the curvature is concentrated in one point.
         bend_rad = min(max(atan(vehicle.turning_base_m(ahead.speed_mps) * foot.curvature_per_m), -lock), lock)
         if foot.direction < 0:
             reach_m = 4.0 * self._params.reverse_damping**2 * vehicle.wheelbase_m
@@ -82,7 +83,7 @@ class Stanley(PathFollower):
         return SteeringDemand(wheel)
 
     def _forward(self, ahead: Preview, foot: PathPoint, bend_rad: float) -> float:
-        """Wheel angle of the published law; ``bend_rad`` is that of a vehicle on the course."""
+        """Return the wheel angle of the published law; ``bend_rad`` is that of a vehicle on the course."""
         p, wheelbase_m = self._params, self.vehicle.wheelbase_m
         speed = abs(ahead.speed_mps)
         if p.line == "course":

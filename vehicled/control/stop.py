@@ -1,4 +1,4 @@
-"""The safe command: no drive, full brake, wheels as they are."""
+"""Stop command: no drive, full brake, wheels held."""
 
 from math import isfinite
 
@@ -10,7 +10,7 @@ MAX_SPEED_MPS = 200.0
 
 
 def is_drivable(estimate: StateEstimate) -> bool:
-    """Whether pose and speed are finite and of this world, so that arithmetic on them cannot overflow."""
+    """True if pose and speed are finite and plausible, so that arithmetic on them cannot overflow."""
     return (
         abs(estimate.x_m) <= MAX_COORDINATE_M
         and abs(estimate.y_m) <= MAX_COORDINATE_M
@@ -30,10 +30,10 @@ def brake_command(
     curvature_per_m: float = NAN,
     target_speed_mps: float = 0.0,
 ) -> ControlCommand:
-    """Command that stops the vehicle: throttle 0, brake 1. On a vehicle that can only coast, actuation maps the brake to neutral.
+    """Return the command that stops the vehicle: throttle 0, brake 1. A vehicle without brake coasts in neutral.
 
-    ``wheel_angle_rad`` is held, since straightening the wheels in a bend would leave the course; 0 when it is not finite. The
-    remaining fields say where the vehicle is, as far as that is known.
+    The wheel angle is held, because straightening in a bend would leave the course; 0 if it is not finite. The remaining fields
+    give the estimated pose as far as it is known.
     """
     wheel = wheel_angle_rad if isfinite(wheel_angle_rad) else 0.0
     return ControlCommand(

@@ -1,1 +1,1 @@
-"""What several wire protocols share: finding frames, check sums, device clocks, CAN frames. Pure: nothing here reads a clock."""
+"""Shared wire protocol parts: framing, checksums, device clocks, CAN frames. Pure, without reading a clock."""

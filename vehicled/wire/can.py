@@ -1,7 +1,7 @@
-"""CAN frames, and the 16-byte record in which they travel over a frame port: the Linux ``struct can_frame``.
+"""CAN frames and their 16-byte record on a frame port: the Linux ``struct can_frame``.
 
-``id u32 | length u8 | 3 bytes padding | data 8 bytes``, little-endian, with the flags of ``linux/can.h`` in the top bits of the id.
-Little-endian always, so that a recording means the same on every machine.
+``id u32 | length u8 | 3 bytes padding | data 8 bytes``, with the flags of ``linux/can.h`` in the top bits of the id. Always
+little-endian, so that recordings are portable.
 """
 
 import struct
@@ -22,9 +22,9 @@ _RECORD = struct.Struct("<IB3x8s")
 
 
 class CanFrame(Struct, frozen=True, gc=False):
-    """One classic CAN frame. ``can_id`` has 29 bits when ``extended``, else 11; in an ``error`` frame it is the error class.
+    """One classic CAN frame. ``can_id`` has 29 bits if ``extended``, else 11; in an ``error`` frame it is the error class.
 
-    ``data`` holds at most 8 bytes. A ``remote`` frame carries none on the bus: its ``data`` are zeros, as many as it asks for.
+    ``data`` holds at most 8 bytes. A ``remote`` frame has as many zeros as it requests; none are on the bus.
     """
 
     can_id: int
@@ -35,7 +35,7 @@ class CanFrame(Struct, frozen=True, gc=False):
 
 
 def pack(frame: CanFrame) -> bytes:
-    """One frame as a record. Raises ValueError for an id or data that no CAN frame can have."""
+    """Return a frame as a record. Raises ValueError for an invalid id or data."""
     can_id, data = frame.can_id, frame.data
     size = len(data)
     if frame.error:
@@ -52,13 +52,13 @@ def pack(frame: CanFrame) -> bytes:
 
 
 def unpack_all(data: bytes) -> list[CanFrame]:
-    """Frames of concatenated records, in order. Never raises: records of impossible length and a cut record are skipped."""
+    """Return the frames of concatenated records, in order. Never raises; records of invalid length and a cut record are skipped."""
     frames = []
     whole = len(data) - len(data) % RECORD_BYTES
     for word, size, payload in _RECORD.iter_unpack(data[:whole]):
         if size > MAX_DATA_BYTES:
             continue
-        # In the order of how often they come.
+        # Most frequent kind first.
         if word & (EXTENDED_FLAG | REMOTE_FLAG | ERROR_FLAG) == EXTENDED_FLAG:
             frames.append(CanFrame(word & EXTENDED_MASK, payload[:size]))
             continue
@@ -69,6 +69,6 @@ def unpack_all(data: bytes) -> list[CanFrame]:
 
 
 def decode(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanFrame]]:
-    """Frames of a recorded bus by the name of their identifier: ``123``, ``00000901`` when extended, ``ERROR``."""
+    """Iterate over the frames of a recording by name of their identifier: ``123``, ``00000901`` if extended, ``ERROR``."""
     for frame in frames:
         yield "ERROR" if frame.error else f"{frame.can_id:0{8 if frame.extended else 3}X}", frame

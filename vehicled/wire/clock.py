@@ -1,65 +1,68 @@
-"""When a sample was taken, told in our clock by the counter that the device put into it.
+"""Device clock: maps the counter in each sample to the host clock, to get its time of validity.
 
-What arrives is late, never early: arrival = offset + (1 + rate) * device time + latency, where the latency varies and has a floor.
-The samples that met the floor lie on a line below all others, so the line is fitted to the lower envelope of the arrivals and
-not through their middle; a late sample, be it by minutes, cannot move it. The edge of the convex hull as estimator of the rate:
-Zhang, Liu, Xia, "Clock Synchronization Algorithms for Network Measurements", INFOCOM 2002. The use: Klipper's ``clocksync``.
+Samples arrive late, never early: arrival = offset + (1 + rate) * device time + latency, with a variable latency above a floor.
+Samples at the floor form the lower envelope of the arrivals; the line is fitted to that envelope, so late samples cannot move it.
+Rate from an edge of the convex hull: Zhang, Liu, Xia, "Clock Synchronization Algorithms for Network Measurements", INFOCOM 2002.
+Application: Klipper's ``clocksync``.
 """
 
 from itertools import pairwise
 from math import floor, inf
 
 _BLOCKS = 32
-"""The window is kept as the lowest sample of each of so many blocks: the fit costs little, and the memory is bounded."""
+"""Blocks of the window, each kept as its lowest sample; bounds cost and memory."""
 _BLOCK_SAMPLES = 8
-"""A block has at least so many samples: of a slow device the window is longer, or its floor would never be met."""
+"""Least number of samples per block; the window of a slow device is longer, so that it contains the floor."""
 _FIT_BLOCKS = 6
-"""With fewer blocks the rate is taken to be that of before, at first nominal: a short line points anywhere."""
+"""Fewest blocks for a new rate; before that the last or nominal rate is used, because a short line is inaccurate."""
 _SETTLED = 8
-"""Samples after a start within which an arrival may be earlier than expected by any amount: the first ones may have been late."""
+"""Samples after a start that may be early by any amount, because the first ones may have been late."""
 _STEP_NS = 100_000_000.0
-"""A clock that differs from the line by more than this has been set or started anew; less is jitter."""
+"""Distance from the line beyond which the clock was set or restarted; less is jitter."""
 _CONFIRM = 4
-"""Samples in a row that say so, before it is believed: one alone is a damaged counter."""
+"""Consecutive samples that confirm a step; a single one is a damaged counter."""
 _LAG_NS = 1e9
 _LAG_CONFIRM_NS = 200_000_000
-"""A lag beyond this, constant for so long, is a device that started anew with a counter that happens to fit."""
+"""Duration of a constant lag beyond the step that confirms a restart of the device."""
 _LATE_BLOCKS = 3
-"""Blocks in a row, all late by the same amount, before the clock is taken to have lost time: others are a host that stalls."""
+"""Consecutive blocks, late by the same amount, after which the clock is taken to have lost time; otherwise the host stalled."""
 _RATE_VARIANCE = 100e-6**2
-"""Of the rate of a crystal about nominal, before anything was measured."""
+"""Variance of a crystal's rate about nominal, before any measurement."""
 _RATE_WALK = 0.5e-6**2
-"""Variance that the rate gains per block: a crystal that warms up."""
+"""Variance gained by the rate per block, for a crystal that warms up."""
 _OVERLAP = 2.0
-"""Successive fits see nearly the same samples: each counts for less than a new measurement. Chosen by simulation, 1 to 400 Hz."""
+"""Variance factor of successive fits, because they share samples. Chosen by simulation, 1 to 400 Hz."""
 _SURPRISE = 25.0
-"""A fit that is off by so many variances means that what was believed of the rate is wrong: some devices have no crystal."""
+"""Normalised square error of a fit beyond which the rate estimate is wrong; some devices have no crystal."""
 _GAP_ERROR_NS = 5e6
-"""Offsets from before a gap that may have become more uncertain than this are dropped: new arrivals tell better."""
+"""Uncertainty after a gap beyond which older offsets are dropped, ns."""
 _RATE_LIMIT = 0.02
-"""Beyond this it is not a rate that was fitted."""
+"""Largest plausible rate."""
 _INT_LIMIT = 1 << 66
 _FAR = 1e300
 
 
 class DeviceClock:
-    """Maps the counter of one device to our clock. One ``update`` per sample, in the order of arrival."""
+    """Clock of one device. Call ``update`` once per sample, in the order of arrival."""
 
     def __init__(
         self, *, tick_ns: float, bits: int | None, latency_ns: int = 0, window_ns: int = 30_000_000_000, modulus: int | None = None
     ) -> None:
-        """``tick_ns``: nominal duration of one count. ``bits``: width of the counter that wraps, None for one that does not.
-        ``modulus``: for a counter that wraps at another value than a power of two (``bits`` is None then). The counter's period has
-        to be well above the worst lateness. ``latency_ns``: from validity to arrival at the least; what is returned lies so much
-        before the envelope. ``window_ns``: how long a sample supports the line. Raises ValueError for what cannot be a clock."""
+        """Set up the clock. Raises ValueError for invalid arguments.
+
+        ``tick_ns`` is the nominal duration of one count; ``bits`` the width of a wrapping counter, None if it does not wrap;
+        ``modulus`` that of a counter with another modulus than a power of two. The counter's period must be well above the worst
+        lateness. ``latency_ns`` is the least time from validity to arrival, subtracted from the envelope; ``window_ns`` is how long
+        a sample supports the line.
+        """
         if bits is not None:
             if modulus is not None or not 1 <= bits <= 64:
                 raise ValueError(f"a counter has 1 to 64 bits or another modulus, not bits={bits} and modulus={modulus}")
             modulus = 1 << bits
         if modulus is not None and modulus < 2:
-            raise ValueError(f"a counter of modulus {modulus} counts nothing")
+            raise ValueError(f"a counter of modulus {modulus} cannot count")
         if not 1e-3 <= tick_ns <= 1e12:
-            raise ValueError(f"a tick of {tick_ns} ns is none")
+            raise ValueError(f"a tick of {tick_ns} ns is invalid")
         if latency_ns < 0 or window_ns <= 0:
             raise ValueError(f"latency ({latency_ns} ns) must not be negative and the window ({window_ns} ns) must be positive")
         self._tick = float(tick_ns)
@@ -71,14 +74,14 @@ class DeviceClock:
         self._window = window_ns
         self._block = max(1, window_ns // _BLOCKS)
         self.resets = 0
-        """How often the device's clock was found to have been set or started anew."""
+        """Number of detected clock steps or restarts of the device."""
         self._rate = 0.0
         self._rate_variance = _RATE_VARIANCE
         self._shift = 0.0
         self._samples = 0
         self._doubts = self._late_samples = self._late_from = self._late_blocks = self._agreeing = 0
         self._late_ns = self._late_low = 0.0
-        # Device time counts from the newest start: _first is the counter there, _count what has been counted since.
+        # Device time counts from the newest start: _first is the counter there, _count the counts since.
         self._first = self._raw = self._count = 0
         self._t0 = self._t_rx = self._t = 0
         self._points: list[tuple[float, float]] = []
@@ -87,20 +90,20 @@ class DeviceClock:
 
     @property
     def offset_ns(self) -> int:
-        """Our clock at validity minus device time (count since its last start times ``tick_ns``), at the newest sample."""
+        """Host time minus device time (counts since its last start times ``tick_ns``) at the newest sample."""
         line = self._shift + self._rate * (self._count * self._tick)
         return self._t0 - self._latency + int(line - self._first * self._tick)
 
     @property
     def rate_ppm(self) -> float:
-        """How much faster our clock runs than the device's, in parts per million: positive when the device is slow."""
+        """Rate of the host clock relative to the device's, ppm; positive if the device is slow."""
         return self._rate * 1e6
 
     def update(self, counter: int, t_rx_ns: int) -> int:
-        """Time of validity, in ns of our clock, of the sample that carries ``counter`` and arrived at ``t_rx_ns``.
+        """Return the time of validity, ns, of the sample with ``counter`` that arrived at ``t_rx_ns``. Never raises.
 
-        Never later than ``t_rx_ns - latency_ns``, and as long as the counter does not go back neither does the result. Before
-        anything is known, and while a counter makes no sense, it is ``t_rx_ns - latency_ns``. Never raises.
+        It is never later than ``t_rx_ns - latency_ns``, and increases as long as the counter does. At the start, and while the
+        counter is implausible, it is ``t_rx_ns - latency_ns``.
         """
         latest = t_rx_ns - self._latency
         if not (-_INT_LIMIT < counter < _INT_LIMIT and -_INT_LIMIT < t_rx_ns < _INT_LIMIT):
@@ -117,7 +120,7 @@ class DeviceClock:
         line = self._shift + self._rate * x
         residual = y - line
         if not self._early <= residual < self._late:
-            # The counter wrapped more than once, or stands before the newest one.
+            # The counter wrapped more than once, or is before the newest one.
             assert modulus is not None
             step += floor((residual - self._early) / self._period) * modulus
             x = (self._count + step) * self._tick
@@ -160,7 +163,7 @@ class DeviceClock:
         return t_ns
 
     def _start(self, counter: int, t_rx_ns: int) -> None:
-        """The first sample of a device's life: all is counted from here. The rate is the crystal's and outlives a restart."""
+        """Start counting at a device's first sample. The rate belongs to the crystal and survives a restart."""
         if self._modulus is not None:
             counter %= self._modulus
         self._first = self._raw = counter
@@ -174,7 +177,7 @@ class DeviceClock:
         self._open_block(t_rx_ns, 0.0, 0.0, 0.0)
 
     def _doubt(self, counter: int, t_rx_ns: int) -> int:
-        """A counter that fits neither the line nor a late arrival: damaged, or the device's clock was set."""
+        """Handle a counter that fits neither the line nor a late arrival: damaged, or the clock was set."""
         self._doubts += 1
         if self._doubts >= _CONFIRM:
             self.resets += 1
@@ -182,7 +185,7 @@ class DeviceClock:
         return t_rx_ns - self._latency
 
     def _lags(self, residual: float, t_rx_ns: int) -> bool:
-        """Whether samples have been late by the same amount for long enough: what waited in a stalled host catches up at once."""
+        """True if samples have been late by the same amount for long enough; after a host stall they catch up at once."""
         if not self._late_samples or abs(residual - self._late_ns) > _STEP_NS:
             self._late_samples, self._late_ns, self._late_from = 1, residual, t_rx_ns
             return False
@@ -190,13 +193,13 @@ class DeviceClock:
         return residual > _LAG_NS and self._late_samples >= _CONFIRM and t_rx_ns - self._late_from >= _LAG_CONFIRM_NS
 
     def _resume(self, gap_ns: int) -> None:
-        """After a silence: what was known of the offset goes on to hold as far as the rate is known."""
+        """Keep the offset after a silence for as long as the rate is accurate enough."""
         self._rate_variance += _RATE_WALK * gap_ns / self._block
         if self._rate_variance * gap_ns**2 > _GAP_ERROR_NS**2:
             self._points.clear()
 
     def _open_block(self, t_rx_ns: int, x: float, y: float, residual: float) -> None:
-        """Begin a block with the lowest sample that is known of it."""
+        """Begin a block with its lowest sample so far."""
         self._block_end = t_rx_ns + self._block
         self._block_samples = self._samples + _BLOCK_SAMPLES
         self._low, self._low_x, self._low_y = residual, x, y
@@ -224,7 +227,7 @@ class DeviceClock:
         self._open_block(t_rx_ns, 0.0, 0.0, _FAR)
 
     def _take_rate(self, slope: float, variance: float) -> None:
-        """Kalman update of the rate: it belongs to the crystal, so it is remembered for longer than the window."""
+        """Update the rate by a Kalman filter, because it belongs to the crystal and outlives the window."""
         variance *= _OVERLAP
         surprise = (slope - self._rate) ** 2
         if surprise > _SURPRISE * (self._rate_variance + variance):
@@ -236,11 +239,10 @@ class DeviceClock:
 
 
 def _hull_slope(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Slope, and its variance, of that edge of the points' lower convex hull which spans their middle.
+    """Return slope and variance of the edge of the lower convex hull that spans the middle of the points.
 
-    Of all lines below the points it is the one with the smallest sum of distances, which is the likeliest one where the latency
-    above its floor is distributed exponentially. The variance is infinite where the points, three at least,
-    do not tell: a counter that stands still, or goes back.
+    Of all lines below the points it minimises the sum of distances, which is the maximum likelihood for an exponential latency. The
+    variance is infinite if the points (at least three) are degenerate: a counter that stands still or goes back.
     """
     hull: list[tuple[float, float]] = []
     for x, y in points:
@@ -256,7 +258,7 @@ def _hull_slope(points: list[tuple[float, float]]) -> tuple[float, float]:
     for (x1, y1), (x2, y2) in pairwise(hull):
         if x1 < x2 and x2 >= middle and span > 0.0:
             slope = (y2 - y1) / (x2 - x1)
-            # Median of those that do not lie on the line because it was laid through them; some blocks may be late as a whole.
+            # Median without the points on the line, because some blocks may be late as a whole.
             heights = sorted(y - y1 - slope * (x - x1) for x, y in points)
             return slope, (2.0 * heights[(count + 2) // 2] / span) ** 2
     return 0.0, inf

@@ -1,6 +1,6 @@
-"""Check sums of the protocols we speak. Every function takes any bytes-like object and gives what stands on the wire.
+"""Checksums of the supported protocols. Each function takes a bytes-like object and returns the value on the wire.
 
-Check values over ``b"123456789"`` stand at each CRC; names after Greg Cook's catalogue of parametrised CRC algorithms.
+Check values are over ``b"123456789"``; names follow Greg Cook's catalogue of parametrised CRC algorithms.
 """
 
 from binascii import crc_hqx
@@ -13,10 +13,10 @@ _FLETCHER_MODULUS = _FLETCHER_BASE**2
 
 
 def fletcher8(data: Buffer) -> bytes:
-    """The two bytes CK_A, CK_B of UBX and MIP: a = sum of the bytes, b = sum of the sums, both modulo 256.
+    """Return the bytes CK_A, CK_B of UBX and MIP: sum of the bytes, and sum of the sums, modulo 256.
 
-    With the bytes as digits of a number N in base X, N = sum(d_i X^i) = sum(d_i) + (X - 1) sum(i d_i) modulo (X - 1)^2, so that
-    one division of long integers, which runs in C, replaces a loop in Python. X exceeds the sums of one block.
+    With the bytes as digits of a number N in base X, N = sum(d_i X^i) = sum(d_i) + (X - 1) sum(i d_i) modulo (X - 1)^2, so one long
+    division in C replaces a Python loop. X exceeds the sums of one block.
     """
     total = sums = 0
     for at in range(0, len(data), _FLETCHER_BLOCK):
@@ -31,12 +31,12 @@ def fletcher8(data: Buffer) -> bytes:
 
 
 def sum8(data: Buffer) -> int:
-    """Sum of the bytes modulo 256."""
+    """Return the sum of the bytes modulo 256."""
     return sum(data) & 255
 
 
 def xor8(data: Buffer) -> int:
-    """Exclusive or of all bytes, as in NMEA 0183 between ``$`` and ``*``; 0 for none."""
+    """Return the exclusive or of all bytes, as in NMEA 0183 between ``$`` and ``*``; 0 for none."""
     folded = int.from_bytes(data, "little")
     width = 8 << max(len(data) - 1, 0).bit_length()
     while width > 8:
@@ -46,22 +46,22 @@ def xor8(data: Buffer) -> int:
 
 
 def crc16_ccitt(data: Buffer, start: int = 0) -> int:
-    """CRC of polynomial 0x1021, highest bit first. ``start`` 0 is CRC-16/XMODEM (0x31C3), 0xFFFF is IBM-3740 (0x29B1)."""
+    """Return the CRC of polynomial 0x1021, MSB first. ``start`` 0 is CRC-16/XMODEM (0x31C3), 0xFFFF is IBM-3740 (0x29B1)."""
     return crc_hqx(data, start)
 
 
 def crc16_xmodem(data: Buffer) -> int:
-    """CRC-16/XMODEM, as VESC and VectorNav use it. Check value 0x31C3."""
+    """Return CRC-16/XMODEM, used by VESC and VectorNav. Check value 0x31C3."""
     return crc_hqx(data, 0)
 
 
 def crc16_fdilink(data: Buffer) -> int:
-    """CRC-16/XMODEM over the payload of an FDILink frame, where it stands big-endian. Check value 0x31C3."""
+    """Return CRC-16/XMODEM of an FDILink payload, big-endian on the wire. Check value 0x31C3."""
     return crc_hqx(data, 0)
 
 
 def crc8(data: Buffer, start: int = 0) -> int:
-    """CRC-8/MAXIM-DOW (polynomial 0x31, reflected), as in the header of an FDILink frame. Check value 0xA1."""
+    """Return CRC-8/MAXIM-DOW (polynomial 0x31, reflected), used in FDILink headers. Check value 0xA1."""
     crc = start
     for byte in data:
         crc = _CRC8[crc ^ byte]
@@ -69,7 +69,7 @@ def crc8(data: Buffer, start: int = 0) -> int:
 
 
 def crc24q(data: Buffer, start: int = 0) -> int:
-    """CRC-24Q (polynomial 0x1864CFB), as in RTCM 3. Zero over a frame with its CRC. Check value 0xCDE703."""
+    """Return CRC-24Q (polynomial 0x1864CFB), used in RTCM 3. Zero over a frame with its CRC. Check value 0xCDE703."""
     crc = start
     for byte in data:
         crc = (crc << 8 & 0xFFFFFF) ^ _CRC24Q[crc >> 16 ^ byte]
@@ -77,7 +77,7 @@ def crc24q(data: Buffer, start: int = 0) -> int:
 
 
 def _table8() -> bytes:
-    """What one byte does to the reflected CRC-8."""
+    """Return the lookup table of the reflected CRC-8."""
     table = bytearray()
     for byte in range(256):
         crc = byte
@@ -88,7 +88,7 @@ def _table8() -> bytes:
 
 
 def _table24() -> tuple[int, ...]:
-    """What one byte does to the CRC-24."""
+    """Return the lookup table of CRC-24Q."""
     table = []
     for byte in range(256):
         crc = byte << 16

@@ -1,20 +1,22 @@
-"""Finding frames in a byte stream that several protocols share, that is cut anywhere and damaged anywhere."""
+"""Framing: finds the frames of several protocols in one byte stream, cut and damaged anywhere."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 Probe = Callable[[bytes | bytearray, int, int], int]
-"""``probe(buffer, at, end)``: the length of the frame that starts at ``at`` when it lies whole before ``end`` and its check sum
-holds; ``INCOMPLETE`` when that cannot be said before more bytes come; ``NO_FRAME`` when it is none, as soon as that is certain.
-Must not depend on what lies before ``at``, and must not raise."""
+"""Frame detector ``probe(buffer, at, end)``: the length of a frame that is complete and valid at ``at``, ``INCOMPLETE`` if more
+bytes are needed, ``NO_FRAME`` as soon as it is certain.
+
+It must not depend on bytes before ``at``, and must not raise.
+"""
 
 INCOMPLETE = 0
 NO_FRAME = -1
 
 
 class Protocol(NamedTuple):
-    """How to recognise the frames of one protocol: the bytes each begins with, and a judge of what follows."""
+    """Protocol of a framer: sync bytes and a frame detector."""
 
     name: str
     sync: bytes
@@ -22,17 +24,15 @@ class Protocol(NamedTuple):
 
 
 class Framer:
-    """Cuts frames of one or more protocols out of a stream. Never raises on wire input, keeps less than ``limit`` bytes of it.
+    """Splitter of a stream into frames of one or more protocols. Never raises on wire input; keeps less than ``limit`` bytes.
 
-    After a frame that is none the search goes on one byte behind its start: a damaged length costs the damaged frame, never its
-    neighbours. Nothing that follows a candidate is delivered before that candidate is decided, so the frames come in the order of
-    the stream and do not depend on how it was cut. A probe should therefore refuse lengths that its protocol does not have: a
-    damaged length holds back the stream for as many bytes as it claims. Where several protocols fit at one place, the one that
-    comes first in the list is asked first.
+    After an invalid frame the search continues one byte after its start, so damage costs only that frame. Frames come in stream
+    order, independent of cuts, because nothing after a candidate is delivered before it is decided. A probe should therefore reject
+    impossible lengths, which would hold back the stream. If several protocols fit, the first in the list wins.
     """
 
     def __init__(self, protocols: Sequence[Protocol], limit: int = 1 << 16) -> None:
-        """A frame longer than ``limit`` bytes is none. Raises ValueError for an empty list, an empty sync or a useless limit."""
+        """Set the longest frame to ``limit`` bytes. Raises ValueError for an empty list, an empty sync or an unusable limit."""
         if not protocols or not all(protocol.sync for protocol in protocols):
             raise ValueError("a framer needs protocols, each with at least one sync byte")
         if limit < max(len(protocol.sync) for protocol in protocols):
@@ -45,20 +45,20 @@ class Framer:
         self._find = _pattern(protocols).search
         self._rest = b""
         self.bad_frames = 0
-        """Places where a sync stood and no frame followed; false syncs inside of damaged frames count too."""
+        """Syncs without a valid frame, including false syncs inside damaged frames."""
         self.dropped_bytes = 0
-        """Bytes that belonged to no frame. Every byte is in a frame, in here, or still buffered."""
+        """Bytes outside frames. Every byte is in a frame, counted here, or buffered."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes kept for a candidate that is not decided yet; below ``limit``."""
+        """Bytes of an undecided candidate; below ``limit``."""
         return len(self._rest)
 
     def feed(self, data: bytes, stale: bool = False) -> list[tuple[str, bytes]]:
-        """Frames completed by ``data``, in order, as (name of the protocol, whole frame).
+        """Return the frames completed by ``data``, in order, as (protocol name, frame).
 
-        ``stale`` says that the port has been silent before ``data``: a candidate from before the silence which ``data`` does not
-        complete is given up, and what it held back is searched.
+        ``stale``: the port was silent before ``data``, so an older candidate that ``data`` does not complete is dropped, and the
+        bytes it held back are searched.
         """
         rest = self._rest
         stale_end = 0
@@ -103,17 +103,17 @@ class Framer:
         return frames
 
     def flush(self) -> list[tuple[str, bytes]]:
-        """Give up what waits for more bytes; returns the frames it held back. Afterwards nothing is buffered."""
+        """Drop the incomplete candidate and return the frames behind it. Nothing stays buffered."""
         return self.feed(b"", stale=True)
 
     def clear(self) -> None:
-        """Forget what is buffered: the stream was interrupted, and what comes next does not continue it."""
+        """Drop all buffered bytes, because the stream was interrupted."""
         self.dropped_bytes += len(self._rest)
         self._rest = b""
 
 
 def _pattern(protocols: Sequence[Protocol]) -> re.Pattern[bytes]:
-    """Any sync, or at the very end the beginning of one."""
+    """Return a pattern of any sync, or its beginning at the end of the buffer."""
     places = set()
     for sync in {protocol.sync for protocol in protocols}:
         places.add(re.escape(sync))

@@ -1,9 +1,9 @@
-"""The text that serial CAN adapters speak: Lawicel's ASCII protocol, known as slcan. Pure codec, both directions.
+"""Codec of serial CAN adapters: Lawicel's ASCII protocol, known as slcan. Pure, both directions.
 
-A line ends with CR; BEL, with which an adapter refuses a command, is a line of its own. Frames are ``t`` id(3) length data and
-``T`` id(8) length data, remote frames ``r`` and ``R`` without data, all digits hexadecimal. All else is a command or an answer.
-The protocol has no check sum: a line is refused unless every character of it fits, and that is all the protection there is.
-Source: Lawicel CAN232 manual, version 3; ``drivers/net/can/slcan`` of Linux.
+A line ends with CR; BEL (command refused) is a line of its own. Frames are ``t`` id(3) length data and ``T`` id(8) length data,
+remote frames ``r`` and ``R`` without data, in hexadecimal digits. Other lines are commands or replies. The protocol has no
+checksum, so the decoder rejects a line with any invalid character. Source: Lawicel CAN232 manual, version 3;
+``drivers/net/can/slcan`` of Linux.
 """
 
 import re
@@ -20,15 +20,15 @@ BITRATES: dict[int, bytes] = {
     125_000: b"S4",
     250_000: b"S5",
     500_000: b"S6",
-    800_000: b"S7",  # python-can takes it for 750 kbit/s
+    800_000: b"S7",  # python-can takes this for 750 kbit/s
     1_000_000: b"S8",
 }
-"""Bit rates of the bus, in bit/s, and the command that sets each."""
+"""Commands that set the bit rate, by bit/s."""
 
 END = b"\r"
 REFUSED = b"\a"
 LINE_LIMIT = 128
-"""Longest line believed: a frame has at most 34 characters, but some adapters tell long stories when asked for their version."""
+"""Longest line accepted: a frame has at most 34 characters, but version replies can be long."""
 
 _LINE = re.compile(rb"([^\r\a]*)([\r\a])")
 _FRAME = re.compile(rb"[tTrRx][0-9A-Fa-f]+")
@@ -37,13 +37,13 @@ _FD_FRAMES = b"dDbB"
 
 
 class Text(Struct, frozen=True, gc=False):
-    """A line that is no frame, without its CR: a command, or an answer to one. Empty is the plain OK, ``REFUSED`` the plain no."""
+    """Line that is not a frame, without its CR: a command or a reply. Empty is OK, ``REFUSED`` is an error."""
 
     text: bytes
 
 
 def encode(frame: CanFrame) -> bytes:
-    """The line that stands for a frame. Raises ValueError for an error frame, or an id or data that no CAN frame can have."""
+    """Return the line of a frame. Raises ValueError for an error frame, or an invalid id or data."""
     can_id, data, size = frame.can_id, frame.data, len(frame.data)
     if frame.error or size > MAX_DATA_BYTES or not 0 <= can_id <= (EXTENDED_MASK if frame.extended else STANDARD_MASK):
         raise ValueError(f"slcan cannot express this: {frame}")
@@ -54,9 +54,9 @@ def encode(frame: CanFrame) -> bytes:
 
 
 def opening(bitrate: int, listen_only: bool = False) -> bytes:
-    """Commands that open an adapter in whatever state it is: end a torn line, close, set the bit rate, open.
+    """Return the commands that open an adapter in any state: end a partial line, close, set the bit rate, open.
 
-    The adapter answers each, and refuses to close when it is closed. Raises ValueError for a bit rate that adapters do not have.
+    The adapter answers each, and refuses to close when closed. Raises ValueError for an unsupported bit rate.
     """
     try:
         rate = BITRATES[bitrate]
@@ -66,32 +66,32 @@ def opening(bitrate: int, listen_only: bool = False) -> bytes:
 
 
 CLOSING = b"C\r"
-"""Command that takes the adapter off the bus."""
+"""Command that closes the adapter."""
 
 
 class Decoder:
-    """Incremental decoder of either direction: feed bytes cut anywhere. Never raises on wire input.
+    """Incremental decoder of either direction, from a stream cut anywhere. Never raises on wire input.
 
-    A damaged character costs the line it stands in, and the next one where it was the CR between the two.
+    A damaged character costs its line, and the next one too if it was the CR between them.
     """
 
     def __init__(self, timestamp_digits: int = 0) -> None:
-        """``timestamp_digits``: hexadecimal digits that the adapter appends to each frame, 4 after the command ``Z1``; ignored."""
+        """Ignore ``timestamp_digits`` hexadecimal digits after each frame; 4 after the command ``Z1``."""
         self._tail_digits = timestamp_digits
         self._rest = b""
         self._overlong = False
         self.bad_lines = 0
-        """Lines that are neither a frame nor plain text, CAN FD among them."""
+        """Lines that are neither a frame nor plain text, CAN FD included."""
         self.dropped_bytes = 0
         """Bytes of bad lines, with their ends."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of a line that has not ended yet; at most ``LINE_LIMIT``."""
+        """Bytes of an incomplete line; at most ``LINE_LIMIT``."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> list[CanFrame | Text]:
-        """Frames and other lines completed by ``data``, in order."""
+        """Return the frames and other lines completed by ``data``, in order."""
         if self._rest:
             data = self._rest + data
         found: list[CanFrame | Text] = []
@@ -119,19 +119,19 @@ class Decoder:
         return found
 
     def _parse(self, line: bytes) -> CanFrame | Text | None:
-        """What a whole line means; None when nothing."""
+        """Return the content of a line; None if it has none."""
         if len(line) > LINE_LIMIT:
             return None
         line = line.lstrip(b"\n")
         if _FRAME.fullmatch(line):
             return self._parse_frame(line)
-        # A letter of a frame alone is a question about it in some dialects; with digits it would have been a frame.
+        # A frame letter alone is a query in some dialects; with digits it would have been a frame.
         if not _TEXT.fullmatch(line) or (len(line) > 1 and line[:1] in b"tTrRx" + _FD_FRAMES):
             return None
         return Text(line)
 
     def _parse_frame(self, line: bytes) -> CanFrame | None:
-        """A frame, when the lengths agree and the id is one."""
+        """Return a frame if lengths and id are valid."""
         kind = line[:1]
         extended = kind in b"TRx"
         at = 9 if extended else 4
