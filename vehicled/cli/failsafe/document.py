@@ -83,7 +83,7 @@ _CHOICES = """
 - **A measurement that is not finite** (row 11) is rejected on arrival and counted; the vehicle does not brake. The estimator
   never sees it, and a source that sends nothing else counts as silent: rows 8 and 12 react. An *estimate* that is not finite, in pose,
   speed or the variance of its position, brakes in the same tick.
-- **Every task of the pipeline is critical** (row 3): one that raises brakes. What may fail without that, the writer of the log, the
+- **Every task of the pipeline is critical** (row 3): an exception in one brakes. The log writer, the
   live view and the corrections may fail: they are separate processes or ports. Their end is reported, and the drive continues.
 - **Processor and memory** (row 25) only cause a warning. Their effect on a drive is missed deadlines,
   which cap the speed (row 2); a longer execution time within its deadline does no harm.
