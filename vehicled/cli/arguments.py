@@ -109,7 +109,9 @@ def build_parser() -> GroupedParser:
         metavar="S",
         help="end the run if the simulator sends nothing for S seconds (default 5, with --strict-clock 0.5)",
     )
-    world.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="event loop for --clock wall (default asyncio)")
+    world.add_argument(
+        "--async-backend", choices=("asyncio", "trio"), default="asyncio", help="event loop for --clock wall (default asyncio)"
+    )
     output = sim.add_argument_group("output")
     output.add_argument("--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)")
     output.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
@@ -128,12 +130,15 @@ def build_parser() -> GroupedParser:
         epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the simulator lost; 2 invalid arguments.",
     )
     _profile_arguments(run)
-    run.add_argument(
-        "--connect", metavar="URL", help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT"
-    )
+    run.add_argument("--connect", metavar="URL", help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT")
     _programme_argument(run)
     run.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
-    run.add_argument("--link-timeout", type=_seconds, metavar="S", help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)")
+    run.add_argument(
+        "--link-timeout",
+        type=_seconds,
+        metavar="S",
+        help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)",
+    )
     _view_argument(run)
     run.set_defaults(run="vehicled.cli.run:serve")
 
@@ -153,7 +158,9 @@ def build_parser() -> GroupedParser:
     simulator.add_argument(
         "--link", choices=("messages", "wires"), default="messages", help="what the simulated devices send (default messages)"
     )
-    simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="inject a device fault, as in vehicled sim")
+    simulator.add_argument(
+        "--fail", action="append", default=[], metavar="FAILURE", help="inject a device fault, as in vehicled sim"
+    )
     simulator.add_argument("--by-hand", action="store_true", help="the simulator does not arm the vehicle or start the drive")
     _start_argument(simulator)
     place = simulator.add_mutually_exclusive_group(required=True)
@@ -184,7 +191,9 @@ def build_parser() -> GroupedParser:
     profiles.set_defaults(run="vehicled.cli.catalog:profiles")
 
     courses = commands.add_parser("courses", help="list the courses, or show what a course file contains")
-    courses.add_argument("what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names the columns of a table")
+    courses.add_argument(
+        "what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names the columns of a table"
+    )
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
     service_commands(commands)
@@ -247,7 +256,9 @@ def build_parser() -> GroupedParser:
     for command in (info, timing):
         command.add_argument("--json", action="store_true", help="print JSON")
     recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
-    cat.add_argument("--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable")
+    cat.add_argument(
+        "--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"
+    )
     cat.add_argument("--from", dest="start", type=float, metavar="S", help="start at this time since the start of the run")
     cat.add_argument("--to", dest="stop", type=float, metavar="S", help="stop at this time since the start of the run")
     cat.add_argument("--limit", type=int, metavar="N", help="print at most N lines")
@@ -295,7 +306,9 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     }
     for name, text in texts.items():
         command = commands.add_parser(name, help=text)
-        command.add_argument("--profile", metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)")
+        command.add_argument(
+            "--profile", metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)"
+        )
         command.set_defaults(run=f"vehicled.cli.control:{name}")
         if name == "status":
             command.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
@@ -322,7 +335,9 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
     test.add_argument("--link", choices=("messages", "wires"), help="only this link (default both)")
     test.add_argument("--clock", choices=("lockstep", "wall"), help="only this clock (default both)")
     test.add_argument("--n", type=_count, metavar="N", help="trials per fault, at random times (default 20 lockstep, 3 wall)")
-    test.add_argument("--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)")
+    test.add_argument(
+        "--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)"
+    )
     test.add_argument("--json", action="store_true", help="print JSON")
     test.set_defaults(run="vehicled.cli.failsafe.command:test")
 
@@ -341,15 +356,27 @@ def _bench_arguments(bench: CommandParser) -> None:
         "--identifier", metavar="NAME", help="parameter identifier to run beside it, or none (default: the first)"
     )
     recorded.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="set a parameter: estimator.KEY or identifier.KEY; repeatable"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a parameter: estimator.KEY or identifier.KEY; repeatable",
     )
     recorded.add_argument(
-        "--kind", action="append", default=[], metavar="KIND", help="only recordings of this kind: mocap, rtk, plain, plain_start, path, ...; repeatable"
+        "--kind",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="only recordings of this kind: mocap, rtk, plain, plain_start, path, ...; repeatable",
     )
     recorded.add_argument("--only", default="", metavar="NAME", help="only recordings whose name contains NAME")
     recorded.add_argument("--rate", type=_rate, metavar="HZ", help="also step the estimator at this rate between the rows")
     recorded.add_argument(
-        "--outage", type=_duration, default=3.7, metavar="S", help="simulate an RTK outage of S seconds every 15 s; 0: none (default 3.7)"
+        "--outage",
+        type=_duration,
+        default=3.7,
+        metavar="S",
+        help="simulate an RTK outage of S seconds every 15 s; 0: none (default 3.7)",
     )
     recorded.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle for ROS bags (default art)")
     recorded.add_argument("--json", action="store_true", help="print JSON")
@@ -422,7 +449,9 @@ def _watch_rate(text: str) -> float:
 
 
 def _duration(text: str) -> float:
-    return 0.0 if text.strip() in ("0", "0.0") else between(text, 1e-9, 1e6, "expected a number of seconds up to 1e6, or 0 for none")
+    return (
+        0.0 if text.strip() in ("0", "0.0") else between(text, 1e-9, 1e6, "expected a number of seconds up to 1e6, or 0 for none")
+    )
 
 
 def _rate(text: str) -> float:

@@ -23,7 +23,11 @@ def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     teleop.add_argument("--map", metavar="TOML", help="mapping of axes and buttons, for an unknown pad")
     teleop.add_argument(
-        "--throttle", type=_share, default=0.5, metavar="RATIO", help="largest throttle as a fraction of full throttle, 0.01 to 1 (default 0.5)"
+        "--throttle",
+        type=_share,
+        default=0.5,
+        metavar="RATIO",
+        help="largest throttle as a fraction of full throttle, 0.01 to 1 (default 0.5)",
     )
     teleop.add_argument("--hz", type=_hand_rate, default=30.0, metavar="HZ", help="readings per second, 10 to 60 (default 30)")
     teleop.set_defaults(run="vehicled.cli.teleop:teleop")
@@ -39,9 +43,7 @@ def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     record.add_argument("--spacing", type=_spacing, default=0.1, metavar="M", help="distance between waypoints (default 0.1)")
     record.add_argument("--from", dest="from_s", type=_time, metavar="T", help="start at T seconds of the run")
     record.add_argument("--to", dest="to_s", type=_time, metavar="T", help="stop at T seconds of the run")
-    record.add_argument(
-        "--speed", type=_speed, default=None, metavar="V", help="recorded (default), or a constant speed in m/s"
-    )
+    record.add_argument("--speed", type=_speed, default=None, metavar="V", help="recorded (default), or a constant speed in m/s")
     record.add_argument("--truth", action="store_true", help="use the simulator's ground truth instead of the estimate")
     record.set_defaults(run="vehicled.cli.record_path:record_path")
 

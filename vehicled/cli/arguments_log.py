@@ -19,9 +19,7 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
     )
     compare.add_argument("--against", nargs="+", type=log_name, metavar="RUN", default=[], help="new runs")
     compare.add_argument("--fail-on", choices=("regression",), help="exit with status 1 if a metric became worse")
-    compare.add_argument(
-        "--threshold", type=_percent, default=0.05, metavar="PERCENT", help="ignore smaller changes (default 5)"
-    )
+    compare.add_argument("--threshold", type=_percent, default=0.05, metavar="PERCENT", help="ignore smaller changes (default 5)")
     compare.add_argument("--seed", type=int, default=1, metavar="N", help="random seed of the bootstrap (default 1)")
     compare.add_argument("--all", action="store_true", help="show every metric, not only the changed and the most important ones")
     compare.add_argument("--json", action="store_true", help="print JSON with every metric")
@@ -34,7 +32,9 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
     )
     diff.add_argument("a", type=log_name, metavar="RUN_A")
     diff.add_argument("b", type=log_name, metavar="RUN_B")
-    diff.add_argument("--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable")
+    diff.add_argument(
+        "--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"
+    )
     diff.add_argument("--json", action="store_true", help="print JSON")
     diff.set_defaults(run="vehicled.cli.log:diff")
 

@@ -20,7 +20,11 @@ def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
     replay.add_argument("file", type=log_name, metavar="RUN", help=f"{LOG_HELP}; of a rotated log its first part")
     replay.add_argument("--until-diff", action="store_true", help="stop at the first difference")
     replay.add_argument(
-        "--from", dest="from_s", type=_seconds, metavar="T0", help="replay from the start, but show and count only from T0 seconds on"
+        "--from",
+        dest="from_s",
+        type=_seconds,
+        metavar="T0",
+        help="replay from the start, but show and count only from T0 seconds on",
     )
     replay.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="what-if: change a key of the profile; repeatable"

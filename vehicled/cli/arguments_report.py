@@ -21,7 +21,11 @@ def report_commands(log: "_SubParsersAction[CommandParser]") -> None:
     plot = log.add_parser("plot", help="plot fields over time (needs matplotlib)")
     plot.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     plot.add_argument(
-        "--topic", action="append", default=[], metavar="T.FIELD", help="field to plot, such as state_estimate.speed_mps; repeatable"
+        "--topic",
+        action="append",
+        default=[],
+        metavar="T.FIELD",
+        help="field to plot, such as state_estimate.speed_mps; repeatable",
     )
     plot.add_argument("-o", "--output", metavar="FILE", help="output file: .png, .svg or .pdf (default: beside the log, RUN.png)")
     plot.set_defaults(run="vehicled.cli.log:plot")

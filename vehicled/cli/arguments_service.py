@@ -14,14 +14,14 @@ def service_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "the task and serial rates that it can sustain. See docs/service.md.",
         epilog="Exit status: 0 no problem; 1 a probed port was not understood, or the profile needs more than this board sustains.",
     )
-    doctor.add_argument(
-        "--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing"
-    )
+    doctor.add_argument("--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing")
     doctor.add_argument("--profile", metavar="P", help="check if this board sustains the rates of a profile")
     doctor.add_argument(
         "--seconds", type=_seconds, default=3.0, metavar="S", help="length of the measurement at each priority; 0: none (default 3)"
     )
-    doctor.add_argument("--save", action="store_true", help="store the calibration in /etc/vehicled, where the arming check reads it")
+    doctor.add_argument(
+        "--save", action="store_true", help="store the calibration in /etc/vehicled, where the arming check reads it"
+    )
     doctor.add_argument("--report", metavar="FILE", help="write a report to attach to a bug report; contains no secrets")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run="vehicled.cli.doctor:doctor")
@@ -35,7 +35,9 @@ def service_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "Can be repeated; edited files are kept. If Python is too old, uv installs another one.",
     )
     install.add_argument("--profile", default="art", metavar="P", help="profile: a name or a .toml file (default art)")
-    install.add_argument("--no-environment", action="store_true", help="do not create /opt/vehicled: the command is already on the PATH")
+    install.add_argument(
+        "--no-environment", action="store_true", help="do not create /opt/vehicled: the command is already on the PATH"
+    )
     install.set_defaults(run="vehicled.cli.service:install")
     uninstall = verbs.add_parser("uninstall", help="remove what was installed and not edited since")
     uninstall.add_argument("--profile", metavar="P", help="only for this profile (default: everything)")

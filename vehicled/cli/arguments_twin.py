@@ -20,7 +20,9 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     validate.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
     validate.add_argument(
-        "--vehicle", metavar="NAME", help="only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, such as hmmwv"
+        "--vehicle",
+        metavar="NAME",
+        help="only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, such as hmmwv",
     )
     validate.add_argument("--run", dest="only", metavar="GLOB", help="only runs of this name, such as 'lfdm/*dlc*'")
     validate.add_argument("--no-theory", action="store_true", help="skip the checks against theory")
@@ -42,9 +44,7 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         description="Read a point cloud or a raster as [sim.terrain] does, and summarise it.",
     )
     terrain.add_argument("file", metavar="FILE", help="point cloud (.las .laz .ply .xyz .txt .pts) or raster (.tif .png .csv)")
-    terrain.add_argument(
-        "--resolution", type=float, default=0.25, metavar="M", help="grid cell for point clouds (default 0.25)"
-    )
+    terrain.add_argument("--resolution", type=float, default=0.25, metavar="M", help="grid cell for point clouds (default 0.25)")
     terrain.add_argument("--friction", metavar="FILE", help="friction file to show with it")
     terrain.add_argument("--plot", metavar="PNG", help="plot it into this file (needs matplotlib)")
     terrain.add_argument("--json", action="store_true", help="print JSON")

@@ -151,7 +151,9 @@ class CanRecorder:
 
     def __init__(self, target: Path, channel: str) -> None:
         if target.suffix and target.suffix not in WRITTEN:
-            raise SetupError(f"{target}: CAN frames cannot be written in this format; choose a name that ends in {', '.join(WRITTEN)}")
+            raise SetupError(
+                f"{target}: CAN frames cannot be written in this format; choose a name that ends in {', '.join(WRITTEN)}"
+            )
         self._channel = channel
         self._file: MessageWriter = can.Logger(target) if target.suffix else can.CanutilsLogWriter(target)
         self.frames = 0

@@ -1,4 +1,5 @@
-"""Command ``vehicled completion``: candidates for a command line, taken from the parser, and the shell scripts that request them.
+"""Command ``vehicled completion``: candidates for a command line, taken from the parser, and the shell scripts that
+request them.
 """
 
 import argparse

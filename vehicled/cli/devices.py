@@ -133,7 +133,9 @@ def decode(arguments: Namespace) -> int:
     kind, frames = arguments.type, None
     if file_kind := kind_of(data) if kind in (None, *names("CAN decoder")) else "":
         if file_kind == "screen":
-            raise SetupError(f"{source} is candump's screen output, which cannot be decoded: record with candump -l, or with vehicled devices record can:can0")
+            raise SetupError(
+                f"{source} is candump's screen output, which cannot be decoded: record with candump -l, or with vehicled devices record can:can0"
+            )
         kind = kind or _can_type(data, file_kind)
         frames = CanFile(data, file_kind)
         found: Iterable[Decoded] = resolve("CAN decoder", kind)(frame for _, frame in frames)

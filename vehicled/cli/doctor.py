@@ -168,9 +168,7 @@ def _save(report: Report) -> None:
         raise SetupError(f"there is no calibration to store: {'; '.join(report.measured.troubles if report.measured else [])}")
     file = folder() / CALIBRATION
     write_output(file, json.dumps(msgspec.to_builtins(report.claim), indent=1) + "\n")
-    print(
-        f"stored in {file}: profiles that need more cannot be armed until it is measured again or removed", file=sys.stderr
-    )
+    print(f"stored in {file}: profiles that need more cannot be armed until it is measured again or removed", file=sys.stderr)
 
 
 def _ports_text(report: Report) -> list[str]:
@@ -190,7 +188,9 @@ def _show_ports(serial: tuple[SerialDevice, ...], can: tuple[CanInterface, ...],
         print("no serial port and no CAN interface was found\n")
     rules = [rule for device in serial if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))]
     if rules:
-        print("ports without a stable name; add these rules to /etc/udev/rules.d/70-vehicled-names.rules and choose the link names:")
+        print(
+            "ports without a stable name; add these rules to /etc/udev/rules.d/70-vehicled-names.rules and choose the link names:"
+        )
         print("\n".join(f"  {rule}" for rule in rules) + "\n")
 
 

@@ -80,9 +80,7 @@ def take_away(hands: Hands) -> None:
 def _bring_python(hands: Hands, why: str) -> None:
     uv = shutil.which("uv")
     if uv is None:
-        raise InstallError(
-            f"{why}, and uv is not installed: sudo python3 -m pip install uv, or apt install python3.11"
-        )
+        raise InstallError(f"{why}, and uv is not installed: sudo python3 -m pip install uv, or apt install python3.11")
     environ = {"UV_PYTHON_INSTALL_DIR": PYTHONS}
     hands.run([uv, "python", "install", PINNED], _OFFLINE, environ=environ)
     hands.own_tree(PYTHONS)

@@ -56,7 +56,9 @@ def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
     for x_m, y_m in zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True):
         if violated := fence.violated(x_m, y_m):
             yield Note(
-                "fence", f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: change the course or the fence", level="error"
+                "fence",
+                f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: change the course or the fence",
+                level="error",
             )
             return
         nearest = min(nearest, fence.clear_m(x_m, y_m))

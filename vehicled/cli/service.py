@@ -174,7 +174,9 @@ def _go_on_there(arguments: Namespace) -> int:
     if arguments.dry_run:
         return 0
     if not Path(argv[0]).exists():
-        raise InstallError(f"this Python cannot run vehicled, and {argv[0]} does not exist: leave out --no-environment and --prefix")
+        raise InstallError(
+            f"this Python cannot run vehicled, and {argv[0]} does not exist: leave out --no-environment and --prefix"
+        )
     sys.stdout.flush()
     return subprocess.run(argv, check=False).returncode
 

@@ -148,7 +148,9 @@ def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]
     for file, drive in runs.items():
         other = files.setdefault(drive.name, file)
         if other != file:
-            raise SetupError(f"--log: {other} and {file} are both called {drive.name}; rename one, or give their common parent folder")
+            raise SetupError(
+                f"--log: {other} and {file} are both called {drive.name}; rename one, or give their common parent folder"
+            )
     for pattern in patterns:
         matched = [name for name in files if fnmatchcase(name, pattern)]
         if not matched:
@@ -255,7 +257,14 @@ def _show(found: Calibration) -> None:
             cells.append(f"{np.mean(before):.3f} -> {np.mean(after):.3f} (worst {max(after):.3f})")
         seen = sorted({"not fitted" if run.held_out else "FITTED" for run in runs})
         rows.append([kind, str(len(runs)), " + ".join(seen), *cells])
-    heads = ["drives", "runs", "these runs", "speed RMS (m/s)", "position RMS, by throttle (m)", "position RMS, at measured speed (m)"]
+    heads = [
+        "drives",
+        "runs",
+        "these runs",
+        "speed RMS (m/s)",
+        "position RMS, by throttle (m)",
+        "position RMS, at measured speed (m)",
+    ]
     if rows:
         print_table("open loop, from commands only, without the recorded battery voltage", heads, rows)
     if found.stopped:

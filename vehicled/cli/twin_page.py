@@ -35,7 +35,8 @@ def render(validation: Validation) -> str:
 
 
 def errors_cells(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the errors of a run as texts (value, limit): position, yaw rate, lateral speed, roll, speed. The limit may be empty.
+    """Return the errors of a run as texts (value, limit): position, yaw rate, lateral speed, roll, speed. The limit may be
+    empty.
     """
     errors, target = comparison.errors, comparison.target
     return [

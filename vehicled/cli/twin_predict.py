@@ -120,7 +120,9 @@ def predict_drives(arguments: Namespace) -> int:
             f"{_mean_ratio(each):.2f}", f"{min(ratios):.2f} - {max(ratios):.2f}", f"{within} of {len(each)}",
         ])  # fmt: skip
     heads = ["path", "law", "recorded (m)", "predicted (m)", "ratio", "range of ratios", f"within {WITHIN:.0%}"]
-    print_table("mean cross-track error of the published controllers: recorded, and predicted from one other drive each", heads, rows)
+    print_table(
+        "mean cross-track error of the published controllers: recorded, and predicted from one other drive each", heads, rows
+    )
     for why in unused:
         print(f"not used: {why}")
     print(f"{'every' if good else 'NOT every'} prediction within {WITHIN:.0%}, averaged over the drives used")

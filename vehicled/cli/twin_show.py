@@ -42,7 +42,8 @@ def listing(arguments: Namespace) -> int:
 
 
 def run(arguments: Namespace) -> int:
-    """Print every parameter of one vehicle: value, status, uncertainty, origin. Raises ProfileError with every mistake of the file.
+    """Print every parameter of one vehicle: value, status, uncertainty, origin. Raises ProfileError with every mistake of
+    the file.
     """
     twin = twin_file.load_twin(arguments.name)
     if arguments.json:

@@ -115,7 +115,7 @@ async def _watch_signals(pump: WallPump) -> None:
         with anyio.open_signal_receiver(*ends) as signals:
             async for number in signals:
                 if told and number == signal.SIGHUP:
-                    # The shell and the system report a closed terminal repeatedly, so only the first SIGHUP counts.
+                    # A closed terminal sends SIGHUP twice, from the shell and the system; that is not a second interrupt.
                     continue
                 told = True
                 pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)

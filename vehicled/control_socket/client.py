@@ -32,7 +32,9 @@ class Client:
             self._socket.connect(str(path))
         except PermissionError:
             self._socket.close()
-            raise ControlError(f"{path}: no permission to use this daemon's socket; ask an administrator to add you to the group vehicled") from None
+            raise ControlError(
+                f"{path}: no permission to use this daemon's socket; ask an administrator to add you to the group vehicled"
+            ) from None
         except (OSError, ValueError) as error:
             self._socket.close()
             raise PlaceError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None

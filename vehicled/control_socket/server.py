@@ -34,7 +34,8 @@ WRITE_TIMEOUT_S = 1.0
 
 
 class _Stream:
-    """Socket of a client. It is not an anyio socket, because that of the asyncio backend logs an error if cancelled while reading.
+    """Socket of a client. It is not an anyio socket, because that of the asyncio backend logs an error if cancelled while
+    reading.
     """
 
     def __init__(self, client: socket.socket) -> None:

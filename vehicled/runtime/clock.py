@@ -46,7 +46,7 @@ class StallCount(Struct):
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Do nothing."""
 
 
 class RunClock:

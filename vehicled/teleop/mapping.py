@@ -81,7 +81,8 @@ class PadMap(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def _gamepad(*names: str, left: str = "ABS_Z", right: str = "ABS_RZ", quiet_s: float = 0.0) -> PadMap:
-    """Return a gamepad mapping: left stick steers, triggers drive and brake, left shoulder is the deadman, right shoulder reverses.
+    """Return a gamepad mapping: left stick steers, triggers drive and brake, left shoulder is the deadman, right shoulder
+    reverses.
     """
     return PadMap(
         steering=Axis(axis="ABS_X", inverted=True, expo=0.4),
@@ -153,9 +154,7 @@ def resolve(mapping: PadMap, layout: Layout, name: str) -> PadMap:
         elif ref in known:
             return known.index(ref)
         kind = "axis" if known is layout.axes else "button"
-        raise MappingError(
-            f"{name} has no {kind} {ref} for {what}; it has {', '.join(known) or 'none'}: write a --map file"
-        )
+        raise MappingError(f"{name} has no {kind} {ref} for {what}; it has {', '.join(known) or 'none'}: write a --map file")
 
     def axis(spec: Axis, what: str) -> Axis:
         return msgspec.structs.replace(spec, axis=number(spec.axis, what, layout.axes))

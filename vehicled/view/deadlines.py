@@ -55,7 +55,8 @@ class DeadlineWindow:
         return worst
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return for each task the response quantiles over the window and the cause of the last miss since the start of the view.
+        """Return for each task the response quantiles over the window and the cause of the last miss since the start of
+        the view.
         """
         return [self._row(task) for task in self._tasks]
 

@@ -78,7 +78,8 @@ class Feed:
         self.cost = Cost()
 
     def turn(self, now_ns: int, next_due_ns: int) -> None:
-        """Do at most one piece of work after a turn of the loop, which must return by ``next_due_ns``. Never raises, never waits.
+        """Do at most one piece of work after a turn of the loop, which must return by ``next_due_ns``. Never raises, never
+        waits.
         """
         if self._gone:
             return

@@ -126,7 +126,11 @@ class Session:
         if channel not in self._hub.channels:
             return [_status(WARNING, f"no channel {channel}")]
         if not 0 <= number < 2**32 or number in self._channel_of or channel in self.subscription_of:
-            return [_status(WARNING, f"subscription {number} of channel {channel} rejected: numbers must be unique, from 0 to 2**32 - 1")]
+            return [
+                _status(
+                    WARNING, f"subscription {number} of channel {channel} rejected: numbers must be unique, from 0 to 2**32 - 1"
+                )
+            ]
         self._channel_of[number], self.subscription_of[channel] = channel, number
         kept = self._hub.kept.get(channel)
         return [] if kept is None else [self.data(channel, *kept)]

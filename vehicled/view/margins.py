@@ -161,7 +161,8 @@ MARGINS: dict[str, Margin] = {
 
 
 def standings(supervisor: Supervisor) -> list[Standing]:
-    """Return the state of every rule in matrix order, and of the devices' faults, at the supervisor's last step; empty before it.
+    """Return the state of every rule in matrix order, and of the devices' faults, at the supervisor's last step; empty
+    before it.
     """
     s = supervisor.situation
     if s is None:

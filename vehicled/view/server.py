@@ -154,7 +154,9 @@ class Server:
         except MultipleValuesError:
             return _refuse(HTTPStatus.BAD_REQUEST, "duplicate header")
         if host is None or not self._access.ours(host):
-            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "unknown host name: use the computer's address, or add the name to view.names")
+            return _refuse(
+                HTTPStatus.MISDIRECTED_REQUEST, "unknown host name: use the computer's address, or add the name to view.names"
+            )
         url = urlsplit(request.path)
         if upgrade.lower() == "websocket":
             return self._admit(url.path, _token(url.query) or bearer.removeprefix("Bearer "), host, origin, asked)

@@ -92,7 +92,8 @@ class Pair:
         scenario: bool = True,
         start: Start | None = None,
     ) -> None:
-        """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which the vehicle finds its heading.
+        """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which the vehicle finds its
+        heading.
         """
         self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
         self._wiring = wire(profile, link)
@@ -162,7 +163,8 @@ class Pair:
                 self.world.on_line(port, out.t_ns, out.action.baud if isinstance(out.action, SetBaud) else 0)
 
     def freeze(self, until_ns: int, watch: Callable[[int], None]) -> None:
-        """Stop the daemon while the world goes on, then let it process what arrived meanwhile. ``watch`` is called with the times.
+        """Stop the daemon while the world goes on, then let it process what arrived meanwhile. ``watch`` is called with
+        the times.
         """
         waiting: list[tuple[int, bytes]] = []
         for t_ns in range(self.now_ns + GRID_NS, until_ns + 1, GRID_NS):

@@ -42,7 +42,9 @@ def test(arguments: Namespace) -> int:
                 progress.show(f"{clock}: {done} of {total} trials, {failed} failed, row {trial.row}")
     progress.close()
     if not trials:
-        raise SetupError("no fault matches --row, --link and --clock: wall time covers rows 1, 6, 17 and 24 to 29, and some rows need one link")
+        raise SetupError(
+            "no fault matches --row, --link and --clock: wall time covers rows 1, 6, 17 and 24 to 29, and some rows need one link"
+        )
     found = lines(trials)
     if arguments.json:
         print(to_json(found))

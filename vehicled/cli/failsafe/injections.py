@@ -181,7 +181,7 @@ def _host(**reading: float | bool | str) -> Callable[[Stage], None]:
 
 class _NoLog:
     def pump(self, now_ns: int) -> None:
-        """Nothing is written."""
+        """Do nothing."""
 
 
 def _lose_simulator(stage: Stage) -> None:

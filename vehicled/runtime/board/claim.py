@@ -120,9 +120,7 @@ def judge(profile: Profile, found: Claim) -> list[Shortfall]:
 def _cure(found: Claim) -> str:
     if not found.fifo:
         return "measure at real-time priority (sudo vehicled doctor), which the service uses; or lower the value in the profile"
-    return (
-        "follow the advice of 'vehicled doctor' for this board, stop other programs, or lower the value in the profile"
-    )
+    return "follow the advice of 'vehicled doctor' for this board, stop other programs, or lower the value in the profile"
 
 
 def _rate(period_ns: int) -> int:

@@ -70,7 +70,9 @@ def _other_board(loaded: Loaded) -> str:
     wanted, here = loaded.profile.host.board, facts.identity()
     if not wanted or wanted == here:
         return ""
-    return f"the profile is for board {wanted}, this is {here or 'a board without a name'}: use its own profile, or correct host.board"
+    return (
+        f"the profile is for board {wanted}, this is {here or 'a board without a name'}: use its own profile, or correct host.board"
+    )
 
 
 def _too_much(loaded: Loaded, file: Path) -> str:

@@ -98,7 +98,9 @@ class CanChannel:
             if message.is_error_frame:
                 self._counts.error_frames += 1
                 if message.arbitration_id & _BUS_OFF:
-                    lost = LostError("bus-off: no node acknowledges, or the bit rates differ; check the wiring and set 'restart-ms'")
+                    lost = LostError(
+                        "bus-off: no node acknowledges, or the bit rates differ; check the wiring and set 'restart-ms'"
+                    )
                     break
                 continue
             record = self._record(message)
@@ -163,7 +165,9 @@ async def open_socketcan(address: SocketCanAddress, counts: PortCounts, sysfs: P
         if code == errno.EAFNOSUPPORT:
             raise OpenError(f"{name}: this kernel does not support CAN; use can:slcan:/dev/... or can:udp:GROUP:PORT") from None
         if code == errno.ENODEV:
-            raise OpenError(f"{name} does not exist: plug the adapter in, or use an interface that 'vehicled doctor' lists") from None
+            raise OpenError(
+                f"{name} does not exist: plug the adapter in, or use an interface that 'vehicled doctor' lists"
+            ) from None
         raise OpenError(f"cannot open {name} ({error})") from None
     return CanChannel(bus, f"SocketCAN {name}", counts)
 
