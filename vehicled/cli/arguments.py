@@ -82,7 +82,7 @@ def build_parser() -> GroupedParser:
         action="append",
         default=[],
         metavar="FAILURE",
-        help="inject a device fault: port:kind[=value]@start[+duration], times in s (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
+        help="inject a fault: port:kind[=value]@start[+duration], in s (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
     )
     world.add_argument(
         "--link",
@@ -328,7 +328,7 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
     test = kinds.add_parser(
         "test",
         help="inject every fault of the matrix and measure the reaction",
-        description="Inject every fault of the matrix into a closed-loop simulated drive, and check that the right rule reacts in time.",
+        description="Inject every fault of the matrix into a closed-loop simulated drive; check the reactions and their times.",
         epilog="Exit status: 0 every trial passed; 1 at least one failed; 2 invalid arguments.",
     )
     test.add_argument("--row", type=int, action="append", default=[], metavar="N", help="only this row; repeatable")
@@ -346,7 +346,7 @@ def _bench_arguments(bench: CommandParser) -> None:
     recorded = bench.add_subparsers(dest="bench_command", metavar="COMMAND", required=True).add_parser(
         "recorded",
         help="run an estimator over recorded drives and compare it with ground truth",
-        description="Run an estimator over recorded drives: CSV files of the ART vehicle, logs, ROS bags, and compare it with ground truth.",
+        description="Run an estimator over recorded drives: CSV files of the ART car, logs, ROS bags. Compare with truth.",
     )
     recorded.add_argument(
         "folder", nargs="?", metavar="DIR", help="file or folder (default ~/vehicled/data, filled by vehicled data fetch)"

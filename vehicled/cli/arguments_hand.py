@@ -12,7 +12,7 @@ def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     teleop = commands.add_parser(
         "teleop",
         help="drive manually with keyboard, gamepad or steering wheel",
-        description="Drive a running daemon manually. Enter arms the vehicle and starts teleop. It drives while the deadman is held, and "
+        description="Drive a running daemon manually. Enter arms it and starts teleop. It drives while the deadman is held and "
         "brakes when the deadman is released, the input device is unplugged, or its readings stop for 0.2 s.",
         epilog="Exit status: 0 ended with q; 130 ended by a signal, or the input device or terminal was lost; 2 invalid "
         "arguments, or no daemon answers. See docs/driving_by_hand.md.",

@@ -52,8 +52,8 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     calibrate = twin.add_parser(
         "calibrate",
         help="fit the parameters of a vehicle to recorded drives",
-        description="Fit chosen parameters of a twin to recorded drives: simulate the recorded commands open loop and compare the motion. Print "
-        "each parameter's uncertainty, the parameters that the drives do not determine, and the prediction error on held-out drives.",
+        description="Fit chosen parameters of a twin to recorded drives: simulate the commands and compare the motion. Print "
+        "each uncertainty, the parameters that the drives do not determine, and the prediction error on held-out drives.",
         epilog="Exit status: 0 fitted; 1 interrupted, best fit so far; 2 invalid arguments or drives.",
     )
     which = calibrate.add_mutually_exclusive_group(required=True)

@@ -134,7 +134,7 @@ def decode(arguments: Namespace) -> int:
     if file_kind := kind_of(data) if kind in (None, *names("CAN decoder")) else "":
         if file_kind == "screen":
             raise SetupError(
-                f"{source} is candump's screen output, which cannot be decoded: record with candump -l, or with vehicled devices record can:can0"
+                f"{source} is candump's screen output: record with candump -l, or with vehicled devices record can:can0"
             )
         kind = kind or _can_type(data, file_kind)
         frames = CanFile(data, file_kind)

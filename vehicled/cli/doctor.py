@@ -127,9 +127,7 @@ def _text(report: Report) -> list[str]:
         lines += [*_measured_text(report.measured), ""]
     if report.claim is not None:
         priority = "at real-time priority" if report.claim.fifo else "WITHOUT real-time priority: run as root to measure with it"
-        lines += [
-            f"sustains: tasks up to {report.claim.task_hz} Hz, devices on serial ports up to {report.claim.serial_hz} Hz, {priority}"
-        ]
+        lines += [f"sustains: tasks up to {report.claim.task_hz} Hz, serial devices up to {report.claim.serial_hz} Hz, {priority}"]
     for shortfall in report.shortfalls:
         lines.append(f"{'NO' if shortfall.refuses else '--'} {shortfall}")
     if report.profile and report.claim is not None:

@@ -201,9 +201,7 @@ def _check_course(course: str) -> None:
     if course in names():
         return
     if not Path(course).is_absolute():
-        raise InstallError(
-            f"course = {course!r}: the service runs in another folder; give an absolute path, such as {SETTINGS}/{Path(course).name}"
-        )
+        raise InstallError(f"course = {course!r}: give an absolute path, such as {SETTINGS}/{Path(course).name}")
     _must_be_seen("course", course)
 
 

@@ -164,7 +164,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
     why = done.ending.why.replace("the course is finished", "the programme is finished") if programme else done.ending.why
     if programme and manoeuvre.gave_up:
         selected = controller.selected
-        why = f"the entry speed of {selected.entry_speed_mps:g} m/s was not reached within {selected.entry_s:g} s: choose another speed"
+        why = f"the entry speed of {selected.entry_speed_mps:g} m/s was not reached in {selected.entry_s:g} s: choose another"
     if machine.course_driven and not finished:
         why = f"the estimate reached the end of the course, but the vehicle only {judge.driven_m:.1f} m of it"
     return Result(

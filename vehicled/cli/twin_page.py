@@ -117,7 +117,7 @@ def _theory(checks: Sequence[Check]) -> str:
             cells += "<td></td>" if check is None else f'<td class="{_MARKS[check.passed]}" title="{escape(check.found)}"></td>'
         rows.append(f"<tr><td>{escape(vehicle)}</td>{cells}</tr>")
     failed = "".join(
-        f'<li class="bad">{escape(check.vehicle)}, {escape(check.name)}: {escape(check.found)}; expected: {escape(check.wanted)}</li>'
+        f'<li class="bad">{escape(check.vehicle)}, {escape(check.name)}: {escape(check.found)}; not {escape(check.wanted)}</li>'
         for check in checks
         if check.passed is False
     )

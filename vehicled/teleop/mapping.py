@@ -181,7 +181,7 @@ def choose(name: str, layout: Layout) -> tuple[str, PadMap]:
             except MappingError:
                 continue  # The driver may be another one for the same pad, so try the next mapping.
     raise MappingError(
-        f"no built-in mapping for {name!r}; there are {', '.join(MAPS)}. It has the axes {', '.join(layout.axes) or 'none'} and the "
+        f"no mapping for {name!r}; there are {', '.join(MAPS)}. It has the axes {', '.join(layout.axes) or 'none'} and the "
         f"buttons {', '.join(layout.buttons) or 'none'}: write a --map file with them, see docs/driving_by_hand.md"
     )
 

@@ -81,15 +81,15 @@ _CHOICES = """
 ## Design decisions
 
 - **A measurement that is not finite** (row 11) is rejected on arrival and counted; the vehicle does not brake. The estimator
-  never sees it, and a source that sends nothing else counts as silent: rows 8 and 12 react. An *estimate* that is not finite, in pose,
-  speed or the variance of its position, brakes in the same tick.
+  never sees it, and a source that sends nothing else counts as silent: rows 8 and 12 react. An *estimate* that is not finite, in
+  pose, speed or the variance of its position, brakes in the same tick.
 - **Every task of the pipeline is critical** (row 3): an exception in one brakes. The log writer, the
   live view and the corrections may fail: they are separate processes or ports. Their end is reported, and the drive continues.
 - **Processor and memory** (row 25) only cause a warning. Their effect on a drive is missed deadlines,
   which cap the speed (row 2); a longer execution time within its deadline does no harm.
 - **A slow disk** (row 24) is detected by the writer's queue: the loop never waits for the disk. A log that is no longer written
   prevents arming but does not stop a drive.
-- **A speed cap** (S1) is passed to the controller, which slows down with the deceleration of its profile, because the cap may come in
+- **A speed cap** (S1) is passed to the controller, which slows down with the deceleration of its profile, since the cap may come in
   mid-turn. Above the cap the command gate reduces the throttle, to zero at 25 % above the cap; it does not brake.
 - **RTK that comes back** (row 9) lifts the cap when it has been fixed for three seconds; jumps are handled by the gate (row 10),
   and a vehicle that stopped must be armed again.

@@ -249,7 +249,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=3, code="task_raised", how="the controller raises once", act=_raise_once),
     Injection(row=4, code="emergency_stop", how="the operator requests it", act=_ask(OperatorAction.EMERGENCY_STOP)),
     Injection(
-        row=5, code="hand_gone", how="readings of the input device stop", simulated=True, scene=Scene.HAND, act=_stick(plugged=False)
+        row=5, code="hand_gone", how="the readings stop", simulated=True, scene=Scene.HAND, act=_stick(plugged=False)
     ),
     Injection(
         row=5, code="deadman_released", how="the deadman is released", simulated=True, scene=Scene.HAND, act=_stick(deadman=False)
@@ -288,14 +288,14 @@ INJECTIONS: tuple[Injection, ...] = (
         # The estimate follows the wheels away from the fixes, so either rule may trip first; both stop the vehicle in the same way.
         also=("gnss_refused",),
     ),
-    Injection(row=13, code="speed_mismatch", how="wheel lock: measured speed drops to 0.4 of the true speed", fail="drive:slip=-0.6"),
+    Injection(row=13, code="speed_mismatch", how="wheel lock: measured speed is 0.4 of the true one", fail="drive:slip=-0.6"),
     Injection(row=14, code="stalled", how="the wheels are blocked while driving", fail="drive:blocked", since=_stands),
     Injection(
         row=14, code="stalled", how="frames no longer reach a board without telemetry", fail="drive:off", since=_stands,
         profile="art", links=WIRES,
     ),
     Injection(
-        row=14, code="not_moving", how="the wheels are blocked before the vehicle starts", fail="drive:blocked", scene=Scene.HELD, act=_push
+        row=14, code="not_moving", how="the wheels are blocked at standstill", fail="drive:blocked", scene=Scene.HELD, act=_push
     ),
     Injection(
         row=14, code="not_moving", how="no frame ever reaches the board", fail="drive:off", scene=Scene.HELD, act=_push,
@@ -306,7 +306,7 @@ INJECTIONS: tuple[Injection, ...] = (
         fail_s=3.0, since=_moves, scene=Scene.HELD,
     ),
     Injection(
-        row=15, code="uncommanded_motion_lasts", how="the runaway drive continues against the brake", fail="drive:runaway", fail_s=3.0,
+        row=15, code="uncommanded_motion_lasts", how="the drive runs away against the brake", fail="drive:runaway", fail_s=3.0,
         since=_moves, scene=Scene.HELD,
     ),
     Injection(
@@ -338,14 +338,14 @@ INJECTIONS: tuple[Injection, ...] = (
         act=_command(lambda c: replace(c, cross_track_m=nan, progress_m=nan)),
     ),
     Injection(
-        row=23, code="obstacle_in_sight", how="a post appears at the coasting distance, range sensor", act=lambda s: s.put_up_post(0.9),
+        row=23, code="obstacle_in_sight", how="a post at the coasting distance, range sensor", act=lambda s: s.put_up_post(0.9),
         overrides=RANGE,
     ),
     Injection(
         row=23, code="obstacle_in_sight", how="the same, scanner", act=lambda s: s.put_up_post(0.9), overrides=SCAN
     ),
     Injection(
-        row=23, code="obstacle_ahead", how="a post appears at the stopping distance, range sensor", act=lambda s: s.put_up_post(0.65),
+        row=23, code="obstacle_ahead", how="a post at the stopping distance, range sensor", act=lambda s: s.put_up_post(0.65),
         overrides=RANGE,
     ),
     Injection(row=23, code="obstacle_ahead", how="the same, scanner", act=lambda s: s.put_up_post(0.65), overrides=SCAN),

@@ -181,7 +181,7 @@ def _not_ready(name: str, sysfs: Path) -> str:
         if not int((folder / "flags").read_text(), 16) & 1:
             return f"{name} is down: ip link set {name} up type can bitrate 500000 restart-ms 100"
         if int((folder / "carrier").read_text()) == 0:
-            return f"{name} is bus-off: check wiring and bit rate; ip link set {name} type can restart-ms 100 restarts it automatically"
+            return f"{name} is bus-off: check wiring and bit rate, then ip link set {name} type can restart-ms 100"
     return ""
 
 
