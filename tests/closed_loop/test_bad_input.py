@@ -113,7 +113,7 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
         (FIX, 'port = "serial:/dev/x?baudrate=9600"', "did you mean 'baud'?"),
         ('course = "lot17"', 'course = "nosuch"', 'course (line 20): no course "nosuch"'),
         ('course = "lot17"', 'course = "three_point_turn"', "course (line 20): course 'three_point_turn' has reverse legs"),
-        ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "nosuch.geojson cannot be read"),
+        ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "cannot read"),
         ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 21): art.toml"),
         ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line 241): "foo" is not known; there is double_track, four_dof'),
         ("[log]", '[view]\naddress = "[::"\n[log]', "view.address (line"),

@@ -128,7 +128,7 @@ def test_passwords_are_credentials_of_the_service(tmp_path: Path, capsys: pytest
     ("key", "value", "says"),
     [
         ("fence", "../yard.geojson", "put the file in the profile's folder"),
-        ("fence", "gone.geojson", "cannot be read"),
+        ("fence", "gone.geojson", "cannot read"),
         ("course", "./mine.csv", "give an absolute path"),
         ("course", f"{HOME}/me/mine.csv", "cannot see home directories"),
     ],

@@ -39,7 +39,7 @@ def build_parser() -> GroupedParser:
         examples=(
             "vehicled sim                          drive a lap in simulation, in seconds",
             "vehicled sim --clock wall --view      the same in real time, with a live page",
-            "vehicled log report latest            write a one-page report of the newest drive",
+            "vehicled log report latest            one-page report of the newest drive",
             "vehicled check my.toml                list every mistake in a profile",
         ),
         epilog="'vehicled COMMAND --help' explains a command. Exit status: 0 success, 1 negative result, 2 invalid "
@@ -148,7 +148,7 @@ def build_parser() -> GroupedParser:
         description="Run the simulator for a daemon in another process or on another computer. It serves one run and exits.",
         examples=(
             "vehicled simulator --listen tcp:0.0.0.0:7700",
-            "    and on the daemon's computer: vehicled sim --connect tcp:HOST:7700 --clock wall",
+            "    and for the daemon: vehicled sim --connect tcp:HOST:7700 --clock wall",
             "vehicled simulator --ptys /tmp/devices   serial ports for 'vehicled run'",
         ),
         epilog="Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 invalid arguments; 143 terminated.",
