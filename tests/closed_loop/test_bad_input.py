@@ -26,7 +26,7 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["sim", "--set", "nonsense"], "table.key=value"),
         (["sim", "--link", "wires", "--set", "devices.imu.driver=msglink"], "--link messages"),
         (["sim", "--fail", "gnss:sulking@3"], "sulking"),
-        (["sim", "--seed", "-1"], "a seed is a whole number from 0 on, not '-1'"),
+        (["sim", "--seed", "-1"], "expected a whole number from 0 up, not '-1'"),
         (["sim", "--plot", "lap.jpeg"], ".png"),
         (["sim", "--plot", "/nowhere/lap.png"], "/nowhere"),
         (["sim", "--set", "sim.step_ms=1e-9"], "step_ms"),
@@ -37,8 +37,8 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["sim", "--log", "/proc/nowhere"], "/proc/nowhere"),
         (["sim", "--connect", "carrier-pigeon"], "tcp:HOST:PORT"),
         (["sim", "--connect", "unix:/nowhere/sock"], "vehicled simulator --listen"),
-        (["sim", "--duration", "-3"], "--duration: it is a number of seconds above 0"),
-        (["record-path", "x.mcap", "--spacing", "wide"], "--spacing: a spacing is from 0.02 to 10 m, not 'wide'"),
+        (["sim", "--duration", "-3"], "--duration: expected a number of seconds above 0"),
+        (["record-path", "x.mcap", "--spacing", "wide"], "--spacing: expected a spacing from 0.02 to 10 m, not 'wide'"),
         (["log", "info", "/nowhere.mcap"], "/nowhere.mcap"),
         (["log", "timing", "pyproject.toml"], "pyproject.toml"),
         (["log", "recover", "README.md"], "README.md"),
@@ -75,7 +75,7 @@ def test_the_process_ends_with_the_message_alone(arguments: list[str]) -> None:
     ("more", "named"),
     [
         (["--log", "/proc/nowhere"], "/proc/nowhere"),
-        (["--clock", "wall", "--no-log", "--view", "nowhere.invalid:8765"], "nowhere.invalid:8765 cannot be listened on"),
+        (["--clock", "wall", "--no-log", "--view", "nowhere.invalid:8765"], "cannot listen on nowhere.invalid:8765"),
         (["--set", "sim.plant=foo"], 'sim.plant "foo" is not known'),
         (["--set", "sim.scene=nosuch.toml"], "nosuch.toml"),
     ],
@@ -107,13 +107,13 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
 @pytest.mark.parametrize(
     ("was", "becomes", "named"),
     [
-        (FIX, 'port = "/dev/ttyACM0"', "devices.gnss.port (line 100): '/dev/ttyACM0' is no address of a port"),
-        (FIX, 'port = "serail:/dev/x"', "devices.gnss.port (line 100): 'serail:/dev/x' is no address of a port"),
+        (FIX, 'port = "/dev/ttyACM0"', "devices.gnss.port (line 100): '/dev/ttyACM0' is not a port address"),
+        (FIX, 'port = "serail:/dev/x"', "devices.gnss.port (line 100): 'serail:/dev/x' is not a port address"),
         (FIX, 'port = "serial:/dev/x?baud=abc"', "devices.gnss.port (line 100): 'serial:/dev/x?baud=abc': baud"),
         (FIX, 'port = "serial:/dev/x?baudrate=9600"', "did you mean 'baud'?"),
         ('course = "lot17"', 'course = "nosuch"', 'course (line 20): no course "nosuch"'),
-        ('course = "lot17"', 'course = "three_point_turn"', "course (line 20): course 'three_point_turn' is driven backward"),
-        ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "nosuch.geojson cannot be read"),
+        ('course = "lot17"', 'course = "three_point_turn"', "course (line 20): course 'three_point_turn' has reverse legs"),
+        ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "cannot read"),
         ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 21): art.toml"),
         ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line 251): "foo" is not known; use one of double_track, four_dof'),
         ("[log]", '[view]\naddress = "[::"\n[log]', "view.address (line"),
@@ -144,7 +144,7 @@ def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: p
     assert "3 problems" in said
     assert said.index('"nosuch"') < said.index("devices.gnss.port") < said.index('"foo"')
     assert said.count("nosuch") == 1
-    assert "'no-such-host.invalid' is no name that this computer knows" in said
+    assert "this computer cannot resolve 'no-such-host.invalid'" in said
     assert f"{tmp_path}: is a folder" in said
 
 

@@ -163,4 +163,4 @@ def test_the_command_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_row_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["failsafe", "test", "--row", "99"]) == 2
-    assert "there is no row 99" in capsys.readouterr().err
+    assert "no row 99" in capsys.readouterr().err

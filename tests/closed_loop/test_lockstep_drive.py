@@ -36,7 +36,7 @@ def test_what_was_learnt_and_a_drive_that_did_not_begin_are_reported_and_drawn(t
     options = ["--identifier", "single_track", "--no-log", "--quiet", "--plot", str(picture)]
     for more, row, title in (
         (["--duration", "6"], "  identified           gain 0.", "mean cross-track error 0."),
-        (["--duration", "0.5"], "nothing to judge", "art on lot17, seed 1: "),
+        (["--duration", "0.5"], "not available", "art on lot17, seed 1: "),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "vehicled", "sim", *options, *more], cwd=ROOT, capture_output=True, text=True, timeout=60

@@ -75,8 +75,8 @@ def test_a_programme_that_cannot_be_driven_ends_before_the_drive(tmp_path: Path,
     bad.write_text("t_s,throttle\n0,0.1\n1,2\n")
     for arguments, said in (
         (["--programme", str(bad)], "bad.csv, line 3, column throttle: 2 is outside -1 to 1"),
-        (["--programme", "step_steer", "--controller", "mpc"], "leave --controller out"),
-        (["--controller", "programme"], "name one by --programme"),
+        (["--programme", "step_steer", "--controller", "mpc"], "leave out --controller"),
+        (["--controller", "programme"], "give --programme"),
     ):
         assert main(["sim", "--no-log", *arguments]) == 2
         assert said in capsys.readouterr().err

@@ -182,8 +182,8 @@ def test_a_second_daemon_of_a_profile_is_refused_before_its_log_and_ports(
     second = said("run", "--profile", "art", "--log", str(tmp_path / "second"))
     assert second.returncode == 2
     (line,) = second.stderr.splitlines()
-    assert "a daemon serves" in line
-    assert "stop it, or run under another profile name" in line
+    assert "another daemon already uses" in line
+    assert "stop it, or use another profile name" in line
     assert not (tmp_path / "second").exists()
     ports = json.loads(said("status", "--json").stdout)["ports"]
     assert {port["name"] for port in ports} == {"gnss", "heading", "imu", "drive", "operator"}
@@ -244,7 +244,7 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
     ("setting", "text"),
     [
         ('devices.gnss.port=""', "devices.gnss.port: missing"),
-        ("devices.gnss.port=serial:gnss", "devices.gnss.port: 'serial:gnss': the path of a device begins with a slash"),
+        ("devices.gnss.port=serial:gnss", "devices.gnss.port: 'serial:gnss': a device path begins with a slash"),
     ],
 )
 def test_a_port_that_cannot_be_one_is_refused(setting: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:

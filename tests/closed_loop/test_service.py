@@ -150,5 +150,5 @@ def test_a_second_daemon_of_a_profile_is_refused_in_words(tmp_path: Path) -> Non
             check=False,
         )
     assert second.returncode == 2, "systemd does not start it again"
-    assert second.stderr.startswith("vehicled: a daemon serves")
+    assert second.stderr.startswith("vehicled: another daemon already uses")
     assert not (tmp_path / "second").exists()

@@ -372,9 +372,9 @@ def test_only_a_cap_that_acts_is_a_warning(seen: PageState, reaction: str, v: fl
 
 def test_what_stands_in_for_what_lacks_is_folded_below_what_could_stop_it(seen: PageState) -> None:
     assert seen.texts["stand-ins"] == [
-        "Nothing: no rule holds",
+        "None: no rule holds",
         False,
-        "What stands in for what the actuator lacks (2)",
+        "Substitutes for missing actuator capabilities (2)",
         2,
     ]
 

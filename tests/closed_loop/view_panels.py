@@ -22,9 +22,9 @@ STAND_INS = """import("/panels.js").then(({ Panels }) => {
   })"""
 """Script: the heading above the rules that are nearest to their limits, and its unfolded list."""
 SPEEDS = {
-    ("NONE", 1.0, "null"): "false wanted 1.00 of at most 3.00 m/s",
-    ("NONE", 1.0, "2.16"): "false wanted 1.00 of at most 2.16 m/s",
-    ("NONE", -2.3, "2.16"): "true wanted 1.00 of at most 2.16 m/s",
-    ("CAP_SPEED", 0.4, "0.5"): "true wanted 1.00 of at most 0.50 m/s, capped",
+    ("NONE", 1.0, "null"): "false target 1.00, limit 3.00 m/s",
+    ("NONE", 1.0, "2.16"): "false target 1.00, limit 2.16 m/s",
+    ("NONE", -2.3, "2.16"): "true target 1.00, limit 2.16 m/s",
+    ("CAP_SPEED", 0.4, "0.5"): "true target 1.00, limit 0.50 m/s, capped",
 }
 """Expected result of :data:`MOOD` for a reaction, a speed and a cap."""

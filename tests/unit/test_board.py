@@ -86,7 +86,7 @@ def test_a_disk_that_stalls_is_seen_and_leaves_no_file(tmp_path: Path) -> None:
 def test_values_that_cannot_be_measured_are_reported(tmp_path: Path) -> None:
     found = measure.measure(tmp_path / "none", 0.02, fifo=False)
     assert found.disk is None
-    assert "cannot be written (No such file or directory)" in found.troubles[0]
+    assert "(No such file or directory)" in found.troubles[0]
     assert found.worst(fifo=True) is None
     assert found.worst(fifo=False) is not None
 
@@ -165,9 +165,9 @@ def test_a_profile_or_a_calibration_of_another_board_is_refused(board: Path) -> 
     assert setup_fault.setup_fault(load("art", ["host.board=b1"])) == ""
     assert "the profile is for board b2, this is b1" in setup_fault.setup_fault(load("art", ["host.board=b2"]))
     store(board, changed(board="b2"))
-    assert "is of board b2, this is b1; measure it: sudo vehicled doctor --save" in setup_fault.setup_fault(load("art"))
+    assert "is for board b2, this is b1; measure this board: sudo vehicled doctor --save" in setup_fault.setup_fault(load("art"))
     (board / setup_fault.CALIBRATION).write_text("{]")
-    assert "is not a calibration" in setup_fault.setup_fault(load("art"))
+    assert "is not a valid calibration" in setup_fault.setup_fault(load("art"))
 
 
 def test_more_than_the_board_keeps_is_refused_unless_the_profile_accepts_it(board: Path) -> None:
@@ -176,7 +176,10 @@ def test_more_than_the_board_keeps_is_refused_unless_the_profile_accepts_it(boar
     assert setup_fault.setup_fault(load("art")) == ""
     store(board, changed(lateness_p99_ns=3 * MS, lateness_max_ns=40 * MS))
     fault = setup_fault.setup_fault(load("art"))
-    assert "tasks.ingestion.rate_hz: 400 Hz asked for, wake-ups up to 3.00 ms late (99 %), good for 83 Hz, measured" in fault
+    assert (
+        "tasks.ingestion.rate_hz: the profile needs 400 Hz, this board has wake-up lateness 3.00 ms (99 %), enough for 83 Hz"
+        in fault
+    )
     assert "3 more" in fault
     assert "host.allow_shortfall = true" in fault
     assert setup_fault.setup_fault(load("art", ["host.allow_shortfall=true"])) == ""
@@ -187,7 +190,7 @@ def test_more_than_the_board_keeps_is_refused_unless_the_profile_accepts_it(boar
 
 def test_rates_measured_at_a_priority_that_this_process_lacks_do_not_count(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store(board, changed(fifo=True))
-    for may, fault in ((True, ""), (False, "measured at real-time priority, which this process may not have")):
+    for may, fault in ((True, ""), (False, "measured at real-time priority, which this process is not permitted to use")):
         monkeypatch.setattr(facts, "may_use_fifo", lambda may=may: may)
         assert fault in setup_fault.setup_fault(load("art"))
         assert bool(setup_fault.setup_fault(load("art"))) is not may
@@ -205,7 +208,7 @@ def test_every_point_of_the_board_has_a_cure_where_it_falls_short(tmp_path: Path
     assert all(row.got for row in rows.values())
 
 
-@pytest.mark.parametrize(("word", "told"), [("0x0", "never"), ("0x50005", "now"), ("0x50000", "since it was switched on")])
+@pytest.mark.parametrize(("word", "told"), [("0x0", "never"), ("0x50005", "now"), ("0x50000", "since power-on")])
 def test_a_raspberry_tells_of_its_power_supply(word: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "get_throttled"
     file.write_text(f"{word}\n")
@@ -234,7 +237,7 @@ def test_the_report_is_complete_and_holds_no_secrets(
     assert {row["what"] for row in told["state"]} >= {"preemption", "swap"}
     text = file.read_text()
     assert "wake-up lateness, 400 Hz" in text
-    assert "claims: tasks up to" in text
+    assert "sustains: tasks up to" in text
     assert "hunter2" not in text + json.dumps(told)
     assert setup_fault.read_calibration(board / setup_fault.CALIBRATION) == msgspec.convert(told["claim"], Claim)
 
@@ -252,9 +255,9 @@ def test_the_status_says_whether_the_board_keeps_the_profile(
     assert main(["doctor", "--profile", str(profile)]) == status
     said = capsys.readouterr().out
     assert "NO tasks.ingestion.rate_hz: 400 Hz asked for" in said
-    assert "asks for more than this board keeps" in said
+    assert "needs more than this board sustains" in said
 
 
 def test_nothing_can_be_saved_that_was_not_measured(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--save", "--seconds", "0"]) == 2
-    assert "nothing to store" in capsys.readouterr().err
+    assert "there is no calibration to store" in capsys.readouterr().err

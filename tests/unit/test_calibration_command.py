@@ -133,10 +133,10 @@ def test_one_file_is_one_drive_and_two_of_one_name_are_refused(
     ("more", "why"),
     [
         (["--fit", "wings"], "there are powertrain, steering, tyres, inertia"),
-        (["--folds", "1"], "0 for none, else 2 or more"),
-        (["-o", "/nowhere/at/all.toml"], "name a file in a folder that is there"),
+        (["--folds", "1"], "use 0 for none, or 2 or more"),
+        (["-o", "/nowhere/at/all.toml"], "choose a file in an existing, writable folder"),
         (["--plot", "picture.gif"], "the name must end in .png, .svg, .pdf"),
-        (["--hold-out", "nothing*"], "no run has such a name"),
+        (["--hold-out", "nothing*"], "no run matches"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused(

@@ -75,7 +75,7 @@ def test_every_command_stands_in_the_help_once() -> None:
         (["sim", "--cource", "lot17"], "vehicled sim: no option '--cource'; did you mean '--course'?"),
         (["log", "info", "x", "--jsn"], "vehicled log info: no option '--jsn'; did you mean '--json'?"),
         (["sim", "--clock", "wal"], "vehicled sim: --clock: no value 'wal'; did you mean 'wall'?"),
-        (["sim", "twice"], "vehicled sim: one argument too many: 'twice'"),
+        (["sim", "twice"], "vehicled sim: unexpected argument: 'twice'"),
         ([], "vehicled: missing: COMMAND; see 'vehicled --help'"),
         (["log", "info"], "vehicled log info: missing: RUN"),
     ],
@@ -156,7 +156,7 @@ def test_a_defect_is_one_line_that_says_how_to_see_more(
     monkeypatch.setattr("vehicled.cli.catalog.courses", broken)
     assert main(["courses"]) == 70
     text = capsys.readouterr().err
-    assert text.startswith("vehicled: a defect of vehicled, please report it: KeyError: 'surprise' (test_cli_parser.py, line ")
+    assert text.startswith("vehicled: internal error, please report it: KeyError: 'surprise' (test_cli_parser.py, line ")
     assert text.count("\n") == 1
     monkeypatch.setenv("VEHICLED_TRACEBACK", "1")
     with pytest.raises(KeyError):

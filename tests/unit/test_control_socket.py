@@ -149,7 +149,7 @@ async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> N
                 data += await second.receive()
             refused, good = (json.loads(line) for line in data.splitlines())
             assert (refused["ok"], good["ok"]) == (False, True), "told once, and not hung up on"
-            assert "somebody else drives as 'keyboard'" in refused["why"]
+            assert "another client already drives as 'keyboard'" in refused["why"]
             await first.send(hand(2, 0.1) + hand(1, 0.0, "pad") + status)
             await first.receive()
             assert [(r.origin, r.throttle) for r in console.readings] == [("keyboard", 0.0), ("keyboard", 0.1), ("pad", 0.0)]
@@ -375,7 +375,7 @@ def test_a_user_without_access_to_the_service_folder_is_told_the_cure(tmp_path: 
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     for name in (None, "art"):
-        with pytest.raises(PlaceError, match=r"is for the group vehicled only: sudo usermod -aG vehicled \$USER"):
+        with pytest.raises(PlaceError, match=r"is only for the group vehicled: sudo usermod -aG vehicled \$USER"):
             find(name)
 
 
@@ -431,7 +431,7 @@ def test_the_status_leaves_out_ports_that_are_never_opened() -> None:
 @pytest.mark.parametrize(
     ("lane", "shown"),
     [
-        (None, "no sensor of obstacles"),
+        (None, "no obstacle sensor"),
         ({"free_m": None, "stop_m": 0.4}, "clear, a stop takes 0.40 m"),
         ({"free_m": 2.5, "stop_m": 0.4}, "free for 2.50 m, a stop takes 0.40 m"),
     ],

@@ -147,7 +147,7 @@ def test_record_then_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     [
         (b"  can0  123   [2]  11 22\n", [], "candump -l"),
         (b"nothing at all", [], "--type"),
-        (b"nothing at all", ["--type", "can"], "no recording of a CAN bus"),
+        (b"nothing at all", ["--type", "can"], "is not a CAN recording"),
     ],
 )
 def test_undecodable_frames_are_reported(

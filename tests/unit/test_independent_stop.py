@@ -90,7 +90,7 @@ def test_a_profile_can_demand_one() -> None:
 def test_the_rows_that_a_disobedient_drive_defeats_are_marked() -> None:
     assert {row.number for row in MATRIX if row.unobeyed} == {1, 4, 15, 17, 19}
     document = (Path(__file__).parents[2] / "docs" / "failsafe.md").read_text()
-    assert "## What only an independent stop covers" in document
+    assert "## Faults that only an independent stop covers" in document
 
 
 def test_check_tells_the_age_of_the_last_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_check_tells_the_age_of_the_last_test(tmp_path: Path, capsys: pytest.Cap
     rest = tail[tail.index("\n\n") :]
     for day, part in (
         (datetime.now(UTC).date() - timedelta(days=500), "500 days ago"),
-        (datetime.now(UTC).date() + timedelta(days=5), "lies in the future"),
+        (datetime.now(UTC).date() + timedelta(days=5), "is in the future"),
     ):
         file = tmp_path / "mine.toml"
         file.write_text(f'{head}[safety.independent_stop]\n{table}"{day.isoformat()}"\n{rest}')

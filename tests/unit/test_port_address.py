@@ -72,8 +72,8 @@ def test_accepted(url, address):
         ("can:slcan:/dev/ttyACM0?bitrate=490000", "they have 10000, 20000"),
         ("can:slcan:ttyACM0", "begins with a slash"),
         ("can:udp:239.74.163.2", "host and a port"),
-        ("can:udp:192.0.2.1:43113", "not the address of a multicast group"),
-        ("can:udp:group.example:43113", "not the address of a multicast group"),
+        ("can:udp:192.0.2.1:43113", "not a multicast address"),
+        ("can:udp:group.example:43113", "not a multicast address"),
     ],
 )
 def test_refused_with_place_and_cure(url, words):

@@ -127,10 +127,10 @@ def test_passwords_are_credentials_of_the_service(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("fence", "../yard.geojson", "put the file beside the profile"),
-        ("fence", "gone.geojson", "cannot be read"),
-        ("course", "./mine.csv", "the service starts elsewhere"),
-        ("course", f"{HOME}/me/mine.csv", "sees no homes"),
+        ("fence", "../yard.geojson", "put the file in the profile's folder"),
+        ("fence", "gone.geojson", "cannot read"),
+        ("course", "./mine.csv", "give an absolute path"),
+        ("course", f"{HOME}/me/mine.csv", "cannot see home directories"),
     ],
 )
 def test_what_the_service_could_not_read_is_refused(
@@ -158,7 +158,7 @@ def test_without_rights_nothing_is_begun(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert vehicled("install", "--prefix", str(tmp_path)) == 2
-    assert "may not be written by this user: sudo vehicled service install --profile art" in capsys.readouterr().err
+    assert "as this user: sudo vehicled service install --profile art" in capsys.readouterr().err
     assert files(tmp_path) == {}
 
 
@@ -175,10 +175,10 @@ def test_a_command_that_fails_says_why_and_what_would_help() -> None:
     hands = Hands("/", dry=False, say=told.append)
     with pytest.raises(InstallError, match="status 3: no network; cure"):
         hands.run(["sh", "-c", "echo no network >&2; exit 3"], "cure")
-    with pytest.raises(InstallError, match="no-such-command is not installed here"):
+    with pytest.raises(InstallError, match="no-such-command is not installed"):
         hands.run(["no-such-command"])
     hands.run(["false"], needs="/no/such/place")
-    assert told[-1] == "skip    false (nothing to tell: no /no/such/place)"
+    assert told[-1] == "skip    false (not needed: no /no/such/place)"
 
 
 class TestEnvironment:
@@ -215,7 +215,7 @@ class TestEnvironment:
     def test_no_network_is_reported_with_the_cure(self, tmp_path: Path) -> None:
         self.uv(tmp_path, "echo 'error: dns error' >&2; exit 2")
         hands = Hands("/", dry=False, say=lambda text: None)
-        with pytest.raises(InstallError, match=r"status 2: error: dns error; without a network: prepare"):
+        with pytest.raises(InstallError, match=r"failed with status 2: error: dns error; without a network: create"):
             environment.settle(hands, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
         assert not hands.owns_tree(environment.PLACE)
 
@@ -233,7 +233,7 @@ class TestEnvironment:
         said = capsys.readouterr()
         assert service.UNIT in said.out
         assert "run     systemctl daemon-reload" in said.out
-        assert "is in a home, which the service may not see, and uv" in said.err
+        assert "is in a home directory, which the service cannot see, and uv" in said.err
 
     @pytest.mark.parametrize(("base", "uses"), [("/usr/bin/python3.12", "-m venv"), (f"{HOME}/me/.pyenv/bin/python3", "uv venv")])
     def test_a_python_in_a_home_is_of_no_use_to_a_service(self, base: str, uses: str, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ class TestEnvironment:
         told: list[str] = []
         environment.settle(Hands("/", dry=False, say=told.append), tmp_path, "0.1.0")
         assert told == []
-        with pytest.raises(InstallError, match=r"is 0\.1\.0, this is 0\.2\.0, and it was not made by this command"):
+        with pytest.raises(InstallError, match=r"is 0\.1\.0, this is 0\.2\.0, and this command did not create it"):
             environment.settle(Hands("/", dry=False, say=told.append), tmp_path, "0.2.0")
 
 

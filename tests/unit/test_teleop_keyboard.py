@@ -169,9 +169,9 @@ def test_the_throttle_is_a_share_of_what_is_allowed() -> None:
 
 def test_a_terminal_that_is_gone_lets_go(human: Human) -> None:
     human.hold(b" ", 900)
-    human.keyboard.lost("the terminal is gone")
+    human.keyboard.lost("lost the terminal")
     assert human.read() == LET_GO
-    assert human.keyboard.trouble == "the terminal is gone"
+    assert human.keyboard.trouble == "lost the terminal"
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 40), max_size=20))

@@ -133,7 +133,7 @@ def test_a_file_says_what_differs(tmp_path: Path) -> None:
         ('like = "atari"', "known are xbox"),
         ('like = "xbox"\nspeed = 1', "speed"),
         ('like = "xbox"\n[steering]\nexpo = 3.0', "expo|<= 1.0"),
-        ('like = "xbox"\n[steering]\nminimum = 100\n', "must rise"),
+        ('like = "xbox"\n[steering]\nminimum = 100\n', "must be increasing"),
         ('like = "xbox"\ndeadman = []', "length"),
         ("= 1", "pad.toml"),
         ("\x00", "pad.toml"),
@@ -144,7 +144,7 @@ def test_a_file_that_is_wrong_is_refused_with_the_reason(tmp_path: Path, text: s
     file.write_text(text)
     with pytest.raises(MappingError, match=said):
         load(file)
-    with pytest.raises(MappingError, match="cannot be read"):
+    with pytest.raises(MappingError, match="cannot read"):
         load(tmp_path / "none.toml")
 
 
@@ -196,7 +196,7 @@ def test_a_trigger_that_has_not_moved_is_not_believed() -> None:
     pad.feed([axis(n, 0, initial=True) for n in range(8)] + [button(n, 0, initial=True) for n in range(11)], 0)
     pad.feed([button(SHOULDER, 1)], 0)
     assert pad.read(0) == LET_GO
-    assert "press throttle and brake" in pad.hint(0)
+    assert "press and release throttle and brake" in pad.hint(0)
     pad.feed([axis(RIGHT_TRIGGER, FULL), axis(RIGHT_TRIGGER, -FULL), axis(LEFT_TRIGGER, -FULL)], 0)
     assert pad.read(0) == Reading(deadman=True)
 
@@ -210,7 +210,7 @@ def test_a_deadman_held_before_anybody_watched_does_not_count() -> None:
     assert pad.read(0).deadman
     pad.let_go()
     assert pad.read(0) == LET_GO
-    assert "let the deadman go" in pad.hint(0)
+    assert "release the deadman" in pad.hint(0)
 
 
 def test_a_wireless_pad_out_of_reach_does_not_drive_on() -> None:
@@ -284,9 +284,9 @@ def test_a_pipe_of_events_is_a_pad_and_its_end_the_unplugging(tmp_path: Path) ->
 
 
 def test_what_is_no_joystick_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MappingError, match="no joystick"):
+    with pytest.raises(MappingError, match="not a joystick"):
         JoystickDevice(Path("/dev/null"))
-    with pytest.raises(MappingError, match="cannot be opened"):
+    with pytest.raises(MappingError, match="cannot open"):
         JoystickDevice(tmp_path / "js9")
 
 

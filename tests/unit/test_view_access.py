@@ -102,9 +102,9 @@ def test_the_command_line_counts_before_the_profile_and_each_is_named_for_its_mi
     assert check_view(profile, "[::1]:7001") == ("::1", 7001, "")
     assert check_view(View(teleop=True), "")[2]
     assert check_view(View(), "0.0.0.0")[2]
-    with pytest.raises(SetupError, match=r"^--view: 'x:y' is no address"):
+    with pytest.raises(SetupError, match=r"^--view: 'x:y' is not a listen address"):
         check_view(profile, "x:y")
-    with pytest.raises(SetupError, match=r"^view\.address: 'odd place' is no address"):
+    with pytest.raises(SetupError, match=r"^view\.address: 'odd place' is not a listen address"):
         check_view(View(address="odd place"), "")
 
 

@@ -125,7 +125,7 @@ def test_every_subscription_that_there_is_not_is_reported() -> None:
     bench = Bench()
     bench.ask(bench.client.subscribe(vehicled__state_estimate=7))
     bench.ask('{"op": "unsubscribe", "subscriptionIds": [3, 7, 4]}')
-    assert [status["message"] for status in bench.client.status] == ["there is no subscription 3", "there is no subscription 4"]
+    assert [status["message"] for status in bench.client.status] == ["no subscription 3", "no subscription 4"]
 
 
 @pytest.mark.parametrize(

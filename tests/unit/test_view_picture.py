@@ -81,7 +81,7 @@ def test_the_log_says_in_words_what_happened() -> None:
         ("error", "imu_silent: no IMU sample"),
         ("info", "gnss_silent is over: no GNSS fix"),
         ("warning", "port imu lost: unplugged"),
-        ("info", "emergency stop asked for by web page 1"),
+        ("info", "emergency stop requested by web page 1"),
         ("info", "odd: no json"),
         ("info", "2 substitutes, see the status"),
         ("warning", "gone: ports imu, gnss"),

@@ -134,7 +134,7 @@ def test_without_the_token_there_is_no_socket(closed: ViewProcess) -> None:
 def test_a_page_that_may_only_look_moves_nothing(view: ViewProcess) -> None:
     with page(view) as socket:
         socket.send('{"do": "wish", "what": "take"}')
-        assert receive(socket, "note")["text"] == "this page may only look"
+        assert receive(socket, "note")["text"] == "this page is read-only"
 
 
 def test_a_request_without_a_daemon_is_reported(closed: ViewProcess) -> None:
@@ -225,7 +225,7 @@ def test_a_place_that_is_taken_is_reported_before_anything_drives() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(ViewError, match="cannot be listened on"):
+        with pytest.raises(ViewError, match="cannot listen on"):
             ViewProcess.start(opening(port=taken.getsockname()[1]))
 
 

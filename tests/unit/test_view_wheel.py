@@ -119,7 +119,7 @@ def test_what_waited_in_the_network_is_thrown_away_and_counted() -> None:
 def test_one_page_has_the_wheel_and_the_others_may_only_stop() -> None:
     bench = Bench()
     first, second = seated(bench), bench.driver("another page")
-    assert second.say(Ask("take"), 1000) == "page has the wheel"
+    assert second.say(Ask("take"), 1000) == "page is in control"
     second.say(hand(1, 1000, 1.0), 1000)
     assert bench.teleop_requests == []
     second.say(Ask("stop"), 1000)
@@ -168,7 +168,7 @@ def test_a_lost_daemon_is_reported_and_does_not_keep_the_wheel() -> None:
     driver = seated(bench)
     for line in bench.lines:
         line.broken = True
-    assert "hung up" in driver.say(hand(1, 1000), 1000)
+    assert "closed the connection" in driver.say(hand(1, 1000), 1000)
     assert not driver.seated
     bench.refuses = "no daemon answers"
     assert driver.say(Ask("take"), 1000) == "no daemon answers"

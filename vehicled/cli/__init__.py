@@ -1,4 +1,4 @@
-"""The command line: ``vehicled <command>``. Imports are lazy, because starting fast is part of being pleasant."""
+"""Entry point of the command line, ``vehicled <command>``. Modules are imported lazily so that commands start fast."""
 
 import errno
 import os
@@ -11,22 +11,23 @@ from contextlib import suppress
 from vehicled.cli.arguments import build_parser
 from vehicled.cli.parser import USAGE_STATUS
 
-# One BLAS thread, decided before numpy is loaded by anyone: its helper threads would only disturb the loop, and results must
-# not depend on how many cores there are.
+# Use one BLAS thread, set before numpy is imported: helper threads would disturb the loop, and results would depend on the number
+# of cores.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 INTERRUPTED_STATUS = 130
 DEFECT_STATUS = 70
-"""Exit status after an error that is not the user's: a defect of this program."""
+"""Exit status after an internal error of this program."""
 TRACE_VARIABLE = "VEHICLED_TRACEBACK"
-"""Set in the environment, it shows the whole traceback of a defect."""
+"""Environment variable; if set, internal errors print the whole traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point. Returns the exit status; a mistake in the input is a message, never a traceback."""
+    """Run the command line and return its exit status. Mistakes in the input are reported as a message, never as a traceback."""
     _prepare_streams()
-    # Until everything is loaded Ctrl-C ends the process the plain way: an import that is interrupted half-way fails in odd words.
+    # Until all modules are loaded, Ctrl-C ends the process by the default action: an interrupted import fails with misleading
+    # errors.
     previous = signal.signal(signal.SIGINT, signal.SIG_DFL) if threading.current_thread() is threading.main_thread() else None
     arguments = build_parser().parse(sys.argv[1:] if argv is None else argv)
     from importlib import import_module
@@ -43,28 +44,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except expected_errors() as error:
         return _say(str(error), USAGE_STATUS)
     except KeyboardInterrupt:
-        # Before or after the drive: while it lasts, Ctrl-C is a request to the vehicle.
+        # During a drive Ctrl-C is a request to the vehicle; here it ends the program.
         return _say("interrupted", INTERRUPTED_STATUS)
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): not a failure of ours, and nothing to tell it.
+        # The reader of our output is gone (`| head`): not an error.
         _forget_output()
         return 0
     except OSError as error:
         _forget_output()
         if error.errno == errno.ENOSPC:
-            return _say("the output cannot be written: no space left", USAGE_STATUS)
+            return _say("cannot write the output: no space left on the device", USAGE_STATUS)
         if error.filename is None or TRACE_VARIABLE in os.environ:
             return _defect(error, arguments.command)
-        return _say(f"{error.filename}: {error.strerror}; name a file that can be used", USAGE_STATUS)
+        return _say(f"{error.filename}: {error.strerror}; choose another file", USAGE_STATUS)
     except Exception as error:  # noqa: BLE001 - a defect is a message as well, with the way to its traceback
         return _defect(error, arguments.command)
     return status
 
 
 def _prepare_streams() -> None:
-    """Make sure that standard streams are there, and that no character ends the program on a terminal that does not know it."""
+    """Replace missing standard streams, and escape characters that the terminal cannot encode."""
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
-        # A file or socket must not get the number of a stream that the shell has closed.
+        # Fill descriptors 0 to 2, so that no file or socket gets the number of a closed standard stream.
         while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(descriptor)
@@ -78,7 +79,7 @@ def _prepare_streams() -> None:
 
 
 def _forget_output() -> None:
-    """Let nothing more be written to an output that takes nothing."""
+    """Redirect standard output to the null device, so that flushing it at exit cannot fail."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -90,7 +91,7 @@ def _say(text: str, status: int) -> int:
 
 
 def _defect(error: Exception, command: str) -> int:
-    # The journal of a vehicle keeps the whole of it.
+    # The system journal of a vehicle keeps the whole traceback.
     if command == "run" or TRACE_VARIABLE in os.environ:
         raise error
     frame = error.__traceback__
@@ -100,4 +101,4 @@ def _defect(error: Exception, command: str) -> int:
     if "home" in str(error) and isinstance(error, RuntimeError):
         return _say("this user has no home directory: set HOME", USAGE_STATUS)
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    return _say(f"a defect of vehicled, please report it: {text}{place}; {TRACE_VARIABLE}=1 shows all of it", DEFECT_STATUS)
+    return _say(f"internal error, please report it: {text}{place}; set {TRACE_VARIABLE}=1 to see the traceback", DEFECT_STATUS)

@@ -1,11 +1,11 @@
-"""Types of arguments that several commands share."""
+"""Argument types shared by several commands."""
 
 from argparse import ArgumentTypeError
 from math import nan
 
 
 def between(text: str, least: float, most: float, what: str) -> float:
-    """A number in a range. Raises ArgumentTypeError that says ``what`` it is."""
+    """Parse a number in a range. Raises ArgumentTypeError; ``what`` is its text."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The parser of the whole command line. Groups of commands have modules of their own, ``arguments_*``."""
+"""Parser of the whole command line. Groups of commands have their own modules, ``arguments_*``."""
 
 from argparse import REMAINDER, ArgumentTypeError, _ArgumentGroup, _SubParsersAction
 
@@ -7,16 +7,16 @@ from vehicled.cli.log_names import LOG_HELP, log_name
 from vehicled.cli.parser import CommandParser, GroupedParser
 
 _EXIT_STATUS = (
-    "Exit status: 0 the course was driven to its end; 1 it was not, for any reason, a reached --duration included; "
-    "2 the arguments cannot be used; 130 interrupted. All of them: docs/command_line.md."
+    "Exit status: 0 the course was driven to its end; 1 it was not (also if --duration ended the drive); "
+    "2 invalid arguments; 130 interrupted. See docs/command_line.md."
 )
 
 _GROUPS = (
     ("Simulate a drive", ("sim", "simulator")),
     ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
     ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
-    ("Look at a drive", ("log", "replay")),
-    ("Test and study", ("failsafe", "twin", "bench", "experiment", "data")),
+    ("Examine a drive", ("log", "replay")),
+    ("Test and evaluate", ("failsafe", "twin", "bench", "experiment", "data")),
     ("Your shell", ("completion",)),
 )
 
@@ -35,15 +35,15 @@ def build_parser() -> GroupedParser:
     parser = GroupedParser(
         prog="vehicled",
         usage="vehicled COMMAND [options]",
-        description="Real-time daemon for small autonomous ground vehicles, and the simulator that proves it.",
+        description="Real-time daemon for small autonomous ground vehicles, with a simulator to test it.",
         examples=(
             "vehicled sim                          drive a lap in simulation, in seconds",
             "vehicled sim --clock wall --view      the same in real time, with a live page",
-            "vehicled log report latest            one page about the newest drive",
-            "vehicled check my.toml                name every mistake of a profile",
+            "vehicled log report latest            one-page report of the newest drive",
+            "vehicled check my.toml                list every mistake in a profile",
         ),
-        epilog="'vehicled COMMAND --help' explains a command. Exit status: 0 done, 1 a negative result, 2 the arguments cannot be "
-        "used, 130 interrupted.",
+        epilog="'vehicled COMMAND --help' explains a command. Exit status: 0 success, 1 negative result, 2 invalid "
+        "arguments, 130 interrupted.",
     )
     parser.groups = _GROUPS
     parser.add_argument("--version", action="version", version=f"vehicled {__version__}", help="show the version and exit")
@@ -52,7 +52,7 @@ def build_parser() -> GroupedParser:
     sim = commands.add_parser(
         "sim",
         help="drive a course in simulation",
-        description="Drive a course against the simulator process, and say how well it went.",
+        description="Drive a course in the simulator and print the errors, deadlines and safety events of the drive.",
         examples=(
             "vehicled sim --course figure_eight --controller mpc",
             "vehicled sim --course circle_r5_ccw --laps 3 --plot laps.png",
@@ -62,119 +62,126 @@ def build_parser() -> GroupedParser:
         ),
         epilog=_EXIT_STATUS,
     )
-    what = sim.add_argument_group("what is driven")
+    what = sim.add_argument_group("what to drive")
     _profile_arguments(what)
-    what.add_argument("--controller", metavar="NAME", help="controller instead of the profile's")
-    what.add_argument("--estimator", metavar="NAME", help="estimator instead of the profile's")
-    what.add_argument("--identifier", metavar="NAME", help="learn the vehicle's parameters while it drives: single_track")
+    what.add_argument("--controller", metavar="NAME", help="use this controller instead of the profile's")
+    what.add_argument("--estimator", metavar="NAME", help="use this estimator instead of the profile's")
+    what.add_argument("--identifier", metavar="NAME", help="identify the vehicle's parameters while driving: single_track")
     _programme_argument(what)
     what.add_argument(
         "--by-hand",
         action="store_true",
-        help="you drive it: arm it and take the wheel with 'vehicled teleop'; needs --clock wall; ends when it is disarmed",
+        help="drive it yourself with 'vehicled teleop'; needs --clock wall; ends when disarmed",
     )
     _start_argument(what)
-    what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of its time")
-    world = sim.add_argument_group("the simulated world")
-    world.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of simulated time")
+    world = sim.add_argument_group("simulated world")
+    world.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
     world.add_argument(
         "--fail",
         action="append",
         default=[],
         metavar="FAILURE",
-        help="break a device: port:kind[=value]@start[+duration] in seconds (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
+        help="inject a fault: port:kind[=value]@start[+duration], in s (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
     )
     world.add_argument(
         "--link",
         choices=("messages", "wires"),
         default="messages",
-        help="what the devices send: our own messages (default), or the bytes of the real devices",
+        help="what the simulated devices send: vehicled's messages (default), or the byte protocols of the real devices",
     )
     world.add_argument(
         "--clock",
         choices=("lockstep", "wall"),
         default="lockstep",
-        help="lockstep: as fast as it computes, and the same every time (default); wall: in real time",
+        help="lockstep: as fast as possible and reproducible (default); wall: in real time",
     )
     world.add_argument(
         "--strict-clock",
         action="store_true",
-        help="with --clock wall: count a stall of this computer as silence of the sensors, as on a vehicle; "
-        "without it the simulated clock stands still meanwhile",
+        help="with --clock wall: a stall of this computer counts as missing sensor data, as on a vehicle; "
+        "by default the simulated clock pauses during a stall",
     )
-    world.add_argument("--connect", metavar="URL", help="use a simulator that runs already: unix:PATH or tcp:HOST:PORT")
+    world.add_argument("--connect", metavar="URL", help="connect to a running simulator: unix:PATH or tcp:HOST:PORT")
     world.add_argument(
         "--link-timeout",
         type=_seconds,
         metavar="S",
-        help="silence of the simulator that ends the run (default 5, with --strict-clock 0.5)",
+        help="end the run if the simulator sends nothing for S seconds (default 5, with --strict-clock 0.5)",
     )
-    world.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help="for --clock wall (default asyncio)")
-    output = sim.add_argument_group("what is shown and kept")
-    output.add_argument("--plot", metavar="FILE", help="draw the drive into this file: .png, or .pdf and .svg for a paper")
-    output.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
-    output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest stay the same")
+    world.add_argument(
+        "--async-backend", choices=("asyncio", "trio"), default="asyncio", help="event loop for --clock wall (default asyncio)"
+    )
+    output = sim.add_argument_group("output")
+    output.add_argument("--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)")
+    output.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
+    output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest do not change")
     _view_argument(output)
     output.add_argument("--json", action="store_true", help="print the result as JSON")
-    output.add_argument("--quiet", action="store_true", help="no progress, no events below a warning")
+    output.add_argument("--quiet", action="store_true", help="no progress bar, only warnings and errors")
     sim.set_defaults(run="vehicled.cli.sim:run")
 
     run = commands.add_parser(
         "run",
         help="run the daemon on a vehicle",
-        description="Run the daemon on the vehicle's own ports, by the profile, until it is stopped; what the systemd unit starts. "
-        "A port that is not there is reported once and tried again; the vehicle cannot be armed without it.",
+        description="Run the daemon on the vehicle's devices until it is stopped. The systemd unit starts this command. "
+        "A missing port is reported once and retried; the vehicle cannot be armed without it.",
         examples=("vehicled run --profile my.toml", "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765"),
-        epilog="Exit status: 130 stopped by a signal, after braking; 1 the simulator was lost; 2 the arguments cannot be used.",
+        epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the simulator lost; 2 invalid arguments.",
     )
     _profile_arguments(run)
-    run.add_argument(
-        "--connect", metavar="URL", help="its devices are in a simulator that runs already: unix:PATH or tcp:HOST:PORT"
-    )
+    run.add_argument("--connect", metavar="URL", help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT")
     _programme_argument(run)
-    run.add_argument("--log", metavar="DIR", help="folder for the log instead of the profile's")
-    run.add_argument("--link-timeout", type=_seconds, metavar="S", help="with --connect: silence that ends the run (default 0.5)")
+    run.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
+    run.add_argument(
+        "--link-timeout",
+        type=_seconds,
+        metavar="S",
+        help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)",
+    )
     _view_argument(run)
     run.set_defaults(run="vehicled.cli.run:serve")
 
     simulator = commands.add_parser(
         "simulator",
-        help="run the simulator alone, for a daemon elsewhere",
-        description="Run the simulator for a daemon that is started elsewhere. It serves one run and ends.",
+        help="run only the simulator, for a daemon in another process or on another computer",
+        description="Run the simulator for a daemon in another process or on another computer. It serves one run and exits.",
         examples=(
             "vehicled simulator --listen tcp:0.0.0.0:7700",
-            "    and elsewhere: vehicled sim --connect tcp:HOST:7700 --clock wall",
+            "    and for the daemon: vehicled sim --connect tcp:HOST:7700 --clock wall",
             "vehicled simulator --ptys /tmp/devices   serial ports for 'vehicled run'",
         ),
-        epilog="Exit status: 0 the daemon said goodbye; 1 it was lost; 2 the arguments cannot be used; 143 terminated.",
+        epilog="Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 invalid arguments; 143 terminated.",
     )
     _profile_arguments(simulator)
-    simulator.add_argument("--seed", type=_seed, default=1, metavar="N", help="seed of all sensor noise (default 1)")
+    simulator.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
     simulator.add_argument(
-        "--link", choices=("messages", "wires"), default="messages", help="what the bytes are (default messages)"
+        "--link", choices=("messages", "wires"), default="messages", help="what the simulated devices send (default messages)"
     )
-    simulator.add_argument("--fail", action="append", default=[], metavar="FAILURE", help="break a device, as in vehicled sim")
-    simulator.add_argument("--by-hand", action="store_true", help="nobody in there arms the vehicle or lets it drive")
+    simulator.add_argument(
+        "--fail", action="append", default=[], metavar="FAILURE", help="inject a device fault, as in vehicled sim"
+    )
+    simulator.add_argument("--by-hand", action="store_true", help="the simulator does not arm the vehicle or start the drive")
     _start_argument(simulator)
     place = simulator.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH or tcp:HOST:PORT")
     place.add_argument(
         "--ptys",
         metavar="DIR",
-        help="plug every device in as a serial port: a pty under the device's name in this folder; prints their addresses",
+        help="offer every device as a pseudo-terminal under its name in this folder, and print the addresses",
     )
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
     _control_commands(commands)
-    _failsafe_arguments(commands.add_parser("failsafe", help="list the failsafe matrix, or inject every row of it"))
+    _failsafe_arguments(commands.add_parser("failsafe", help="list the failsafe matrix, or test it by fault injection"))
     hand_commands(commands)
     replay_command(commands)
 
     check = commands.add_parser(
         "check",
-        help="check profiles or course files and name every mistake",
+        help="check profiles or course files and list every mistake",
         examples=("vehicled check my.toml", "vehicled check art track.csv"),
-        epilog="Exit status: 0 all are valid; 1 one is not; 2 the arguments cannot be used.",
+        epilog="Exit status: 0 all files are valid; 1 at least one is invalid; 2 invalid arguments.",
     )
     check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
     check.set_defaults(run="vehicled.cli.catalog:check")
@@ -183,25 +190,27 @@ def build_parser() -> GroupedParser:
     profiles.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
     profiles.set_defaults(run="vehicled.cli.catalog:profiles")
 
-    courses = commands.add_parser("courses", help="list the courses, or tell what was read of a course file")
-    courses.add_argument("what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names those of a table")
+    courses = commands.add_parser("courses", help="list the courses, or show what a course file contains")
+    courses.add_argument(
+        "what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names the columns of a table"
+    )
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
     service_commands(commands)
     twin_commands(commands)
     _data_commands(commands)
 
-    devices = commands.add_parser("devices", help="record a port, decode a recording").add_subparsers(
+    devices = commands.add_parser("devices", help="list ports, record a port, decode a recording").add_subparsers(
         dest="devices_command", metavar="COMMAND", required=True
     )
-    record = devices.add_parser("record", help="write what a port sends to a file")
+    record = devices.add_parser("record", help="record the bytes that a port receives")
     record.add_argument(
         "port", metavar="URL", help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ..."
     )
     record.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="of a CAN bus: FILE.log (candump), .asc, .blf or .csv, by its ending"
+        "-o", "--output", required=True, metavar="FILE", help="output file; for a CAN bus FILE.log (candump), .asc, .blf or .csv"
     )
-    record.add_argument("--duration", type=_seconds, metavar="S", help="end after S seconds (default: Ctrl-C)")
+    record.add_argument("--duration", type=_seconds, metavar="S", help="stop after S seconds (default: until Ctrl-C)")
     record.set_defaults(run="vehicled.cli.devices:record")
     formats = ", ".join(sorted({*names("decoder"), *names("CAN decoder")}))
     decode = devices.add_parser("decode", help="count and show the messages of a recording")
@@ -209,11 +218,11 @@ def build_parser() -> GroupedParser:
     decode.add_argument(
         "--type",
         metavar="T",
-        help=f"format, if its content does not tell: {formats}",
+        help=f"format (default: detected from the content): {formats}",
     )
-    decode.add_argument("--only", metavar="NAME", help="show and export messages of this name only")
+    decode.add_argument("--only", metavar="NAME", help="only messages of this name")
     decode.add_argument("--show", action="store_true", help="print every message")
-    decode.add_argument("--csv", metavar="FILE", help="write the fields of the messages to this file")
+    decode.add_argument("--csv", metavar="FILE", help="write the message fields to this file")
     decode.set_defaults(run="vehicled.cli.devices:decode")
 
     _bench_arguments(commands.add_parser("bench", help="measure"))
@@ -221,15 +230,15 @@ def build_parser() -> GroupedParser:
     experiment = commands.add_parser(
         "experiment",
         help="repeat a published experiment",
-        description="Repeat a published experiment and show both results: ekf-circle, mpc-tracking. Each has a --help of its own.",
+        description="Repeat a published experiment and compare the results: ekf-circle, mpc-tracking. Each has its own --help.",
     )
-    experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="its name and its options")
+    experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="name of the experiment, and its options")
     experiment.set_defaults(run="vehicled.cli.experiment:run")
 
     logs = commands.add_parser(
         "log",
-        help="look into a log: report, timing, compare, export, ...",
-        description="Look into logs. A log is named by its file, by latest (latest:2 is the one before), or by the beginning of "
+        help="examine a log: report, timing, compare, export, ...",
+        description="Examine logs. Name a log by its file, by latest (latest:2 is the one before), or by the beginning of "
         "its name.",
         examples=(
             "vehicled log report latest",
@@ -238,19 +247,21 @@ def build_parser() -> GroupedParser:
         ),
     )
     log = logs.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
-    info = log.add_parser("info", help="what a log holds")
-    timing = log.add_parser("timing", help="where the time went: lateness, response, misses and their causes, per task")
-    cat = log.add_parser("cat", help="the messages as JSON lines")
-    recover = log.add_parser("recover", help="repair the log of a machine that died")
+    info = log.add_parser("info", help="summary of a log: run, topics, message counts")
+    timing = log.add_parser("timing", help="lateness, response time, deadline misses and their causes, per task")
+    cat = log.add_parser("cat", help="print the messages as JSON lines")
+    recover = log.add_parser("recover", help="repair the log of a run that ended in a crash or power failure")
     for command in (info, timing, cat, recover):
         command.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     for command in (info, timing):
         command.add_argument("--json", action="store_true", help="print JSON")
     recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
-    cat.add_argument("--topic", action="append", default=[], metavar="T", help="only this one, as state_estimate; repeatable")
-    cat.add_argument("--from", dest="start", type=float, metavar="S", help="from this time of the run, in seconds")
-    cat.add_argument("--to", dest="stop", type=float, metavar="S", help="up to this time")
-    cat.add_argument("--limit", type=int, metavar="N", help="so many lines at the most")
+    cat.add_argument(
+        "--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"
+    )
+    cat.add_argument("--from", dest="start", type=float, metavar="S", help="start at this time since the start of the run")
+    cat.add_argument("--to", dest="stop", type=float, metavar="S", help="stop at this time since the start of the run")
+    cat.add_argument("--limit", type=int, metavar="N", help="print at most N lines")
     cat.set_defaults(run="vehicled.cli.log:cat")
     info.set_defaults(run="vehicled.cli.log:info")
     timing.set_defaults(run="vehicled.cli.log:timing")
@@ -261,7 +272,7 @@ def build_parser() -> GroupedParser:
     completion = commands.add_parser(
         "completion",
         help="complete commands, options and names with the Tab key",
-        description="Print a script that lets your shell complete commands, options, profiles, courses, logs and failures.",
+        description="Print the shell script that completes commands, options, profiles, courses, logs and failures.",
         examples=(
             'eval "$(vehicled completion bash)"     in ~/.bashrc',
             'eval "$(vehicled completion zsh)"      in ~/.zshrc, after compinit',
@@ -269,7 +280,7 @@ def build_parser() -> GroupedParser:
         ),
     )
     completion.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"), help="your shell")
-    completion.add_argument("--line", metavar="TEXT", help="print what could complete this command line instead")
+    completion.add_argument("--line", metavar="TEXT", help="print the completions of this command line instead")
     completion.set_defaults(run="vehicled.cli.completion:completion")
     return parser
 
@@ -278,51 +289,55 @@ def _start_argument(command: "CommandParser | _ArgumentGroup") -> None:
     command.add_argument(
         "--start",
         choices=("stand", "align", "push"),
-        help="how the vehicle finds its heading: a device measures it at standstill, it drives straight ahead, or a person pushes "
-        "it 3 m (default: stand, or align if the profile has no heading device)",
+        help="how the vehicle finds its initial heading: measured at standstill, by driving straight ahead, or by pushing "
+        "it 3 m by hand (default: stand, or align if the profile has no heading device)",
     )
 
 
 def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
-    """Those that talk to a daemon which runs on this machine."""
+    """Add the commands that talk to a daemon on this computer."""
     texts = {
-        "status": "what a running daemon does, and what it waits for",
-        "arm": "arm a running daemon, and wait for its checks",
-        "disarm": "disarm it; a vehicle under way is braked first",
+        "status": "show what a running daemon is doing and waiting for",
+        "arm": "arm a running daemon; waits for the arming checks",
+        "disarm": "disarm it; a moving vehicle brakes first",
         "stop": "brake now",
-        "mode": "drive the course, drive by hand, learn the heading by driving straight ahead, or disarm",
-        "why": "why it is in its mode, with the chain of causes",
+        "mode": "drive the course, drive manually, find the heading by driving straight ahead, or disarm",
+        "why": "explain the present mode, with the chain of causes",
     }
     for name, text in texts.items():
         command = commands.add_parser(name, help=text)
-        command.add_argument("--profile", metavar="P", help="profile of the daemon, or its socket (default: the only one)")
+        command.add_argument(
+            "--profile", metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)"
+        )
         command.set_defaults(run=f"vehicled.cli.control:{name}")
         if name == "status":
-            command.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
-            command.add_argument("--rate", type=_watch_rate, default=2.0, metavar="HZ", help="so often (default 2)")
+            command.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
+            command.add_argument("--rate", type=_watch_rate, default=2.0, metavar="HZ", help="repetitions per second (default 2)")
             command.add_argument("--json", action="store_true", help="print JSON")
         elif name == "stop":
-            command.add_argument("--emergency", action="store_true", help="disable the drive until it is armed anew")
+            command.add_argument("--emergency", action="store_true", help="disable the drive until the vehicle is armed again")
         elif name == "mode":
             command.add_argument("mode", choices=("auto", "teleop", "align", "standby"))
 
 
 def _failsafe_arguments(failsafe: CommandParser) -> None:
     kinds = failsafe.add_subparsers(dest="failsafe_command", metavar="COMMAND", required=True)
-    listing = kinds.add_parser("list", help="the matrix as a table")
+    listing = kinds.add_parser("list", help="show the matrix as a table")
     listing.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
     listing.set_defaults(run="vehicled.cli.failsafe.command:listing")
     test = kinds.add_parser(
         "test",
-        help="inject every row into a drive and measure",
-        description="Inject every row of the matrix into a simulated drive, closed loop: told by the right rule, and in time?",
-        epilog="Exit status: 0 every trial passed; 1 one did not; 2 the arguments cannot be used.",
+        help="inject every fault of the matrix and measure the reaction",
+        description="Inject every fault of the matrix into a closed-loop simulated drive; check the reactions and their times.",
+        epilog="Exit status: 0 every trial passed; 1 at least one failed; 2 invalid arguments.",
     )
-    test.add_argument("--row", type=int, action="append", default=[], metavar="N", help="this row only; repeatable")
-    test.add_argument("--link", choices=("messages", "wires"), help="this link only (default both)")
-    test.add_argument("--clock", choices=("lockstep", "wall"), help="this clock only (default both)")
-    test.add_argument("--n", type=_count, metavar="N", help="trials of each, at random phases (default 20 lockstep, 3 wall)")
-    test.add_argument("--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; the others count on (default 1)")
+    test.add_argument("--row", type=int, action="append", default=[], metavar="N", help="only this row; repeatable")
+    test.add_argument("--link", choices=("messages", "wires"), help="only this link (default both)")
+    test.add_argument("--clock", choices=("lockstep", "wall"), help="only this clock (default both)")
+    test.add_argument("--n", type=_count, metavar="N", help="trials per fault, at random times (default 20 lockstep, 3 wall)")
+    test.add_argument(
+        "--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)"
+    )
     test.add_argument("--json", action="store_true", help="print JSON")
     test.set_defaults(run="vehicled.cli.failsafe.command:test")
 
@@ -330,30 +345,42 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
 def _bench_arguments(bench: CommandParser) -> None:
     recorded = bench.add_subparsers(dest="bench_command", metavar="COMMAND", required=True).add_parser(
         "recorded",
-        help="run an estimator over recorded drives and judge it by their truth",
-        description="Run an estimator over recorded drives: CSV files of the ART vehicle, logs, ROS bags. Judge it by their truth.",
+        help="run an estimator over recorded drives and compare it with ground truth",
+        description="Run an estimator over recorded drives: CSV files of the ART car, logs, ROS bags. Compare with truth.",
     )
     recorded.add_argument(
         "folder", nargs="?", metavar="DIR", help="file or folder (default ~/vehicled/data, filled by vehicled data fetch)"
     )
     recorded.add_argument("--estimator", default="ekf4", metavar="NAME", help="estimator (default ekf4)")
     recorded.add_argument(
-        "--identifier", metavar="NAME", help="what identifies the vehicle beside it, or none (default: the first)"
+        "--identifier", metavar="NAME", help="parameter identifier to run beside it, or none (default: the first)"
     )
     recorded.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter: estimator.KEY or identifier.KEY; repeatable"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a parameter: estimator.KEY or identifier.KEY; repeatable",
     )
     recorded.add_argument(
-        "--kind", action="append", default=[], metavar="KIND", help="mocap, rtk, plain, plain_start, path, ...; repeatable"
+        "--kind",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="only recordings of this kind: mocap, rtk, plain, plain_start, path, ...; repeatable",
     )
-    recorded.add_argument("--only", default="", metavar="NAME", help="recordings with this in their name")
+    recorded.add_argument("--only", default="", metavar="NAME", help="only recordings whose name contains NAME")
     recorded.add_argument("--rate", type=_rate, metavar="HZ", help="also step the estimator at this rate between the rows")
     recorded.add_argument(
-        "--outage", type=_duration, default=3.7, metavar="S", help="take RTK away for S seconds every 15 s; 0: never (default 3.7)"
+        "--outage",
+        type=_duration,
+        default=3.7,
+        metavar="S",
+        help="simulate an RTK outage of S seconds every 15 s; 0: none (default 3.7)",
     )
-    recorded.add_argument("--profile", default="art", metavar="P", help="vehicle believed of ROS bags (default art)")
+    recorded.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle for ROS bags (default art)")
     recorded.add_argument("--json", action="store_true", help="print JSON")
-    recorded.add_argument("--plot", metavar="PNG", help="draw the recording, or an overview of several, into this file")
+    recorded.add_argument("--plot", metavar="PNG", help="plot the recording, or an overview of several, into this file")
     recorded.set_defaults(run="vehicled.cli.bench:recorded")
 
 
@@ -361,21 +388,21 @@ def _data_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     data = commands.add_parser("data", help="list and fetch public recordings").add_subparsers(
         dest="data_command", metavar="COMMAND", required=True
     )
-    listing = data.add_parser("list", help="what there is, with size, licence and origin")
+    listing = data.add_parser("list", help="list the data sets with size, licence and origin")
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(run="vehicled.cli.data:listing")
     fetch = data.add_parser(
         "fetch",
-        help="fetch data sets from their authors' repositories",
-        description="Fetch data sets from the public repositories of their authors. Files that are there already are kept, so an "
-        "interrupted fetch goes on where it ended.",
-        epilog="Exit status: 0 everything is there; 2 something could not be fetched.",
+        help="download data sets from their authors' repositories",
+        description="Download data sets from the public repositories of their authors. Existing files are kept, so an "
+        "interrupted download can be continued.",
+        epilog="Exit status: 0 all files are present; 2 a download failed.",
     )
     fetch.add_argument("name", nargs="+", metavar="NAME", help="name of a data set, see vehicled data list")
-    fetch.add_argument("--accept-unknown-licence", action="store_true", help="fetch data whose authors state no licence")
+    fetch.add_argument("--accept-unknown-licence", action="store_true", help="download data whose authors state no licence")
     fetch.add_argument(
         "--mirror", default="https://raw.githubusercontent.com", metavar="URL",
-        help="address that holds OWNER/REPOSITORY/COMMIT/PATH (default https://raw.githubusercontent.com)",
+        help="base URL for OWNER/REPOSITORY/COMMIT/PATH (default https://raw.githubusercontent.com)",
     )  # fmt: skip
     fetch.set_defaults(run="vehicled.cli.data:fetch")
     for command in (listing, fetch):
@@ -386,7 +413,7 @@ def _programme_argument(parser: "CommandParser | _ArgumentGroup") -> None:
     parser.add_argument(
         "--programme",
         metavar="P",
-        help="drive a programme instead of the course: a .csv file or a name such as step_steer; see docs/manoeuvres.md",
+        help="drive an open-loop programme instead of the course: a .csv file or a name such as step_steer; see docs/manoeuvres.md",
     )
 
 
@@ -408,28 +435,30 @@ def _profile_arguments(parser: "CommandParser | _ArgumentGroup") -> None:
 
 
 def _seconds(text: str) -> float:
-    return between(text, 1e-9, 1e6, "it is a number of seconds above 0, at most 1e6")
+    return between(text, 1e-9, 1e6, "expected a number of seconds above 0, at most 1e6")
 
 
 def _count(text: str) -> int:
     if not (text.isdecimal() and text.isascii() and len(text) <= 5 and 1 <= int(text) <= 10_000):
-        raise ArgumentTypeError(f"it is a whole number from 1 to 10000, not {text!r}")
+        raise ArgumentTypeError(f"expected a whole number from 1 to 10000, not {text!r}")
     return int(text)
 
 
 def _watch_rate(text: str) -> float:
-    return between(text, 0.1, 20.0, "a rate is from 0.1 to 20 Hz")
+    return between(text, 0.1, 20.0, "expected a rate from 0.1 to 20 Hz")
 
 
 def _duration(text: str) -> float:
-    return 0.0 if text.strip() in ("0", "0.0") else between(text, 1e-9, 1e6, "it is a number of seconds up to 1e6, 0 for never")
+    return (
+        0.0 if text.strip() in ("0", "0.0") else between(text, 1e-9, 1e6, "expected a number of seconds up to 1e6, or 0 for none")
+    )
 
 
 def _rate(text: str) -> float:
-    return between(text, 1.0, 1000.0, "a rate is from 1 to 1000 Hz")
+    return between(text, 1.0, 1000.0, "expected a rate from 1 to 1000 Hz")
 
 
 def _seed(text: str) -> int:
     if not (text.isdecimal() and text.isascii() and len(text) <= 20):
-        raise ArgumentTypeError(f"a seed is a whole number from 0 on, not {text!r}")
+        raise ArgumentTypeError(f"expected a whole number from 0 up, not {text!r}")
     return int(text)

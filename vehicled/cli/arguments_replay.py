@@ -9,25 +9,29 @@ MAX_S = 1e6
 
 
 def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
-    """Add it."""
+    """Add ``replay``."""
     replay = commands.add_parser(
         "replay",
-        help="run the machine again from its log",
-        description="Run the machine again, driven by the bytes and times of its log, and compare all it makes, bit for bit. "
-        "With --set, --estimator or --controller: what another machine would have made of them, open loop.",
-        epilog="Exit status: 0 all is the same, or a what-if; 1 something differs or is damaged; 2 the log cannot be replayed.",
+        help="replay a run from its log",
+        description="Run the daemon's logic again on the recorded bytes and times, and compare all outputs bit for bit. "
+        "With --set, --estimator or --controller: what a changed configuration would have computed, open loop.",
+        epilog="Exit status: 0 all outputs are equal, or a what-if; 1 difference or damaged log; 2 the log cannot be replayed.",
     )
-    replay.add_argument("file", type=log_name, metavar="RUN", help=f"{LOG_HELP}; of a rotated one its first part")
+    replay.add_argument("file", type=log_name, metavar="RUN", help=f"{LOG_HELP}; of a rotated log its first part")
     replay.add_argument("--until-diff", action="store_true", help="stop at the first difference")
     replay.add_argument(
-        "--from", dest="from_s", type=_seconds, metavar="T0", help="replay from the start, show or count from T0 seconds on"
+        "--from",
+        dest="from_s",
+        type=_seconds,
+        metavar="T0",
+        help="replay from the start, but show and count only from T0 seconds on",
     )
     replay.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="what if this key of the profile were different; repeatable"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="what-if: change a key of the profile; repeatable"
     )
-    replay.add_argument("--estimator", metavar="NAME", help="what if this were the estimator")
-    replay.add_argument("--controller", metavar="NAME", help="what if this were the controller")
-    replay.add_argument("--plot", metavar="PNG", help="draw the differences into this file")
+    replay.add_argument("--estimator", metavar="NAME", help="what-if: use this estimator")
+    replay.add_argument("--controller", metavar="NAME", help="what-if: use this controller")
+    replay.add_argument("--plot", metavar="PNG", help="plot the differences into this file")
     replay.add_argument("--json", action="store_true", help="print JSON")
     replay.add_argument("--quiet", action="store_true", help="no progress")
     replay.set_defaults(run="vehicled.cli.replay:replay")
@@ -39,5 +43,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= MAX_S:
-        raise ArgumentTypeError(f"{text!r} is no time since the start of the run, in seconds")
+        raise ArgumentTypeError(f"expected a time since the start of the run in seconds, not {text!r}")
     return value

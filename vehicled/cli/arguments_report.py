@@ -1,4 +1,4 @@
-"""Arguments of those ``vehicled log`` commands that draw."""
+"""Arguments of the ``vehicled log`` commands that draw."""
 
 from argparse import _SubParsersAction
 
@@ -10,18 +10,22 @@ def report_commands(log: "_SubParsersAction[CommandParser]") -> None:
     """Add ``report`` and ``plot``."""
     report = log.add_parser(
         "report",
-        help="one page of everything: verdict, deadlines, errors, commands, map",
-        description="Write one HTML page that needs neither network nor script: did it finish, why did it stop, were the budgets "
-        "kept, and everything over one axis of time. For screen, phone and paper.",
+        help="write a one-page report: verdict, deadlines, errors, commands, map",
+        description="Write one HTML page that needs neither network nor script: result, reason of the stop, deadlines "
+        "and all signals over one time axis. Suits screens, phones and paper.",
     )
     report.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
-    report.add_argument("-o", "--output", metavar="FILE", help="the page (default: beside the log, RUN.html)")
+    report.add_argument("-o", "--output", metavar="FILE", help="output file (default: beside the log, RUN.html)")
     report.set_defaults(run="vehicled.cli.log:report")
 
-    plot = log.add_parser("plot", help="draw fields over time (needs matplotlib)")
+    plot = log.add_parser("plot", help="plot fields over time (needs matplotlib)")
     plot.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     plot.add_argument(
-        "--topic", action="append", default=[], metavar="T.FIELD", help="what to draw, as state_estimate.speed_mps; repeatable"
+        "--topic",
+        action="append",
+        default=[],
+        metavar="T.FIELD",
+        help="field to plot, such as state_estimate.speed_mps; repeatable",
     )
-    plot.add_argument("-o", "--output", metavar="FILE", help="picture: .png, .svg or .pdf (default: beside the log, RUN.png)")
+    plot.add_argument("-o", "--output", metavar="FILE", help="output file: .png, .svg or .pdf (default: beside the log, RUN.png)")
     plot.set_defaults(run="vehicled.cli.log:plot")

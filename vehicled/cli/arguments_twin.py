@@ -8,56 +8,56 @@ from vehicled.cli.parser import CommandParser
 
 def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add the group ``twin``."""
-    twin = commands.add_parser("twin", help="the vehicle models of the simulator: how true they are").add_subparsers(
+    twin = commands.add_parser("twin", help="validate, show and calibrate the simulator's vehicle models").add_subparsers(
         dest="twin_command", metavar="COMMAND", required=True
     )
     validate = twin.add_parser(
         "validate",
-        help="drive reference runs of other people's models with ours, and check ours against theory",
-        description="Drive every reference run below a folder with our model: the same commands, open loop, from the same start. "
-        "Show how far it ends up from the reference, beside what is wanted, and check every vehicle against theory.",
-        epilog="Exit status: 0 every target is kept and every check holds; 1 one is not; 2 the arguments cannot be used.",
+        help="compare our vehicle models with published reference runs and with theory",
+        description="Simulate every reference run in a folder with our model: same commands, open loop, same start. "
+        "Show the deviations from the reference with their targets, and check every vehicle against theory.",
+        epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 invalid arguments.",
     )
     validate.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
     validate.add_argument(
-        "--vehicle", metavar="NAME", help="this vehicle only: name of its file, as hmmwv_lfdm, or of the reference's, as hmmwv"
+        "--vehicle",
+        metavar="NAME",
+        help="only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, such as hmmwv",
     )
-    validate.add_argument("--run", dest="only", metavar="GLOB", help="runs of this name only, as 'lfdm/*dlc*'")
-    validate.add_argument("--no-theory", action="store_true", help="leave out the checks against theory")
+    validate.add_argument("--run", dest="only", metavar="GLOB", help="only runs of this name, such as 'lfdm/*dlc*'")
+    validate.add_argument("--no-theory", action="store_true", help="skip the checks against theory")
     validate.add_argument("--json", action="store_true", help="print JSON")
-    validate.add_argument("-o", "--output", metavar="HTML", help="write a page with the figures of every run")
-    validate.add_argument("--plot-dir", metavar="DIR", help="draw every run into a PNG file there (needs matplotlib)")
-    validate.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes at a time (default 1)")
+    validate.add_argument("-o", "--output", metavar="HTML", help="write a page with the errors of every run")
+    validate.add_argument("--plot-dir", metavar="DIR", help="plot every run into a PNG file in this folder (needs matplotlib)")
+    validate.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="number of parallel processes (default 1)")
     validate.set_defaults(run="vehicled.cli.twin:validate")
-    listing = twin.add_parser("list", help="list the vehicles that the double-track plant can be")
+    listing = twin.add_parser("list", help="list the vehicles of the double-track model")
     listing.set_defaults(run="vehicled.cli.twin_show:listing")
-    show = twin.add_parser("show", help="every number of a vehicle, with its status, spread and origin")
+    show = twin.add_parser("show", help="show every parameter of a vehicle, with status, uncertainty and origin")
     show.add_argument("name", metavar="NAME", help="name of a twin file, or a .toml file")
-    show.add_argument("--only", default="", metavar="KEY", help="numbers whose key begins so, as front.tyre")
+    show.add_argument("--only", default="", metavar="KEY", help="only parameters whose key begins with KEY, such as front.tyre")
     show.add_argument("--json", action="store_true", help="print JSON")
     show.set_defaults(run="vehicled.cli.twin_show:run")
     terrain = twin.add_parser(
         "terrain",
-        help="look at a file of the ground: extent, slopes, holes",
-        description="Read a point cloud or a raster as [sim.terrain] would, and say what is in it.",
+        help="inspect a terrain file: extent, slopes, holes",
+        description="Read a point cloud or a raster as [sim.terrain] does, and summarise it.",
     )
     terrain.add_argument("file", metavar="FILE", help="point cloud (.las .laz .ply .xyz .txt .pts) or raster (.tif .png .csv)")
-    terrain.add_argument(
-        "--resolution", type=float, default=0.25, metavar="M", help="cell that a point cloud is brought onto (default 0.25)"
-    )
-    terrain.add_argument("--friction", metavar="FILE", help="file of the friction, to be shown beside it")
-    terrain.add_argument("--plot", metavar="PNG", help="draw it into this file (needs matplotlib)")
+    terrain.add_argument("--resolution", type=float, default=0.25, metavar="M", help="grid cell for point clouds (default 0.25)")
+    terrain.add_argument("--friction", metavar="FILE", help="friction file to show with it")
+    terrain.add_argument("--plot", metavar="PNG", help="plot it into this file (needs matplotlib)")
     terrain.add_argument("--json", action="store_true", help="print JSON")
     terrain.set_defaults(run="vehicled.cli.twin_terrain:run")
     calibrate = twin.add_parser(
         "calibrate",
-        help="fit the numbers of a vehicle to recorded drives",
-        description="Fit chosen numbers of a twin to recorded drives: their commands, open loop, against their motion. Say how far "
-        "each number may be off, what the drives do not show, and how well drives are foretold that the fit has not seen.",
-        epilog="Exit status: 0 fitted; 1 ended by hand, with the best until then; 2 the arguments or the drives cannot be used.",
+        help="fit the parameters of a vehicle to recorded drives",
+        description="Fit chosen parameters of a twin to recorded drives: simulate the commands and compare the motion. Print "
+        "each uncertainty, the parameters that the drives do not determine, and the prediction error on held-out drives.",
+        epilog="Exit status: 0 fitted; 1 interrupted, best fit so far; 2 invalid arguments or drives.",
     )
     which = calibrate.add_mutually_exclusive_group(required=True)
-    which.add_argument("--profile", metavar="P", help="profile whose twin is fitted")
+    which.add_argument("--profile", metavar="P", help="profile whose twin to fit")
     which.add_argument("--vehicle", metavar="TWIN", help="name of a twin file, or a .toml file")
     calibrate.add_argument(
         "--log",
@@ -65,32 +65,32 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         type=log_name,
         required=True,
         metavar="RUN",
-        help="recorded drives: .mcap, CSV, bags, or folders of such",
+        help="recorded drives: .mcap, CSV, bags, or folders of these",
     )
     calibrate.add_argument(
         "--fit", default="powertrain,steering,tyres", metavar="GROUP,...",
         help="powertrain, steering, tyres, inertia (default the first three)",
     )  # fmt: skip
-    calibrate.add_argument("--hold-out", nargs="+", metavar="RUN", help="drives, or names with * of drives, that are foretold only")
+    calibrate.add_argument("--hold-out", nargs="+", metavar="RUN", help="drives, or name patterns with *, used for validation only")
     calibrate.add_argument(
-        "--folds", type=int, default=0, metavar="K", help="foretell every drive by one of K further fits without it"
+        "--folds", type=int, default=0, metavar="K", help="K-fold cross-validation: predict every drive from a fit without it"
     )
-    calibrate.add_argument("-o", "--output", metavar="TOML", help="write the vehicle, or the profile, with the numbers found")
-    calibrate.add_argument("--plot", metavar="PNG", help="draw drives into this file (needs matplotlib)")
+    calibrate.add_argument("-o", "--output", metavar="TOML", help="write the vehicle, or the profile, with the fitted parameters")
+    calibrate.add_argument("--plot", metavar="PNG", help="plot the drives into this file (needs matplotlib)")
     calibrate.add_argument("--json", action="store_true", help="print JSON")
     calibrate.set_defaults(run="vehicled.cli.twin_calibrate:run")
     predict = twin.add_parser(
         "predict",
-        help="identify the twin from one recorded drive and foretell the cross-track error of the others",
-        description="For each recorded drive of a path: identify steering gain, offset, delay and the response of the speed, "
-        "drive the twin under the published controllers, and compare its mean cross-track error with that of the other drives.",
-        epilog="Exit status: 0 every path and controller is foretold to a quarter; 1 one is not; 2 the arguments cannot be used.",
+        help="identify the twin from one recorded drive and predict the cross-track error of the others",
+        description="For each recorded drive of a path: identify steering gain, offset, delay and speed response, "
+        "simulate the twin with the published controllers, and compare its mean cross-track error with that of the other drives.",
+        epilog="Exit status: 0 every prediction is within 25 percent; 1 at least one is not; 2 invalid arguments.",
     )
     predict.add_argument(
         "folder", nargs="?", metavar="DIR",
         help="folder with path_following_2024 and reference_paths (default ~/vehicled/data, filled by vehicled data fetch)",
     )  # fmt: skip
-    predict.add_argument("--profile", default="art", metavar="P", help="vehicle, with a 4-DOF twin (default art)")
+    predict.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle, with a 4-DOF twin (default art)")
     predict.add_argument("--json", action="store_true", help="print JSON")
     predict.set_defaults(run="vehicled.cli.twin_predict:predict_drives")
 

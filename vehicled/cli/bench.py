@@ -1,4 +1,4 @@
-"""``vehicled bench recorded``."""
+"""Command ``vehicled bench recorded``: run an estimator over recorded drives and print its errors."""
 
 import sys
 from argparse import Namespace
@@ -16,7 +16,7 @@ from vehicled.registry import resolve
 
 
 def recorded(arguments: Namespace) -> int:
-    """Run an estimator over recordings and print how well it did."""
+    """Run an estimator over recordings and print its errors."""
     identifier = default_identifier() if arguments.identifier is None else arguments.identifier
     task = Task(
         estimator=arguments.estimator,
@@ -27,7 +27,7 @@ def recorded(arguments: Namespace) -> int:
         period_ns=round(1e9 / arguments.rate) if arguments.rate else 0,
         outage_s=arguments.outage,
     )
-    # Names are looked up before minutes of work, not after.
+    # Check the names before minutes of computation.
     resolve("estimator", task.estimator)
     if task.identifier is not None:
         resolve("identifier", task.identifier)
@@ -43,7 +43,7 @@ def recorded(arguments: Namespace) -> int:
     finally:
         progress.close()
     if last is None:
-        raise RecordingError(f"{folder}: no recording of kind {', '.join(task.kinds)} in {len(found)} files")
+        raise RecordingError(f"{folder}: none of its {len(found)} recordings is of kind {', '.join(task.kinds)}")
     if arguments.plot:
         from vehicled.recordings.plots import plot_overview, plot_track
 

@@ -1,4 +1,4 @@
-"""Recordings of a CAN bus in other tools' formats, by python-can: candump, Vector's ASC and BLF, CSV; PCAN's TRC is only read."""
+"""Read and write CAN recordings of other tools with python-can: candump, Vector ASC and BLF, CSV; PCAN TRC read-only."""
 
 import gzip
 import io
@@ -17,9 +17,9 @@ from vehicled.app import SetupError
 from vehicled.wire.can import MAX_DATA_BYTES, RECORD_BYTES, CanFrame, unpack_all
 
 WRITTEN = (".log", ".asc", ".blf", ".csv")
-"""Endings of the formats that a recording may be written in."""
+"""File name extensions of the formats for writing."""
 DAMAGE_LIMIT = 100
-"""Damaged lines after which the rest of a file is given up."""
+"""Number of damaged lines after which reading stops."""
 _HEAD_BYTES = 4096
 _CANDUMP = re.compile(rb"^\s*\(\d+\.\d+\)\s+\S+\s+[0-9A-Fa-f]{3,8}#", re.M)
 _CANDUMP_SCREEN = re.compile(rb"^\s*(?:\([-\d.: ]+\)\s+)?\w+\s+(?:(?:TX|RX)\s\S*\s+)*[0-9A-F]{3,8}\s+\[\d+\]", re.M)
@@ -28,9 +28,10 @@ _ASC_MESSAGE = re.compile(rb"^\s*base\s+(?:hex|dec)\b", re.I | re.M)
 
 
 def kind_of(data: bytes) -> str:
-    """Format of a recording of CAN frames by its content; empty where it is none.
+    """Return the format of a CAN recording, detected from its content; empty if none.
 
-    An ending of ``WRITTEN``, ``.trc``, ``records`` for the frames of a port as they are, ``screen`` for candump without ``-l``.
+    The result is an extension of ``WRITTEN``, ``.trc``, ``records`` for raw frames of a port, or ``screen`` for candump without
+    ``-l``.
     """
     head = data[:_HEAD_BYTES]
     if data[:4] == b"LOGG":
@@ -49,7 +50,7 @@ def kind_of(data: bytes) -> str:
 
 
 def _is_records(data: bytes) -> bool:
-    """Records of :mod:`vehicled.wire.can`: padding and unused bytes are zero, which no other stream keeps up."""
+    """Return True for records of :mod:`vehicled.wire.can`, detected by their zero padding and unused bytes."""
     whole = min(len(data) - len(data) % RECORD_BYTES, 64 * RECORD_BYTES)
     for at in range(0, whole, RECORD_BYTES):
         size = data[at + 4]
@@ -59,17 +60,17 @@ def _is_records(data: bytes) -> bool:
 
 
 class CanFile:
-    """Frames of a recording, with the time of each in seconds. Damaged lines are skipped and counted."""
+    """Iterable over the frames of a recording with their times in seconds. Damaged lines are skipped and counted."""
 
     def __init__(self, data: bytes, kind: str) -> None:
         self._data = data
         self._kind = kind
         self.damaged = 0
-        """Lines, or a rest of the file, that could not be read."""
+        """Number of lines or file tails that could not be read."""
         self.newest_s = 0.0
-        """Time of the newest frame that was read."""
+        """Time of the newest frame, s."""
         self.fd_frames = 0
-        """Frames of CAN FD, which are left out."""
+        """Number of skipped CAN FD frames."""
 
     def __iter__(self) -> Iterator[tuple[float, CanFrame]]:
         if self._kind == "records":
@@ -103,7 +104,7 @@ class CanFile:
                 return
             except Exception:  # noqa: BLE001 - whatever a damaged line raises in python-can costs that line, not the file
                 self.damaged += 1
-                # The reader stands behind the line that it could not read.
+                # The reader is positioned after the line that it could not read.
                 rest = stream.read()
 
 
@@ -128,14 +129,14 @@ def _trc_header(text: str) -> str:
 _TEXT_READERS: dict[str, tuple[Callable[[Any], Any], Callable[[str], str]]] = {
     ".log": (CanutilsLogReader, _no_header),
     ".csv": (CSVReader, _first_line),
-    # Absolute times, as the other formats have them.
+    # Absolute times, like the other formats.
     ".asc": (lambda stream: ASCReader(stream, relative_timestamp=False), _asc_header),
     ".trc": (TRCReader, _trc_header),
 }
 
 
 def unpacked(data: bytes) -> bytes:
-    """The content of a file that may be compressed with gzip, as far as it can be read."""
+    """Return the content of a file, decompressed if it is gzip, as far as it can be read."""
     if data[:2] != b"\x1f\x8b":
         return data
     found = io.BytesIO()
@@ -146,17 +147,19 @@ def unpacked(data: bytes) -> bytes:
 
 
 class CanRecorder:
-    """Writes the frames of a CAN port in the format that the ending of the file's name says; candump's where it has none."""
+    """Writes the frames of a CAN port in the format of the file name's extension; candump if it has none."""
 
     def __init__(self, target: Path, channel: str) -> None:
         if target.suffix and target.suffix not in WRITTEN:
-            raise SetupError(f"{target}: CAN frames are written to files that end in {', '.join(WRITTEN)}; choose one of them")
+            raise SetupError(
+                f"{target}: CAN frames cannot be written in this format; choose a name that ends in {', '.join(WRITTEN)}"
+            )
         self._channel = channel
         self._file: MessageWriter = can.Logger(target) if target.suffix else can.CanutilsLogWriter(target)
         self.frames = 0
 
     def write(self, data: bytes, t_utc_ns: int) -> None:
-        """Records that arrived together."""
+        """Write records that arrived together."""
         for frame in unpack_all(data):
             self.frames += 1
             self._file.on_message_received(
@@ -173,5 +176,5 @@ class CanRecorder:
             )
 
     def close(self) -> None:
-        """Finish the file."""
+        """Close the file."""
         self._file.stop()

@@ -1,4 +1,4 @@
-"""``vehicled check | profiles | courses``."""
+"""Commands ``vehicled check | profiles | courses``."""
 
 import json
 import socket
@@ -29,11 +29,11 @@ from vehicled.safety.fence import Fence
 from vehicled.view.address import parse_address
 
 OLD_TEST_DAYS = 180
-"""Age of the test of an independent stop that ``check`` warns of."""
+"""Age of the independent stop's test, days, from which ``check`` warns."""
 
 
 def check(arguments: Namespace) -> int:
-    """Check each file; every mistake of every file is named."""
+    """Check each file and list every mistake of each."""
     sound = [_is_sound(what) for what in arguments.what]
     return 0 if all(sound) else 1
 
@@ -59,7 +59,7 @@ def _is_sound_course(what: str) -> bool:
 
 def _is_sound_profile(what: str) -> bool:
     if Path(what).is_dir() and what not in profile_names():
-        print(f"{what}: is a folder; name the profile or the course file in it")
+        print(f"{what}: is a folder; give the profile or course file in it")
         return False
     try:
         loaded = load(what)
@@ -105,11 +105,11 @@ def _course_and_fence(loaded: Loaded) -> tuple[Course | None, Fence | None]:
 
 
 def _problems(loaded: Loaded) -> Iterator[Problem]:
-    """What ``run`` or ``sim`` would refuse of a profile that is right in itself: what it names is not there, or cannot be read."""
+    """Yield what ``run`` or ``sim`` would reject in a valid profile: references to missing or unreadable files and devices."""
     profile, places = loaded.profile, Places(loaded.source, ())
 
     def problem(path: str, error: Exception) -> Problem:
-        # Some name the key themselves.
+        # Some errors already begin with the key.
         said = str(error).removeprefix(f"{path}: ").removeprefix("sim.plant ")
         return Problem(path, said, places.of(tuple(path.split("."))))
 
@@ -149,7 +149,7 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
 
 
 def _course_notes(profile: Profile) -> Iterator[Note]:
-    """Yield why the profile's course is driven slower than it asks."""
+    """Yield the reasons why the profile's course is driven slower than it asks."""
     try:
         course = course_of(profile, None)
     except CourseError:
@@ -160,19 +160,19 @@ def _course_notes(profile: Profile) -> Iterator[Note]:
 
 
 def _stop_test(profile: Profile) -> Iterator[Note]:
-    """How long ago the independent stop was tested; the profile knows the day, and this computer today's."""
+    """Yield a note if the independent stop was tested too long ago, by this computer's date."""
     key, tested = "safety.independent_stop.last_tested", profile.safety.independent_stop.last_tested
     if not tested:
         return
     try:
         age = datetime.now(UTC).date() - date.fromisoformat(tested)
     except ValueError:
-        yield Note(key, f"{tested} is no date; write it as 2026-11-22", level="error")
+        yield Note(key, f"{tested} is not a date; write it as 2026-11-22", level="error")
         return
     if age.days < -1:
-        yield Note(key, f"{tested} lies in the future: write the day of the test, or set the clock", level="warning")
+        yield Note(key, f"{tested} is in the future: correct the date of the test, or set this computer's clock", level="warning")
     elif age.days > OLD_TEST_DAYS:
-        yield Note(key, f"tested {age.days} days ago: test it again, wheels off the ground", level="warning")
+        yield Note(key, f"last tested {age.days} days ago: test it again, wheels off the ground", level="warning")
 
 
 def _view_notes(profile: Profile) -> Iterator[Note]:
@@ -183,9 +183,9 @@ def _view_notes(profile: Profile) -> Iterator[Note]:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
-        # No mistake: the vehicle may know the name.
-        cure = f"--view cannot listen on it here; 0.0.0.0:{port} is every address of the computer that runs it"
-        yield Note("view.address", f"{host!r} is no name that this computer knows: {cure}")
+        # Only a note, because the vehicle may be able to resolve the name.
+        cure = f"--view cannot listen on it; use 0.0.0.0:{port} for all addresses of the vehicle's computer"
+        yield Note("view.address", f"this computer cannot resolve {host!r}: {cure}")
 
 
 def profiles(arguments: Namespace) -> int:
@@ -200,7 +200,7 @@ def profiles(arguments: Namespace) -> int:
 
 
 def courses(arguments: Namespace) -> int:
-    """List the courses, or tell what was read of those that are named."""
+    """List the courses, or show what was read from the named ones."""
     if arguments.what:
         sound = [_is_sound_course(what) for what in arguments.what]
         return 0 if all(sound) else 1
@@ -209,7 +209,7 @@ def courses(arguments: Namespace) -> int:
 
 
 def course_rows() -> list[list[str]]:
-    """Return name, length, kind and speeds of every course that goes by a name."""
+    """Return name, length, kind and speeds of every built-in course."""
     rows = []
     for name in course_names():
         course = load_course(name)

@@ -1,4 +1,6 @@
-"""``vehicled completion``: what could come next on a command line, read from the parser, and the scripts that ask for it."""
+"""Command ``vehicled completion``: candidates for a command line, taken from the parser, and the shell scripts that
+request them.
+"""
 
 import argparse
 import os
@@ -10,9 +12,9 @@ from collections.abc import Callable, Iterable
 from vehicled.cli.parser import USAGE_STATUS, CommandParser
 
 _OPEN_ENDS = ("/", "=", ":", "@", ".")
-"""Candidates that end so are not complete yet: no blank follows them."""
+"""Endings of incomplete candidates; the shell adds no blank after them."""
 
-# Bash cuts words at these characters and puts a candidate behind the last of them.
+# Bash splits words at these characters and puts a candidate after the last one.
 BASH = r"""
 _vehicled() {
     local line="${COMP_LINE:0:COMP_POINT}" cut
@@ -52,20 +54,20 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
 def completion(arguments: Namespace) -> int:
-    """Print the script of a shell, or the candidates for a line."""
+    """Print the completion script of a shell, or the candidates for a line."""
     if arguments.line is not None:
         for candidate in candidates(arguments.line):
             print(candidate)
         return 0
     if not arguments.shell:
-        print("vehicled: completion: name your shell: bash, zsh or fish", file=sys.stderr)
+        print("vehicled: completion: which shell? Give bash, zsh or fish", file=sys.stderr)
         return USAGE_STATUS
     print(SCRIPTS[arguments.shell].strip())
     return 0
 
 
 def candidates(line: str) -> list[str]:
-    """Return what could stand in the place of the last word of ``line``, which begins with the name of the program."""
+    """Return the candidates for the last word of ``line``. The line begins with the program's name."""
     from vehicled.cli.arguments import build_parser
 
     *before, current = _words(line)
@@ -92,7 +94,7 @@ def _words(line: str) -> list[str]:
     try:
         words = shlex.split(line)
     except ValueError:
-        # A quotation that is still open.
+        # The line ends inside a quotation.
         words = line.split()
     return words if words and not line[-1:].isspace() else [*words, ""]
 
@@ -191,7 +193,7 @@ def _nothing(text: str, words: list[str]) -> list[str]:
 
 
 def _files(text: str) -> list[str]:
-    """Files and folders whose path begins with ``text``."""
+    """Return the files and folders whose path begins with ``text``."""
     folder, name = os.path.split(text)
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
@@ -203,7 +205,7 @@ def _files(text: str) -> list[str]:
 
 
 def _profile(words: list[str]):  # type: ignore[no-untyped-def]  # a Profile, whose type is loaded late
-    """The profile that the line names, or the default one where that cannot be read."""
+    """Return the profile named on the line, or the default one if that cannot be read."""
     from vehicled.profile import ProfileError, load_profile
 
     named = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--profile"]
@@ -212,7 +214,7 @@ def _profile(words: list[str]):  # type: ignore[no-untyped-def]  # a Profile, wh
             return load_profile(name)
         except ProfileError:
             continue
-    raise AssertionError("the profile art is always there")
+    raise AssertionError("the built-in profile art cannot be read")
 
 
 _KINDS: dict[str, Callable[[str, list[str]], list[str]]] = {
@@ -230,5 +232,5 @@ _KINDS: dict[str, Callable[[str, list[str]], list[str]]] = {
     "what": _things_to_check,
     **dict.fromkeys(("N", "S", "HZ", "M", "V", "T", "T0", "T1", "URL", "ADDRESS", "PERCENT", "SHARE", "K"), _nothing),
 }
-"""What completes an argument, by its name or what stands for it in the help. Others are files."""
+"""Completion functions by argument name or metavar. All other arguments complete to files."""
 _OR_FILES = {_profiles, _courses, _logs, _programmes, _things_to_check}

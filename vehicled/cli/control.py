@@ -1,4 +1,4 @@
-"""``vehicled status | arm | disarm | stop | mode | why``: talk to a daemon that runs on this machine."""
+"""Commands ``vehicled status | arm | disarm | stop | mode | why``, which talk to a daemon on this computer."""
 
 import sys
 import time
@@ -12,17 +12,17 @@ from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.place import find
 
 ARMING_PATIENCE_S = 12.0
-"""A little longer than the daemon waits before it refuses."""
+"""Longest wait for arming, s; a little longer than the daemon's own limit."""
 POLL_S = 0.1
-WAITS = {"ARMED": "driving waits for", "AUTO": "the hand waits for", "STOPPING": "the stop does not end"}
-"""What waits, by mode; else arming."""
+WAITS = {"ARMED": "driving waits for", "AUTO": "teleop waits for", "STOPPING": "the stop does not end"}
+"""Label of the list of unmet conditions, by mode; any other mode is waiting to arm."""
 NO_CAP = ("NONE", "WARN")
-"""Reactions below a capped speed: the cap is then that of the stopping way alone."""
+"""Reactions without a speed cap of their own; a cap then comes from the stopping distance alone."""
 MODES = {"auto": "drive", "teleop": "teleop", "align": "align", "standby": "disarm"}
 
 
 def status(arguments: Namespace) -> int:
-    """What the daemon does, and what it waits for."""
+    """Print what the daemon is doing and waiting for."""
     with Client(find(arguments.profile)) as client:
         if not arguments.watch:
             _show(client.ask(do="status")["status"], as_json=arguments.json)
@@ -39,26 +39,26 @@ def status(arguments: Namespace) -> int:
 
 
 def arm(arguments: Namespace) -> int:
-    """Arm, and wait until it is done or refused."""
+    """Arm, and wait until the vehicle is armed or the request is refused."""
     with Client(find(arguments.profile)) as client:
         client.ask(do="request", action="arm")
         return _wait(client, "ARMED")
 
 
 def disarm(arguments: Namespace) -> int:
-    """Disarm; a vehicle under way is braked first."""
+    """Disarm; a moving vehicle brakes first."""
     with Client(find(arguments.profile)) as client:
         try:
             client.ask(do="request", action="disarm")
             return _wait(client, "STANDBY")
         except HungUpError:
-            # A simulation that is driven by hand ends with it.
-            print("the run is over")
+            # A manually driven simulation ends when disarmed.
+            print("the run has ended")
             return 0
 
 
 def stop(arguments: Namespace) -> int:
-    """Brake now; with ``--emergency`` disable the drive until it is armed anew."""
+    """Brake now; ``--emergency`` also disables the drive until the vehicle is armed again."""
     with Client(find(arguments.profile)) as client:
         client.ask(do="request", action="emergency_stop" if arguments.emergency else "stop")
         state = client.ask(do="status")["status"]
@@ -67,7 +67,7 @@ def stop(arguments: Namespace) -> int:
 
 
 def mode(arguments: Namespace) -> int:
-    """Change the mode: drive the course, drive by hand, learn the heading, or disarm."""
+    """Change the mode: drive the course, drive manually, find the heading, or disarm."""
     with Client(find(arguments.profile)) as client:
         client.ask(do="request", action=MODES[arguments.mode])
         done = _wait(client, arguments.mode.upper())
@@ -75,7 +75,7 @@ def mode(arguments: Namespace) -> int:
 
 
 def why(arguments: Namespace) -> int:
-    """Why the vehicle is in its mode: the reason, the chain of causes, what arming waits for."""
+    """Print the reason for the present mode, the chain of causes, and unmet arming checks."""
     with Client(find(arguments.profile)) as client:
         state = client.ask(do="status")["status"]
     print(f"{state['mode']}: {state['why']}")
@@ -87,7 +87,7 @@ def why(arguments: Namespace) -> int:
 
 
 def _follow_alignment(client: Client) -> int:
-    """Wait until the vehicle has stopped, and say what it has learnt; Ctrl-C stops it."""
+    """Wait until the vehicle has stopped, and print what it has learnt. Ctrl-C stops it."""
     try:
         while (state := client.ask(do="status")["status"])["mode"] in ("ALIGN", "STOPPING"):
             time.sleep(POLL_S)
@@ -101,9 +101,9 @@ def _follow_alignment(client: Client) -> int:
 
 
 def _wait(client: Client, wanted: str) -> int:
-    """Follow the mode until it is the wanted one. Raises :class:`ControlError` with the reasons when it is not to be.
+    """Wait for a mode. Raises :class:`ControlError` with the reasons if it is refused.
 
-    Who interrupts it calls the request off: it must not come true when nobody looks any more.
+    An interruption withdraws the request, so that the vehicle does not start later, unattended.
     """
     try:
         return _follow(client, wanted)
@@ -121,12 +121,12 @@ def _follow(client: Client, wanted: str) -> int:
             print(f"{state['mode']}: {state['why']}")
             return 0
         if wanted == "STANDBY" and state["mode"] == "FAULT":
-            print(f"FAULT: {state['why']}; it is not armed")
+            print(f"FAULT: {state['why']}; the vehicle is not armed")
             return 0
         if state["why"] != told and not state["why"].startswith(("arming refused", "driving refused")):
             told = state["why"]
             print(f"{state['mode']}: {told}", file=sys.stderr)
-        # Arming and aligning begin in these modes; their checks are waited for.
+        # Arming and aligning begin in these modes, while their checks are pending.
         refused = state["why"].startswith(("arming refused", "driving refused", "arming called off", "driving called off")) or (
             wanted not in ("ARMED", "ALIGN") and state["mode"] in ("STANDBY", "FAULT")
         )
@@ -152,7 +152,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["off the course", f"{_number(state['cross_track_m'], 2)} m"],
         ["speed", f"{_number(estimate and estimate['speed_mps'], 2)} m/s, wanted {_number(state['target_speed_mps'], 2)} m/s"],
         ["lane", _lane(state.get("lane"))],
-        ["estimate", "none yet" if estimate is None else _place(estimate, state["estimator"])],
+        ["estimate", "none so far" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
         ["commands cut", _cut(state["clipped"])],
@@ -174,7 +174,7 @@ def _cap(state: dict[str, Any]) -> str:
 
 def _lane(lane: dict[str, Any] | None) -> str:
     if lane is None:
-        return "no sensor of obstacles"
+        return "no obstacle sensor"
     free = "clear" if lane["free_m"] is None else f"free for {lane['free_m']:.2f} m"
     return f"{free}, a stop takes {_number(lane['stop_m'], 2)} m"
 

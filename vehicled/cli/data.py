@@ -1,4 +1,4 @@
-"""``vehicled data``: list and fetch public recordings."""
+"""Command ``vehicled data``: list and download public recordings."""
 
 import sys
 from argparse import Namespace
@@ -15,7 +15,7 @@ UNKNOWN = "none stated"
 
 
 def listing(arguments: Namespace) -> int:
-    """Show the data sets, and which of them are there."""
+    """List the data sets, and how much of each is present."""
     folder = Path(arguments.to).expanduser()
     if arguments.json:
         rows = [
@@ -42,14 +42,14 @@ def listing(arguments: Namespace) -> int:
 
 
 def fetch(arguments: Namespace) -> int:
-    """Fetch data sets. Raises :class:`RecordingError`."""
+    """Download data sets. Raises :class:`RecordingError`."""
     wanted = [public_data.chosen(name) for name in arguments.name]
     folder = Path(arguments.to).expanduser()
     unlicensed = [data.name for data in wanted if not data.licence]
     if unlicensed and not arguments.accept_unknown_licence:
         raise RecordingError(
-            f"{', '.join(unlicensed)}: the authors publish it without a licence: look at it for yourself, pass it on to nobody; "
-            "add --accept-unknown-licence to fetch it for that"
+            f"{', '.join(unlicensed)}: the authors state no licence: you may look at it, but do not pass it on; "
+            "to download it, add --accept-unknown-licence"
         )
     progress = Progress()
     try:
@@ -59,7 +59,7 @@ def fetch(arguments: Namespace) -> int:
                 data, folder, lambda text: progress.show(text) if progress.due() else None, source=arguments.mirror
             )
             progress.close()
-            print(f"{folder / data.name}: {count} files fetched, {len(data.files)} there")
+            print(f"{folder / data.name}: {count} files downloaded, {len(data.files)} in total")
     finally:
         progress.close()
     return 0

@@ -1,4 +1,4 @@
-"""``vehicled devices list | record | decode``."""
+"""Commands ``vehicled devices list | record | decode``."""
 
 import csv
 import sys
@@ -24,7 +24,7 @@ Decoded = tuple[str, object]
 
 
 def record(arguments: Namespace) -> int:
-    """Write what a port sends to a file until Ctrl-C or the time is up; beside it, when each piece arrived."""
+    """Record what a port receives until Ctrl-C or the end of the duration, with a second file of arrival times."""
     from vehicled.runtime.loop import new_event_loop
     from vehicled.runtime.ports import AddressError, make_port
 
@@ -58,26 +58,26 @@ def record(arguments: Namespace) -> int:
             finally:
                 recorder.progress.close()
     except FileExistsError:
-        raise SetupError(f"{target} exists: choose another name, a recording is not overwritten") from None
+        raise SetupError(f"{target} exists already and is not overwritten: choose another name") from None
     except SetupError:
         target.unlink()
         raise
     except OSError as error:
-        raise SetupError(f"{target} cannot be written: {error.strerror}") from error
+        raise SetupError(f"cannot write {target}: {error.strerror}") from error
     if not recorder.total:
         for file in kept:
             file.unlink()
-        print(f"nothing was received, nothing is kept: {recorder.trouble or 'the port is open but silent'}", file=sys.stderr)
+        print(f"nothing was received, no file was written: {recorder.trouble or 'the port is open but silent'}", file=sys.stderr)
         return 1
     if frames:
         print(f"{target}: {can_file.frames} frames with their times")
     else:
-        print(f"{target}: {recorder.total} bytes in {recorder.pieces} pieces; arrival times in {arrivals}")
+        print(f"{target}: {recorder.total} bytes in {recorder.pieces} chunks; arrival times in {arrivals}")
     return 0
 
 
 def _bytes_writer(data: IO[bytes], times: IO[str]) -> Callable[[bytes, int], None]:
-    """Write the bytes as they come, and beside them when each piece arrived."""
+    """Return a writer for received bytes and, in a second file, the arrival time of each chunk."""
     times.write(f"# offset bytes monotonic_ns; monotonic 0 is UTC {time.time_ns() - time.monotonic_ns()} ns\n")
     offset = 0
 
@@ -91,7 +91,7 @@ def _bytes_writer(data: IO[bytes], times: IO[str]) -> Callable[[bytes, int], Non
 
 
 class Recorder:
-    """Host of one port: hands what arrives to a writer, with the time of arrival."""
+    """Host of one port: passes received data to a writer, with the time of arrival."""
 
     def __init__(self, write: Callable[[bytes, int], None]) -> None:
         self._write = write
@@ -103,17 +103,17 @@ class Recorder:
         self.trouble = ""
 
     def utc_ns(self, t_ns: int) -> int:
-        """UTC of a time of the monotonic clock."""
+        """Return the UTC time of a monotonic time, ns."""
         return t_ns + self._utc_ns
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
-        """Say so."""
+        """Print the state of the port."""
         self.trouble = "" if state is PortState.OPENED else detail
-        waits = "; waiting for it, Ctrl-C ends" if self.trouble else ""
+        waits = "; retrying, Ctrl-C to stop" if self.trouble else ""
         print(f"{state.name.lower()}: {detail}{waits}", file=sys.stderr)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
-        """Write it."""
+        """Write what was received."""
         self._write(data, t_rx_ns)
         self.total += len(data)
         self.pieces += 1
@@ -123,27 +123,29 @@ class Recorder:
 
 
 def decode(arguments: Namespace) -> int:
-    """Count and show what a recording holds."""
+    """Count and show the messages of a recording."""
     source = Path(arguments.file)
     try:
         data = source.read_bytes()
     except OSError as error:
-        raise SetupError(f"{source} cannot be read: {error.strerror}") from error
+        raise SetupError(f"cannot read {source}: {error.strerror}") from error
     data = unpacked(data)
     kind, frames = arguments.type, None
     if file_kind := kind_of(data) if kind in (None, *names("CAN decoder")) else "":
         if file_kind == "screen":
-            raise SetupError(f"{source} is what candump prints: record with candump -l, or with vehicled devices record can:can0")
+            raise SetupError(
+                f"{source} is candump's screen output: record with candump -l, or with vehicled devices record can:can0"
+            )
         kind = kind or _can_type(data, file_kind)
         frames = CanFile(data, file_kind)
         found: Iterable[Decoded] = resolve("CAN decoder", kind)(frame for _, frame in frames)
     else:
         kind = kind or _type_of(source, data)
         if kind not in names("decoder") and kind in names("CAN decoder"):
-            raise SetupError(f"{source} is no recording of a CAN bus: candump -l, ASC, BLF, CSV of python-can and TRC are read")
+            raise SetupError(f"{source} is not a CAN recording: give a file of candump -l, ASC, BLF, TRC or python-can CSV")
         found = resolve("decoder", kind)(data)
     if arguments.type is None:
-        print(f"{source}: type {kind}, by its content", file=sys.stderr)
+        print(f"{source}: detected type {kind}", file=sys.stderr)
     counts: Counter[str] = Counter()
     if arguments.csv:
         found = _into_csv(found, arguments.csv, arguments.only, frames)
@@ -153,37 +155,37 @@ def decode(arguments: Namespace) -> int:
             print(name, _text(value))
     if frames is not None and (frames.damaged or frames.fd_frames):
         left_out = f"{frames.damaged} damaged lines or blocks, {frames.fd_frames} frames of CAN FD"
-        print(f"{source}: left out are {left_out}", file=sys.stderr)
+        print(f"{source}: skipped {left_out}", file=sys.stderr)
     if not counts:
         print(
-            f"{source}: no message of type {kind} in {len(data)} bytes: is it another device's recording?",
+            f"{source}: no message of type {kind} in {len(data)} bytes: is it from another device?",
             file=sys.stderr,
         )
         return 1
     if arguments.only and arguments.only not in counts:
-        print(f"{source}: no message {arguments.only!r}; there are {', '.join(sorted(counts))}", file=sys.stderr)
+        print(f"{source}: no message {arguments.only!r}; it contains {', '.join(sorted(counts))}", file=sys.stderr)
         return 1
     print_table(f"{source}, {len(data)} bytes", ["message", "count"], [[name, str(n)] for name, n in counts.most_common()])
     return 0
 
 
 def _type_of(source: Path, data: bytes) -> str:
-    """The one format that most of a recording is in. Raises SetupError where that is none."""
+    """Return the format that most of a recording is in. Raises SetupError if none fits."""
     driver = judge(data, [], 0, 1.0, {name: resolve("decoder", name) for name in names("decoder")}).driver
     if not driver:
-        raise SetupError(f"{source}: its format cannot be told from its content; give it by --type ({', '.join(names('decoder'))})")
+        raise SetupError(f"{source}: cannot detect its format; give it with --type ({', '.join(names('decoder'))})")
     return driver
 
 
 def _can_type(data: bytes, file_kind: str) -> str:
-    """``vesc`` where most of the frames are those of a VESC."""
+    """Return ``vesc`` if most of the frames are those of a VESC."""
     found = [name for name, _ in resolve("CAN decoder", "vesc")(frame for _, frame in CanFile(data, file_kind))]
     foreign = sum(name in ("ERROR", "STANDARD", "FOREIGN") or name.startswith("PACKET_") for name in found)
     return "vesc" if 2 * foreign < len(found) else "can"
 
 
 def _into_csv(found: Iterable[Decoded], file: str, only: str | None, frames: CanFile | None) -> Iterator[Decoded]:
-    """Pass the messages on, and write their fields: one column for each field that any message of the file has."""
+    """Yield the messages, and write their fields to a CSV file with a column for each field that occurs."""
     rows: list[dict[str, Any]] = []
     columns: dict[str, None] = {"message": None} if frames is None else {"time_s": None, "message": None}
     for name, value in found:
@@ -200,7 +202,7 @@ def _into_csv(found: Iterable[Decoded], file: str, only: str | None, frames: Can
             writer.writeheader()
             writer.writerows(rows)
     except OSError as error:
-        raise SetupError(f"{file} cannot be written: {error.strerror}") from error
+        raise SetupError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _fields(value: object) -> dict[str, Any]:

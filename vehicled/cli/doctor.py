@@ -1,4 +1,6 @@
-"""``vehicled doctor``: what this machine has, what answers on its ports, what it can keep up with, and the cures."""
+"""Command ``vehicled doctor``: check the vehicle's computer, its ports and its real-time performance, with a remedy for each
+problem.
+"""
 
 import json
 import platform
@@ -30,11 +32,11 @@ SPEAKERS = {
     "nmea": 'sentences of a GNSS receiver (driver ublox, protocol = "nmea", configure = false)',
     "rtcm": "RTCM corrections (driver rtcm)",
 }
-"""Formats that are not the name of a driver."""
+"""Descriptions of the formats that are not named like a driver."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """All that was found out. Holds no secrets: neither the profile's text nor the environment nor the name of machine or user."""
+    """Everything that was found. Contains no secrets: no profile text, no environment, no host or user name."""
 
     vehicled: str
     python: str
@@ -48,19 +50,19 @@ class Report(Struct, frozen=True, kw_only=True):
     profile: str
     profile_digest: str
     arming: str
-    """Why the profile would not be armed on this board as things are stored; empty when it would."""
+    """Reason why arming the profile would be refused on this board with its stored calibration; empty if it would not."""
     shortfalls: list[Shortfall]
     serial: tuple[SerialDevice, ...]
     can: tuple[CanInterface, ...]
     heard: dict[str, str]
-    """What was understood on a port, by its address; only of ports that were probed."""
+    """Messages understood on the probed ports, by address."""
 
 
 def doctor(arguments: Namespace) -> int:
-    """Report; status 1 when a probed port was not understood, or when the profile asks for more than this board keeps."""
+    """Print the report. Status 1 if a probed port was not understood, or if the profile needs more than this board sustains."""
     loaded = load(arguments.profile) if arguments.profile else None
     if arguments.save and not arguments.seconds:
-        raise SetupError("--save with --seconds 0: there would be nothing to store")
+        raise SetupError("--save needs a measurement: leave out --seconds 0")
     found = discover()
     answers = {device.url: _probe(device) for device in found.serial} if arguments.probe else {}
     report = _report(arguments, loaded, found.serial, found.can, {url: _heard(answer) for url, answer in answers.items()})
@@ -110,7 +112,7 @@ def _report(
 
 
 def _counted(report: Report, loaded: Loaded | None) -> list[Shortfall]:
-    """Shortfalls that the profile does not accept."""
+    """Return the shortfalls that the profile does not accept."""
     return [] if loaded is None or loaded.profile.host.allow_shortfall else report.shortfalls
 
 
@@ -124,18 +126,16 @@ def _text(report: Report) -> list[str]:
     if report.measured is not None:
         lines += [*_measured_text(report.measured), ""]
     if report.claim is not None:
-        priority = "at real-time priority" if report.claim.fifo else "WITHOUT real-time priority: as root it may be more"
-        lines += [
-            f"claims: tasks up to {report.claim.task_hz} Hz, devices on serial ports up to {report.claim.serial_hz} Hz, {priority}"
-        ]
+        priority = "at real-time priority" if report.claim.fifo else "WITHOUT real-time priority: run as root to measure with it"
+        lines += [f"sustains: tasks up to {report.claim.task_hz} Hz, serial devices up to {report.claim.serial_hz} Hz, {priority}"]
     for shortfall in report.shortfalls:
         lines.append(f"{'NO' if shortfall.refuses else '--'} {shortfall}")
     if report.profile and report.claim is not None:
         refusing = any(each.refuses for each in report.shortfalls)
-        verdict = "asks for more than this board keeps" if refusing else "asks for nothing that this board does not keep"
+        verdict = "needs more than this board sustains" if refusing else "needs no more than this board sustains"
         lines.append(f"profile {report.profile} ({report.profile_digest[:16]}) {verdict}")
     if report.arming:
-        lines.append(f"NO it would not be armed here: {report.arming}")
+        lines.append(f"NO arming would be refused here: {report.arming}")
     return lines
 
 
@@ -163,12 +163,10 @@ def _duration(ns: int) -> str:
 
 def _save(report: Report) -> None:
     if report.claim is None:
-        raise SetupError(f"nothing to store: {'; '.join(report.measured.troubles if report.measured else [])}")
+        raise SetupError(f"there is no calibration to store: {'; '.join(report.measured.troubles if report.measured else [])}")
     file = folder() / CALIBRATION
     write_output(file, json.dumps(msgspec.to_builtins(report.claim), indent=1) + "\n")
-    print(
-        f"stored in {file}: arming is refused to profiles that ask for more, until it is measured anew or removed", file=sys.stderr
-    )
+    print(f"stored in {file}: profiles that need more cannot be armed until it is measured again or removed", file=sys.stderr)
 
 
 def _ports_text(report: Report) -> list[str]:
@@ -188,7 +186,9 @@ def _show_ports(serial: tuple[SerialDevice, ...], can: tuple[CanInterface, ...],
         print("no serial port and no CAN interface was found\n")
     rules = [rule for device in serial if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))]
     if rules:
-        print("ports without a name of their own; for /etc/udev/rules.d/70-vehicled-names.rules, with the link named as you like:")
+        print(
+            "ports without a stable name; add these rules to /etc/udev/rules.d/70-vehicled-names.rules and choose the link names:"
+        )
         print("\n".join(f"  {rule}" for rule in rules) + "\n")
 
 
@@ -206,9 +206,9 @@ def _who(device: SerialDevice) -> str:
 
 def _access(device: SerialDevice) -> str:
     if not device.accessible:
-        return "no access: sudo usermod -aG dialout $USER, then log in anew"
+        return "no access: sudo usermod -aG dialout $USER, then log in again"
     if device.latency_ms is not None and device.latency_ms > 1:
-        return f"latency timer {device.latency_ms} ms: vehicled service install brings the udev rule"
+        return f"latency timer {device.latency_ms} ms: run vehicled service install, which adds the udev rule"
     return "ready"
 
 
@@ -216,9 +216,9 @@ def _heard(answer: Answer) -> str:
     if answer.trouble:
         return answer.trouble
     if not answer.bytes:
-        return "silent at every line rate (a device that speaks only when asked is silent too)"
+        return "silent at every baud rate (some devices only answer requests)"
     if not answer.driver:
-        return f"{answer.bytes} bytes at {answer.baud} baud that no decoder understands"
+        return f"{answer.bytes} bytes at {answer.baud} baud not understood by any decoder"
     kinds = ", ".join(f"{kind} {rate:.1f} Hz" for kind, rate in answer.messages[:5])
     speaker = SPEAKERS.get(answer.driver, answer.driver)
-    return f"{speaker} at {answer.baud} baud: {kinds}; arrivals at most {answer.gap_p99_ms:.1f} ms apart (99 %)"
+    return f"{speaker} at {answer.baud} baud: {kinds}; gap between arrivals {answer.gap_p99_ms:.1f} ms (99 %)"

@@ -1,7 +1,7 @@
-"""The Python environment of the service, in a place of its own that no user's home and no upgrade of the system takes away.
+"""Creates the service's Python environment in /opt, where neither home directories nor system upgrades affect it.
 
-The system's Python where it is new enough; else one that uv brings, pinned in the environment. Standard library only, and nothing
-newer than Python 3.10.
+Uses the system's Python if it is new enough, else one installed by uv and pinned. Only the standard library and Python 3.10 syntax
+are allowed here.
 """
 
 import shutil
@@ -14,23 +14,23 @@ from vehicled.cli.installation import Hands, InstallError
 
 PLACE = "/opt/vehicled"
 PYTHONS = "/opt/vehicled-python"
-"""Where uv puts the Python that it brings."""
+"""Folder of the Python that uv installs."""
 PINNED = "3.12"
 OLDEST = (3, 11)
 HIDDEN = ("/home", "/root", "/run/user", "/tmp")  # noqa: S108
-"""What the unit hides from the service."""
-_OFFLINE = "without a network: prepare /opt/vehicled on another board of this kind and copy it, or install Python 3.11"
+"""Folders that the systemd unit hides from the service."""
+_OFFLINE = "without a network: create /opt/vehicled on another board of the same kind and copy it, or install Python 3.11"
 
 
 def settle(hands: Hands, root: Path, version: str, *, base: Path | None = None, python: Sequence[int] | None = None) -> None:
-    """Make the environment, or bring it to this version; nothing is done where it is right, or where this runs from it.
+    """Create the environment or update it to this version. Does nothing if it is up to date or if this process runs from it.
 
-    ``root`` is the checkout, or the folder of the installed package; ``base`` the interpreter to build on, ``python`` its
-    version: those that run this. Raises :class:`InstallError` when there is neither a Python that is new enough, nor uv.
+    ``root`` is the checkout or the folder of the installed package, ``base`` the interpreter to build on, ``python`` its version;
+    the defaults are those of this process. Raises :class:`InstallError` if Python is too old and uv is missing.
     """
     place = Path(PLACE)
     if not hands.for_this_system:
-        hands.say(f"skip    {PLACE} (another system's: make it there)")
+        hands.say(f"skip    {PLACE} (belongs to another system: create it there)")
         return
     if Path(sys.prefix).resolve() == place.resolve():
         return
@@ -41,7 +41,7 @@ def settle(hands: Hands, root: Path, version: str, *, base: Path | None = None, 
             return
         if not hands.owns_tree(PLACE):
             raise InstallError(
-                f"{command} is {there or 'broken'}, this is {version}, and it was not made by this command: remove {place}"
+                f"{command} is {there or 'broken'}, this is {version}, and this command did not create it: remove {place}"
             )
     else:
         base = base or Path(getattr(sys, "_base_executable", sys.executable)).resolve()
@@ -49,13 +49,13 @@ def settle(hands: Hands, root: Path, version: str, *, base: Path | None = None, 
         if running < OLDEST:
             _bring_python(hands, f"{base} is Python {running[0]}.{running[1]}, vehicled needs 3.11")
         elif str(base).startswith(tuple(f"{each}/" for each in HIDDEN)):
-            _bring_python(hands, f"{base} is in a home, which the service may not see")
+            _bring_python(hands, f"{base} is in a home directory, which the service cannot see")
         else:
             hands.run([str(base), "-m", "venv", PLACE], "Debian, Ubuntu: apt install python3-venv")
     interpreter = str(place / "bin" / "python")
     lock = root / "requirements.lock"
     uv = shutil.which("uv")
-    # uv makes environments without pip.
+    # uv creates environments without pip.
     pip = (
         [uv, "pip", "install", "--python", interpreter]
         if hands.owns_tree(PYTHONS) and uv
@@ -70,7 +70,7 @@ def settle(hands: Hands, root: Path, version: str, *, base: Path | None = None, 
 
 
 def take_away(hands: Hands) -> None:
-    """Remove what :func:`settle` made."""
+    """Remove the environment that :func:`settle` created."""
     for path in (PLACE, PYTHONS):
         if hands.owns_tree(path):
             hands.remove_tree(path)
@@ -80,9 +80,7 @@ def take_away(hands: Hands) -> None:
 def _bring_python(hands: Hands, why: str) -> None:
     uv = shutil.which("uv")
     if uv is None:
-        raise InstallError(
-            f"{why}, and uv, which would bring another, is not installed: sudo python3 -m pip install uv, or apt install python3.11"
-        )
+        raise InstallError(f"{why}, and uv is not installed: sudo python3 -m pip install uv, or apt install python3.11")
     environ = {"UV_PYTHON_INSTALL_DIR": PYTHONS}
     hands.run([uv, "python", "install", PINNED], _OFFLINE, environ=environ)
     hands.own_tree(PYTHONS)

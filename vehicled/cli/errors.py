@@ -1,8 +1,8 @@
-"""The errors that are the user's to mend: shown as a message, without a traceback."""
+"""Error types that the user can fix. They are shown as a message, without a traceback."""
 
 
 def expected_errors() -> tuple[type[Exception], ...]:
-    """Exception types that carry their place and their cure in their text."""
+    """Return the exception types whose text names the place of the error and the remedy."""
     from vehicled.app import SetupError
     from vehicled.control_socket.client import ControlError
     from vehicled.control_socket.place import PlaceError

@@ -1,4 +1,4 @@
-"""``vehicled experiment NAME``. Each experiment brings its own options, which are read when it is asked for."""
+"""Command ``vehicled experiment NAME``. Each experiment parses its own options."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -16,28 +16,28 @@ class TerminalConsole:
         self._progress = Progress()
 
     def progress(self, text: str) -> None:
-        """A line that the next one replaces."""
+        """Show a progress line, which the next one replaces."""
         if self._progress.due():
             self._progress.show(text)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table on standard output."""
+        """Print a table on standard output."""
         self._progress.close()
         print_table(title, columns, rows)
 
     def text(self, text: str) -> None:
-        """A line on standard output."""
+        """Print a line on standard output."""
         self._progress.close()
         print(text)
 
     def close(self) -> None:
-        """Clear the line of progress."""
+        """Clear the progress line."""
         self._progress.close()
 
 
 def run(arguments: Namespace) -> int:
-    """Run the experiment whose name and options stand in ``arguments.rest``. An unknown name ends with the list of those known."""
-    parser = CommandParser(prog="vehicled experiment", description="Repeat a published experiment and show both results.")
+    """Run the experiment given in ``arguments.rest``. Reports the known names if it is unknown."""
+    parser = CommandParser(prog="vehicled experiment", description="Repeat a published experiment and compare the results.")
     commands = parser.add_subparsers(dest="name", metavar="EXPERIMENT", required=True)
     modules = {}
     for name in names():

@@ -1,4 +1,4 @@
-"""What ``check``, ``sim`` and ``run`` find in a profile before anything is driven, and how they say it."""
+"""Errors and warnings that ``check``, ``sim`` and ``run`` report about a profile before driving."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ FENCE_SAMPLES = 400
 
 
 def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None = None, *, on_road: bool) -> list[Note]:
-    """Return errors and warnings of a profile that can be read, in the order of the file.
+    """Return errors and warnings about a readable profile, in file order.
 
     ``on_road`` includes the ports, which a simulation does not open.
     """
@@ -28,7 +28,7 @@ def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None =
 
 
 def placed(loaded: Loaded, notes: Iterator[Note]) -> Iterator[Note]:
-    """Iterate over the notes with the lines of the file that they are about."""
+    """Iterate over the notes, with the line of the file added."""
     places = Places(loaded.source, ())
     for note in notes:
         yield Note(note.path, note.message, places.of(tuple(note.path.split("."))), note.level)
@@ -42,21 +42,23 @@ def refuse_errors(loaded: Loaded, found: Sequence[Note]) -> None:
 
 
 def print_warnings(found: Sequence[Note]) -> None:
-    """Print the warnings on standard error, one line each."""
+    """Print the warnings on standard error, one per line."""
     for note in found:
         if note.level == "warning":
             print(f"warning: {note}", file=sys.stderr)
 
 
 def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
-    """The course must run inside the fence, with room for the vehicle."""
+    """Yield a note if the course leaves the fence or comes too close to it for the vehicle's width."""
     half_m = 0.5 * loaded.profile.vehicle.width_m
     every = max(1, len(course.x_m) // FENCE_SAMPLES)
     nearest = float("inf")
     for x_m, y_m in zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True):
         if violated := fence.violated(x_m, y_m):
             yield Note(
-                "fence", f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: mend one of them", level="error"
+                "fence",
+                f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: change the course or the fence",
+                level="error",
             )
             return
         nearest = min(nearest, fence.clear_m(x_m, y_m))

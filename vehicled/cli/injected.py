@@ -1,4 +1,4 @@
-"""The failures of ``--fail``, said when they begin and when they end, whether or not the daemon notices them."""
+"""Announces the failures of ``--fail`` when they begin and end, even if the daemon does not notice them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,10 @@ INJECTED, OVER = "failure_injected", "failure_over"
 
 
 class InjectedFailures:
-    """Beginnings and ends in order of time."""
+    """Start and end events of injected failures, in order of time."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        """``texts`` as given to ``--fail``; each has been checked."""
+        """Take the checked values of ``--fail``."""
         from sim_backend.emulators.failures import SECOND_NS, parse_failure
 
         edges = []
@@ -35,5 +35,5 @@ def announce(stream: TextIO, message: Message) -> None:
     """Print the start or the end of an injected failure; ignore other messages."""
     if isinstance(message, Event) and message.name in (INJECTED, OVER):
         fields = json.loads(message.fields)
-        verb = "begins" if message.name == INJECTED else "is over"
+        verb = "begins" if message.name == INJECTED else "ends"
         print(f"t = {fields['at_s']:.1f} s: failure {fields['failure']} {verb}", file=stream)

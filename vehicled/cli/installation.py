@@ -1,6 +1,6 @@
-"""What an installation of the service consists of, and the hands that put it there: every file and command is told.
+"""File and command operations of the service installation. Every change is printed and recorded.
 
-Only the standard library, and nothing newer than Python 3.10: it runs on boards whose own Python is too old for the daemon.
+Only the standard library and Python 3.10 syntax are allowed: this runs on boards whose Python is too old for the daemon.
 """
 
 import hashlib
@@ -16,71 +16,71 @@ from typing import Any
 SETTINGS = "/etc/vehicled"
 MANIFEST = f"{SETTINGS}/.installed.json"
 PATIENCE_S = 900.0
-"""Of one command: a slow board on a slow line installs packages for minutes."""
+"""Timeout of one command, s; a slow board may install packages for minutes."""
 
 
 class InstallError(Exception):
-    """The installation cannot be done, or a command of it failed; the text names the cure."""
+    """The installation is impossible, or a command failed; the text gives the remedy."""
 
 
 class Hands:
-    """Writes, removes and runs below a prefix, or only says what would be done."""
+    """Writes and removes files and runs commands below a prefix, or only prints these actions."""
 
     def __init__(self, prefix: str, *, dry: bool, say: Callable[[str], None] = print) -> None:
-        """``prefix`` other than ``/`` is an image of another system: files go below it, and no command is run for it."""
+        """Take the prefix. A ``prefix`` other than ``/`` is the image of another system: files go there, no command is run."""
         self.prefix = Path(prefix)
         self.dry = dry
         self.for_this_system = self.prefix.resolve() == Path("/")
         self.say = say
         self._owned = _manifest(self.place(MANIFEST))
 
-    # ---------------------------------------------------------------- what is there
+    # # ---------------------------------------------------------------- state
 
     def place(self, path: str) -> Path:
-        """Where a path of the installed system is now."""
+        """Return the present place of a path of the installed system."""
         return self.prefix / path.lstrip("/")
 
     @property
     def profiles(self) -> list[str]:
-        """Profiles that are installed."""
+        """Return the names of the installed profiles."""
         return sorted({name for entry in self._owned.values() for name in entry["for"] if name})
 
     def owned(self, profile: str) -> list[str]:
-        """Files installed for a profile alone; for ``""`` those that all share."""
+        """Return the files installed for one profile; for ``""`` those shared by all."""
         return sorted(path for path, entry in self._owned.items() if entry["for"] == [profile])
 
     def is_ours(self, path: str) -> bool:
-        """The file is as it was installed."""
+        """Return True if the file is unchanged since its installation."""
         entry, data = self._owned.get(path), _read(self.place(path))
         return entry is not None and data is not None and entry["sha256"] == _hash(data)
 
     def must_be_writable(self, folders: Sequence[str], command: str) -> None:
-        """Raise :class:`InstallError` before anything is done, naming the first folder that may not be written."""
+        """Raise :class:`InstallError` if a folder is not writable, before anything is changed."""
         for name in folders:
             place = self.place(name)
             while not place.exists() and place != place.parent:
                 place = place.parent
             if not os.access(place, os.W_OK | os.X_OK):
-                raise InstallError(f"{place} may not be written by this user: sudo {command}")
+                raise InstallError(f"cannot write to {place} as this user: sudo {command}")
 
-    # ---------------------------------------------------------------- what is done
+    # # ---------------------------------------------------------------- changes
 
     def write(self, path: str, data: bytes, *, profile: str = "", mode: int = 0o644, always: bool = False) -> bool:
-        """Put a file there; one that somebody edited stays, unless ``always``. Whether it now is what was wanted."""
+        """Write a file, but keep an edited one unless ``always``. Return True if it now has the wanted content."""
         place = self.place(path)
         there = _read(place)
         if there == data:
-            self.say(f"as is   {place}")
+            self.say(f"same    {place}")
             if path in self._owned:
                 self._own(path, data, profile)
             return True
         if there is not None and not always and not self.is_ours(path):
-            self.say(f"keep    {place} (edited, or not ours: remove it first to have the one that comes with vehicled)")
+            self.say(f"keep    {place} (edited, or not from vehicled: remove it and repeat to install vehicled's own)")
             return False
         self.say(f"write   {place}")
         if not self.dry:
             place.parent.mkdir(parents=True, exist_ok=True)
-            # Beside it and then in its place: a power cut must not leave half a unit.
+            # Write beside the file, then rename, so that a power cut cannot leave half a unit.
             new = place.with_name(f".{place.name}.new")
             new.write_bytes(data)
             new.chmod(mode)
@@ -89,7 +89,7 @@ class Hands:
         return True
 
     def remove(self, path: str) -> None:
-        """Take away what was installed; what was edited since stays."""
+        """Remove an installed file, but keep an edited one."""
         place = self.place(path)
         if _read(place) is None:
             self.say(f"gone    {place}")
@@ -102,7 +102,7 @@ class Hands:
         self._owned.pop(path, None)
 
     def remove_folder(self, path: str) -> None:
-        """Take an empty folder away; one with something in it stays."""
+        """Remove a folder if it is empty."""
         place = self.place(path)
         left = [each for each in place.iterdir() if each != self.place(MANIFEST)] if place.is_dir() else []
         if place.is_dir() and not left:
@@ -111,24 +111,24 @@ class Hands:
                 place.rmdir()
 
     def remove_tree(self, path: str) -> None:
-        """Take a folder away with everything in it."""
+        """Remove a folder with its content."""
         place = self.place(path)
         if place.is_dir():
-            self.say(f"remove  {place} and all in it")
+            self.say(f"remove  {place} and its content")
             if not self.dry:
                 shutil.rmtree(place)
 
     def run(self, argv: Sequence[str], why: str = "", *, environ: Mapping[str, str] | None = None, needs: str = "") -> None:
-        """Run a command of the installed system. ``needs``: a path without which it has nothing to talk to.
+        """Run a command on the installed system; skip it if the path ``needs`` does not exist.
 
-        Raises :class:`InstallError` with what it said when it fails; ``why`` is the cure.
+        Raises :class:`InstallError` with the command's output if it fails; ``why`` is the remedy.
         """
         text = " ".join([*(f"{name}={value}" for name, value in (environ or {}).items()), shlex.join(argv)])
         if not self.for_this_system:
             self.say(f"skip    {text} (another system's files: run it there)")
             return
         if needs and not Path(needs).exists() and not self.dry:
-            self.say(f"skip    {text} (nothing to tell: no {needs})")
+            self.say(f"skip    {text} (not needed: no {needs})")
             return
         self.say(f"run     {text}")
         if self.dry:
@@ -139,15 +139,15 @@ class Hands:
                 list(argv), env={**os.environ, **(environ or {})}, capture_output=True, text=True, check=False, timeout=PATIENCE_S
             )
         except FileNotFoundError:
-            raise InstallError(f"{argv[0]} is not installed here{cure}") from None
+            raise InstallError(f"{argv[0]} is not installed{cure}") from None
         except subprocess.TimeoutExpired:
-            raise InstallError(f"{text}: no end after {PATIENCE_S / 60:.0f} minutes{cure}") from None
+            raise InstallError(f"{text}: not finished after {PATIENCE_S / 60:.0f} minutes{cure}") from None
         if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip() or "no word of why")[-600:]
-            raise InstallError(f"{text}: status {done.returncode}: {said}{cure}")
+            said = (done.stderr.strip() or done.stdout.strip() or "no output")[-600:]
+            raise InstallError(f"{text}: failed with status {done.returncode}: {said}{cure}")
 
     def keep_account(self) -> None:
-        """Write down what is installed now, or take the account away when nothing is."""
+        """Write the list of installed files, or remove it if none is left."""
         place = self.place(MANIFEST)
         if self.dry:
             return
@@ -158,15 +158,15 @@ class Hands:
             place.unlink(missing_ok=True)
 
     def own_tree(self, path: str) -> None:
-        """Note a folder that was made as a whole."""
+        """Record a folder that was created as a whole."""
         self._owned[path] = {"sha256": "tree", "for": []}
 
     def owns_tree(self, path: str) -> bool:
-        """Whether :meth:`own_tree` noted it."""
+        """Return True if :meth:`own_tree` recorded the folder."""
         return self._owned.get(path, {}).get("sha256") == "tree"
 
     def disown(self, path: str) -> None:
-        """Forget a path."""
+        """Remove a path from the record."""
         self._owned.pop(path, None)
 
     def _own(self, path: str, data: bytes, profile: str) -> None:
@@ -180,7 +180,7 @@ def _manifest(place: Path) -> dict[str, dict[str, Any]]:
     try:
         found: dict[str, dict[str, Any]] = json.loads(data)
     except ValueError:
-        raise InstallError(f"{place} is damaged: remove it; files of an earlier installation then stay where they are") from None
+        raise InstallError(f"{place} is damaged: remove it; the files of the earlier installation are then kept") from None
     return found
 
 

@@ -1,4 +1,4 @@
-"""``vehicled log info | timing | cat | recover | report | plot``."""
+"""Commands ``vehicled log info | timing | cat | recover | compare | diff | export | import | report | plot``."""
 
 import sys
 from argparse import Namespace
@@ -7,7 +7,7 @@ from vehicled.log.errors import LogError
 
 
 def info(arguments: Namespace) -> int:
-    """What a log holds."""
+    """Print a summary of a log."""
     from vehicled.log.info import info
 
     found = info(arguments.file)
@@ -16,7 +16,7 @@ def info(arguments: Namespace) -> int:
 
 
 def timing(arguments: Namespace) -> int:
-    """Where the time went; status 1 when a budget is exceeded."""
+    """Print the timing of the tasks; status 1 if a budget is exceeded."""
     from vehicled.log.timing import timing
 
     found = timing(arguments.file)
@@ -27,7 +27,7 @@ def timing(arguments: Namespace) -> int:
 
 
 def cat(arguments: Namespace) -> int:
-    """The messages as JSON lines."""
+    """Print the messages as JSON lines."""
     from vehicled.log.cat import lines
 
     for line in lines(arguments.file, arguments.topic, start_s=arguments.start, stop_s=arguments.stop, limit=arguments.limit):
@@ -36,7 +36,7 @@ def cat(arguments: Namespace) -> int:
 
 
 def recover(arguments: Namespace) -> int:
-    """Repair a log; the original is left as it is. Status 1 when something of it is lost."""
+    """Repair a log into a new file. Status 1 if data was lost."""
     from vehicled.log.recover import recover
 
     report = recover(arguments.file, arguments.output)
@@ -45,13 +45,13 @@ def recover(arguments: Namespace) -> int:
 
 
 def compare(arguments: Namespace) -> int:
-    """What became better or worse; status 1 when asked to fail on a regression and there is one."""
+    """Compare the metrics of runs; status 1 with ``--fail-on regression`` if one became worse."""
     from vehicled.log.compare.comparison import compare
 
     old, new = arguments.files, arguments.against
     if not new:
         if len(old) != 2:
-            raise LogError("give the old run and the new one, or several: A1 A2 --against B1 B2")
+            raise LogError("give an old and a new run, or several of each: A1 A2 --against B1 B2")
         old, new = old[:1], old[1:]
     found = compare(old, new, seed=arguments.seed, threshold=arguments.threshold)
     print(found.to_json() if arguments.json else found.to_text(every=arguments.all))
@@ -59,7 +59,7 @@ def compare(arguments: Namespace) -> int:
 
 
 def diff(arguments: Namespace) -> int:
-    """The first difference of each topic; status 1 when there is one."""
+    """Print the first difference of each topic; status 1 if any."""
     from vehicled.log.diff import diff
 
     found = diff(arguments.a, arguments.b, tuple(arguments.topic))
@@ -68,7 +68,7 @@ def diff(arguments: Namespace) -> int:
 
 
 def export(arguments: Namespace) -> int:
-    """Write a log in another format."""
+    """Export a log into another format."""
     from vehicled.log.export.exporting import export
 
     done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
@@ -77,7 +77,7 @@ def export(arguments: Namespace) -> int:
 
 
 def import_(arguments: Namespace) -> int:
-    """Write a foreign log as ours."""
+    """Convert a foreign log into a vehicled log."""
     from vehicled.recordings.foreign.importing import import_log
 
     done = import_log(
@@ -88,7 +88,7 @@ def import_(arguments: Namespace) -> int:
 
 
 def report(arguments: Namespace) -> int:
-    """One page about a run."""
+    """Write a one-page report of a run."""
     from vehicled.log.report.page import write_report
 
     output = arguments.output or _beside(arguments.file, ".html")
@@ -99,7 +99,7 @@ def report(arguments: Namespace) -> int:
 
 
 def plot(arguments: Namespace) -> int:
-    """Fields over time as a picture."""
+    """Plot fields over time."""
     from vehicled.log.plot import plot
 
     output = arguments.output or _beside(arguments.file, ".png")

@@ -1,4 +1,4 @@
-"""What a drive by a programme, or through the lanes of a course, is judged by: figures of the true vehicle."""
+"""Evaluation of open-loop programmes and of courses with lanes, from the ground truth."""
 
 from argparse import Namespace
 from math import hypot, inf, isfinite
@@ -25,17 +25,17 @@ TAPS: tuple[type[Message], ...] = (GroundTruth, ActuatorCommand, ControlCommand)
 
 
 class Section(Struct, frozen=True):
-    """Errors over the manoeuvre itself, without the way to its speed and to rest. The cross-track error is that of the course."""
+    """Errors over the manoeuvre itself, without the run-up and the stop. The cross-track error is relative to the course."""
 
     cross_track_mean_m: float
     cross_track_max_m: float
     heading_mean_rad: float
     speed_mean_mps: float
-    """True speed."""
+    """Mean true speed, m/s."""
 
 
 class Motion(Struct, frozen=True):
-    """What a programme did with the vehicle, while it drove by itself."""
+    """Motion of the vehicle during a programme, in AUTO mode."""
 
     driven_m: float
     top_speed_mps: float
@@ -43,14 +43,14 @@ class Motion(Struct, frozen=True):
     peak_yaw_rate_radps: float
     turned_rad: float
     cut: dict[str, int]
-    """Commands that the gate had to cut, by kind."""
+    """Number of commands limited by the gate, by kind."""
 
 
 class ManoeuvreJudge:
-    """Follows the truth while the vehicle drives by itself, and while it then stops."""
+    """Follows the ground truth in AUTO mode and during the stop after it."""
 
     def __init__(self, course: Course, vehicle: Vehicle, judge: Judge) -> None:
-        """``judge`` of the same course is told every message first: the place on the course is looked for once."""
+        """Take the course. ``judge`` of the same course must get every message first: its projection is reused."""
         half_m = 0.5 * vehicle.length_m
         body = Body(half_m + vehicle.centre_m, half_m - vehicle.centre_m, vehicle.width_m)
         self._markings = course.markings
@@ -62,10 +62,10 @@ class ManoeuvreJudge:
         self._driven_m = self._top_mps = self._lateral_mps2 = self._yaw_rate_radps = self._turned_rad = 0.0
         self._cut: dict[str, int] = {}
         self.gave_up = False
-        """The controller knew nothing but the stop; of a programme: its entry speed did not come."""
+        """True if the controller only commanded a stop; for a programme: if the entry speed was not reached."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Take one message."""
+        """Process one message."""
         match message:
             case GroundTruth() if self._driving:
                 self._follow(message)
@@ -82,12 +82,12 @@ class ManoeuvreJudge:
 
     @property
     def verdict(self) -> str:
-        """On the lanes and boxes of the course; empty where it has none."""
+        """Return the verdict on the lanes and boxes of the course; empty if it has none."""
         return self._passing.verdict
 
     @property
     def section(self) -> Section | None:
-        """Figures of the manoeuvre; None where the course does not tell it from the rest."""
+        """Return the errors of the manoeuvre; None if the course does not mark one."""
         if not self._markings or not self._cross_track.n:
             return None
         cross = self._cross_track
@@ -95,7 +95,7 @@ class ManoeuvreJudge:
 
     @property
     def motion(self) -> Motion:
-        """Figures of a programme."""
+        """Return the motion during a programme."""
         return Motion(
             self._driven_m,
             self._top_mps,
@@ -127,31 +127,31 @@ class ManoeuvreJudge:
 
 
 def load_programme(text: str, profile: Profile) -> ProgrammeParams:
-    """The programme in a file, or of a name. Raises :class:`SetupError` naming what would be right."""
+    """Return a programme by file or name. Raises :class:`SetupError` with the remedy."""
     try:
         if not (text.lower().endswith((".csv", ".txt")) or "/" in text):
             return named(text, profile.vehicle, profile.limits)
         path = Path(text).expanduser()
         if not path.is_file():
-            raise ProgrammeError(f"{text}: no such file; a programme is a .csv file or a name")
+            raise ProgrammeError(f"{text}: file not found; give a .csv file or the name of a programme")
         with path.open("rb") as file:
             return read_programme(file.read(MAX_BYTES + 1), text)
     except ProgrammeError as error:
         raise SetupError(f"--programme: {error}") from None
     except OSError as error:
-        raise SetupError(f"--programme: {text} cannot be read ({error.strerror})") from None
+        raise SetupError(f"--programme: cannot read {text} ({error.strerror})") from None
 
 
 def programme_overrides(arguments: Namespace, overrides: list[str]) -> list[str]:
-    """Overrides of the profile that make the programme its controller, all of it, so that the log needs no other file.
+    """Return profile overrides that make the programme the controller. They contain it completely, so the log needs no other file.
 
-    The speed is held as the profile's own controller does it, unless the profile tunes the programme's.
+    The speed is controlled as by the profile's own controller, unless the profile tunes the programme's.
     """
     text = getattr(arguments, "programme", None)
     if not text:
         return []
     if getattr(arguments, "controller", None):
-        raise SetupError("--programme drives in place of a controller: leave --controller out")
+        raise SetupError("--programme replaces the controller: leave out --controller")
     profile = load(arguments.profile, overrides).profile
     programme = load_programme(text, profile)
     own = profile.controller.params.get("programme")
@@ -160,8 +160,7 @@ def programme_overrides(arguments: Namespace, overrides: list[str]) -> list[str]
     values = msgspec.to_builtins(programme)
     values.pop("speed")
     if speed is not None and own is None:
-        # A speed that is held for long may need all that the integral can give, and soon: half as much as would be critically
-        # damped where the drive is an integrator.
+        # Holding a speed may need the full integral term quickly: use half the gain of critical damping for an integrating drive.
         drive = profile.vehicle.drive
         settling = drive_authority_mps2(drive) * usable_gain(speed, drive) ** 2 / 8.0
         wanted = msgspec.to_builtins(speed) | {"integral_limit": 1.0, "i": max(speed.i, settling)}

@@ -1,4 +1,4 @@
-"""Files that a command writes: looked at before the work, and written whole or not at all."""
+"""Output files of the commands: checked before the work, and written completely or not at all."""
 
 import os
 from importlib.util import find_spec
@@ -10,13 +10,13 @@ PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def check_output(option: str, file: Path) -> None:
-    """Before the work, not after it: whether the file that ``option`` names can be written. Raises :class:`SetupError`."""
+    """Raise :class:`SetupError` before the work if the file of ``option`` cannot be written."""
     if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise SetupError(f"{option} {file}: cannot be written; name a file in a folder that is there and can be written to")
+        raise SetupError(f"{option} {file}: cannot be written; choose a file in an existing, writable folder")
 
 
 def check_plot_file(file: Path) -> None:
-    """The same of ``--plot``, which must be a picture besides. Raises :class:`SetupError`."""
+    """Raise :class:`SetupError` before the work if the file of ``--plot`` cannot be written or is not a picture."""
     if file.suffix.lower() not in PLOT_SUFFIXES:
         raise SetupError(f"--plot {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
     check_output("--plot", file)
@@ -25,17 +25,17 @@ def check_plot_file(file: Path) -> None:
 
 
 def write_output(file: Path, text: str) -> None:
-    """Write a file, and its folder where there is none: all of it, or nothing. Raises :class:`SetupError`."""
+    """Write a file completely or not at all; create its folder. Raises :class:`SetupError`."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.exists() and not file.is_file():
-            # A pipe or a terminal is not put in place of anything.
+            # Pipes and terminals cannot be replaced by a rename.
             file.write_text(text, encoding="utf-8")
         else:
             _put(file.resolve(), text)
     except OSError as error:
         cure = "run it with sudo, or choose another place" if isinstance(error, PermissionError) else "choose another place"
-        raise SetupError(f"{file} cannot be written ({error.strerror}): {cure}") from None
+        raise SetupError(f"cannot write {file} ({error.strerror}): {cure}") from None
 
 
 def _put(file: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The parser of the command line: errors in one line with the nearest name, and help that fits a terminal."""
+"""Command-line parser with one-line errors that suggest the nearest name, and help that fits the terminal."""
 
 import argparse
 import shutil
@@ -9,13 +9,13 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 USAGE_STATUS = 2
-"""Exit status for input that cannot be used."""
+"""Exit status for invalid input."""
 NARROWEST, WIDEST = 40, 100
 _MOST_NAMES = 12
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Wraps paragraphs to the terminal and leaves lines that begin with a blank as they are."""
+    """Help formatter that wraps paragraphs to the terminal and keeps lines that begin with a blank."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
@@ -27,10 +27,10 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class CommandParser(ArgumentParser):
-    """Parser of one command. Its subcommands are parsers of the same class."""
+    """Parser of one command; subcommands use the same class."""
 
     def __init__(self, *, examples: Sequence[str] = (), epilog: str = "", **options: Any) -> None:
-        """``examples`` are shown before the ``epilog``."""
+        """Build the parser; the help shows ``examples`` before the ``epilog``."""
         shown = "Examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else ""
         epilog = "\n".join(part for part in (shown, epilog) if part)
         super().__init__(epilog=epilog or None, **{"formatter_class": HelpFormatter} | options)
@@ -38,14 +38,14 @@ class CommandParser(ArgumentParser):
 
     @property
     def subcommands(self) -> dict[str, "CommandParser"]:
-        """Parsers of the subcommands by name; empty for a command without any."""
+        """Return the parsers of the subcommands by name."""
         for action in self._actions:
             if isinstance(action, _SubParsersAction):
                 return dict(action.choices)
         return {}
 
     def descend(self, words: Sequence[str]) -> "CommandParser":
-        """Return the parser of the innermost command that ``words`` name."""
+        """Return the parser of the innermost command named in ``words``."""
         parser = self
         for word in words:
             if word in parser.subcommands:
@@ -53,20 +53,20 @@ class CommandParser(ArgumentParser):
         return parser
 
     def walk(self) -> Iterator["CommandParser"]:
-        """Iterate over this parser and all below it."""
+        """Iterate over this parser and all subcommands."""
         yield self
         for parser in self.subcommands.values():
             yield from parser.walk()
 
     def parse(self, argv: Sequence[str]) -> Namespace:
-        """Parse all of ``argv``. Ends the process with one line that names what is wrong."""
+        """Parse ``argv``. Invalid arguments end the process with a one-line message."""
         arguments, unknown = self.parse_known_args(argv)
         if unknown:
             self.descend([word for word in argv if not word.startswith("-")])._refuse(unknown)
         return arguments
 
     def format_help(self) -> str:
-        """Return the help. Its usage names what must be given; the options follow below, with what they do."""
+        """Return the help. The usage shows only required arguments; the list of options follows."""
         usage = self.usage
         if usage is None:
             groups = [group for group in self._mutually_exclusive_groups if group.required]
@@ -83,9 +83,9 @@ class CommandParser(ArgumentParser):
             self.usage = usage
 
     def error(self, message: str) -> NoReturn:
-        """End the process with one line: what is wrong, and where help is."""
+        """End the process with a one-line message that points to the help."""
         message = message.removeprefix("argument ").replace("the following arguments are required:", "missing:")
-        # An argument of the user's may hold a line break.
+        # An argument of the user may contain a line break.
         message = " ".join(message.split())
         see = "See" if message.endswith("?") else "; see"
         self.exit(USAGE_STATUS, f"{self.prog}: {message}{' ' * (see == 'See')}{see} '{self.prog} --help'\n")
@@ -96,26 +96,26 @@ class CommandParser(ArgumentParser):
             return
         names = [str(choice) for choice in choices]
         kind = "command" if isinstance(action, _SubParsersAction) else "value"
-        cure = _nearest(str(value), names) or (f"there is {', '.join(names)}" if len(names) <= _MOST_NAMES else "")
+        cure = _nearest(str(value), names) or (f"choose from {', '.join(names)}" if len(names) <= _MOST_NAMES else "")
         raise ArgumentError(None if kind == "command" else action, f"no {kind} {str(value)[:60]!r}" + (f"; {cure}" if cure else ""))
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         option = next((word for word in unknown if word.startswith("-")), "")
         if not option:
-            self.error(f"one argument too many: {unknown[0][:60]!r}")
+            self.error(f"unexpected argument: {unknown[0][:60]!r}")
         name = option.partition("=")[0]
         cure = _nearest(name, [known for action in self._actions for known in action.option_strings if known != "-h"])
         self.error(f"no option {name[:60]!r}" + (f"; {cure}" if cure else ""))
 
 
 class GroupedParser(CommandParser):
-    """Parser of the program itself: its help lists the commands by what people do with them."""
+    """Parser of the program itself; its help groups the commands by purpose."""
 
     groups: Sequence[tuple[str, Sequence[str]]] = ()
-    """Title and names. Commands in no group come last."""
+    """Titles and command names; commands in no group come last."""
 
     def format_help(self) -> str:
-        """Return the help: usage, description, groups of commands, options, examples."""
+        """Return the help: usage, description, groups of commands, options and examples."""
         formatter = self._get_formatter()
         formatter.add_text(self.description)
         commands = next(action for action in self._actions if isinstance(action, _SubParsersAction))

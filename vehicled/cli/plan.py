@@ -1,4 +1,4 @@
-"""What is to be driven: profile, course, link and clock, from the command line and checked."""
+"""Checked configuration of a run from the command line: profile, course, link and clock."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -16,36 +16,36 @@ from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, read_geojson
 
 SHARED_TIMEOUT_S = 5.0
-"""Silence of the simulator that ends a run whose clock it shares: a stall is shorter, a simulator that hangs is not."""
+"""Simulator timeout with a shared clock, s: longer than a stall, but short enough to detect a simulator that hangs."""
 STRICT_TIMEOUT_S = 0.5
-"""The same on the clock of a vehicle, which drives on meanwhile."""
+"""Simulator timeout with ``--strict-clock``, s; short, because the vehicle keeps moving."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What is to be driven, checked: everything that can be wrong with the arguments has been found by now."""
+    """Configuration of a run. All errors in the arguments are found while it is built."""
 
     loaded: Loaded
     course: Course
     fence: Fence | None
     fence_text: bytes
-    """The file of the fence, for the log; empty without one."""
+    """Content of the fence file, for the log; empty without a fence."""
     wiring: Wiring
     clock: str
     link: str
     seed: int
     overrides: list[str]
     link_timeout_s: float | None
-    """Silence of the simulator that ends the run, as the user set it; see :meth:`silence_s`."""
+    """Simulator timeout set by the user, s; see :meth:`silence_s`."""
     backend: str
     course_notes: list[str]
-    """Reasons why the course is driven slower than it asks."""
+    """Reasons for driving slower than the course asks."""
     findings: list[Note]
     """Warnings about the profile; its errors have been raised."""
     paced: bool = False
-    """Wall time: the clock stands still while the simulator or the daemon stalls."""
+    """True if the clock pauses while the simulator or the daemon stalls (wall time only)."""
 
     def silence_s(self, *, shared_clock: bool) -> float:
-        """Return the silence of the simulator that ends the run."""
+        """Return the simulator timeout in s."""
         return self.link_timeout_s or (SHARED_TIMEOUT_S if shared_clock else STRICT_TIMEOUT_S)
 
     @classmethod
@@ -62,7 +62,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     ) -> "Plan":
         """Build the plan from the command line. Raises the errors of profile, course and set-up.
 
-        ``own_ports``: the run opens the devices' own ports, so they are checked too.
+        ``own_ports``: also check the devices' own ports, because the run opens them.
         """
         overrides = list(arguments.set)
         for table in ("controller", "estimator", "identifier"):
@@ -72,7 +72,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         loaded = load(arguments.profile, overrides + programme_overrides(arguments, overrides))
         controller = loaded.profile.controller
         if controller.name == "programme" and not controller.selected.t_s:
-            raise SetupError("controller programme: there is no programme; name one by --programme FILE or NAME")
+            raise SetupError("controller programme needs a programme: give --programme FILE or NAME")
         course = course_of(loaded.profile, arguments.course).repeated(arguments.laps)
         check_direction(loaded.profile, course)
         fence, fence_text = fence_of(loaded, course)
@@ -98,7 +98,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def course_of(profile: Profile, name_or_file: str | None) -> Course:
-    """The course named, or the profile's; fitted to its vehicle where lanes depend on that. Raises CourseError."""
+    """Return the named course, or the profile's, fitted to the vehicle if its lanes depend on that. Raises CourseError."""
     vehicle = profile.vehicle
     return load_course(
         name_or_file or profile.course,
@@ -109,19 +109,19 @@ def course_of(profile: Profile, name_or_file: str | None) -> Course:
 
 
 def check_direction(profile: Profile, course: Course) -> None:
-    """Raises :class:`SetupError` for a course that is driven backward in parts, and a vehicle that cannot."""
+    """Raise :class:`SetupError` if the course has reverse legs and the vehicle cannot reverse."""
     if course.reverses and profile.controller.name != "programme" and not profile.vehicle.drive.top_reverse_speed_mps:
         raise SetupError(
-            f"course {course.name!r} is driven backward in parts, but the vehicle of profile {profile.name!r} cannot: "
-            "its vehicle.drive.reverse_share does not move it; choose another course, or set the share where drive and driver "
+            f"course {course.name!r} has reverse legs, but the vehicle of profile {profile.name!r} cannot reverse: "
+            "its vehicle.drive.reverse_share is too small; choose another course, or set it if drive and driver "
             "can reverse"
         )
 
 
 def fence_of(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:
-    """The profile's fence, on the course's map, and its file.
+    """Return the profile's fence on the course's map, and its file.
 
-    Raises :class:`SetupError` for a file that cannot be read, CourseError for a bad one.
+    Raises :class:`SetupError` if the file cannot be read, CourseError if it is invalid.
     """
     name = loaded.profile.fence
     if not name:
@@ -130,5 +130,5 @@ def fence_of(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SetupError(f"fence: {path} cannot be read ({error.strerror}); its path counts from the profile") from None
+        raise SetupError(f"fence: cannot read {path} ({error.strerror}); its path is relative to the profile") from None
     return read_geojson(data, path.name, course.datum), data

@@ -1,4 +1,4 @@
-"""Drawing of a drive for a page or a paper: the map with its worst places enlarged, and the errors along it."""
+"""Plot of a drive: the map with the worst places enlarged, and the errors over time."""
 
 from collections.abc import Sequence
 from math import hypot, isfinite, isnan
@@ -12,7 +12,7 @@ from vehicled.paths.course import Course
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Grey, black and a light orange of Okabe and Ito: told apart by all eyes, and with widths and dashes in black and white.
+# Grey, black and light orange of Okabe and Ito: distinguishable for all eyes; widths and dashes differ for black and white.
 _COURSE: dict[str, Any] = {"color": "#b0b0b0", "lw": 4.0, "solid_capstyle": "butt"}
 _TRUTH: dict[str, Any] = {"color": "black", "lw": 1.8}
 _ESTIMATE: dict[str, Any] = {"color": "#e69f00", "lw": 1.2, "ls": (0, (4, 2))}
@@ -28,11 +28,11 @@ _PLATE = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none
 _ZOOMS = 2
 _LEAST_HALF_M = 1.0
 _RUN_IN_S = 1.0
-"""A drive begins with the error of its start; places to enlarge are looked for after it."""
+"""Time after the start that is not searched for the worst places, s, because the drive begins with an initial error."""
 
 
 def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file: str) -> None:
-    """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
+    """Plot into ``file`` (PNG, SVG or PDF by extension). Raises :class:`SetupError` if it cannot be written."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -62,7 +62,7 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
                 zoom.set_ylabel("north (m)")
             zoom.set_title(f"({name}) {_off_m(trace, t_s):.2f} m off the course")
             area.indicate_inset((x - half, y - half, 2 * half, 2 * half), edgecolor="black", alpha=1.0, lw=0.8)
-            # Outwards, where the course is not.
+            # Put the label outside, away from the course.
             edge, gap, side = (x + half, 3, "left") if x > middle_m else (x - half, -3, "right")
             area.annotate(f"({name})", (edge, y), xytext=(gap, 0), textcoords="offset points", ha=side, va="center", bbox=_PLATE)
             for axes in marks:
@@ -74,7 +74,7 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
         try:
             figure.savefig(file)
         except (OSError, ValueError) as error:
-            raise SetupError(f"the plot cannot be written to {file}: {error}") from error
+            raise SetupError(f"cannot write the plot to {file}: {error}") from error
 
 
 def _map(axes: "Axes", course: Course, trace: Sequence[TracePoint]) -> None:
@@ -111,7 +111,7 @@ def _along(figure: Any, grid: Any, trace: Sequence[TracePoint], places: Sequence
 
 
 def _worst_places(trace: Sequence[TracePoint]) -> list[tuple[tuple[float, float], float, float]]:
-    """Return middle, half width and time of the places furthest off the course, not two of one corner; none without a course."""
+    """Return middle, half width and time of the places furthest from the course, one per corner; none without a course."""
     judged = [p for p in trace if isfinite(p.cross_track_m) and p.t_s >= trace[0].t_s + _RUN_IN_S]
     if not judged:
         return []
@@ -131,7 +131,7 @@ def _off_m(trace: Sequence[TracePoint], t_s: float) -> float:
 
 
 def _title(result: Result) -> str:
-    """What was driven and how well; no errors where no course was driven: by hand, by a programme, not at all."""
+    """Return the title: what was driven, and the errors if a course was driven in AUTO mode."""
     if result.programme or isnan(result.cross_track_m.mean):
         driven = f"by programme {result.programme}" if result.programme else f"on {result.course}"
         return f"{result.profile} {driven}, seed {result.seed}: {result.why}"

@@ -1,4 +1,4 @@
-"""``vehicled record-path``: the path that was driven in a log, as a course."""
+"""Command ``vehicled record-path``: save the driven path of a log as a course."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -20,14 +20,14 @@ COLUMNS = ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps")
 
 
 def record_path(arguments: Namespace) -> int:
-    """Write the course."""
+    """Write the course file."""
     source = Path(arguments.file)
     out = Path(arguments.output) if arguments.output else Path(f"{source.stem}.csv")
     if out.suffix.lower() != ".csv":
-        raise CourseError(f"{out}: a recorded course is a CSV file; give it a name that ends in .csv")
+        raise CourseError(f"{out}: a recorded course is a CSV file: choose a name that ends in .csv")
     check_output("--output", out)
     if out.exists():
-        raise CourseError(f"{out}: there is such a file already, it is not overwritten")
+        raise CourseError(f"{out}: exists already and is not overwritten: choose another name")
     datum, poses = _poses(source, truth=arguments.truth)
     poses = _between(poses, arguments.from_s, arguments.to_s, source)
     t_s = poses["t_s"]
@@ -41,7 +41,7 @@ def record_path(arguments: Namespace) -> int:
     except CourseError as error:
         raise CourseError(f"{source}: {error}") from None
     text = path.to_csv(out.stem[:60], datum)
-    # What cannot be driven is not written.
+    # Check the course before it is written.
     course = course_from_bytes(text.encode(), out.name)
     write_output(out, text)
     turns = f", {path.legs - 1} change(s) of direction" if path.legs > 1 else ""
@@ -51,7 +51,7 @@ def record_path(arguments: Namespace) -> int:
 
 
 def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
-    """Datum and columns of what was driven, with its parts. Raises :class:`LogError` for a file that holds none."""
+    """Return datum and columns of the driven poses, with their legs. Raises :class:`LogError` if the log has none."""
     kind: type[GroundTruth | StateEstimate] = GroundTruth if truth else StateEstimate
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     with LogReader(source) as log:
@@ -68,9 +68,9 @@ def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
                     columns[name].append(np.array(good[name]))
     t_ns = np.concatenate(columns["t_ns"]) if columns["t_ns"] else np.zeros(0, np.int64)
     if not len(t_ns):
-        what = "truth of a simulator" if truth else "state estimate that may be driven on"
-        raise LogError(f"{source}: holds no {what}")
-    # Chunks may overlap, and a filter may tell of one instant twice.
+        what = "ground truth" if truth else "valid state estimate"
+        raise LogError(f"{source}: contains no {what}")
+    # Chunks may overlap, and a filter may report one instant twice.
     times, rows = np.unique(t_ns, return_index=True)
     poses = {name: np.concatenate(columns[name])[rows].astype(np.float64) for name in COLUMNS[1:]}
     poses["t_s"] = (times - start_ns) * 1e-9
@@ -81,5 +81,5 @@ def _between(poses: dict[str, Any], from_s: float | None, to_s: float | None, so
     t_s = poses["t_s"]
     kept = (t_s >= (from_s if from_s is not None else -np.inf)) & (t_s <= (to_s if to_s is not None else np.inf))
     if not kept.any():
-        raise CourseError(f"{source}: nothing lies between --from and --to; the run lasts from {t_s[0]:.1f} to {t_s[-1]:.1f} s")
+        raise CourseError(f"{source}: no data between --from and --to; the run lasts from {t_s[0]:.1f} to {t_s[-1]:.1f} s")
     return {name: column[kept] for name, column in poses.items()}

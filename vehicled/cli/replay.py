@@ -1,4 +1,4 @@
-"""``vehicled replay``: the machine itself, driven by its log."""
+"""Command ``vehicled replay``: run the daemon's logic again on a recorded log."""
 
 from argparse import Namespace
 from math import nan
@@ -16,17 +16,17 @@ from vehicled.messages import ActuatorCommand, Event, Fault, Message, PortEvent
 ALTERED_LINES = 5
 PARTING_LINES = 5
 LINE_NS = 100_000_000
-"""So often a command is shown behind ``--from``."""
+"""Interval of the commands shown after ``--from``."""
 
 
 def replay(arguments: Namespace) -> int:
-    """Replay a log; status 0 when all is the same, 1 when something differs or is damaged. A what-if has status 0."""
+    """Replay a log; status 0 if all outputs are equal, 1 if one differs or the log is damaged. A what-if has status 0."""
     overrides = list(arguments.set)
     overrides += [f"{table}.name={name}" for table in ("estimator", "controller") if (name := getattr(arguments, table))]
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     if overrides and arguments.until_diff:
-        raise SetupError("--until-diff looks for the first difference of a replay; a what-if differs on purpose")
+        raise SetupError("--until-diff cannot be used with a what-if, which differs on purpose: leave out one of them")
     progress = Progress()
     with Journal(arguments.file) as journal:
         shows = arguments.from_s is not None and not arguments.json
@@ -61,32 +61,32 @@ def replay(arguments: Namespace) -> int:
 
 
 def to_text(result: ReplayResult) -> str:
-    """Verdict and figures in a few lines."""
+    """Return verdict and numbers as text."""
     lines = []
     if result.verdict == WHAT_IF:
         lines.append(f"WHAT IF {', '.join(result.changed)}")
-        lines.append("open loop: the vehicle moved as it was recorded, whatever is commanded now")
+        lines.append("open loop: the vehicle moves as recorded, whatever is commanded now")
         lines += [each.to_text() for each in result.partings[:PARTING_LINES]]
         if len(result.partings) > PARTING_LINES:
-            lines.append(f"... and {len(result.partings) - PARTING_LINES} more times; --json names them")
+            lines.append(f"... and {len(result.partings) - PARTING_LINES} more; --json lists them")
     elif result.verdict == DIFFERENT:
         if result.first is None and result.altered:
-            lines.append("DIFFERENT: bytes of the log were altered; the machine makes the same of them")
+            lines.append("DIFFERENT: bytes of the log were altered; the outputs are equal")
         else:
-            lines.append(f"DIFFERENT: {result.records} records are the same, then not")
-        lines += [f"ALTERED: {each}: their checksum does not fit" for each in result.altered[:ALTERED_LINES]]
+            lines.append(f"DIFFERENT: the first {result.records} records are equal, the next one differs")
+        lines += [f"ALTERED: {each}: the checksum does not match" for each in result.altered[:ALTERED_LINES]]
         if result.first is not None:
             lines.append(result.first.to_text())
         if result.first_frame is not None:
             lines.append(result.first_frame.to_text())
         if result.first is None and result.digest != result.digest_in_log:
-            lines.append(f"the digest is {result.digest}, in the log {result.digest_in_log}")
+            lines.append(f"digest {result.digest}, in the log {result.digest_in_log}")
     else:
-        known = f"as the daemon wrote it: {result.digest}" if result.digest == result.digest_in_log else result.digest
+        known = f"equal to the recorded digest: {result.digest}" if result.digest == result.digest_in_log else result.digest
         lines.append(f"IDENTICAL: {result.records} records, {result.frames} frames and {result.ticks} ticks, bit for bit")
         lines.append(f"digest {known}")
     if result.incomplete:
-        lines.append(f"not the whole run: {result.incomplete}")
+        lines.append(f"incomplete run: {result.incomplete}")
     lines.append(f"{result.replayed_s:.1f} s of the run in {result.spent_s:.1f} s: {result.speed:.1f} x real time")
     return "\n".join(lines)
 
@@ -118,17 +118,17 @@ def _print_numbers(numbers: Numbers) -> None:
 def _plot(run: Replay, result: ReplayResult, file: str, *, quiet: bool) -> None:
     if result.numbers is None:
         if not quiet:
-            print("nothing drawn: there are no differences")
+            print("no plot written: there are no differences")
         return
     from vehicled.cli.replay_plot import plot_replay
 
     plot_replay(run.parts.course, run.meter, result, file)
     if not quiet:
-        print(f"drawn: {file}")
+        print(f"plot: {file}")
 
 
 class Lines:
-    """What the machine does now, as lines of text: what happens, and a command ten times a second."""
+    """Prints what the replayed machine does: events, and ten commands per second."""
 
     def __init__(self, start_ns: int, from_s: float) -> None:
         self._start_ns = start_ns
@@ -136,7 +136,7 @@ class Lines:
         self._next_ns = 0
 
     def show(self, machine: Machine, message: Message, t_ns: int) -> None:
-        """One record."""
+        """Print one record."""
         if t_ns < self._from_ns:
             return
         at = f"{(t_ns - self._start_ns) * 1e-9:9.3f} s"

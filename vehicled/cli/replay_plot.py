@@ -1,4 +1,4 @@
-"""Drawing of a replay that differs: both estimates on the map, and the differences over time."""
+"""Plot of the differences of a replay: both estimates on the map, and the differences over time."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _COURSE, _LOG, _NOW, _TRUTH = "#9aa5b1", "#1b6ca8", "#d1495b", "#0b6e4f"
 
 
 def plot_replay(course: Course, meter: Meter, result: ReplayResult, file: str) -> None:
-    """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
+    """Plot into ``file`` (PNG, SVG or PDF by extension). Raises :class:`SetupError` if it cannot be written."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -47,15 +47,15 @@ def plot_replay(course: Course, meter: Meter, result: ReplayResult, file: str) -
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error:
-        raise SetupError(f"the plot cannot be written to {file}: {error}") from error
+        raise SetupError(f"cannot write the plot to {file}: {error}") from error
 
 
 def _title(result: ReplayResult) -> str:
-    what = f"what if {', '.join(result.changed)} (open loop)" if result.verdict == WHAT_IF else "differences of a replay"
+    what = f"what if {', '.join(result.changed)} (open loop)" if result.verdict == WHAT_IF else "replay differences"
     numbers = result.numbers
     assert numbers is not None
-    position = f"position apart by {numbers.position_m.rms:.3g} m RMS, {numbers.position_m.max:.3g} m at most"
-    return f"{what}\n{position}; wheel angle by {numbers.wheel_angle_rad.max:.3g} rad at most"
+    position = f"position difference {numbers.position_m.rms:.3g} m RMS, {numbers.position_m.max:.3g} m max"
+    return f"{what}\n{position}; wheel angle difference {numbers.wheel_angle_rad.max:.3g} rad max"
 
 
 def _map(area: Any, course: Course, meter: Meter) -> None:

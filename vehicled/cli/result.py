@@ -1,4 +1,4 @@
-"""The table at the end of a run, and the same as JSON."""
+"""Result of a run, as the table at its end and as JSON."""
 
 from math import degrees, isnan
 from typing import Any
@@ -17,7 +17,7 @@ from vehicled.runtime.run import Ending, Outcome
 
 
 class Figures(Struct, frozen=True):
-    """Mean, RMS and largest magnitude of one error."""
+    """Mean, RMS and maximum magnitude of one error."""
 
     mean: float
     rms: float
@@ -25,12 +25,12 @@ class Figures(Struct, frozen=True):
 
     @classmethod
     def of(cls, errors: Errors) -> "Figures":
-        """Figures of an account; NaN where nothing was counted."""
+        """Return the statistics of an error; NaN if empty."""
         return cls(errors.mean, errors.rms, errors.max if errors.n else float("nan"))
 
 
 class TaskHealth(Struct, frozen=True):
-    """Deadline health of one task."""
+    """Deadline statistics of one task."""
 
     name: str
     releases: int
@@ -43,24 +43,24 @@ class TaskHealth(Struct, frozen=True):
 
 
 class Learnt:
-    """The newest that an identifier told."""
+    """Newest output of a parameter identifier."""
 
     def __init__(self) -> None:
         self._newest: Identification | None = None
 
     @property
     def values(self) -> dict[str, float] | None:
-        """Parameters and their standard deviations by name; None before the first."""
+        """Return parameters and their standard deviations by name; None before the first message."""
         return None if self._newest is None else asdict(self._newest)
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Take one message."""
+        """Process one message."""
         if isinstance(message, Identification):
             self._newest = message
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What a run came to. Errors are against the simulator's truth, while driving by itself."""
+    """Result of a run. Errors are against ground truth, in AUTO mode."""
 
     finished: bool
     why: str
@@ -82,34 +82,34 @@ class Result(Struct, frozen=True, kw_only=True):
     estimate_speed_mps: Figures
     tasks: list[TaskHealth]
     run_s: float
-    """Time of the run on the daemon's clock."""
+    """Duration of the run on the daemon's clock, s."""
     wall_s: float
     digest: str
     frames: int
     log: str
-    """Path of the log; empty when none was written."""
+    """Path of the log; empty if none was written."""
     log_problem: str
     markings: str = ""
-    """Verdict on the lanes and boxes of the course, by the true body; empty where it has none."""
+    """Verdict on the lanes and boxes of the course, by the true body; empty if it has none."""
     section: Section | None = None
     programme: str = ""
-    """Name of the programme that was driven; the errors above say nothing then."""
+    """Name of the programme, if one was driven; the course errors are then meaningless."""
     motion: Motion | None = None
     stalls: StallCount | None = None
-    """Stalls of this computer, for which the simulated clock stood still; None where it never does."""
+    """Stalls of this computer during which the simulated clock paused; None if it never pauses."""
     identified: dict[str, float] | None = None
-    """What was learnt of the vehicle by the end, by the names of :class:`Identification`; None where nothing was."""
+    """Identified vehicle parameters at the end, named as in :class:`Identification`; None without an identifier."""
 
     course_notes: list[str] = []
-    """Reasons for which the course was driven slower than its speeds ask."""
+    """Reasons for driving slower than the course asks."""
 
     @property
     def real_time_factor(self) -> float:
-        """Seconds of the run per second of the wall."""
+        """Run time per wall time."""
         return self.run_s / self.wall_s if self.wall_s > 0 else float("nan")
 
     def to_json(self) -> str:
-        """As JSON; figures that do not exist are null."""
+        """Return the result as JSON, with null for missing numbers."""
         data: dict[str, Any] = msgspec.to_builtins(self) | {"real_time_factor": self.real_time_factor}
         return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
 
@@ -128,7 +128,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return rows
 
     def show(self) -> None:
-        """Print the table."""
+        """Print the result as a table."""
         verdict = "finished" if self.finished else "NOT finished"
         rows = [
             ["result", f"{verdict}: {self.why}"],
@@ -142,7 +142,7 @@ class Result(Struct, frozen=True, kw_only=True):
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],
-            ["log", self.log_problem or self.log or "none written"],
+            ["log", self.log_problem or self.log or "not written"],
         ]
         driven = f"on {self.course}" if self.motion is None else f"by programme {self.programme}"
         title = f"{self.profile} {driven}, {self.controller}, {self.link}, {self.clock}, seed {self.seed}"
@@ -156,18 +156,18 @@ def _motion_rows(motion: Motion, driving_s: float) -> list[list[str]]:
     return [
         ["driven", f"{motion.driven_m:.1f} m in {driving_s:.1f} s, up to {motion.top_speed_mps:.2f} m/s"],
         ["turned", turned],
-        ["cut by the gate", cut or "nothing"],
+        ["limited by the gate", cut or "none"],
     ]
 
 
 def figures_of(judge: Judge) -> dict[str, Figures]:
-    """All figures of the judge by their name in :class:`Result`."""
+    """Return all error statistics by their name in :class:`Result`."""
     names = ("cross_track_m", "heading_rad", "speed_mps", "estimate_position_m", "estimate_yaw_rad", "estimate_speed_mps")
     return {name: Figures.of(getattr(judge, name)) for name in names}
 
 
 def health_of(executive: Executive) -> list[TaskHealth]:
-    """Deadline health of every task."""
+    """Return the deadline statistics of every task."""
     rows = []
     for index, spec in enumerate(executive.table):
         stats = executive.stats(index)
@@ -178,14 +178,14 @@ def health_of(executive: Executive) -> list[TaskHealth]:
 
 
 def exit_status(ending: Ending, finished: bool, markings: str = "") -> int:
-    """0 only for a course driven to its end by the truth as well as by the estimate, within its lanes and through its boxes."""
+    """Return 0 only if truth and estimate reached the end of the course, within its lanes and through its boxes."""
     if ending.outcome is Outcome.FINISHED and (not finished or markings.startswith("failed")):
         return int(Outcome.NOT_FINISHED)
     return int(ending.outcome)
 
 
 def _identified(found: dict[str, float]) -> str:
-    """Of the steering."""
+    """Return the identified steering parameters as text."""
     texts = []
     for name, unit, digits in (("gain", "rad", 4), ("offset", "rad", 4), ("delay", "s", 3)):
         sigma = found[f"steering_{name}_sigma_{unit}"]
@@ -196,7 +196,7 @@ def _identified(found: dict[str, float]) -> str:
 
 def _line(figures: Figures, unit: str, digits: int) -> str:
     if isnan(figures.mean):
-        return "nothing to judge: it did not drive by itself"
+        return "not available: the vehicle did not drive in AUTO mode"
     return f"mean {figures.mean:.{digits}f}  RMS {figures.rms:.{digits}f}  max {figures.max:.{digits}f} {unit}"
 
 
@@ -205,7 +205,7 @@ def _metres(figures: Figures) -> str:
 
 
 def _degrees(figures_rad: Figures) -> str:
-    """Angles are radians in code, logs and JSON, and degrees for people."""
+    """Format angles in degrees for people; code, logs and JSON use radians."""
     return _line(Figures(*(degrees(value) for value in (figures_rad.mean, figures_rad.rms, figures_rad.max))), "deg", 2)
 
 

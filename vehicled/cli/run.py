@@ -1,4 +1,4 @@
-"""``vehicled run``: the daemon on the wall clock, on the vehicle's own ports or against a simulator, until it is stopped."""
+"""Command ``vehicled run``: the daemon on the wall clock, on the vehicle's devices or a simulator, until it is stopped."""
 
 import sys
 from argparse import Namespace
@@ -23,11 +23,10 @@ from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
 
 
 def serve(arguments: Namespace) -> int:
-    """Run the daemon until it is stopped; events as JSON lines for the system's journal.
+    """Run the daemon until it is stopped, with events as JSON lines for the system journal.
 
-    On its own ports it runs whether they are there or not: what is missing is told once and tried again, and the vehicle cannot be
-    armed before; nor with a profile that was changed since it was checked, or that asks for more than this board was measured to
-    keep. After a drive it stands disarmed and goes on.
+    Missing ports are reported once and retried; they prevent arming, as do a profile changed since its check and a profile that
+    needs more than this board was measured to sustain. After a drive the daemon keeps running, disarmed.
     """
     plan = Plan.of(
         arguments, clock="wall", link="messages" if arguments.connect else "wires", seed=0, own_ports=not arguments.connect
@@ -52,7 +51,7 @@ def serve(arguments: Namespace) -> int:
             door="own",
             view=arguments.view,
             setup_fault=setup_fault(plan.loaded),
-            # From here on the service manager keeps no watchdog: closing the log may take longer than it has patience.
+            # Disable the watchdog from here on: closing the log may take longer than its timeout.
             on_end=lambda ending: notifier.stopping(ending.why),
         )
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
@@ -60,16 +59,16 @@ def serve(arguments: Namespace) -> int:
 
 
 def own_ports(profile: Profile) -> dict[str, Port]:
-    """The ports of a profile, not yet open. An operator may be without one: then nobody arms the vehicle by wire.
+    """Return the ports of a profile, unopened. The operator's port may be missing: then arming by wire is impossible.
 
-    Raises :class:`SetupError` naming every device whose port is missing or cannot be one.
+    Raises :class:`SetupError` with every device whose port is missing or invalid.
     """
     ports: dict[str, Port] = {}
     wrong = []
     for name, device in profile.devices.items():
         if not device.port:
             if device.messages != [OperatorCommand.__name__]:
-                wrong.append(f"devices.{name}.port: missing; name the port that it is on, 'vehicled doctor' lists them")
+                wrong.append(f"devices.{name}.port: missing; give the device's port ('vehicled doctor' lists the ports)")
             continue
         try:
             ports[name] = make_port(name, device.port)
@@ -81,18 +80,18 @@ def own_ports(profile: Profile) -> dict[str, Port]:
 
 
 class Feeder:
-    """Tells the service manager when the daemon is ready, that actuation runs, and what the vehicle does or waits for."""
+    """Notifies systemd of readiness, watchdog and status."""
 
     STATUS_NS = 1_000_000_000
     FRAME_NS = 200_000_000
-    """A turn of the loop feeds the watchdog while the newest frame to the actuator is younger than this."""
+    """Maximum age of the newest actuator frame for which the watchdog is fed."""
     PORTS_NS = 5_000_000_000
-    """A port whose first opening takes longer counts as one that is tried again."""
+    """Time after which a port that has not opened counts as retrying."""
     FEEDS = 5
-    """So often within the watchdog's patience, so that a loop is ended nearly that long after it froze."""
+    """Watchdog notifications per watchdog timeout, so that a frozen loop is ended soon after the timeout."""
 
     def __init__(self, notifier: Notifier, ports: Mapping[str, Port]) -> None:
-        """``ports`` of its own, by device."""
+        """Take the run's own ``ports``, by device."""
         self._notifier = notifier
         self._ports = ports
         self._every_ns = watchdog_interval_ns() // self.FEEDS
@@ -104,11 +103,11 @@ class Feeder:
         self._status = ""
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """The actuation task gave a command to the actuator's device."""
+        """Note the time of a command to the actuator."""
         self._frame_ns = log_time_ns
 
     def show(self, machine: Machine, now_ns: int) -> None:
-        """After a turn of the loop and what it sent. The status is told when it has changed, once a second at most."""
+        """Notify systemd after a turn of the loop and its output; a changed status at most once a second."""
         alive = now_ns - self._frame_ns < self.FRAME_NS
         if not self._ready:
             if self._begun_ns < 0:
@@ -134,8 +133,8 @@ class Feeder:
         waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.why]
         if waiting:
             rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
-            told.append(f"{'arming waits' if rests else 'it waits'}: {'; '.join(waiting)}")
+            told.append(f"{'arming waits for' if rests else 'waits for'} {'; '.join(waiting)}")
         closed = [name for name, port in self._ports.items() if port.trouble]
         if closed:
-            told.append(f"tried again: {', '.join(closed)}")
+            told.append(f"retrying ports: {', '.join(closed)}")
         return "; ".join(told)

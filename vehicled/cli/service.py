@@ -1,6 +1,6 @@
-"""``vehicled service install | uninstall``: puts the unit and what belongs to it in its place, and takes exactly that away.
+"""Command ``vehicled service install | uninstall``: install the systemd unit with its files, and remove exactly those.
 
-Imports nothing but the standard library before a Python that can run the daemon is sure to be there.
+Imports only the standard library until a Python that can run the daemon is known to exist.
 """
 
 import os
@@ -30,13 +30,13 @@ SHIM = f"""\
 exec {environment.PLACE}/bin/vehicled "$@"
 """
 ENVIRONMENT = """\
-# What differs between machines of one profile; read by vehicled@{name}.service when it starts.
+# Options of this computer; read by vehicled@{name}.service when it starts.
 #VEHICLED_OPTIONS=--course circle_r5_ccw
 """
 
 
 def install(arguments: Namespace) -> int:
-    """Install the service for one profile. Status 2 when it cannot be done here, with the cure."""
+    """Install the service for one profile. Status 2 with a remedy if that is impossible."""
     command = f"vehicled service install --profile {arguments.profile}"
     try:
         hands = Hands(arguments.prefix, dry=arguments.dry_run)
@@ -51,7 +51,7 @@ def install(arguments: Namespace) -> int:
             if here:
                 _install(hands, arguments.profile, with_environment=not arguments.no_environment)
         finally:
-            # Before another process goes on, which keeps the account from there.
+            # Save before another process takes over, which continues the record.
             hands.keep_account()
         status = 0 if here else _go_on_there(arguments)
         if missing is not None:
@@ -63,13 +63,13 @@ def install(arguments: Namespace) -> int:
 
 
 def uninstall(arguments: Namespace) -> int:
-    """Take away what was installed: for one profile, or everything."""
+    """Remove one profile's files, or everything that was installed."""
     try:
         hands = Hands(arguments.prefix, dry=arguments.dry_run)
         names = hands.profiles
         if arguments.profile is not None:
             if arguments.profile not in names:
-                raise InstallError(f"no service is installed for {arguments.profile!r}; there are: {', '.join(names) or 'none'}")
+                raise InstallError(f"no service is installed for {arguments.profile!r}; installed: {', '.join(names) or 'none'}")
             names = [arguments.profile]
         if not hands.dry:
             command = f"vehicled service uninstall{f' --profile {arguments.profile}' if arguments.profile else ''}"
@@ -86,7 +86,7 @@ def uninstall(arguments: Namespace) -> int:
 
 
 def _settle(hands: Hands) -> InstallError | None:
-    """Make the environment. What is missing for it ends an installation; a rehearsal tells it behind all the rest."""
+    """Create the environment. A missing prerequisite ends an installation; a dry run reports it last."""
     try:
         environment.settle(hands, shipped.folder("systemd").parent, __version__)
     except InstallError as error:
@@ -97,7 +97,7 @@ def _settle(hands: Hands) -> InstallError | None:
 
 
 def _install(hands: Hands, name_or_file: str, *, with_environment: bool) -> None:
-    """Files first, then the commands that make them known."""
+    """Install the files, then run the commands that activate them."""
     from vehicled.profile import load
 
     loaded = load(name_or_file)
@@ -113,12 +113,12 @@ def _install(hands: Hands, name_or_file: str, *, with_environment: bool) -> None
     same = source_file.resolve() == hands.place(target).resolve()
     text = source_file.read_bytes()
     if same or hands.write(target, text, profile=name):
-        # What systemd starts is what was checked just now: the daemon refuses to arm with another text.
+        # Store the hash of the profile that was checked just now: the daemon refuses to arm with another text.
         hands.write(f"{SETTINGS}/{name}.sha256", f"{loaded.digest}  {name}.toml\n".encode(), profile=name, always=True)
     if fence is not None and not same:
         hands.write(f"{SETTINGS}/{loaded.profile.fence}", fence, profile=name)
     if hands.place(f"{SETTINGS}/{name}.env").exists() and not hands.is_ours(f"{SETTINGS}/{name}.env"):
-        print(f"keep    {hands.place(f'{SETTINGS}/{name}.env')} (yours)")
+        print(f"keep    {hands.place(f'{SETTINGS}/{name}.env')} (your settings)")
     else:
         hands.write(f"{SETTINGS}/{name}.env", ENVIRONMENT.format(name=name).encode(), profile=name)
     credentials = _credentials(loaded)
@@ -126,7 +126,7 @@ def _install(hands: Hands, name_or_file: str, *, with_environment: bool) -> None
         lines = [f"LoadCredential={each}:{CREDENTIALS}/{each}" for each in credentials]
         drop_in = f"/etc/systemd/system/vehicled@{name}.service.d/credentials.conf"
         hands.write(drop_in, "\n".join(["[Service]", *lines, ""]).encode(), profile=name)
-    hands.run(["systemd-sysusers", SYSUSERS], "add the user by hand: useradd --system --groups dialout vehicled")
+    hands.run(["systemd-sysusers", SYSUSERS], "add the user yourself: useradd --system --groups dialout vehicled")
     hands.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
     hands.run(["udevadm", "control", "--reload"], needs=UDEV)
     hands.run(["udevadm", "trigger", "--subsystem-match=tty", "--subsystem-match=usb-serial", "--subsystem-match=net"], needs=UDEV)
@@ -134,9 +134,9 @@ def _install(hands: Hands, name_or_file: str, *, with_environment: bool) -> None
     for each in credentials:
         if not hands.place(f"{CREDENTIALS}/{each}").exists():
             print(f"  sudo install -D -m 600 /dev/stdin {CREDENTIALS}/{each}   # type the password, then Ctrl-D")
-    print(f"  sudo vehicled doctor --save --profile {target}   # measure the board; arming then refuses what it cannot keep")
+    print(f"  sudo vehicled doctor --save --profile {target}   # measure the board; profiles that need more cannot be armed")
     print(f"  sudo systemctl enable --now vehicled@{name}")
-    print("  sudo usermod -aG vehicled NAME   # for each person who may arm it; then log in anew")
+    print("  sudo usermod -aG vehicled NAME   # for each person who may arm the vehicle; then log in again")
 
 
 def _uninstall(hands: Hands, names: list[str]) -> None:
@@ -153,7 +153,7 @@ def _uninstall(hands: Hands, names: list[str]) -> None:
     hands.remove_folder(CREDENTIALS)
     hands.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
     hands.run(["udevadm", "control", "--reload"], needs=UDEV)
-    print("left: the user vehicled and its logs in /var/lib/vehicled; to remove them: userdel vehicled; rm -r /var/lib/vehicled")
+    print("kept: the user vehicled and its logs in /var/lib/vehicled; to remove them: userdel vehicled; rm -r /var/lib/vehicled")
 
 
 def _can_read_profiles() -> bool:
@@ -168,29 +168,31 @@ def _can_read_profiles() -> bool:
 
 
 def _go_on_there(arguments: Namespace) -> int:
-    """The rest needs the daemon's own Python, which is there by now; or will be, in a rehearsal."""
+    """Continue in the daemon's own Python, which the environment now provides (in a dry run: would provide)."""
     argv = [f"{environment.PLACE}/bin/vehicled", "service", "install", "--profile", arguments.profile]
-    print(f"run     {' '.join(argv)}   # the files, with the Python that can check the profile")
+    print(f"run     {' '.join(argv)}   # install the files with vehicled's Python, which can check the profile")
     if arguments.dry_run:
         return 0
     if not Path(argv[0]).exists():
-        raise InstallError(f"this Python cannot run vehicled, and {argv[0]} is not there: leave out --no-environment and --prefix")
+        raise InstallError(
+            f"this Python cannot run vehicled, and {argv[0]} does not exist: leave out --no-environment and --prefix"
+        )
     sys.stdout.flush()
     return subprocess.run(argv, check=False).returncode
 
 
 def _fence(loaded: "Loaded") -> bytes | None:
-    """The fence's file, which goes beside the profile; None without one, or where it has a place of its own."""
+    """Return the content of the fence file to install with the profile; None without a fence or with an absolute path."""
     fence = loaded.profile.fence
     if not fence or Path(fence).is_absolute():
         _must_be_seen("fence", fence)
         return None
     if Path(fence).name != fence:
-        raise InstallError(f"fence = {fence!r}: put the file beside the profile, or give its whole path")
+        raise InstallError(f"fence = {fence!r}: put the file in the profile's folder, or give its absolute path")
     try:
         return (Path(loaded.path).parent / fence).read_bytes()
     except OSError as error:
-        raise InstallError(f"fence: {Path(loaded.path).parent / fence} cannot be read ({error.strerror})") from None
+        raise InstallError(f"fence: cannot read {Path(loaded.path).parent / fence} ({error.strerror})") from None
 
 
 def _check_course(course: str) -> None:
@@ -199,19 +201,17 @@ def _check_course(course: str) -> None:
     if course in names():
         return
     if not Path(course).is_absolute():
-        raise InstallError(
-            f"course = {course!r}: the service starts elsewhere; give its whole path, such as {SETTINGS}/{Path(course).name}"
-        )
+        raise InstallError(f"course = {course!r}: give an absolute path, such as {SETTINGS}/{Path(course).name}")
     _must_be_seen("course", course)
 
 
 def _must_be_seen(key: str, path: str) -> None:
     if path.startswith(tuple(f"{each}/" for each in environment.HIDDEN)):
-        raise InstallError(f"{key} = {path!r}: the service sees no homes and no /tmp; put the file into {SETTINGS}")
+        raise InstallError(f"{key} = {path!r}: the service cannot see home directories and /tmp; put the file into {SETTINGS}")
 
 
 def _credentials(loaded: "Loaded") -> list[str]:
-    """Names of the credentials that the profile asks for: for its devices, and for the live view."""
+    """Return the names of the credentials that the profile needs for its devices and the live view."""
     found = {name for name in [loaded.profile.view.token_credential] if name}
     for device in loaded.profile.devices.values():
         ref = getattr(device.driver.selected, "secret_ref", None)

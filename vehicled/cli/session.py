@@ -1,4 +1,4 @@
-"""One run of the daemon, put together: profile, course, link, log, machine, pump. Used by every command that drives."""
+"""Builds and runs one run of the daemon: profile, course, link, log, machine, pump. Used by every command that drives."""
 
 import gc
 import os
@@ -47,32 +47,32 @@ if TYPE_CHECKING:
 _GREETING_TIMEOUT_S = 60.0
 
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
-"""Virtual time needs no privileges; the collector is spared what lives as long as the run all the same."""
+"""Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
 
 Tap = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
-"""Message types, and who listens to them besides the log."""
+"""Message types with a listener besides the log."""
 
 
 class NoLog:
-    """Stands in for the writer of a run without a log."""
+    """Stand-in for the log writer of a run without a log."""
 
     def pump(self, now_ns: int) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
 
 class Drive(Struct, frozen=True):
-    """What a drive came to."""
+    """Result of a drive."""
 
     ending: Ending
     machine: Machine
     seed: int
-    """Of the simulator that was driven against."""
+    """Seed of the simulator."""
     started_ns: int
     wall_s: float
     log: LogResult | None
     log_problem: str
     stalls: "StallCount | None" = None
-    """Stalls of the computer, where the clock of the run stood still for them."""
+    """Stalls of the computer during which the clock of the run paused."""
 
 
 def drive(
@@ -95,23 +95,21 @@ def drive(
     judged: Callable[[], str] | None = None,
     injected: InjectedFailures | None = None,
 ) -> Drive:
-    """Run the daemon on a connected link, or without one on ``ports`` by device, until it ends.
+    """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends.
 
-    ``stays``: a drive that is over does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log.
-    ``on_end`` is called before the log is closed. ``setup_fault`` says why it must not be armed, empty when it may.
-    ``door`` serves a control socket, on the wall clock only: ``own`` is the profile's, ``any`` another name where that is taken.
-    ``injected`` failures are recorded when they begin and end.
-    ``judged`` tells the verdict on the lanes of the course, for the log.
-    ``view`` serves the live view, beside a control socket only, at an address or at that of the profile when empty.
-    Raises :class:`vehicled.link.LinkError` for a peer that cannot be greeted and :class:`LogError` for a folder that cannot be
-    written; from then on everything is an :class:`Ending`.
+    ``stays``: the end of a drive does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log.
+    ``on_end`` is called before the log is closed. ``setup_fault`` is a reason against arming, or empty. ``door`` opens a control
+    socket (only on the wall clock): ``own`` under the profile's name, ``any`` under another name if that is taken. ``injected``
+    failures are recorded when they begin and end. ``judged`` returns the verdict on the lanes, for the log. ``view`` opens the live
+    view at an address, the profile's if empty; it needs a control socket. Raises :class:`vehicled.link.LinkError` if the handshake
+    fails and :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
     """
     link = None if sock is None else Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=plan.paced)
     lockstep = plan.clock == "lockstep"
     started_ns = time.monotonic_ns()
     with ExitStack() as undo:
         if link is not None:
-            # The reason is told here; the simulator shall not look for one of its own.
+            # The reason is reported here, so the simulator must not print its own.
             undo.callback(link.close, "the daemon does not begin")
             plan = _same_world(plan, link.hello.world)
             if lockstep:
@@ -121,7 +119,7 @@ def drive(
         door_path = _door_path(profile.name, door) if door and not lockstep else None
         witness = None
         if not lockstep:
-            # Here, because it brings an event loop that lockstep need not load.
+            # Imported here, because it brings an event loop that lockstep does not need.
             from vehicled.cli import wall_session
 
             clock = wall_session.clock(link)
@@ -133,7 +131,7 @@ def drive(
             profile, plan.course, wiring, stopwatch, router, witness, fence=plan.fence, setup_fault=setup_fault, virtual=lockstep
         )
         _hand_out_secrets(plan, machine)
-        # After everything long-lived has been made, because set-up freezes it for the garbage collector.
+        # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
         report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
         writer = _open_log(plan, log_folder, started_ns, report, setup_fault) if log_folder is not None else None
         if writer is not None:
@@ -147,7 +145,7 @@ def drive(
     for types, record in taps:
         router.tap(types, record)
     router.record(course_message(plan.course, started_ns), started_ns)
-    # On the wall clock the set-up took its time, which is none of the drive's.
+    # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
 
     def turned(now_ns: int) -> None:
@@ -180,13 +178,13 @@ def drive(
                     plan, machine, transport, run, witness, router, services, live.turn if live else None
                 )
     except BaseException:
-        # A crash: the stop goes out, the log is closed by the writer itself when the pipe ends.
+        # After a crash the stop is still sent; the writer closes the log when the pipe ends.
         with suppress(Exception):
             run.lost("the daemon crashed", witness.clock.now_ns() if witness is not None else begin_ns)
         raise
     finally:
         if link is not None:
-            link.close("the run is over")
+            link.close("the run has ended")
         gc.unfreeze()
         if witness is not None:
             witness.close()
@@ -206,21 +204,21 @@ def drive(
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
-    """The plan with the simulator's seed. Raises :class:`LinkError` when the simulator simulates something else.
+    """Return the plan with the simulator's seed. Raises :class:`LinkError` if the simulator simulates something else.
 
-    Other simulators may tell nothing of their world; then nothing is compared.
+    A foreign simulator may not describe its world; then nothing is compared.
     """
     ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.link}
     for what, name in ours.items():
         if world.get(what, name) != name:
             raise LinkError(
-                f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same for both"
+                f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same in both"
             )
     return msgspec.structs.replace(plan, seed=int(world.get("seed", plan.seed)))
 
 
 def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
-    """Read what devices refer to. Raises :class:`SetupError` naming device and file, never the secret."""
+    """Read the passwords of the devices. Raises :class:`SetupError` with device and file, never the secret."""
     for port in machine.ports:
         device = machine.device(port)
         if not isinstance(device, TakesSecret) or (ref := device.secret_ref) is None:
@@ -231,7 +229,7 @@ def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
             device.set_secret(file.read_text())
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise SetupError(f"devices.{port}: its password cannot be read from {file} ({reason})") from None
+            raise SetupError(f"devices.{port}: cannot read the password from {file} ({reason})") from None
 
 
 def _door_path(name: str, door: str) -> Path:
@@ -258,7 +256,7 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
 def _open_view(
     plan: Plan, address: str, console: Console, router: Router, writer: WriterProcess | None, door: Path, *, simulated: bool
 ) -> "Feed":
-    """The live view, listening. Raises :class:`SetupError` and ViewError."""
+    """Open the live view. Raises :class:`SetupError` and ViewError."""
     from vehicled.cli.view import copying_sink, open_view
     from vehicled.view.feed import Feed
 
@@ -271,7 +269,7 @@ def _open_view(
 
 @contextmanager
 def _refusal_alone() -> Iterator[None]:
-    """Take the refusal of a control socket, which another daemon was quicker to get, out of the group of the pump's tasks."""
+    """Take the error of a control socket that another daemon took first out of the exception group of the pump's tasks."""
     refusals: list[PlaceError] = []
     try:
         yield
@@ -283,12 +281,13 @@ def _refusal_alone() -> Iterator[None]:
 
 @contextmanager
 def _one_processor(simulator_pid: int | None) -> Iterator[None]:
-    """Keep daemon and simulator on one processor: they take turns, and waking another one for each turn costs more than it gives.
+    """Keep daemon and simulator on one processor: they take turns, and waking another processor for each turn costs more than it
+    saves.
 
-    The log's writer stays free. Without such a call on the system, or without a simulator of our own, nothing changes.
+    The log writer stays free. No effect on systems without this call, or without a simulator of our own.
     """
     allowed = os.sched_getaffinity(0) if simulator_pid is not None and hasattr(os, "sched_getaffinity") else set()
-    # Runs side by side spread over the processors by their process ids.
+    # Parallel runs spread over the processors by their process ids.
     chosen = {sorted(allowed)[os.getpid() % len(allowed)]} if allowed else set()
     with suppress(OSError):
         for pid in (simulator_pid, 0) if chosen else ():
@@ -303,7 +302,7 @@ def _one_processor(simulator_pid: int | None) -> Iterator[None]:
 
 @contextmanager
 def _interrupts(run: Run) -> Iterator[None]:
-    """SIGINT and SIGTERM ask the run for a stop; a second one raises KeyboardInterrupt, which ends it at once."""
+    """Turn SIGINT and SIGTERM into a stop request; a second signal raises KeyboardInterrupt, which ends the run at once."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.default_int_handler)
@@ -318,7 +317,7 @@ def _interrupts(run: Run) -> Iterator[None]:
 
 
 def _attachments(plan: Plan) -> list[Attachment]:
-    """Every file that the machine was made from, so that the log needs no other."""
+    """Return every file that the machine was built from, so that the log is self-contained."""
     files = [
         Attachment("profile.toml", "application/toml", plan.loaded.source.encode()),
         Attachment("course.json", "application/json", to_json(plan.course)),

@@ -1,4 +1,4 @@
-"""Tables and progress on the terminal. The only place that imports rich."""
+"""Tables and progress on the terminal. Only this module imports rich."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ from vehicled.runtime.events import PatientStream
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table for people: first column left, the others as they come."""
+    """Print a table with the first column aligned left."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -22,16 +22,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:
-        # A pipe has no width; tables must not be folded for one.
+        # A pipe has no width; its tables must not be folded.
         console = Console(width=max(120, console.width))
     if title:
-        # Not as the title of the table, which is folded to its width: paths are longer than two narrow columns.
+        # Not as the table's title, because rich folds titles to the table's width and paths may be long.
         console.print(title, style="bold", soft_wrap=True, markup=False, highlight=False)
     console.print(table)
 
 
 class _Above:
-    """Standard error, where the line of progress makes way for what is written."""
+    """Standard error stream that moves the progress line out of the way."""
 
     def __init__(self, progress: "Progress") -> None:
         self._progress = progress
@@ -51,7 +51,7 @@ class _Above:
 
 
 class Progress:
-    """One line that is rewritten a few times a second while a run lasts; plain text, so that it costs the loop microseconds."""
+    """One line rewritten several times a second during a run; plain text, which costs only microseconds."""
 
     EVERY_NS = 250_000_000
 
@@ -65,14 +65,14 @@ class Progress:
         self._width = 0
 
     def due(self) -> bool:
-        """Whether it is time for a new line."""
+        """Return True if the line should be updated."""
         return time.monotonic_ns() >= self._next_ns
 
     def show(self, text: str) -> None:
         """Write the line."""
         self._next_ns = time.monotonic_ns() + self._every_ns
         if self._interactive:
-            # A line that wraps could not be taken back.
+            # A wrapped line could not be erased.
             text = text[: max(self._columns - 1, 1)]
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
@@ -80,17 +80,17 @@ class Progress:
             self._stream.write(text + "\n")
 
     def close(self) -> None:
-        """Clear the line; the next one begins anew."""
+        """Clear the line."""
         if self._interactive and self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._width = 0
             self._next_ns = 0
 
     def above(self) -> TextIO:
-        """Return a stream for other lines on the same terminal: each takes the place of the progress, which then goes on below."""
+        """Return a stream for other lines on the same terminal, which appear above the progress line."""
         return cast(TextIO, _Above(self))
 
     @property
     def elapsed_s(self) -> float:
-        """Wall time since the start."""
+        """Return the wall time since the start, s."""
         return (time.monotonic_ns() - self._started_ns) * 1e-9

@@ -1,4 +1,4 @@
-"""``vehicled sim | simulator``."""
+"""Commands ``vehicled sim | simulator``."""
 
 import sys
 from argparse import Namespace
@@ -28,7 +28,7 @@ from vehicled.runtime.simulator import SimulatorProcess
 
 
 def run(arguments: Namespace) -> int:
-    """Drive a course in simulation and say how it went."""
+    """Drive a course in simulation and print the result."""
     plan = Plan.of(
         arguments,
         clock=arguments.clock,
@@ -43,11 +43,11 @@ def run(arguments: Namespace) -> int:
     if not arguments.connect:
         _check_simulated(plan, arguments.fail)
     if arguments.by_hand and arguments.clock != "wall":
-        raise SetupError("--by-hand needs --clock wall: a hand lives in real time")
+        raise SetupError("manual driving (--by-hand) needs --clock wall")
     if arguments.by_hand and arguments.start:
-        raise SetupError("--start is done by the scenario, and --by-hand has none: leave one of them out")
+        raise SetupError("--start cannot be combined with --by-hand: leave out one of them")
     if arguments.view is not None and arguments.clock != "wall":
-        raise SetupError("--view needs --clock wall: in lockstep a drive is over before a page has loaded")
+        raise SetupError("--view needs --clock wall: a lockstep drive ends before a page has loaded")
     if arguments.view is not None:
         check_view(plan.loaded.profile.view, arguments.view)
     if not arguments.quiet and not arguments.by_hand:
@@ -85,13 +85,11 @@ def run(arguments: Namespace) -> int:
     simulator_pid: int | None = None
     with ExitStack() as stack:
         if arguments.connect and arguments.fail:
-            raise SetupError("--fail belongs to the simulator: with --connect give it to 'vehicled simulator' on the other machine")
+            raise SetupError("with --connect, give --fail to 'vehicled simulator' on the other computer")
         if arguments.connect and arguments.start:
-            raise SetupError("--start belongs to the simulator: with --connect give it to 'vehicled simulator'")
+            raise SetupError("with --connect, give --start to 'vehicled simulator'")
         if arguments.connect and arguments.by_hand:
-            raise SetupError(
-                "--by-hand belongs to the simulator: with --connect give it to 'vehicled simulator'; see also vehicled run"
-            )
+            raise SetupError("with --connect, give --by-hand to 'vehicled simulator'; see also vehicled run")
         if arguments.connect:
             sock = stack.enter_context(connect(arguments.connect))
         else:
@@ -111,7 +109,7 @@ def run(arguments: Namespace) -> int:
             plan,
             sock,
             until_s=arguments.duration,
-            # A human may take as long as they like, and drive as often.
+            # A person may take any time and drive repeatedly.
             patience_s=None if arguments.by_hand else START_PATIENCE_NS * 1e-9,
             stays=arguments.by_hand,
             ends_disarmed=arguments.by_hand,
@@ -131,7 +129,7 @@ def run(arguments: Namespace) -> int:
     elif arguments.by_hand:
         print(f"{result.why}; log: {result.log_problem or result.log or 'none written'}")
         if result.log:
-            print(f"to keep the path as a course: vehicled record-path {result.log}")
+            print(f"to save the path as a course: vehicled record-path {result.log}")
     else:
         result.show()
     if arguments.plot:
@@ -139,7 +137,7 @@ def run(arguments: Namespace) -> int:
 
         plot_drive(plan.course, judge.trace or [], result, arguments.plot)
         if not arguments.json:
-            print(f"drawn: {arguments.plot}")
+            print(f"plot: {arguments.plot}")
     return int(done.ending.outcome) if arguments.by_hand else exit_status(done.ending, result.finished, result.markings)
 
 
@@ -162,15 +160,13 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
     controller = profile.controller
     programme = controller.selected.name or "unnamed" if controller.name == "programme" else ""
     finished = machine.course_driven and (judge.finished or bool(programme))
-    # Whose course or programme it is, the supervisor does not know.
+    # The supervisor does not know about programmes.
     why = done.ending.why.replace("the course is finished", "the programme is finished") if programme else done.ending.why
     if programme and manoeuvre.gave_up:
         selected = controller.selected
-        why = (
-            f"the entry speed of {selected.entry_speed_mps:g} m/s did not settle within {selected.entry_s:g} s: give another speed"
-        )
+        why = f"the entry speed of {selected.entry_speed_mps:g} m/s was not reached in {selected.entry_s:g} s: choose another"
     if machine.course_driven and not finished:
-        why = f"the estimate reached the end of the course, the vehicle itself only {judge.driven_m:.1f} m of it"
+        why = f"the estimate reached the end of the course, but the vehicle only {judge.driven_m:.1f} m of it"
     return Result(
         finished=finished,
         why=why,
@@ -203,7 +199,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
 
 
 def _check_simulated(plan: Plan, failures: list[str]) -> None:
-    """Before a simulator is started that would refuse. Raises :class:`SetupError`."""
+    """Check the set-up before a simulator is started that would refuse it. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
     from sim_backend.truth import TRUTH_ERRORS, truth_of

@@ -1,4 +1,4 @@
-"""``vehicled teleop``: drive by hand, with the keyboard, a gamepad or a wheel."""
+"""Command ``vehicled teleop``: drive manually with a keyboard, gamepad or steering wheel."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 
 def teleop(arguments: Namespace) -> int:
-    """Drive by hand until the human leaves."""
+    """Drive manually until the driver quits."""
     daemon = find(arguments.profile)
     path = _device(arguments.device)
     user = os.environ.get("USER", "")
@@ -38,7 +38,7 @@ def teleop(arguments: Namespace) -> int:
             pad = Pad(mapping, f"{stick.name} ({path.name})", arguments.throttle), stick
             keys = PAD_KEYS.format(**_names(mapping, stick))
         elif arguments.map:
-            raise SetupError("--map is for a gamepad or a wheel: none is plugged in, or name it with --device")
+            raise SetupError("--map needs a gamepad or steering wheel: plug one in, or give it with --device")
         print(keys, flush=True)
         terminal = _terminal(stack, needed=pad is None)
         session = Session(
@@ -52,12 +52,12 @@ def teleop(arguments: Namespace) -> int:
         )
         why = session.run()
     if why:
-        print(f"vehicled: let go: {why}", file=sys.stderr)
+        print(f"vehicled: teleop ended: {why}", file=sys.stderr)
     return INTERRUPTED if why else 0
 
 
 def _device(wanted: str) -> Path | None:
-    """Path of a joystick device; None for the keyboard."""
+    """Return the path of a joystick device; None for the keyboard."""
     if wanted == "keyboard":
         return None
     if wanted != "auto":
@@ -71,12 +71,12 @@ def _terminal(stack: ExitStack, *, needed: bool) -> Terminal | None:
         return stack.enter_context(Terminal(sys.stdin.fileno(), sys.stdout.fileno()))
     except (OSError, ValueError, termios.error):
         if needed:
-            raise SetupError("the keyboard needs a terminal: start it in one, or name a gamepad with --device") from None
+            raise SetupError("the keyboard needs a terminal: start it in a terminal, or give a gamepad with --device") from None
         return None
 
 
 def _names(mapping: PadMap, stick: JoystickDevice) -> dict[str, str]:
-    """Its buttons as the kernel calls them."""
+    """Return the kernel names of the pad's buttons."""
 
     def name(ref: str | int | None) -> str:
         return "nothing" if ref is None else stick.layout.buttons[int(ref)].removeprefix("BTN_").lower()

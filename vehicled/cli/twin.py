@@ -1,4 +1,4 @@
-"""``vehicled twin``: how true the simulator's vehicle models are."""
+"""Command ``vehicled twin validate``: validate the simulator's vehicle models against reference runs and theory."""
 
 import sys
 from argparse import Namespace
@@ -20,7 +20,7 @@ _MARKS = {True: "yes", False: "NO", None: "-"}
 
 
 def validate(arguments: Namespace) -> int:
-    """Validate, show, and write what was asked for. Returns 0 where every target is kept, else 1. Raises :class:`SetupError`."""
+    """Validate, print and write the requested outputs. Return 0 if all targets are met, else 1. Raises :class:`SetupError`."""
     from sim_backend.validation.reference import RunError
     from sim_backend.validation.runner import Selection, run_all
 
@@ -33,7 +33,7 @@ def validate(arguments: Namespace) -> int:
 
     folder = Path(arguments.folder or DATA_FOLDER).expanduser()
     if arguments.folder is None and not folder.is_dir():
-        raise SetupError(f"{folder}: no such folder; name a folder of reference runs: docs/twin_validation.md says what it holds")
+        raise SetupError(f"{folder}: folder not found; give a folder of reference runs, see docs/twin_validation.md")
     selection = Selection(str(folder), arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
     try:
         validation = run_all(selection, jobs=arguments.jobs, progress=tell)
@@ -52,12 +52,12 @@ def validate(arguments: Namespace) -> int:
     else:
         _show(validation)
         if arguments.output:
-            print(f"figures of every run: {arguments.output}")
+            print(f"page with every run: {arguments.output}")
     return 0 if validation.passed else 1
 
 
 def as_data(validation: Validation) -> dict[str, Any]:
-    """The validation for JSON, which makes null of figures that do not exist."""
+    """Return the validation for JSON, which writes missing numbers as null."""
     return {
         "passed": validation.passed,
         "headline": validation.headline(),
@@ -83,7 +83,7 @@ def _run_data(run: Comparison) -> dict[str, Any]:
 
 
 def _check_outputs(arguments: Namespace) -> None:
-    """Before the work, not after it."""
+    """Check the output files before the work."""
     if arguments.output:
         check_output("--output", Path(arguments.output))
     if arguments.plot_dir:
@@ -93,7 +93,7 @@ def _check_outputs(arguments: Namespace) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SetupError(f"--plot-dir {folder}: cannot be made: {error.strerror}; name another folder") from error
+            raise SetupError(f"--plot-dir {folder}: cannot create it: {error.strerror}; choose another folder") from error
 
 
 def _show(validation: Validation) -> None:
@@ -103,9 +103,9 @@ def _show(validation: Validation) -> None:
         share = run.judgement.share
         part = f"{100 * share:.0f}%" if isfinite(share) else "-" if run.judgement.passed is None else "beyond"
         rows.append([run.source.name, _MARKS[run.judgement.passed], part, *cells])
-    heads = ["run", "kept", "of limit", "position", "yaw rate", "v lateral", "roll deg", "v m/s"]
+    heads = ["run", "passed", "of limit", "position", "yaw rate", "v lateral", "roll deg", "v m/s"]
     if rows:
-        print_table("our model beside the reference, worst first (value / limit)", heads, rows)
+        print_table("our model against the reference, worst first (value / limit)", heads, rows)
     _show_checks(validation.checks)
     for failure in validation.failures:
         print(f"not compared: {failure.source.name}: {failure.reason}", file=sys.stderr)
@@ -125,4 +125,4 @@ def _show_checks(checks: list[Check]) -> None:
         rows.append([name, _MARKS[not failed], f"{holds} of {holds + len(failed)}", wanted])
         rows += [[f"  {check.vehicle}", "NO", "", check.found] for check in failed]
     if rows:
-        print_table("every vehicle against theory", ["check", "holds", "vehicles", "wanted, or what was found"], rows)
+        print_table("every vehicle against theory", ["check", "passed", "vehicles", "expected, or found"], rows)

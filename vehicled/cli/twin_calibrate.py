@@ -1,4 +1,4 @@
-"""``vehicled twin calibrate``: the numbers of a twin out of recorded drives."""
+"""Command ``vehicled twin calibrate``: fit the parameters of a twin to recorded drives."""
 
 import os
 import sys
@@ -39,7 +39,7 @@ FOUR_DOF_FRICTION = 0.8
 
 
 def run(arguments: Namespace) -> int:
-    """Fit, show, and write what was asked for. Returns 0, or 1 where it was ended before its time. Raises :class:`SetupError`."""
+    """Fit, print and write the requested outputs. Return 0, or 1 if interrupted. Raises :class:`SetupError`."""
     _check_outputs(arguments)
     groups = _groups(arguments.fit)
     model, friction, source = _model(arguments)
@@ -51,7 +51,7 @@ def run(arguments: Namespace) -> int:
 
     def tell(text: str) -> None:
         if progress.due():
-            progress.show(f"{text}   (Ctrl-C keeps the best so far)")
+            progress.show(f"{text}   (Ctrl-C stops with the best so far)")
 
     try:
         found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, tell=tell)
@@ -59,7 +59,7 @@ def run(arguments: Namespace) -> int:
         raise SetupError(str(error)) from error
     finally:
         progress.close()
-    # First, so that a fit is not lost with a file that cannot be written.
+    # Print first, so that the fit is not lost if a file cannot be written.
     if arguments.json:
         data = {**msgspec.to_builtins(found), "summary": found.summary()}
         print(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
@@ -76,12 +76,12 @@ def run(arguments: Namespace) -> int:
 
         plot(model, runs, found, Path(arguments.plot))
         if not arguments.json:
-            print(f"picture: {arguments.plot}")
+            print(f"plot: {arguments.plot}")
     return 1 if found.stopped else 0
 
 
 def drive_of(recording: Recording, name: str) -> Run:
-    """A recording as the fit takes it."""
+    """Convert a recording into a drive for the fit."""
     commands = [message for message in recording.inputs if isinstance(message, ActuatorCommand)]
     truth = recording.truth
     begin_ns = min([int(truth.t_ns[0]), *(message.t_ns for message in commands[:1])])
@@ -108,13 +108,13 @@ def _groups(text: str) -> list[Group]:
     groups: list[Group] = []
     for word in text.split(","):
         if word not in GROUPS:
-            raise SetupError(f"--fit {word}: there are {', '.join(GROUPS)}")
+            raise SetupError(f"--fit {word}: unknown group; choose from {', '.join(GROUPS)}")
         groups.append(word)
     return groups
 
 
 def _model(arguments: Namespace) -> tuple[Model, float, Twin | str]:
-    """What is fitted, its grip over weight, and the file of it: a twin, or the text of a profile."""
+    """Return the model to fit, its grip over weight, and its source: a twin, or the text of a profile."""
     try:
         if arguments.vehicle:
             twin = load_twin(arguments.vehicle)
@@ -122,11 +122,11 @@ def _model(arguments: Namespace) -> tuple[Model, float, Twin | str]:
             profile = load_profile(arguments.profile)
             if profile.sim.twin is None:
                 if profile.sim.drive is None:
-                    raise SetupError(f"--profile {arguments.profile}: has no twin to calibrate: neither [sim.twin] nor [sim.drive]")
+                    raise SetupError(f"--profile {arguments.profile}: has no twin to calibrate: add [sim.twin] or [sim.drive]")
                 source = loading.read(loading.find(arguments.profile))
                 return FourDofModel(profile), FOUR_DOF_FRICTION, source
             profile = anchored(profile, arguments.profile if os.path.isfile(arguments.profile) else "")
-            assert profile.sim.twin is not None, "anchoring keeps it"
+            assert profile.sim.twin is not None, "anchoring keeps the twin"
             twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes)
     except ProfileError as error:
         raise SetupError(str(error)) from error
@@ -134,13 +134,13 @@ def _model(arguments: Namespace) -> tuple[Model, float, Twin | str]:
 
 
 def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]]:
-    """All drives, and the names of those that are held out."""
+    """Return all drives, and the names of the held-out ones."""
     runs: dict[Path, Run] = {}
     held_out: set[str] = set()
     patterns = [word for word in held if not Path(word).expanduser().exists()]
     for log, out in [(log, False) for log in logs] + [(word, True) for word in held if word not in patterns]:
         for file, drive in _read(log).items():
-            # A drive of a folder that is named once more, to be held out, keeps the name that it has.
+            # A drive that is named again for hold-out keeps its name.
             name = runs.setdefault(file, drive).name
             if out:
                 held_out.add(name)
@@ -148,17 +148,19 @@ def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]
     for file, drive in runs.items():
         other = files.setdefault(drive.name, file)
         if other != file:
-            raise SetupError(f"--log: {other} and {file} are both called {drive.name}; rename one, or name the folder above both")
+            raise SetupError(
+                f"--log: {other} and {file} are both called {drive.name}; rename one, or give their common parent folder"
+            )
     for pattern in patterns:
         matched = [name for name in files if fnmatchcase(name, pattern)]
         if not matched:
-            raise SetupError(f"--hold-out {pattern}: no run has such a name; there are {', '.join(list(files)[:8])} ...")
+            raise SetupError(f"--hold-out {pattern}: no run matches; the runs are {', '.join(list(files)[:8])} ...")
         held_out.update(matched)
     return [runs[files[name]] for name in sorted(files)], held_out
 
 
 def _read(log: str) -> dict[Path, Run]:
-    """Drives by the file, or the bag's folder, that holds them."""
+    """Return the drives by the file, or the bag's folder, that contains them."""
     path = Path(log).expanduser()
     found = {}
     try:
@@ -173,7 +175,7 @@ def _read(log: str) -> dict[Path, Run]:
 
 
 def _note_other_vehicles(arguments: Namespace, source: Twin | str) -> None:
-    """Name the logs of ours that neither the profile nor the twin that is fitted drove; the drives have been read."""
+    """Print a note for logs that were driven by another profile or twin than the fitted one."""
     fitted = [load_profile(arguments.profile).name] if arguments.profile else []
     if isinstance(source, Twin):
         fitted.append(source.parameters.identity.name)
@@ -190,7 +192,7 @@ def _note_other_vehicles(arguments: Namespace, source: Twin | str) -> None:
 
 
 def _check_outputs(arguments: Namespace) -> None:
-    """Before the work, not after it."""
+    """Check the output files and packages before the work."""
     if find_spec("scipy") is None:
         raise SetupError("twin calibrate needs scipy: pip install 'vehicled[calibrate]'")
     if arguments.plot:
@@ -198,18 +200,18 @@ def _check_outputs(arguments: Namespace) -> None:
     if arguments.output:
         check_output("--output", Path(arguments.output))
     if arguments.folds == 1 or arguments.folds < 0:
-        raise SetupError(f"--folds {arguments.folds}: 0 for none, else 2 or more")
+        raise SetupError(f"--folds {arguments.folds}: use 0 for none, or 2 or more")
 
 
 def _check_source(model: Model, groups: Collection[Group], source: Twin | str, file: Path) -> None:
-    """Before the work, too: whether what can be fitted has a place in the file. Its own numbers are written into it for that."""
+    """Check before the work that the fitted parameters have a place in the file, by writing their present values into it."""
     moved = {one.name: one.start + one.sigma for one in model.quantities((), 1.0) if one.group in groups}
     figures = model.figures(moved, dict.fromkeys(moved, 0.0))
     _written(source, [replace(figure, value=figure.before) for figure in figures], file, "")
 
 
 def _written(source: Twin | str, figures: Sequence[Figure], file: Path, text: str) -> str:
-    # What a twin may be called.
+    # Restrict the name to characters allowed for a twin.
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in file.stem.lower())[:64]
     try:
         if isinstance(source, str):
@@ -217,11 +219,11 @@ def _written(source: Twin | str, figures: Sequence[Figure], file: Path, text: st
         numbers = {figure.key: Number(figure.value, figure.sigma) for figure in figures}
         return write_twin(source, numbers, _free_origin(source), text, name=name)
     except ProfileError as error:
-        raise SetupError(f"--output: new numbers cannot be written: {error}") from error
+        raise SetupError(f"--output: cannot write the new parameters: {error}") from error
 
 
 def _free_origin(twin: Twin) -> str:
-    """A key of the twin's origins that is not taken yet."""
+    """Return an unused key for the twin's origins."""
     taken = set(twin.origins)
     return next(key for key in (ORIGIN, *(f"{ORIGIN}{n}" for n in range(2, 1000))) if key not in taken)
 
@@ -234,14 +236,14 @@ def _show(found: Calibration) -> None:
         notes = " at its bound" if q.at_bound else ""
         spread = f"{q.fold_spread:.2g}" if q.fold_spread is not None else "-"
         rows.append([q.name, q.group, f"{q.before:.4g}", f"{q.value:.4g}{notes}", f"{q.sigma:.2g}", spread, q.unit])
-    heads = ["quantity", "group", "before", "found", "sigma", "over folds", "unit"]
-    print_table(f"{found.vehicle}: quantities of the fit", heads, rows)
+    heads = ["parameter", "group", "before", "fitted", "sigma", "over folds", "unit"]
+    print_table(f"{found.vehicle}: fitted parameters", heads, rows)
     for unseen in found.unseen:
         print(f"not fitted: {unseen.name}: {unseen.why}; {unseen.cure}")
     for first, second, share in found.correlated:
-        print(f"hardly told apart: {first} and {second} (correlation {share:+.2f})")
+        print(f"hardly distinguishable: {first} and {second} (correlation {share:+.2f})")
     for rig, angle_rad in found.misaligned_rad.items():
-        print(f"allowed for: the heading that the {rig} drives give is {-degrees(angle_rad):+.1f} deg off where the vehicle heads")
+        print(f"corrected: the heading of the {rig} drives is {-degrees(angle_rad):+.1f} deg off the vehicle's")
     by_kind: dict[str, list[RunResult]] = {}
     for one in found.runs:
         by_kind.setdefault(one.kind, []).append(one)
@@ -255,8 +257,15 @@ def _show(found: Calibration) -> None:
             cells.append(f"{np.mean(before):.3f} -> {np.mean(after):.3f} (worst {max(after):.3f})")
         seen = sorted({"not fitted" if run.held_out else "FITTED" for run in runs})
         rows.append([kind, str(len(runs)), " + ".join(seen), *cells])
-    heads = ["drives", "runs", "these runs", "speed RMS (m/s)", "place RMS, by throttle (m)", "place RMS, at measured speed (m)"]
+    heads = [
+        "drives",
+        "runs",
+        "these runs",
+        "speed RMS (m/s)",
+        "position RMS, by throttle (m)",
+        "position RMS, at measured speed (m)",
+    ]
     if rows:
-        print_table("open loop, from commands alone, without the run's own battery", heads, rows)
+        print_table("open loop, from commands only, without the recorded battery voltage", heads, rows)
     if found.stopped:
-        print("ended by hand: these are the best numbers until then", file=sys.stderr)
+        print("interrupted: these are the best parameters so far", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A picture of a calibration: every kind of drive, recorded and driven by the twin before and after."""
+"""Plot of a calibration: every kind of drive, recorded and simulated by the twin before and after."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ MOST_KINDS = 12
 
 
 def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
-    """Speed and path, by throttle, of the worst run of each kind. Raises :class:`SetupError` where the file cannot be written."""
+    """Plot speed and path of the worst run of each kind, driven by throttle. Raises :class:`SetupError` if the file cannot be
+    written.
+    """
     from matplotlib.figure import Figure
 
     worst: dict[str, tuple[float, str]] = {}
@@ -39,7 +41,7 @@ def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
         speeds.legend(frameon=False)
     grid[-1][0].set_xlabel("time (s)")
     grid[-1][1].set_xlabel("x (m)")
-    figure.suptitle(f"{found.vehicle} by commands alone; after: the one fit on {len(found.fitted_on)} drives, not that of a fold")
+    figure.suptitle(f"{found.vehicle} from commands only; after: fit on all {len(found.fitted_on)} drives, without folds")
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error:

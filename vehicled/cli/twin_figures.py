@@ -1,4 +1,4 @@
-"""Figures of the validation page: the path, and every quantity over time with what is left between the two models."""
+"""SVG figures of the validation page: the path, and every signal over time with the residual between the models."""
 
 from html import escape
 from typing import Any
@@ -11,18 +11,18 @@ from vehicled.log.report.thin import Axis
 
 _WIDTH = 1000
 _TOLERANCE = 1.6
-"""Largest distance of a drawn curve from the samples, in thousandths of the plot: less than a pixel."""
+"""Largest distance of a drawn curve from the samples, thousandths of the plot: less than a pixel."""
 _REFERENCE, _OURS, _RESIDUAL = 3, 2, 6
 _DASH = "6 3"
 
 
 def legend() -> str:
-    """What the lines mean, once for the page."""
+    """Return the legend of the page."""
     return key("reference", _REFERENCE) + key("ours", _OURS, _DASH) + key("ours minus reference", _RESIDUAL)
 
 
 def figures(comparison: Comparison) -> str:
-    """All figures of a run."""
+    """Return all figures of a run."""
     reference, drive = comparison.reference, comparison.drive
     t = reference.t_s
     parts = [_map(comparison)]
@@ -45,7 +45,7 @@ def _over_time(title: str, unit: str, t: Any, theirs: Any, ours: Any) -> str:
     lines = "" if theirs is None else _curve(t, theirs, scale, _REFERENCE)
     lines += _curve(t, ours, scale, _OURS, _DASH)
     body = _plot(lines, scale, f"{title} of both models over time", scale.ticks())
-    note = "" if theirs is not None else '<p class="note">The reference has no such column.</p>'
+    note = "" if theirs is not None else '<p class="note">The reference does not contain this signal.</p>'
     if theirs is not None:
         left = ours[:n] - theirs[:n]
         finite = left[np.isfinite(left)]
@@ -78,7 +78,7 @@ def _curve(t: Any, values: Any, scale: Scale, colour: int, dash: str = "") -> st
 
 
 def _map(comparison: Comparison) -> str:
-    """Both paths at one scale, on squares of a length that the caption tells."""
+    """Return both paths at one scale, on a grid whose size is in the caption."""
     reference, drive = comparison.reference, comparison.drive
     paths = [np.stack((reference.x_m, reference.y_m), axis=1), np.stack((drive.x_m, drive.y_m), axis=1)]
     places = np.concatenate(paths)
@@ -107,7 +107,7 @@ def _map(comparison: Comparison) -> str:
 
 
 def _path(points: Any) -> str:
-    """An SVG path through points of shape (n, 2), without those that a straight line nearly meets (Ramer, Douglas, Peucker)."""
+    """Return an SVG path through points of shape (n, 2), simplified by Ramer-Douglas-Peucker."""
     if len(points) < 2:
         return ""
     keep = np.zeros(len(points), np.bool_)

@@ -1,4 +1,4 @@
-"""The page of a validation: verdict, tables, and the figures of every run. One file, nothing fetched, no script."""
+"""HTML page of a validation: verdict, tables, and the figures of every run, in one file without scripts or downloads."""
 
 from collections.abc import Sequence
 from html import escape
@@ -13,7 +13,7 @@ _MARKS = {True: "good", False: "bad", None: "open"}
 
 
 def render(validation: Validation) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     style = files("vehicled.log.report").joinpath("page.css").read_text(encoding="utf-8")
     style += files("vehicled.cli").joinpath("twin_page.css").read_text(encoding="utf-8")
     parts = [
@@ -35,7 +35,9 @@ def render(validation: Validation) -> str:
 
 
 def errors_cells(comparison: Comparison) -> list[tuple[str, str]]:
-    """Figures of a run as texts (value, limit): position, yaw rate, lateral speed, roll, speed. No limit is an empty text."""
+    """Return the errors of a run as texts (value, limit): position, yaw rate, lateral speed, roll, speed. The limit may be
+    empty.
+    """
     errors, target = comparison.errors, comparison.target
     return [
         _cell(errors.position_pct, target.position_pct, "%"),
@@ -58,8 +60,8 @@ def _header(validation: Validation) -> str:
     return (
         f'<header><p class="run">Vehicle model beside its references</p><h1 class="{_MARKS[validation.passed]}">'
         f"{escape(validation.headline())}</h1>"
-        '<p class="facts">Every run is driven by our model with the commands of the reference, open loop, from the same start. '
-        "Position: RMS distance as percent of the path. Yaw rate: RMS as percent of the largest one. The rest: RMS.</p>"
+        '<p class="facts">Our model simulates every run with the commands of the reference, open loop, from the same start. '
+        "Position: RMS distance as percent of the path. Yaw rate: RMS as percent of the maximum. Others: RMS.</p>"
         f'<ul class="verdict">{told}</ul></header>'
     )
 
@@ -81,7 +83,7 @@ def _families(validation: Validation) -> str:
             f'<td class="n">{len(runs)}</td><td class="n">{median}</td><td>{_link(worst)}</td>'
             f'<td class="n">{_share(worst)}</td></tr>'
         )
-    heads = ("reference", "", "kept", "runs", "median position", "worst run", "of its limit")
+    heads = ("reference", "", "passed", "runs", "median position", "worst run", "of its limit")
     return _table("families", "By reference", heads, rows, numeric=(2, 3, 4, 6))
 
 
@@ -115,14 +117,14 @@ def _theory(checks: Sequence[Check]) -> str:
             cells += "<td></td>" if check is None else f'<td class="{_MARKS[check.passed]}" title="{escape(check.found)}"></td>'
         rows.append(f"<tr><td>{escape(vehicle)}</td>{cells}</tr>")
     failed = "".join(
-        f'<li class="bad">{escape(check.vehicle)}, {escape(check.name)}: {escape(check.found)}; wanted: {escape(check.wanted)}</li>'
+        f'<li class="bad">{escape(check.vehicle)}, {escape(check.name)}: {escape(check.found)}; not {escape(check.wanted)}</li>'
         for check in checks
         if check.passed is False
     )
     wanted = {check.name: check.wanted for check in reversed(checks) if check.passed is not None}
     terms = "".join(f"<li><b>{escape(name)}</b>: {escape(wanted.get(name, 'does not apply'))}</li>" for name in names)
     table = _table("theory", "Against theory, without data", ["vehicle", *names], rows)
-    return table + f'<ul class="verdict">{failed}</ul><details><summary>What each check wants</summary><ul>{terms}</ul></details>'
+    return table + f'<ul class="verdict">{failed}</ul><details><summary>Condition of each check</summary><ul>{terms}</ul></details>'
 
 
 def _origins(validation: Validation) -> str:
@@ -132,7 +134,7 @@ def _origins(validation: Validation) -> str:
         cells = "".join(f'<td class="n">{count}</td>' for count in (*numbers, sum(numbers)))
         rows.append(f"<tr><td>{escape(counts.vehicle)}</td>{cells}</tr>")
     heads = ("vehicle", "published", "calibrated", "derived", "assumed", "numbers")
-    return _table("origins", "Where the numbers come from", heads, rows, numeric=(1, 2, 3, 4, 5))
+    return _table("origins", "Origin of the parameters", heads, rows, numeric=(1, 2, 3, 4, 5))
 
 
 def _figures(comparisons: Sequence[Comparison]) -> str:
@@ -158,7 +160,7 @@ def _link(run: Comparison) -> str:
 
 
 def _breakable(name: str) -> str:
-    """A name that may be broken at its joints."""
+    """Return a name that browsers may break at its joints."""
     return escape(name).replace("_", "_<wbr>").replace("/", "/<wbr>")
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a validation's runs, one file each."""
+"""Plots of a validation's runs, one file each."""
 
 from math import degrees
 from pathlib import Path
@@ -10,7 +10,7 @@ _REFERENCE, _OURS, _RESIDUAL = "#0b6e4f", "#d1495b", "#5a6673"
 
 
 def plot_runs(validation: Validation, folder: Path) -> None:
-    """Draw every run into ``folder``. Raises :class:`SetupError` where it cannot be written."""
+    """Plot every run into ``folder``. Raises :class:`SetupError` if that fails."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -19,7 +19,7 @@ def plot_runs(validation: Validation, folder: Path) -> None:
         try:
             _plot(run, file)
         except OSError as error:
-            raise SetupError(f"--plot-dir {folder}: {error.strerror}; name another folder") from error
+            raise SetupError(f"--plot-dir {folder}: {error.strerror}; choose another folder") from error
 
 
 def _plot(run: Comparison, file: Path) -> None:

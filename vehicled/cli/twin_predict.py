@@ -1,6 +1,6 @@
-"""``vehicled twin predict``: the twin, identified from one recorded drive, beside the drives it has not seen.
+"""Command ``vehicled twin predict``: identify the twin from one recorded drive and compare its prediction with the others.
 
-On the 4-DOF plant: the response that is identified is that of a single track.
+On the 4-DOF plant, because the identified response is that of a single-track model.
 """
 
 from argparse import Namespace
@@ -27,7 +27,7 @@ STEP_NS = 1_000_000
 
 
 class FourDofTwin:
-    """The simulator's own actuators and 4-DOF plant, with an identified response and a supply that does not sag."""
+    """Simulated actuators and 4-DOF plant with an identified response and a constant supply voltage."""
 
     def __init__(self, sim: Sim, x_m: float, y_m: float, yaw_rad: float) -> None:
         self._plant = FourDof(sim, Pose(x_m, y_m, yaw_rad), STEP_NS * 1e-9)
@@ -35,11 +35,9 @@ class FourDofTwin:
         self._now_ns = 0
 
     def command(self, t_ns: int, throttle: float, steering: float) -> None:
-        """See :class:`~vehicled.experiments.twin_prediction.Twin`."""
         self._actuators.command(t_ns, throttle, 0.0, steering)
 
     def advance(self, to_ns: int) -> tuple[float, float, float, float]:
-        """See :class:`~vehicled.experiments.twin_prediction.Twin`."""
         plant, actuators = self._plant, self._actuators
         while self._now_ns < to_ns:
             actuators.step(self._now_ns, plant.motor_speed_radps)
@@ -50,10 +48,10 @@ class FourDofTwin:
 
 
 def twin_of(sim: Sim, response: DriveResponse) -> Sim:
-    """The truth of a twin that answers like the drive. Raises :class:`SetupError` where ``sim`` is no 4-DOF twin."""
+    """Return a twin that responds like the drive. Raises :class:`SetupError` if ``sim`` is not a 4-DOF twin."""
     drive = sim.drive
     if drive is None or sim.steering is None:
-        raise SetupError("--profile: its twin is not the 4-DOF plant, which the recorded drives are compared with; use art")
+        raise SetupError("--profile: its twin is not a 4-DOF plant, which this comparison needs; use art")
     reduced_m = drive.wheel_radius_m * drive.gear_ratio
     torque_per_mps2 = drive.inertia_kgm2 / reduced_m
     stall_nm = response.reach_mps / response.time_constant_s * torque_per_mps2
@@ -80,7 +78,9 @@ def twin_of(sim: Sim, response: DriveResponse) -> Sim:
 
 
 def predict_drives(arguments: Namespace) -> int:
-    """Predict, show. Returns 0 where every cell is within a quarter of what was real, else 1. Raises :class:`SetupError`."""
+    """Predict and print. Return 0 if every prediction is within a quarter of the recorded error, else 1. Raises
+    :class:`SetupError`.
+    """
     profile = load_profile(arguments.profile)
     sim = profile.sim
     folder = Path(data_folder(arguments.folder, "path_following_2024", "reference_paths")).expanduser()
@@ -103,7 +103,7 @@ def predict_drives(arguments: Namespace) -> int:
     finally:
         progress.close()
     if not predictions:
-        raise SetupError(f"{folder}: no path has two drives of one law: there is nothing to foretell")
+        raise SetupError(f"{folder}: no path has two drives with the same controller, so there is nothing to predict")
     cells = sorted({(p.path, p.law) for p in predictions})
     of_cell = {cell: [p for p in predictions if (p.path, p.law) == cell] for cell in cells}
     good = all(abs(_mean_ratio(each) - 1.0) <= WITHIN for each in of_cell.values())
@@ -119,11 +119,13 @@ def predict_drives(arguments: Namespace) -> int:
             path, law, f"{np.mean([p.real_m for p in each]):.3f}", f"{np.mean([p.predicted_m for p in each]):.3f}",
             f"{_mean_ratio(each):.2f}", f"{min(ratios):.2f} - {max(ratios):.2f}", f"{within} of {len(each)}",
         ])  # fmt: skip
-    heads = ["path", "law", "real (m)", "foretold (m)", "ratio", "by the drive known", f"within {WITHIN:.0%}"]
-    print_table("mean cross-track error of the published laws: recorded, and foretold from one other drive each", heads, rows)
+    heads = ["path", "law", "recorded (m)", "predicted (m)", "ratio", "range of ratios", f"within {WITHIN:.0%}"]
+    print_table(
+        "mean cross-track error of the published controllers: recorded, and predicted from one other drive each", heads, rows
+    )
     for why in unused:
         print(f"not used: {why}")
-    print(f"{'every' if good else 'NOT every'} cell within {WITHIN:.0%} on the mean over the drives that it was foretold from")
+    print(f"{'every' if good else 'NOT every'} prediction within {WITHIN:.0%}, averaged over the drives used")
     return 0 if good else 1
 
 

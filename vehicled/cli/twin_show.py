@@ -1,4 +1,4 @@
-"""``vehicled twin list | show``: the vehicles that ship, and where each of their numbers comes from."""
+"""Commands ``vehicled twin list | show``: the built-in vehicles, with the origin of each of their parameters."""
 
 import json
 from argparse import Namespace
@@ -17,7 +17,7 @@ _LONGEST = 46
 
 
 def listing(arguments: Namespace) -> int:
-    """Every vehicle with its size and how its numbers are known."""
+    """List every vehicle with its size and the status of its parameters."""
     rows, broken = [], 0
     for name in twin_file.names():
         try:
@@ -42,7 +42,9 @@ def listing(arguments: Namespace) -> int:
 
 
 def run(arguments: Namespace) -> int:
-    """Every number of one vehicle: value, status, spread, origin. Raises ProfileError with every mistake of the file."""
+    """Print every parameter of one vehicle: value, status, uncertainty, origin. Raises ProfileError with every mistake of
+    the file.
+    """
     twin = twin_file.load_twin(arguments.name)
     if arguments.json:
         print(json.dumps(facts(twin), indent=2))
@@ -53,7 +55,7 @@ def run(arguments: Namespace) -> int:
         if not arguments.only or key.startswith(arguments.only)
     ]
     identity = twin.parameters.identity
-    print_table(f"{identity.name}: {identity.description}", ["number", "value", "status", "spread", "origin"], rows)
+    print_table(f"{identity.name}: {identity.description}", ["parameter", "value", "status", "uncertainty", "origin"], rows)
     for key, text in twin.origins.items():
         print(f"  {key}: {text}")
     counted = counts(twin)
@@ -62,19 +64,19 @@ def run(arguments: Namespace) -> int:
 
 
 def numbers(twin: Twin) -> dict[str, tuple[Any, Provenance]]:
-    """Value and provenance of every number, by dotted key in the order of the file's tree."""
+    """Return value and provenance of every parameter, by dotted key in file order."""
     return {
         key: (value, twin.provenance[key]) for key, value in _leaves(msgspec.to_builtins(twin.parameters)) if key in twin.provenance
     }
 
 
 def counts(twin: Twin) -> Counter[str]:
-    """How many numbers have which status."""
+    """Return the number of parameters per status."""
     return Counter(record.status for record in twin.provenance.values())
 
 
 def facts(twin: Twin) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same as :func:`run` for JSON."""
     return {
         "name": twin.parameters.identity.name,
         "description": twin.parameters.identity.description,

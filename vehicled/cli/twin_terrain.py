@@ -1,4 +1,4 @@
-"""``vehicled twin terrain``: what is in a file of the ground, as the simulator would drive on it."""
+"""Command ``vehicled twin terrain``: summarise a terrain file as the simulator reads it."""
 
 from argparse import Namespace
 from math import atan, degrees, isfinite
@@ -16,13 +16,13 @@ from vehicled.cli.output import check_plot_file
 from vehicled.cli.show import print_table
 
 MOST_DRAWN = 2_000_000
-"""Nodes of a picture; beyond it some are left out."""
+"""Largest number of plotted nodes; denser grids are thinned."""
 
 
 def run(arguments: Namespace) -> int:
-    """Read, tell, and draw what was asked for. Raises :class:`SetupError`."""
+    """Read, print and plot. Raises :class:`SetupError`."""
     if not (isfinite(arguments.resolution) and arguments.resolution > 0.0):
-        raise SetupError(f"--resolution {arguments.resolution:g}: a cell has more than 0 m")
+        raise SetupError(f"--resolution {arguments.resolution:g}: the cell size must be greater than 0")
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     try:
@@ -39,14 +39,14 @@ def run(arguments: Namespace) -> int:
     rows = [[name.replace("_", " "), _shown(value)] for name, value in found.items()]
     print_table("", ("figure", "value"), rows)
     if found["holes"]:
-        print(f"{found['holes']} nodes had no point near: they are filled from their neighbours")
+        print(f"{found['holes']} nodes had no point nearby and were filled from their neighbours")
     if arguments.plot:
-        print(f"drawn: {arguments.plot}")
+        print(f"plot: {arguments.plot}")
     return 0
 
 
 def figures(height: Raster, friction: Raster | None = None) -> dict[str, Any]:
-    """Extent, resolution, heights, slopes and holes; slopes between nodes that are neighbours, holes filled."""
+    """Return extent, resolution, heights, slopes and holes; slopes between neighbouring nodes, with holes filled."""
     values = filled(height.values)
     west, south, east, north = height.extent_m
     slope = _slope(values, height.step_m)
@@ -110,7 +110,7 @@ def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
         area = figure.add_subplot(1, len(panels), place)
         west, south, east, north = raster.extent_m
         half = 0.5 * raster.step_m
-        # The slope of a step in the ground would leave no colour for the rest.
+        # Limit the colour scale, because one step in the ground would use all of it.
         most = float(np.quantile(shown, 0.995)) if title.startswith("slope") else None
         image = area.imshow(
             shown[::every, ::every],
@@ -128,4 +128,4 @@ def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
     try:
         figure.savefig(file)
     except OSError as error:
-        raise SetupError(f"--plot {file}: {error.strerror}; name another file") from error
+        raise SetupError(f"--plot {file}: {error.strerror}; choose another file") from error

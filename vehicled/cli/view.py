@@ -1,4 +1,4 @@
-"""``--view``: the live view of a run, put together."""
+"""Command-line option ``--view``: builds and starts the live view of a run."""
 
 import os
 import socket
@@ -23,12 +23,12 @@ from vehicled.view.process import ViewProcess
 from vehicled.view.wire import CourseFacts, Opening, RingFacts, TaskFacts
 
 MOST_POINTS = 3_000
-"""Of the course as the page draws it."""
+"""Largest number of course points sent to the page."""
 LEAST_TOKEN = 8
 
 
 def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, control_socket: Path, simulated: bool) -> ViewProcess:
-    """Start the view, and tell where it is. ``address`` empty: the profile's. Raises :class:`SetupError` and ViewError."""
+    """Start the live view and print its address; empty ``address``: the profile's. Raises :class:`SetupError` and ViewError."""
     profile = plan.loaded.profile
     view = profile.view
     host, port, token = check_view(view, address)
@@ -73,7 +73,7 @@ def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, cont
 
 
 def check_view(view: View, address: str) -> tuple[str, int, str]:
-    """(host, port, token), before anything is started for it. Raises :class:`SetupError`."""
+    """Return (host, port, token) before anything is started. Raises :class:`SetupError`."""
     if find_spec("websockets") is None:
         raise SetupError("--view needs the package websockets: pip install 'vehicled[view]'")
     try:
@@ -84,7 +84,7 @@ def check_view(view: View, address: str) -> tuple[str, int, str]:
 
 
 def copying_sink(sink: LogSink | None) -> LogSink:
-    """The log's own sink, or one that packs for the view alone."""
+    """Return the log's sink, or one that packs records only for the view."""
     if sink is None:
         sink = LogSink(time.time_ns() - time.monotonic_ns())
         sink.copy_records()
@@ -100,7 +100,7 @@ def _course(course: Course, step: int) -> CourseFacts:
 
 
 def _token(view: View, *, needed: bool) -> str:
-    """The one of the profile, a new one where one is needed, else none."""
+    """Return the profile's token, a new one if needed, else empty."""
     if not view.token_file and not view.token_credential:
         return new_token() if needed else ""
     folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
@@ -109,14 +109,14 @@ def _token(view: View, *, needed: bool) -> str:
         token = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SetupError(f"view: its token cannot be read from {file} ({reason})") from None
+        raise SetupError(f"view: cannot read the token from {file} ({reason})") from None
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise SetupError(f"view: the token in {file} must be one line of at least {LEAST_TOKEN} letters and digits")
     return token
 
 
 def _tell(host: str, port: int, token: str, *, teleop: bool) -> None:
-    """Where the page is. The token stands behind a #, which no browser sends anywhere."""
+    """Print the address of the page. The token follows a #, because browsers never send that part."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host)
     places = [url_of(host if here is None else here, port)]
     if here is not None:
@@ -128,7 +128,7 @@ def _tell(host: str, port: int, token: str, *, teleop: bool) -> None:
 
 
 def _own_address() -> str:
-    """The address of this machine as its network sees it; nothing is sent."""
+    """Return this computer's address in its network, without sending anything."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

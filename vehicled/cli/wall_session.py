@@ -1,4 +1,4 @@
-"""The half of a run that lives on the wall clock: witness, transport, services, event loop. Lockstep does without all of it."""
+"""Wall-clock parts of a run, not needed in lockstep: deadline evidence, transport, services, event loop."""
 
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -33,22 +33,22 @@ Service = Callable[[], Coroutine[Any, Any, None]]
 
 
 def clock(link: Link | None) -> RunClock:
-    """Return the clock of the run: the machine's, or the one that a simulator shares and slows."""
+    """Return the clock of the run: the monotonic one, or one shared with a simulator, which may pause it."""
     return PacedClock() if link is not None and link.paced else RunClock()
 
 
 def stalls(clock: RunClock) -> StallCount | None:
-    """Return the stalls that the clock stood still for; None where it stands still for none."""
+    """Return the stalls during which the clock paused; None if it never pauses."""
     return clock.stalls if isinstance(clock, PacedClock) else None
 
 
 def witness(clock: RunClock) -> WallWitness:
-    """Who holds the loop, and the stopwatch. To be closed."""
+    """Return the evidence source and stopwatch of the loop. The caller must close it."""
     return WallWitness(HOLDERS, clock=clock)
 
 
 def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
-    """The vehicle's own ports; the link alone; or the real ports that the simulator offers with the link for the rest."""
+    """Return the transport: the vehicle's ports, the link, or the simulator's pseudo-terminals with the link for the rest."""
     if link is None:
         return WireTransport(ports)
     urls = link.hello.urls if plan.link == "wires" else {}
@@ -64,7 +64,7 @@ def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: 
 def services(
     plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None, clock: RunClock
 ) -> list[Service]:
-    """What runs beside the pump: readings of the host, and the control socket."""
+    """Return the services beside the pump: health readings and the control socket."""
     folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
     sampler = HealthSampler(folder, _log_health(writer))
 
@@ -91,7 +91,7 @@ def run_wall(
     services: Sequence[Service],
     spare: Callable[[int, int], None] | None,
 ) -> Ending:
-    """Drive the machine until the run ends, on the event loop of the plan. Raises :class:`SetupError` when it is not installed."""
+    """Run the machine until the run ends, on the plan's event loop. Raises :class:`SetupError` if that is not installed."""
 
     async def signals() -> None:
         await _watch_signals(pump)
@@ -107,7 +107,7 @@ def run_wall(
 
 
 async def _watch_signals(pump: WallPump) -> None:
-    # By SIGHUP the service manager ends a daemon that hangs; elsewhere it says that the terminal was closed, which nohup hides.
+    # The service manager ends a hanging daemon with SIGHUP; elsewhere SIGHUP means a closed terminal, which nohup ignores.
     hangs_up = not watchdog_interval_ns() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     ends = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hangs_up else ()))
     told = False
@@ -115,13 +115,13 @@ async def _watch_signals(pump: WallPump) -> None:
         with anyio.open_signal_receiver(*ends) as signals:
             async for number in signals:
                 if told and number == signal.SIGHUP:
-                    # That a terminal was closed is told by the shell and by the system: nobody has lost patience.
+                    # A closed terminal sends SIGHUP twice, from the shell and the system; that is not a second interrupt.
                     continue
                 told = True
                 pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
     finally:
         if hangs_up:
-            # Nor does it end the process while the log is being closed.
+            # A further SIGHUP must not end the process while the log is being closed.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 

@@ -1,4 +1,4 @@
-"""The daemon's door for those on the same machine: a Unix socket that takes one JSON object a line and answers with one.
+"""Control socket of the daemon for programs on the same computer: a Unix socket with one JSON object per line in both directions.
 
-Whoever may open it may ask; what is asked passes the same checks as any request. Nothing here can skip one.
+File permissions decide who may connect. Every request passes the same checks as one from the operator's port.
 """

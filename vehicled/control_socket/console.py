@@ -1,4 +1,4 @@
-"""What services beside the pump may see of a run, and ask of it. Everything asked goes through the machine and into its journal."""
+"""View of a run for the control socket and the live view. Their requests go through the machine and into its journal."""
 
 from math import isfinite, sqrt
 from typing import Any
@@ -11,7 +11,7 @@ from vehicled.safety.supervisor import Supervisor
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """What does not change while a run lasts."""
+    """Facts that stay constant during a run."""
 
     profile: str
     course: str
@@ -22,38 +22,38 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     version: str
     started_ns: int
     log: str = ""
-    """Path of the log; empty when none is written."""
+    """Path of the log; empty if none is written."""
     closed_ports: frozenset[str] = frozenset()
-    """Ports that this run never opens: on a vehicle the truth's, and those of devices without an address."""
+    """Ports that this run never opens: on a vehicle the ground truth and devices without an address."""
 
 
 class Console:
-    """One run, seen from outside. All methods return at once; call them on the loop."""
+    """Access to one run. All methods return at once and must be called on the loop."""
 
     def __init__(self, machine: Machine, facts: RunFacts) -> None:
         self._machine = machine
         self.facts = facts
 
     def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:
-        """Ask for a change of mode; it passes the same checks whoever asks, and takes effect at the next actuation tick.
+        """Request a change of mode, which passes the usual checks and takes effect at the next actuation tick.
 
-        Why it leads nowhere in the present mode, in words; empty when it is followed or waits for its checks.
+        Return the reason if the request is impossible in the present mode; empty if it is followed or waits for its checks.
         """
         refused = self._machine.supervisor.refusal(action)
         self._machine.on_message(OperatorCommand(now_ns, now_ns, action, origin), now_ns)
         return refused
 
     def hand(self, reading: TeleopCommand, now_ns: int) -> None:
-        """A reading of a stick. It counts once."""
+        """Pass on one teleop reading."""
         self._machine.on_message(reading, now_ns)
 
     def heartbeat(self, origin: str, now_ns: int) -> None:
-        """The ground station is there."""
+        """Pass on a heartbeat of the ground station."""
         self._machine.on_message(Heartbeat(now_ns, now_ns, origin), now_ns)
 
     @property
     def supervisor(self) -> Supervisor:
-        """Who decides mode and reaction."""
+        """Supervisor of the run."""
         return self._machine.supervisor
 
     @property
@@ -62,7 +62,7 @@ class Console:
         return self._machine.mode
 
     def status(self, now_ns: int) -> dict[str, Any]:
-        """Everything a human wants to know at a glance, as plain values; what is not known is None."""
+        """Return the state of the run as plain values; None for unknown ones."""
         machine, facts = self._machine, self.facts
         supervisor = machine.supervisor
         estimate, control = machine.estimate, machine.control
@@ -112,13 +112,13 @@ class Console:
         }
 
     def _speed_cap_mps(self) -> float | None:
-        """The speed cap where it is below the profile's limit."""
+        """Return the speed cap if it is below the profile's limit."""
         supervisor = self._machine.supervisor
         s = supervisor.situation
         return None if s is None or supervisor.speed_cap_mps >= s.limits.max_speed_mps else supervisor.speed_cap_mps
 
     def _lane(self) -> dict[str, Any] | None:
-        """The way ahead, None without a sensor of obstacles that sees; ``free_m`` None where it is clear."""
+        """Return the free distance ahead; None without a working obstacle sensor; ``free_m`` is None if the lane is clear."""
         s = self._machine.supervisor.situation
         if s is None or not s.watch.obstacle.sees:
             return None
@@ -129,7 +129,7 @@ class Console:
         return {"task": PIPELINE[index], "releases": stats.n, "misses": stats.misses, "skips": stats.skips}
 
     def summary(self) -> str:
-        """One line for the service manager: mode, and what arming waits for or why it stopped."""
+        """Return one line for the service manager: mode, and pending arming checks or the reason for the stop."""
         supervisor = self._machine.supervisor
         said = f"{supervisor.mode.name}: {supervisor.why}"
         return said if supervisor.reaction is Reaction.NONE else f"{said} ({supervisor.reaction.name})"

@@ -1,4 +1,4 @@
-"""Where the control socket of a daemon is."""
+"""File system paths of the control sockets."""
 
 import os
 import socket
@@ -10,15 +10,15 @@ SUFFIX = ".sock"
 GROUP = "vehicled"
 START = "start one with vehicled run, or vehicled sim --clock wall"
 MAX_PATH = 100
-"""The kernel takes 107 bytes of a socket's path."""
+"""Longest socket path; the kernel allows 107 bytes."""
 
 
 class PlaceError(Exception):
-    """No socket, or too many of them; the text names the cure."""
+    """No socket, or several; the text gives the remedy."""
 
 
 def folder() -> Path:
-    """The folder of this user's sockets: the service's own, the session's, or one in /tmp that only this user may enter."""
+    """Return the folder of this user's sockets: the service's, the session's, or one in /tmp that only this user may enter."""
     service = os.environ.get("RUNTIME_DIRECTORY")
     if service:
         return Path(service.split(":")[0])
@@ -29,13 +29,13 @@ def folder() -> Path:
 
 
 def socket_path(name: str) -> Path:
-    """Socket of the daemon that runs the profile ``name``; its folder is made. Raises :class:`PlaceError`."""
+    """Return the socket of the daemon that runs the profile ``name``; create its folder. Raises :class:`PlaceError`."""
     place = folder()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = place.stat()
     except OSError as error:
-        raise PlaceError(f"the folder of the control socket, {place}, cannot be made: {error.strerror}") from None
+        raise PlaceError(f"cannot create the folder of the control socket, {place}: {error.strerror}") from None
     if status.st_uid != os.getuid():
         raise PlaceError(f"{place} belongs to another user: remove it, or set XDG_RUNTIME_DIR")
     path = place / f"{name}{SUFFIX}"
@@ -45,7 +45,7 @@ def socket_path(name: str) -> Path:
 
 
 def own_path(name: str) -> Path:
-    """As :func:`socket_path`. Raises :class:`PlaceError` when a daemon serves it already."""
+    """Like :func:`socket_path`, but raise :class:`PlaceError` if a daemon already uses it."""
     path = socket_path(name)
     if answers(path):
         raise taken(path)
@@ -53,18 +53,18 @@ def own_path(name: str) -> Path:
 
 
 def taken(path: Path) -> PlaceError:
-    """A daemon serves that socket already."""
-    return PlaceError(f"a daemon serves {path} already: stop it, or run under another profile name")
+    """Return the error for a socket that a daemon already uses."""
+    return PlaceError(f"another daemon already uses {path}: stop it, or use another profile name")
 
 
 def free_path(name: str) -> Path:
-    """As :func:`socket_path`, under another name when a daemon serves that one already: simulations run side by side."""
+    """Like :func:`socket_path`, but under another name if a daemon already uses it, so that simulations can run in parallel."""
     path = socket_path(name)
     return path if not answers(path) else socket_path(f"{name}-{os.getpid()}")
 
 
 def answers(path: Path) -> bool:
-    """Whether a daemon listens at a path."""
+    """Return True if a daemon listens at a path."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0.2)
         try:
@@ -75,7 +75,7 @@ def answers(path: Path) -> bool:
 
 
 def find(name: str | None) -> Path:
-    """Socket of a running daemon: that of the profile ``name``, or the only one there is. Raises :class:`PlaceError`."""
+    """Return the socket of a running daemon: that of the profile ``name``, or the only one. Raises :class:`PlaceError`."""
     folders = [folder(), *Path("/run").glob("vehicled*")]
     found = {path.stem: path for place in folders for path in sorted(_sockets(place))}
     if name is not None:
@@ -85,20 +85,20 @@ def find(name: str | None) -> Path:
         if name in found:
             return found[name]
         running = f"running: {', '.join(sorted(found))}" if found else "none is running"
-        raise PlaceError(_closed(folders) or f"no daemon of profile {name!r} to talk to ({running}); {START}")
+        raise PlaceError(_closed(folders) or f"no daemon of profile {name!r} is running ({running}); {START}")
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise PlaceError(_closed(folders) or f"no daemon to talk to; {START}")
-    raise PlaceError(f"several daemons run: {', '.join(sorted(found))}; name one with --profile")
+        raise PlaceError(_closed(folders) or f"no daemon is running; {START}")
+    raise PlaceError(f"several daemons run: {', '.join(sorted(found))}; choose one with --profile")
 
 
 def _closed(folders: Iterable[Path]) -> str:
-    """That the service's folder may not be entered, with the cure; empty when none is closed."""
+    """Return the message for a service folder without permission; empty if there is none."""
     closed = [place for place in folders if place.is_dir() and not os.access(place, os.R_OK | os.X_OK)]
     if not closed:
         return ""
-    return f"{closed[0]} is for the group {GROUP} only: sudo usermod -aG {GROUP} $USER, then log in anew"
+    return f"{closed[0]} is only for the group {GROUP}: sudo usermod -aG {GROUP} $USER, then log in again"
 
 
 def _sockets(place: Path) -> list[Path]:

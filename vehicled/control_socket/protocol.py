@@ -1,7 +1,7 @@
-"""Requests and answers of the control socket: one JSON object a line, either way.
+"""Requests and answers of the control socket: one JSON object per line in both directions.
 
-A request names what to ``do``; an answer has ``ok`` and, when that is false, ``why``. A client may send requests ahead; they are
-answered in order.
+The field ``do`` selects the request. An answer has ``ok`` and, if that is false, ``why``. A client may send requests ahead; they
+are answered in order.
 """
 
 from typing import Annotated, Any, Literal
@@ -28,25 +28,25 @@ ACTIONS: dict[str, OperatorAction] = {
 
 
 class Ask(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="status"):
-    """The state of the run."""
+    """Request for the state of the run."""
 
 
 class Act(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="request", kw_only=True):
-    """Ask for a change of mode."""
+    """Request for a change of mode."""
 
     action: Literal["arm", "drive", "teleop", "align", "stop", "disarm", "emergency_stop", "reset"]
     origin: Origin = ""
 
 
 class Follow(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="watch", kw_only=True):
-    """The state again and again, until the client hangs up."""
+    """Request for the state of the run at a rate, until the client disconnects."""
 
     rate_hz: Annotated[float, Meta(ge=0.1, le=20.0)] = 2.0
-    """So slow at the least that a client who has gone is noticed."""
+    """Rate, Hz; the lower limit ensures that a lost client is noticed."""
 
 
 class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand", kw_only=True):
-    """One reading of a stick. It is answered by nothing: the next one is on its way."""
+    """One teleop reading; it is not answered."""
 
     steering: Share
     throttle: Share
@@ -55,11 +55,11 @@ class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag=
     sequence: Annotated[int, Meta(ge=0, le=2**32 - 1)]
     origin: Origin = "hand"
     unplugged: bool = False
-    """The stick is gone; whatever else the reading says does not count."""
+    """True if the input device is gone; the other fields are then ignored."""
 
 
 class Beat(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="heartbeat", kw_only=True):
-    """A ground station is there. Answered by nothing."""
+    """Heartbeat of a ground station; it is not answered."""
 
     origin: Origin = "ground station"
 
@@ -70,11 +70,11 @@ _decoder = msgspec.json.Decoder(Request)
 
 
 class RequestError(ValueError):
-    """A line that is no request; the text names what is wrong with it."""
+    """The line is not a request; the text names the mistake."""
 
 
 def parse(line: bytes) -> Request:
-    """The request of one line. Raises :class:`RequestError`."""
+    """Parse the request of one line. Raises :class:`RequestError`."""
     try:
         request: Request = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -83,10 +83,10 @@ def parse(line: bytes) -> Request:
 
 
 def answer(**values: Any) -> bytes:
-    """A good answer."""
+    """Encode a positive answer."""
     return msgspec.json.encode({"ok": True, **values}) + b"\n"
 
 
 def refusal(why: str) -> bytes:
-    """A bad one, with the reason."""
+    """Encode a refusal with its reason."""
     return msgspec.json.encode({"ok": False, "why": why[:500]}) + b"\n"

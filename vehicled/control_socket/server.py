@@ -1,4 +1,4 @@
-"""The daemon's side of the control socket, on either of anyio's backends. It can be flooded, but it cannot hold the loop."""
+"""Server side of the control socket, on asyncio or trio. Rate limits protect the loop from clients that send too much."""
 
 import grp
 import os
@@ -21,30 +21,34 @@ from vehicled.messages import TeleopCommand
 
 MAX_CLIENTS = 8
 MAX_STOPPERS = 4
-"""Clients beyond those: each may look, and stop the vehicle, for ``STOP_PATIENCE_S``. A stop is never refused."""
+"""Extra clients beyond the limit. Each may only read the state and stop the vehicle, for ``STOP_PATIENCE_S``, because a stop is
+never refused.
+"""
 STOP_PATIENCE_S = 1.0
 STOPS = ("stop", "disarm", "emergency_stop")
-FULL = f"{MAX_CLIENTS} clients are connected already: end one; only a stop is heard"
+FULL = f"{MAX_CLIENTS} clients are connected already: close one; only a stop is accepted"
 REQUESTS_PER_S = 100.0
 BURST = 50.0
 WRITE_TIMEOUT_S = 1.0
-"""A client that does not read its answers for so long is hung up on."""
+"""Timeout for a client that does not read its answers, s; it is then disconnected."""
 
 
 class _Stream:
-    """A client's socket. Plain, because a socket of anyio's asyncio backend complains when it is cancelled in mid-read."""
+    """Socket of a client. It is not an anyio socket, because that of the asyncio backend logs an error if cancelled while
+    reading.
+    """
 
     def __init__(self, client: socket.socket) -> None:
         self._socket = client
         self.hand: TeleopCommand | None = None
-        """Newest reading of the stick that this client reads; None when it reads none."""
+        """Newest teleop reading of this client; None if it sends none."""
         self.told = False
-        """It has been told that somebody else has the stick of this name."""
+        """True if the client was informed that another one uses its origin."""
         self.only_stops = False
-        """There was no room for it any more."""
+        """True if the client came beyond the limit."""
 
     async def receive(self) -> bytes:
-        """What has arrived. Raises EOFError when the client hung up, OSError when it broke."""
+        """Return received data. Raises EOFError if the client disconnected, OSError if the socket broke."""
         while True:
             await anyio.wait_readable(self._socket)
             try:
@@ -56,7 +60,7 @@ class _Stream:
             return data
 
     async def send(self, data: bytes) -> None:
-        """Send all of it. Raises TimeoutError, an OSError, for a client that does not read."""
+        """Send all data. Raises TimeoutError, an OSError, if the client does not read."""
         with anyio.fail_after(WRITE_TIMEOUT_S):
             while data:
                 await anyio.wait_writable(self._socket)
@@ -65,21 +69,21 @@ class _Stream:
 
 
 class ControlServer:
-    """Serves one socket until cancelled."""
+    """Serves one control socket until cancelled."""
 
     def __init__(self, path: Path, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        """``now_ns`` is the clock of the run."""
+        """Take the path; ``now_ns`` is the clock of the run."""
         self._path = path
         self._now_ns = now_ns
         self.clients = 0
-        """Connected now."""
+        """Number of connected clients."""
         self.refused = 0
-        """Lines that were no requests."""
+        """Number of lines that were not requests."""
         self._hands: dict[str, _Stream] = {}
-        """Whose the sticks are, by origin. Two of one name would pass for one: neutral by this, driven by that."""
+        """Client of each teleop origin. Two clients with one origin would be mixed up: one neutral, the other driving."""
 
     async def serve(self, console: Console) -> None:
-        """Listen, and serve every client in a task of its own. Raises :class:`PlaceError` when another daemon has the socket."""
+        """Listen, and serve every client in its own task. Raises :class:`PlaceError` if another daemon has the socket."""
         with _listener(self._path) as listener:
             async with anyio.create_task_group() as group:
                 while True:
@@ -101,20 +105,20 @@ class ControlServer:
                     with anyio.move_on_after(STOP_PATIENCE_S if stream.only_stops else inf) as patience:
                         await self._converse(stream, console, _who(client))
                     if patience.cancelled_caught:
-                        # Without a word it would pass for the end of the run.
+                        # Send the reason, or the client would take the disconnect for the end of the run.
                         await stream.send(refusal(FULL))
                 finally:
                     self.clients -= 1
                     self._release(stream)
                     if stream.hand is not None:
-                        # Who read the stick is gone: as good as the stick itself. Nobody waits for its silence.
+                        # A lost teleop client counts as an unplugged device, so the vehicle brakes without waiting for a timeout.
                         now_ns = self._now_ns()
                         console.hand(replace(stream.hand, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
             except (OSError, EOFError):
-                pass  # It hung up, or did not read its answers.
+                pass  # The client disconnected or did not read its answers.
 
     def _holds(self, stream: _Stream, origin: str) -> bool:
-        """Whether readings of that name come from this client alone. A client has one stick at a time."""
+        """Return True if this client owns the teleop origin. A client has one device at a time."""
         if self._hands.setdefault(origin, stream) is not stream:
             return False
         if stream.hand is not None and stream.hand.origin != origin:
@@ -133,17 +137,17 @@ class ControlServer:
             buffer += await stream.receive()
             *lines, buffer = buffer.split(b"\n")
             if len(buffer) > MAX_LINE:
-                await stream.send(refusal(f"a line may have {MAX_LINE} bytes"))
+                await stream.send(refusal(f"line too long: at most {MAX_LINE} bytes"))
                 return
             for line in lines:
                 now_s = time.monotonic()
                 tokens, before_s = min(BURST, tokens + (now_s - before_s) * REQUESTS_PER_S), now_s
                 if tokens < 1.0 and stream.hand is not None:
-                    # Its readings would pile up in the kernel, and be driven by when they are old.
-                    await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings a second: send fewer"))
+                    # Readings would queue in the kernel and be used when they are old.
+                    await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings per second: send fewer"))
                     return
                 if tokens < 1.0:
-                    # Waiting slows this client alone; what it sends ahead stays in the kernel.
+                    # Only this client waits; its further requests stay in the kernel.
                     await anyio.sleep((1.0 - tokens) / REQUESTS_PER_S)
                     tokens = 1.0
                 tokens -= 1.0
@@ -171,7 +175,7 @@ class ControlServer:
                 if not self._holds(stream, request.origin):
                     if not stream.told:
                         stream.told = True
-                        await stream.send(refusal(f"somebody else drives as {request.origin!r}: choose another origin"))
+                        await stream.send(refusal(f"another client already drives as {request.origin!r}: choose another origin"))
                     return
                 reading = TeleopCommand(
                     now_ns, now_ns, request.steering, request.throttle, request.brake, request.deadman, request.origin,
@@ -189,23 +193,23 @@ class ControlServer:
 
 @contextmanager
 def _listener(path: Path) -> Iterator[socket.socket]:
-    """A socket that listens at a path, for owner and group; the path goes with it."""
+    """Listen at a path, for owner and group; remove the path afterwards."""
     _make_way(path)
-    # Made under another name, because a socket is there as soon as it is bound: who sees the path shall be let in.
+    # Bind under a temporary name, because clients that see the final path must already have access.
     making = path.with_name(f".{os.getpid()}")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.setblocking(False)
         try:
             with suppress(OSError):
-                making.unlink()  # of a process that had this number and was killed here
+                making.unlink()  # left by a killed process with the same number
             listener.bind(str(making))
             making.chmod(0o660)
             with suppress(KeyError, PermissionError):
-                # The group may ask; without such a group the owner alone may.
+                # Let the group connect; without that group only the owner may.
                 os.chown(making, -1, grp.getgrnam(GROUP).gr_gid)
             listener.listen(MAX_CLIENTS)
             try:
-                path.hardlink_to(making)  # unlike a rename it does not push out a daemon that was quicker
+                path.hardlink_to(making)  # unlike a rename, a hard link does not replace the socket of a faster daemon
             except FileExistsError:
                 raise taken(path) from None
         finally:
@@ -219,7 +223,7 @@ def _listener(path: Path) -> Iterator[socket.socket]:
 
 
 def _who(client: socket.socket) -> str:
-    """The user at the other end, as the kernel knows it."""
+    """Return the user of the client, as reported by the kernel."""
     try:
         _, uid, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return f"{pwd.getpwuid(uid).pw_name} on the control socket"
@@ -228,7 +232,7 @@ def _who(client: socket.socket) -> str:
 
 
 def _make_way(path: Path) -> None:
-    """Remove the socket of a daemon that died. Raises :class:`PlaceError` when one still answers on it."""
+    """Remove the socket of a dead daemon. Raises :class:`PlaceError` if one still answers."""
     if answers(path):
         raise taken(path)
     with suppress(OSError):

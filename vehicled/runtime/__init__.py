@@ -1,1 +1,1 @@
-"""The only async and operating-system code: event loop, pumps, link, real-time set-up."""
+"""All code that uses async or the operating system: event loop, pumps, simulator link, ports, real-time set-up."""

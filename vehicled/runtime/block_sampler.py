@@ -1,7 +1,7 @@
-"""Names the file and the line of a call that blocks the loop.
+"""Finds the file and line of a call that blocks the loop.
 
-A timer signal is armed while the machine runs and disarmed after. If the machine takes longer than it should, the signal's handler
-sees the frame that is being executed: the very call that blocks.
+A timer signal is armed while the machine runs and disarmed afterwards. If the machine takes too long, the signal's handler sees the
+frame that is executing, which is the blocking call.
 """
 
 import os
@@ -16,22 +16,22 @@ _WATCHERS = (__name__, "vehicled.runtime.evidence")
 
 
 class Sighting(NamedTuple):
-    """Where the loop's thread was found when its time was up."""
+    """Place at which the loop's thread was found when the timer fired."""
 
     t_ns: int
     where: str
-    """Innermost frame as ``file:line in function``, followed by the first frame of our own packages if that is another."""
+    """Innermost frame as ``file:line in function``, followed by the first frame of vehicled's packages if that is another one."""
 
 
 class BlockSampler:
-    """Watches one section of code at a time on the main thread; about 1 us for ``arm`` and ``disarm`` together.
+    """Watches one code section at a time on the main thread; ``arm`` and ``disarm`` together take about 1 us.
 
-    Python code and waits that a signal interrupts are caught in the act, other C code as it returns; either way the line is right.
-    ``reason`` is not empty where sampling is impossible; then every call does nothing.
+    Python code and interruptible waits are caught while they run, other C code when it returns; the line is right in both cases. If
+    sampling is impossible, ``reason`` says why and every call does nothing.
     """
 
     def __init__(self, delay_ns: int, packages: tuple[str, ...] = ("vehicled", "drivers")) -> None:
-        """``delay_ns`` from ``arm`` to the sighting; ``packages`` are those whose lines are worth naming besides the innermost."""
+        """Take the time ``delay_ns`` from ``arm`` to the sample; lines in ``packages`` are reported besides the innermost one."""
         self._delay_s = delay_ns / 1e9
         self._packages = packages
         self._sighting: Sighting | None = None
@@ -39,32 +39,32 @@ class BlockSampler:
         if not hasattr(signal, "setitimer"):
             self.reason = "this system has no interval timers"
         elif threading.current_thread() is not threading.main_thread():
-            self.reason = "signals reach the main thread only and the loop runs on another"
+            self.reason = "signals reach only the main thread, and the loop runs on another one"
         elif signal.getsignal(signal.SIGALRM) not in (signal.SIG_DFL, signal.SIG_IGN):
-            self.reason = "SIGALRM is in use by someone else"
+            self.reason = "SIGALRM is already in use"
         if self.reason:
             return
         self._previous = signal.signal(signal.SIGALRM, self._on_alarm)
-        # System calls go on after the signal. A C library that takes EINTR for a failure must not meet it because of us.
+        # Restart system calls after the signal, because a C library may treat EINTR as a failure.
         signal.siginterrupt(signal.SIGALRM, False)
 
     def arm(self) -> None:
-        """Start watching."""
+        """Start the timer."""
         if not self.reason:
             signal.setitimer(signal.ITIMER_REAL, self._delay_s)
 
     def disarm(self) -> None:
-        """Stop watching."""
+        """Stop the timer."""
         if not self.reason:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def take(self) -> Sighting | None:
-        """The last sighting, once."""
+        """Return the last sample and forget it."""
         sighting, self._sighting = self._sighting, None
         return sighting
 
     def close(self) -> None:
-        """Give SIGALRM back. Safe to repeat."""
+        """Restore SIGALRM. Safe to repeat."""
         if not self.reason:
             self.disarm()
             signal.signal(signal.SIGALRM, self._previous)
@@ -72,7 +72,7 @@ class BlockSampler:
 
     def _on_alarm(self, _number: int, frame: FrameType | None) -> None:
         t_ns = time.monotonic_ns()
-        # Caught between the end of the section and disarm, or by who only watches the collector: whoever called it is meant.
+        # The signal may arrive after the section or inside a garbage collector callback: report their caller.
         while frame is not None and frame.f_globals.get("__name__") in _WATCHERS:
             frame = frame.f_back
         if frame is None:
@@ -91,6 +91,6 @@ def _describe(frame: FrameType) -> str:
 
 
 def _module_path(file: str) -> str:
-    """A file as it is imported, without the folders where this computer keeps it."""
+    """Return a file's path as a module path, without the folders of this computer."""
     roots = [root for root in sys.path if root and file.startswith(root.rstrip(os.sep) + os.sep)]
     return file[len(max(roots, key=len).rstrip(os.sep)) + 1 :] if roots else file

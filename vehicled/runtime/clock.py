@@ -1,9 +1,8 @@
-"""The clock of a run: the machine's monotonic clock on a vehicle; in a simulation one that stands still while the computer stalls.
+"""Clock of a run: the monotonic clock on a vehicle, and a clock that pauses during stalls of the computer in a simulation.
 
-Between a vehicle and its daemon no sensor falls silent because a computer is busy. In a simulation on the wall clock the simulator
-may not get the processor, and its sensors would seem to fail. So daemon and simulator share a clock that neither can leave behind:
-the daemon never runs further than ``PACE_LEAD_NS`` ahead of the simulated world, the world never further ahead of the daemon. What
-exceeds that is time lost: the simulator counts it and names it in every GRANT.
+If the computer delays the simulator, its sensors would seem to fail, which cannot happen on a vehicle. Daemon and simulator
+therefore share a clock: neither may run further than ``PACE_LEAD_NS`` ahead of the other. The simulator counts the excess as lost
+time and reports it in every GRANT.
 """
 
 import time
@@ -15,12 +14,12 @@ from vehicled.link import PACE_LEAD_NS
 from vehicled.ports import NEVER_NS
 
 SAME_STALL_NS = 50_000_000
-"""Losses closer together than this, in simulated time, are one stall."""
+"""Longest gap between losses that count as one stall, in simulated time."""
 _LOOK_NS = 5_000_000
 
 
 class Stall(Struct, frozen=True):
-    """One time during which a process of the simulation did not run."""
+    """Period during which a process of the simulation did not run."""
 
     t_ns: int
     duration_ns: int
@@ -29,50 +28,50 @@ class Stall(Struct, frozen=True):
 
 
 class StallCount(Struct):
-    """All stalls of a run."""
+    """Statistics of all stalls of a run."""
 
     count: int = 0
     longest_ns: int = 0
     longest_process: str = ""
     lost_ns: int = 0
-    """Real time that the simulated clock stood still."""
+    """Real time during which the simulated clock paused, ns."""
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the statistics as text."""
         if not self.count:
-            return "none: this computer kept up"
+            return "none"
         times = "once" if self.count == 1 else f"{self.count} times"
         longest = f"longest {self.longest_ns * 1e-6:.0f} ms ({self.longest_process})"
-        return f"this computer stalled {times}, {longest}; the simulated clock stood still for {self.lost_ns * 1e-9:.2f} s"
+        return f"this computer stalled {times}, {longest}; the simulated clock paused for {self.lost_ns * 1e-9:.2f} s"
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Do nothing."""
 
 
 class RunClock:
-    """The machine's monotonic clock, as it is."""
+    """Monotonic clock of the computer."""
 
     def __init__(self, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._monotonic_ns = monotonic_ns
         self.lost_ns = 0
-        """How far the clock of the run is behind the monotonic one."""
+        """Lag of the run's clock behind the monotonic clock, ns."""
 
     def now_ns(self) -> int:
         """Return the time of the run."""
         return self._monotonic_ns()
 
     def at_ns(self, monotonic_ns: int) -> int:
-        """Return the time of the run that belongs to a stamp of the monotonic clock."""
+        """Return the time of the run for a time stamp of the monotonic clock."""
         return monotonic_ns
 
     def alarm_ns(self, t_ns: int) -> int:
-        """Return the monotonic time at which to look whether ``t_ns`` has come; it may be too early, never too late."""
+        """Return the monotonic time at which to check for ``t_ns``; it may be too early, never too late."""
         return t_ns
 
 
 class PacedClock(RunClock):
-    """The clock that daemon and simulator share. It never goes back."""
+    """Clock shared by daemon and simulator. It never goes back."""
 
     def __init__(self, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
         super().__init__(monotonic_ns)
@@ -80,26 +79,26 @@ class PacedClock(RunClock):
         self._latest_ns = 0
         self._stall: Stall | None = None
         self.on_released: Callable[[], None] = _nothing
-        """Called when a clock that stood still goes on."""
+        """Function called when a paused clock continues."""
         self.stalls = StallCount()
 
     def now_ns(self) -> int:
-        """Return the time of the run; at most ``PACE_LEAD_NS`` ahead of the simulated world."""
+        """Return the time of the run, at most ``PACE_LEAD_NS`` ahead of the simulated world."""
         now_ns = min(self._monotonic_ns() - self.lost_ns, self._limit_ns)
         self._latest_ns = max(now_ns, self._latest_ns)
         return self._latest_ns
 
     def at_ns(self, monotonic_ns: int) -> int:
-        """As in :class:`RunClock`; never later than now."""
+        """Like :class:`RunClock`, but never later than now."""
         return min(monotonic_ns - self.lost_ns, self.now_ns())
 
     def alarm_ns(self, t_ns: int) -> int:
-        """As in :class:`RunClock`; a few milliseconds ahead at most, so that the simulator hears from the daemon that often."""
+        """Like :class:`RunClock`, but at most a few milliseconds ahead, so that the simulator hears from the daemon that often."""
         look_ns = self._monotonic_ns() + _LOOK_NS
         return look_ns if t_ns > self._limit_ns else min(t_ns + self.lost_ns, look_ns)
 
     def on_grant(self, t_ns: int, lost_ns: int, process: str) -> Stall | None:
-        """Follow a GRANT of the simulator. Returns the last stall once it is over."""
+        """Follow a GRANT of the simulator. Return the last stall once it is over."""
         held = self._latest_ns >= self._limit_ns
         if self._limit_ns == NEVER_NS or t_ns + PACE_LEAD_NS > self._limit_ns:
             self._limit_ns = t_ns + PACE_LEAD_NS
@@ -111,7 +110,7 @@ class PacedClock(RunClock):
             if stall is not None and t_ns - stall.t_ns < SAME_STALL_NS:
                 self._stall = Stall(stall.t_ns, stall.duration_ns + grown_ns, stall.process)
                 return None
-            # It was silent for the lead, too, before any time was lost.
+            # The process was silent for the lead, too, before any time was lost.
             self._stall = Stall(t_ns, grown_ns + PACE_LEAD_NS, process)
         elif stall is None or t_ns - stall.t_ns < SAME_STALL_NS:
             return None
@@ -120,7 +119,7 @@ class PacedClock(RunClock):
         return self._count(stall) if stall is not None else None
 
     def finish(self) -> Stall | None:
-        """Return the stall that lasted until the end of the run, if one did."""
+        """Return a stall that lasted until the end of the run."""
         stall, self._stall = self._stall, None
         return self._count(stall) if stall is not None else None
 

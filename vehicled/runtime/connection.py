@@ -1,4 +1,4 @@
-"""Opening of the simulator link: addresses, sockets, greeting. Blocking, before anything runs in real time."""
+"""Opening of the simulator link: addresses, sockets, handshake. Blocking, before anything runs in real time."""
 
 import os
 import socket
@@ -19,14 +19,14 @@ class LinkClosedError(LinkError):
 
 
 def boot_id() -> str:
-    """Identity of this machine's boot; processes that share it share the monotonic clock. Empty where the system has none."""
+    """Return the boot id of this computer; processes that share it share the monotonic clock. Empty if the system has none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
 
 
 def connect(address: str) -> socket.socket:
-    """Connect to ``fd:N``, ``unix:PATH`` or ``tcp:HOST:PORT``. Raises :class:`LinkError` naming the address and the cure."""
+    """Connect to ``fd:N``, ``unix:PATH`` or ``tcp:HOST:PORT``. Raises :class:`LinkError` with the remedy."""
     scheme, _, rest = address.partition(":")
     try:
         if scheme == "fd" and rest.isdigit():
@@ -49,16 +49,16 @@ def connect(address: str) -> socket.socket:
         raise LinkError(
             f"no simulator answers at {address!r} ({error}): start it with 'vehicled simulator --listen {address}'"
         ) from error
-    raise LinkError(f"{address!r} is not an address of a simulator: use unix:PATH or tcp:HOST:PORT")
+    raise LinkError(f"{address!r} is not a simulator address: use unix:PATH or tcp:HOST:PORT")
 
 
 class Link:
-    """A greeted connection: the simulator's ports and the frames that follow."""
+    """Connection to a simulator after the handshake: its ports and their frames."""
 
     def __init__(self, sock: socket.socket, clock: str, wanted: list[str], timeout_s: float, *, paced: bool = False) -> None:
-        """Greet the peer; ``paced`` asks it to slow the clock while a process stalls.
+        """Do the handshake; ``paced`` asks the simulator to pause the clock while a process stalls.
 
-        Raises :class:`LinkError` when it is silent, of another version, or lacks a port of the profile.
+        Raises :class:`LinkError` if the peer is silent, has another version, or lacks a port of the profile.
         """
         self.sock = sock
         self._decoder = Decoder()
@@ -67,9 +67,9 @@ class Link:
         sock.settimeout(timeout_s)
         kind, _, _, payload = self._first_frame()
         if kind is Kind.BYE:
-            raise LinkError(f"the simulator refuses: {payload.decode(errors='replace')}")
+            raise LinkError(f"the simulator refused the connection: {payload.decode(errors='replace')}")
         if kind is not Kind.HELLO:
-            raise LinkError(f"the peer greets with {kind.name}, not HELLO: is it a simulator?")
+            raise LinkError(f"the peer sent {kind.name} instead of HELLO: is it a simulator?")
         self.hello = decode_hello(payload)
         self.ports = self.hello.ports
         missing = [port for port in wanted if port not in self.ports]
@@ -77,7 +77,7 @@ class Link:
             raise LinkError(f"the simulator has no port for {', '.join(missing)}: start it with the same profile")
         self.number = {port: i for i, port in enumerate(self.ports)}
         self.paced = paced and self.hello.paced
-        """The simulator slows the clock while a process stalls."""
+        """True if the simulator pauses the clock while a process stalls."""
         start_ns = self.hello.start_ns
         answer = Hello(role="daemon", clock=clock, ports=self.ports, paced=self.paced, start_ns=start_ns, boot_id=boot_id())
         self.send(encode_hello(answer))
@@ -90,7 +90,7 @@ class Link:
                 return frames[0]
 
     def receive(self) -> list[Frame]:
-        """Frames of one read. Raises :class:`LinkClosedError` at the end of the stream or after the time-out."""
+        """Read frames. Raises :class:`LinkClosedError` at the end of the stream or on a timeout."""
         if self._backlog:
             frames, self._backlog = self._backlog, []
             return frames
@@ -109,9 +109,9 @@ class Link:
         return self._decoder.feed(data)
 
     def block(self, patience_s: float) -> None:
-        """From now on wait in reads and writes, up to ``patience_s``; for lockstep.
+        """Switch to blocking reads and writes with a timeout, for lockstep.
 
-        The kernel keeps the time: a time-out of Python's own would ask it twice for every read and every write.
+        The kernel keeps the timeout: Python's own would cost two more system calls for every read and write.
         """
         self._patience_s = patience_s
         self.sock.setblocking(True)
@@ -120,23 +120,23 @@ class Link:
             self.sock.setsockopt(socket.SOL_SOCKET, option, limit)
 
     def send(self, data: bytes) -> None:
-        """Write everything. Raises :class:`LinkClosedError` when the peer cannot take it."""
+        """Write all data. Raises :class:`LinkClosedError` if the peer does not accept it."""
         try:
             self.sock.sendall(data)
         except ConnectionError as error:
             raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
         except OSError as error:
-            raise LinkClosedError(f"the simulator does not take commands ({error})") from None
+            raise LinkClosedError(f"the simulator does not accept commands ({error})") from None
 
     def encode(self, outgoing: Outgoing) -> bytes:
-        """A frame of the link for what the machine wants on a port."""
+        """Encode an output of the machine as a frame of the link."""
         number, action = self.number[outgoing.port], outgoing.action
         if isinstance(action, Send):
             return encode(Kind.DATA, number, outgoing.t_ns, action.data)
         return encode_line(number, outgoing.t_ns, action.baud if isinstance(action, SetBaud) else 0)
 
     def close(self, reason: str) -> None:
-        """Say goodbye and close; never raises."""
+        """Send BYE and close; never raises."""
         with suppress(OSError, LinkError):
             self.sock.setblocking(False)
             self.sock.send(encode(Kind.BYE, 0, 0, reason.encode()))

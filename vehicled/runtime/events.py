@@ -1,4 +1,4 @@
-"""Human events: one line per episode through structlog, for a terminal or as JSON for the system's journal."""
+"""Log of events for people: one line per episode through structlog, as text on a terminal or as JSON for the system journal."""
 
 import select
 import sys
@@ -9,20 +9,20 @@ import msgspec
 from vehicled.messages import Event, Fault, Message, PortEvent, PortState, Reaction
 
 STALL_EVENT = "simulation_stall"
-"""Name of the event that tells of a stall of the computer that simulates."""
+"""Event name of a stall of the simulating computer."""
 TOLD_STALL_MS = 100.0
-"""Shorter stalls are only counted."""
+"""Shortest stall that is reported, ms; shorter ones are only counted."""
 TAPS: tuple[type[Message], ...] = (Fault, PortEvent)
-"""Messages that are told to humans."""
+"""Message types that are reported."""
 
 
 class PatientStream:
-    """A text stream that loses lines rather than block the loop: a terminal may be held, a pipe may be full."""
+    """Text stream that drops lines rather than block the loop, since a terminal may be paused or a pipe full."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.lost = 0
-        """Lines that could not be written."""
+        """Number of dropped lines."""
 
     def write(self, text: str) -> None:
         """Write if that is possible at once."""
@@ -36,15 +36,16 @@ class PatientStream:
         self.lost += 1
 
     def flush(self) -> None:
-        """Everything written has been flushed already."""
+        """Do nothing, because writes are flushed at once."""
 
 
 class EventLog:
     """Turns faults and port events into log lines."""
 
     def __init__(self, stream: TextIO | None = None, *, json: bool | None = None, quiet: bool = False, ready: bool = True) -> None:
-        """``json`` None: JSON unless the stream is a terminal. ``quiet``: warnings only. Unless ``ready``, structlog is loaded
-        with the first line: it takes a third of a second, which a run in lockstep mostly spends for nothing."""
+        """Take the stream. ``json`` None: JSON unless the stream is a terminal. ``quiet``: only warnings. Unless ``ready``,
+        structlog is loaded with the first line, because loading takes a third of a second, mostly for nothing in lockstep.
+        """
         self._out = stream or sys.stderr
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
@@ -73,10 +74,10 @@ class EventLog:
             stall = msgspec.json.decode(event.fields)
             if stall["duration_ms"] >= TOLD_STALL_MS:
                 text = f"this computer stalled: the {stall['process']} did not run for {stall['duration_ms']:.0f} ms"
-                self._say(True, f"{text}; the simulated clock stood still")
+                self._say(True, f"{text}; the simulated clock was paused meanwhile")
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Tell one fault, stall or port event."""
+        """Report a fault, stall or port event."""
         if isinstance(message, Fault):
             grave = message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
             self._say(grave, message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)

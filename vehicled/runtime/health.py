@@ -1,4 +1,4 @@
-"""Readings of the computer that drives: disk, memory, processors, heat, clocks. Once a second, beside the pump."""
+"""Health readings of the vehicle's computer, once a second: disk, memory, processors, temperature, clocks."""
 
 import os
 import time
@@ -13,14 +13,14 @@ from vehicled.messages import NAN, HostHealth
 
 PERIOD_S = 1.0
 READ_TIMEOUT_S = 5.0
-"""A disk that does not answer for so long is reported as full: nothing can be written to it."""
+"""Timeout of a disk access, s; the disk is then reported as full, because nothing can be written to it."""
 ZERO_CELSIUS_K = 273.15
 CLOCK_NOISE_S = 0.05
-"""Steps smaller than this are the discipline of the clock."""
+"""Largest clock change that counts as normal clock discipline, s."""
 
 
 class LogHealth(NamedTuple):
-    """What the log says of itself."""
+    """State of the log writer."""
 
     backlog_share: float = 0.0
     dropped: int = 0
@@ -33,10 +33,10 @@ class _Processors(NamedTuple):
 
 
 class HealthSampler:
-    """Reads ``/proc`` and ``/sys``; what this system does not have is NaN."""
+    """Reads ``/proc`` and ``/sys``; values that the system does not offer are NaN."""
 
     def __init__(self, folder: Path, log: Callable[[], LogHealth] = LogHealth) -> None:
-        """``folder`` is where the log goes."""
+        """Take the ``folder`` of the log."""
         self._folder = folder
         self._log = log
         self._zones = sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))
@@ -45,19 +45,19 @@ class HealthSampler:
         self._offset_ns, self._asleep_ns = _clock_offset_ns(), _asleep_ns()
 
     async def serve(self, tell: Callable[[HostHealth], None]) -> None:
-        """Tell a reading every second until cancelled."""
+        """Report a reading every second until cancelled."""
         while True:
             await anyio.sleep(PERIOD_S)
             tell(await self.read())
 
     async def read(self) -> HostHealth:
-        """One reading. Files are read in a thread: a disk that hangs must not hang the loop."""
+        """Take a reading. Files are read in a thread, because a hanging disk must not block the loop."""
         slow = (NAN, NAN, NAN, False)
         with anyio.move_on_after(READ_TIMEOUT_S) as scope:
             slow = await anyio.to_thread.run_sync(self._files, abandon_on_cancel=True)
         disk, memory, temperature, throttled = slow
         offset_ns, asleep_ns = _clock_offset_ns(), _asleep_ns()
-        # Sleep moves the wall clock against the monotonic one as well; only what it does not explain is a step.
+        # A suspend moves the wall clock against the monotonic one, too, so it must be subtracted to find a step.
         slept_s = (asleep_ns - self._asleep_ns) * 1e-9
         step_s = (offset_ns - self._offset_ns) * 1e-9 - slept_s
         self._offset_ns, self._asleep_ns = offset_ns, asleep_ns
@@ -101,7 +101,7 @@ def _clock_offset_ns() -> int:
 
 
 def _asleep_ns() -> int:
-    """Time asleep since boot: the boot clock goes on while the monotonic one stands."""
+    """Return the time asleep since boot: the boot clock continues while the monotonic one stands still."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
@@ -133,6 +133,6 @@ def _memory() -> float:
 def _processors() -> _Processors:
     with suppress(OSError, ValueError, IndexError):
         values = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        # The fourth and fifth are idle and waiting for a disk.
+        # The fourth and fifth values are idle time and disk wait.
         return _Processors(sum(values) - values[3] - values[4], sum(values))
     return _Processors(0, 0)

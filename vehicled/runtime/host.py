@@ -1,4 +1,4 @@
-"""Between a pump and the wires: what a transport is, and what it may call."""
+"""Interfaces between a pump and its ports: what a transport must offer, and what it may call."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,28 +8,28 @@ from vehicled.messages import PortState
 
 
 class Host(Protocol):
-    """Takes what arrives. Called on the loop; returns soon."""
+    """Receiver of port data. Called on the loop; must return soon."""
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
-        """A port opened, was lost, or could not be opened."""
+        """Handle a port that was opened, lost, or could not be opened."""
         ...
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
-        """Bytes were read from a port at ``t_rx_ns``."""
+        """Handle bytes that were read from a port at ``t_rx_ns``."""
         ...
 
 
 class Transport(Protocol):
-    """All the ports of a run on the wall clock: the simulator link, or real ones."""
+    """All ports of a run on the wall clock: the simulator link or real ports."""
 
     async def serve(self, host: Host) -> None:
-        """Open and read until cancelled. Raises :class:`vehicled.link.LinkError` when the run cannot go on without what it lost."""
+        """Open and read until cancelled. Raises :class:`vehicled.link.LinkError` if a loss ends the run."""
         ...
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
-        """Hand over what the machine wants on its ports, and whatever else is due. Never blocks; raises as :meth:`serve`."""
+        """Send the machine's outputs and other due data. Never blocks; raises like :meth:`serve`."""
         ...
 
     async def aclose(self) -> None:
-        """The run is over and the last stop has been handed over: close what is open. Never raises."""
+        """Close all ports after the last stop was sent. Never raises."""
         ...

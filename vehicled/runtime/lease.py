@@ -1,7 +1,6 @@
-"""The lease on the actuators: who may move them, and for how long.
+"""Lease on the actuators: commands are possible only inside a scope, and leaving it brakes.
 
-An actuator obeys a scope of a task and nothing else. Leaving that scope, by return, cancel or exception, is the stop: there is no
-way out that does not command the brake, and no command after it.
+Return, cancellation and exception all leave the scope through the brake command, after which no command follows.
 """
 
 import time
@@ -15,13 +14,13 @@ from vehicled.runtime.host import Transport
 
 
 class LeaseEndedError(RuntimeError):
-    """Something wanted to command the actuators outside the scope that holds them."""
+    """A command to the actuators was attempted outside the scope of the lease."""
 
 
 class Lease:
-    """``with Lease(machine, transport) as lease``: what the machine wants is handed over by :meth:`transmit`, inside only.
+    """Scope that may command the actuators: ``with Lease(machine, transport) as lease``, then :meth:`transmit`.
 
-    The end is synchronous: no cancellation gets between leaving the scope and the brake.
+    The end is synchronous, so that no cancellation can come between leaving the scope and the brake.
     """
 
     def __init__(self, machine: Machine, transport: Transport, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -37,12 +36,14 @@ class Lease:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._held = False
         now_ns = self._clock_ns()
-        # A link that is gone takes nothing more: whatever hangs on it brakes by its own time-out. The reason to leave comes first.
+        # A lost link accepts nothing more and its actuators brake by their timeout. Keep the original exception.
         with suppress(LinkError):
             self._transport.transmit(self._machine.brake_now(now_ns), now_ns)
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
-        """Hand over; raises as :meth:`vehicled.runtime.host.Transport.transmit`, and :class:`LeaseEndedError` outside the scope."""
+        """Send outputs; raises like :meth:`vehicled.runtime.host.Transport.transmit`, and :class:`LeaseEndedError` outside the
+        scope.
+        """
         if not self._held:
             raise LeaseEndedError("the lease on the actuators has ended")
         self._transport.transmit(outgoing, now_ns)

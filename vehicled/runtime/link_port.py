@@ -1,4 +1,4 @@
-"""The simulator link as the transport of a wall-clock run: all ports on one stream."""
+"""Transport of a wall-clock run over the simulator link: all ports on one stream."""
 
 import select
 import time
@@ -21,12 +21,12 @@ HEARTBEAT_NS = 50_000_000
 
 
 class LinkTransport:
-    """Carries the bytes of every port; its loss is the end of the run."""
+    """Transport over the simulator link. Losing the link ends the run."""
 
     def __init__(
         self, link: Link, sink: Sink, silence_s: float, ports: Sequence[str] | None = None, clock: RunClock | None = None
     ) -> None:
-        """``silence_s``: the link is lost when nothing was heard for this long. ``ports``: those it carries, if not all of them.
+        """Take the link. It is lost after ``silence_s`` without data; ``ports`` limits the ports that it carries.
 
         A :class:`PacedClock` follows the GRANTs of the simulator.
         """
@@ -40,10 +40,10 @@ class LinkTransport:
         self._heard_ns = time.monotonic_ns()
         self._heartbeat_ns = 0
         self.expired = 0
-        """Frames dropped because they could not leave before their deadline."""
+        """Number of frames dropped because their deadline had passed."""
 
     async def serve(self, host: Host) -> None:
-        """Read until cancelled. Raises :class:`LinkClosedError` when the simulator is gone or does not keep to the protocol."""
+        """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
         link = self._link
         link.sock.setblocking(False)
         self._heard_ns = time.monotonic_ns()
@@ -68,10 +68,10 @@ class LinkTransport:
                     raise LinkClosedError(f"the simulator ended the run: {payload.decode(errors='replace')}")
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
-        """Send what is not too late, and a heartbeat; notice a silent simulator."""
-        # A paced clock stands still while the simulator is silent.
+        """Send frames within their deadlines and a heartbeat; detect a silent simulator."""
+        # Use monotonic time, because a paced clock pauses while the simulator is silent.
         monotonic_ns = now_ns if self._paced is None else time.monotonic_ns()
-        # Where bytes wait unread it was this process that stood still.
+        # Unread bytes mean that this process stalled, not the simulator.
         if monotonic_ns - self._heard_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._heard_ns) / 1e9:.2f} s")
         out = []
@@ -90,7 +90,7 @@ class LinkTransport:
             self._link.send(b"".join(out))
 
     async def aclose(self) -> None:
-        """The link belongs to whoever opened it."""
+        """Do nothing: the owner of the link closes it."""
         if self._paced is not None:
             self._tell(self._paced.finish())
 

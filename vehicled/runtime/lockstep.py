@@ -1,7 +1,7 @@
-"""The lockstep pump: a synchronous loop on the link. Time is what the simulator grants; nothing here waits for a clock.
+"""Lockstep pump: a synchronous loop on the link. The simulator grants time; nothing here waits for a clock.
 
-The daemon asks to be woken when it may next have something to say. Instants before that at which tasks are due need no word from
-the simulator: its data carries the time of its arrival, so the machine is run at each of them before anything that came later.
+The daemon asks to be woken at its next possible output. Earlier task releases need no message from the simulator: its data carry
+their arrival times, so the machine runs each release before later data.
 """
 
 from vehicled.link import Kind, LinkError, encode
@@ -12,7 +12,7 @@ from vehicled.runtime.run import Ending, Outcome, Run
 
 
 def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
-    """Drive the machine by grants until the run ends or the simulator does. Never raises for what the simulator does."""
+    """Run the machine by grants until the run or the simulator ends. Never raises for errors of the simulator."""
     now_ns = wake_ns = link.hello.start_ns
     machine.start(now_ns)
     for name in machine.ports:
@@ -25,7 +25,7 @@ def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
                     return run.lost(f"the simulator ended the run: {payload.decode(errors='replace')}", now_ns)
                 if kind is not Kind.DATA and kind is not Kind.GRANT:
                     continue
-                # What arrives at the instant of a wake comes before it; a grant says that all of it has arrived.
+                # Data that arrive at the instant of a release come first; a grant says that all of them have arrived.
                 while wake_ns < t_ns or (wake_ns == t_ns and kind is Kind.GRANT):
                     now_ns = wake_ns
                     machine.on_time(now_ns)
@@ -34,7 +34,7 @@ def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
                     if ending is not None:
                         link.send(b"".join(out))
                         return ending
-                    # Costs may have carried the machine past its next release; it cannot be woken before it is free.
+                    # Task costs may exceed the next release; the machine cannot be woken before it is free.
                     wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, now_ns + 1)
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
@@ -43,8 +43,8 @@ def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
                     link.send(b"".join(out))
                     out.clear()
     except (LinkError, IndexError) as error:
-        why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it does not have"
+        why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it did not announce"
         return run.lost(why, now_ns)
     except KeyboardInterrupt:
         run.lost("interrupted twice", now_ns)
-        return Ending(Outcome.INTERRUPTED, "interrupted twice: the brake was commanded, nothing was waited for", now_ns)
+        return Ending(Outcome.INTERRUPTED, "interrupted twice: brake commanded, ended without waiting for standstill", now_ns)

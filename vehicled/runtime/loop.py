@@ -1,9 +1,8 @@
-"""An asyncio event loop that wakes at the nanosecond it was asked for, not at the next whole millisecond.
+"""Asyncio event loop with nanosecond timers instead of whole milliseconds.
 
-``epoll_wait`` counts its time-out in milliseconds and asyncio rounds up, so a stock 5 ms task starts 0.5 to 1 ms late. Here the
-selector arms a timerfd for the time-out and lets ``epoll_wait`` sleep without one. Every ``sleep``, ``call_at`` and anyio deadline
-becomes precise with no change elsewhere. A timerfd is also exempt from the timer slack (50 us) that the kernel adds to the
-time-outs of ordinary threads, which is why ``epoll_pwait2`` would not do as well.
+``epoll_wait`` takes its timeout in milliseconds and asyncio rounds up, so a stock 5 ms task starts 0.5 to 1 ms late. This selector
+arms a timerfd for the timeout and lets ``epoll_wait`` sleep without one, so that every ``sleep``, ``call_at`` and anyio deadline is
+precise. A timerfd is also exempt from the timer slack (50 us) of ordinary threads, unlike ``epoll_pwait2``.
 """
 
 import asyncio
@@ -21,9 +20,9 @@ _TFD_TIMER_ABSTIME = 1
 
 
 class TimerFd:
-    """One-shot timer on CLOCK_MONOTONIC as a file descriptor that turns readable once the time has come.
+    """One-shot timer on CLOCK_MONOTONIC as a file descriptor that becomes readable when the time has come.
 
-    Arming again forgets an expiry that was not seen. The constructor raises ``OSError`` where there is no such timer.
+    Arming again clears an unseen expiry. The constructor raises ``OSError`` on systems without timerfd.
     """
 
     if sys.version_info >= (3, 13):
@@ -42,7 +41,7 @@ class TimerFd:
         def __init__(self) -> None:
             self._fd = -1
             try:
-                # PyDLL keeps the GIL: the calls never block, and a GIL given away may take a whole switch interval to come back.
+                # PyDLL keeps the GIL: these calls never block, and a released GIL may take a switch interval to come back.
                 libc = ctypes.PyDLL(None, use_errno=True)
                 create, self._settime = libc.timerfd_create, libc.timerfd_settime
             except (OSError, AttributeError):
@@ -62,19 +61,19 @@ class TimerFd:
 
     def arm(self, t_ns: int) -> None:
         """Expire at ``t_ns`` of the monotonic clock, at once if that has passed."""
-        # Zero would disarm.
+        # Zero would disarm the timer.
         self._set(t_ns if t_ns > 0 else 1)
 
     def disarm(self) -> None:
-        """Do not expire, and forget an expiry that was not seen."""
+        """Cancel the timer and clear an unseen expiry."""
         self._set(0)
 
     def fileno(self) -> int:
-        """The descriptor; -1 once closed."""
+        """Return the descriptor; -1 once closed."""
         return self._fd
 
     def close(self) -> None:
-        """Give the descriptor back. Safe to repeat."""
+        """Close the descriptor. Safe to repeat."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -89,9 +88,9 @@ def _last_error(call: str) -> OSError:
 
 
 class PreciseSelector(selectors.DefaultSelector):
-    """The default selector with time-outs exact to the clock.
+    """Default selector with exact timeouts.
 
-    ``precise`` is False where there is no epoll or no timerfd; then this is the plain default selector and ``reason`` says why.
+    Without epoll or timerfd ``precise`` is False, this is the plain default selector, and ``reason`` says why.
     """
 
     def __init__(self) -> None:
@@ -99,29 +98,29 @@ class PreciseSelector(selectors.DefaultSelector):
         self.precise = False
         self.reason = ""
         self.idle_from_ns = 0
-        """When the last sleep began. Polls that do not sleep leave this and the next two alone."""
+        """Start of the last sleep. Polls that do not sleep leave this and the next two unchanged."""
         self.idle_until_ns = 0
-        """When that sleep was planned to end; ``NEVER_NS`` for one that waited for input only."""
+        """Planned end of that sleep; ``NEVER_NS`` if it waited only for input."""
         self.woke_ns = 0
-        """When that sleep ended. Less than ``idle_from_ns`` while it lasts."""
+        """Actual end of that sleep; less than ``idle_from_ns`` while it lasts."""
         self._timer: TimerFd | None = None
         self._armed = False
         if not hasattr(select, "epoll"):
-            self.reason = f"{sys.platform} has neither epoll nor timerfd; its own selector is used"
+            self.reason = f"{sys.platform} has neither epoll nor timerfd; the default selector is used"
             return
         try:
             self._timer = TimerFd()
         except OSError as error:
-            self.reason = f"{error.strerror}; time-outs are rounded up to whole milliseconds"
+            self.reason = f"{error.strerror}; timeouts are rounded up to whole milliseconds"
             return
-        # Registered behind the back of the key map, so that it never shows. A second handle on the same epoll instance does
-        # that with public means; the registration outlives it. Edge-triggered: an expiry wakes one sleep and needs no read.
+        # Register through a second epoll handle, so that the timer never shows in the key map. Edge-triggered, so that an expiry
+        # wakes one sleep and needs no read.
         with select.epoll.fromfd(os.dup(self.fileno())) as epoll:
             epoll.register(self._timer.fileno(), select.EPOLLIN | select.EPOLLET)
         self.precise = True
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Ready keys and their events, as of ``selectors``; returns not before ``timeout`` (s) unless something is ready."""
+        """Return ready keys and their events, like ``selectors``; not before ``timeout`` (s) unless one is ready."""
         if timeout is not None and timeout <= 0:
             return super().select(0)
         timer = self._timer
@@ -149,7 +148,7 @@ class PreciseSelector(selectors.DefaultSelector):
 
 
 class PreciseEventLoop(asyncio.SelectorEventLoop):
-    """A plain asyncio loop on a :class:`PreciseSelector`, which ``selector`` gives access to."""
+    """Asyncio loop on a :class:`PreciseSelector`, available as ``selector``."""
 
     def __init__(self) -> None:
         self.selector = PreciseSelector()
@@ -157,5 +156,5 @@ class PreciseEventLoop(asyncio.SelectorEventLoop):
 
 
 def new_event_loop() -> PreciseEventLoop:
-    """A new loop, for ``anyio.run(main, backend="asyncio", backend_options={"loop_factory": new_event_loop})``."""
+    """Return a new loop, for ``anyio.run(main, backend="asyncio", backend_options={"loop_factory": new_event_loop})``."""
     return PreciseEventLoop()

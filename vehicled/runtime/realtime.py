@@ -1,7 +1,7 @@
-"""Real-time set-up of the process: asks for everything, applies what it may, and reports each point with what to do about it.
+"""Real-time set-up of the process: applies everything permitted and reports each point with a remedy.
 
-Never raises: a laptop gets none of the privileges of a vehicle and must run all the same, but it must not be silent about it.
-Nothing is half-applied silently: what cannot be had in full is left alone, and its row says so.
+Never raises, because a laptop without real-time privileges must run, too. A setting that is not available in full is left
+unchanged, and its row says so.
 """
 
 import ctypes
@@ -21,16 +21,17 @@ CAP_IPC_LOCK, CAP_SYS_NICE = 14, 23
 AS_IT_IS = "as it is"
 RUN_ON_LINUX = "run on Linux"
 FIFO_PRIORITY = 40
-"""As in the systemd unit."""
+"""Real-time priority of the loop, as in the systemd unit."""
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 class RealtimeRequest(Struct, frozen=True, kw_only=True):
-    """What to ask for. None, or False, leaves a point as it is and only reports it."""
+    """Wanted settings. None or False leaves a setting unchanged and only reports it."""
 
     lock_memory: bool = True
     fifo_priority: int | None = FIFO_PRIORITY
-    """1 to 99. Kernel threads that serve interrupts run at 50; from there on serial and CAN data may wait for us."""
+    """Real-time priority, 1 to 99. Interrupt threads of the kernel run at 50; from there on they would have to wait for the loop.
+    """
     timer_slack_ns: int | None = 1
     freeze_gc: bool = True
     switch_interval_s: float | None = 5e-4
@@ -39,7 +40,7 @@ class RealtimeRequest(Struct, frozen=True, kw_only=True):
 
 
 class Row(Struct, frozen=True):
-    """One point of the report; ``cure`` is empty where what was wanted is so."""
+    """One setting of the report; ``cure`` is empty if it is as wanted."""
 
     what: str
     wanted: str
@@ -48,26 +49,26 @@ class Row(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """It is as wanted."""
+        """True if the setting is as wanted."""
         return not self.cure
 
 
 class RealtimeReport(Struct, frozen=True):
-    """What real-time set-up got and what it did not."""
+    """Result of the real-time set-up."""
 
     rows: tuple[Row, ...]
 
     @property
     def ok(self) -> bool:
-        """Everything is as wanted."""
+        """True if all settings are as wanted."""
         return all(row.ok for row in self.rows)
 
     def as_dict(self) -> dict[str, str]:
-        """What was got, by point; for the header of a log."""
+        """Return the settings by name, for the header of a log."""
         return {row.what: row.got if row.ok else f"{row.got} (wanted: {row.wanted})" for row in self.rows}
 
     def to_text(self) -> str:
-        """A table for people, the cure below each point that is not as wanted."""
+        """Return a table, with the remedy below each setting that is not as wanted."""
         what, wanted = (max([len(getattr(row, name)) for row in self.rows], default=0) for name in ("what", "wanted"))
         lines = []
         for row in self.rows:
@@ -80,8 +81,8 @@ class RealtimeReport(Struct, frozen=True):
 def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
     """Set the process up and report.
 
-    To be called on the thread of the loop, once everything is built and before the first tick: what exists then is what the
-    garbage collector will be spared.
+    Call it on the thread of the loop after everything is built and before the first tick, because existing objects are then
+    excluded from garbage collection.
     """
     request = request or RealtimeRequest()
     points: tuple[tuple[str, Callable[[], Row]], ...] = (
@@ -107,7 +108,7 @@ def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
 
 
 def limit_blas_threads() -> Row:
-    """Ask for one BLAS thread. Only counts before the first import of numpy; the row says whether this was in time."""
+    """Request one BLAS thread. Has an effect only before numpy is imported; the row says if that was in time."""
     for name in BLAS_VARIABLES:
         os.environ.setdefault(name, "1")
     return _blas()
@@ -123,10 +124,10 @@ def _memory(request: RealtimeRequest) -> Row:
         return Row(what, wanted, f"not locked: no mlockall on {sys.platform}", RUN_ON_LINUX)
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if limit != resource.RLIM_INFINITY and not capable(CAP_IPC_LOCK):
-        # Under a limit the call may well succeed; then some later allocation fails, in the middle of a drive.
+        # Under a limit the call may succeed and a later allocation fail in mid-drive.
         cure = "LimitMEMLOCK=infinity in the systemd unit, or 'memlock unlimited' in /etc/security/limits.conf"
         return Row(what, wanted, f"not locked: the limit is {limit // 1024} kB", cure)
-    # Without ONFAULT every mapping is made resident in full, stacks and arenas of the BLAS included: hundreds of megabytes.
+    # Without ONFAULT every mapping becomes resident in full, with stacks and BLAS arenas: hundreds of megabytes.
     if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT):
         return Row(what, wanted, f"not locked: {os.strerror(ctypes.get_errno())}", "needs Linux 4.4 and CAP_IPC_LOCK")
     return Row(what, wanted, f"locked as touched, {_status_kb('VmRSS')} kB resident")
@@ -140,7 +141,7 @@ def _scheduling(request: RealtimeRequest) -> Row:
     if priority is None:
         return Row(what, wanted, _policy())
     try:
-        # Reset on fork: helper threads and the log writer are not to compete with the loop.
+        # Reset on fork, so that helper threads and the log writer do not compete with the loop.
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except OSError as error:
         cure = f"LimitRTPRIO={priority} in the systemd unit, or 'rtprio {priority}' in /etc/security/limits.conf"
@@ -167,8 +168,8 @@ def _garbage_collector(request: RealtimeRequest) -> Row:
     if request.freeze_gc:
         gc.collect()
         gc.freeze()
-        # The collector puts a full collection off until a quarter of the objects that survived the last one are new. This one,
-        # on an empty heap, makes that figure small: later full collections come a little more often and stay short.
+        # The threshold of a full collection depends on the survivors of the last one; a collection on an empty heap keeps later
+        # ones short.
         gc.collect()
     got = f"{gc.get_freeze_count()} objects frozen, collector {'on' if gc.isenabled() else 'off'}"
     return Row("garbage collector", "set-up frozen" if request.freeze_gc else AS_IT_IS, got)
@@ -191,7 +192,7 @@ def _affinity(request: RealtimeRequest) -> Row:
         isolated = _read("/sys/devices/system/cpu/isolated")
         return Row(what, wanted, _numbers(os.sched_getaffinity(0)) + (f"; isolated: {isolated}" if isolated else ""))
     before = os.sched_getaffinity(0)
-    cure = "name processors that are online and allowed to this process (AllowedCPUs= of the unit)"
+    cure = "choose processors that are online and permitted for this process (AllowedCPUs= of the unit)"
     try:
         os.sched_setaffinity(0, cpus)
     except (OSError, ValueError, OverflowError) as error:
@@ -199,9 +200,9 @@ def _affinity(request: RealtimeRequest) -> Row:
     got = os.sched_getaffinity(0)
     if got == set(cpus):
         return Row(what, wanted, _numbers(got))
-    # The kernel silently leaves out those that are not there; a part of what was asked for is not what was asked for.
+    # The kernel silently leaves out missing processors, so restore the old set if any is missing.
     os.sched_setaffinity(0, before)
-    return Row(what, wanted, f"{_numbers(before)}: only {_numbers(got)} of these can be had", cure)
+    return Row(what, wanted, f"{_numbers(before)}: only {_numbers(got)} of these are available", cure)
 
 
 def _blas() -> Row:
@@ -209,14 +210,14 @@ def _blas() -> Row:
     if "numpy" not in sys.modules:
         unset = [name for name in BLAS_VARIABLES if os.environ.get(name) != "1"]
         if not unset:
-            return Row(what, wanted, "1 asked for, numpy not loaded yet")
+            return Row(what, wanted, "1 requested, numpy not loaded yet")
         return Row(what, wanted, f"numpy not loaded yet, {unset[0]} is not 1", "call limit_blas_threads() before importing numpy")
-    # What was asked for at import cannot be known any more; the pool itself can be counted. It is made at import and stays.
+    # The number requested at import is unknown by now, so count the threads of the pool, which is created at import.
     cure = "set OPENBLAS_NUM_THREADS=1 in the unit, or import nothing that imports numpy before limit_blas_threads()"
     native = _native_threads()
     if native is None:
         asked = os.environ.get("OPENBLAS_NUM_THREADS", "default")
-        return Row(what, wanted, f"{asked} asked for; threads cannot be counted", "" if asked == "1" else cure)
+        return Row(what, wanted, f"{asked} requested; threads cannot be counted", "" if asked == "1" else cure)
     return Row(what, wanted, f"1 and {native} that Python did not start" if native else "1", cure if native else "")
 
 
@@ -235,7 +236,7 @@ def _preemption() -> Row:
     version = os.uname().version
     if _read("/sys/kernel/realtime") == "1" or "PREEMPT_RT" in version.replace("PREEMPT RT", "PREEMPT_RT"):
         return Row(what, wanted, "PREEMPT_RT")
-    # The file marks the mode in force: "none voluntary (full)". Readable by root only.
+    # The file marks the active mode, "none voluntary (full)", and is readable only by root.
     modes = _read("/sys/kernel/debug/sched/preempt")
     current = modes[modes.find("(") + 1 : modes.find(")")] if "(" in modes else ""
     if "PREEMPT_DYNAMIC" in version:
@@ -250,16 +251,16 @@ def _preemption() -> Row:
 
 def _clock_source() -> Row:
     got = _read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    # These are read through a system call and, on PCs, through slow hardware: 1 us and more for each look at the clock.
+    # These are read through a system call and, on PCs, slow hardware: 1 us and more per reading.
     slow = got in ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
     return Row("clock source", "fast", got or "unknown", "boot with tsc=reliable if the processor's TSC is sound" if slow else "")
 
 
 def _run_delay() -> Row:
-    # The time that this thread has run comes first: without an account all figures are 0.
+    # The first value is the thread's run time: it is 0 without statistics.
     kept = (_read("/proc/thread-self/schedstat") or "0").split()[0] != "0"
     cure = "" if kept else "use a kernel with CONFIG_SCHEDSTATS: a miss by preemption may be named blocked or wake_up without"
-    return Row("run delay", "on account", "on account" if kept else "no account", cure)
+    return Row("run delay", "recorded", "recorded" if kept else "not recorded", cure)
 
 
 def _libc(function: str) -> ctypes.CDLL | None:
@@ -278,7 +279,7 @@ def _policy() -> str:
 
 
 def capable(capability: int) -> bool:
-    """Whether this process has a capability of ``linux/capability.h``, by its number."""
+    """Return True if this process has a capability of ``linux/capability.h``, by number."""
     effective = _status("CapEff")
     return bool(effective) and bool(int(effective, 16) >> capability & 1)
 
@@ -297,7 +298,7 @@ def _status(name: str) -> str:
 
 
 def _native_threads() -> int | None:
-    """Threads of this process that Python did not start; None where they cannot be counted."""
+    """Return the number of threads that Python did not start; None if they cannot be counted."""
     try:
         return max(0, len(os.listdir("/proc/self/task")) - threading.active_count())
     except OSError:

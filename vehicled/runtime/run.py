@@ -1,4 +1,4 @@
-"""What both pumps share: when a run ends, and why."""
+"""End conditions of a run, shared by both pumps."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -10,11 +10,11 @@ from vehicled.machine import Machine
 from vehicled.messages import Mode, OperatorAction, OperatorCommand, PortState
 
 START_PATIENCE_NS = 30 * 10**9
-"""A vehicle that nobody could start for this long is not waited for in a simulation."""
+"""Longest wait for a drive to start in a simulation."""
 
 
 class Outcome(IntEnum):
-    """How a run ended; the exit status of the command."""
+    """Outcome of a run; also the exit status of the command."""
 
     FINISHED = 0
     NOT_FINISHED = 1
@@ -22,7 +22,7 @@ class Outcome(IntEnum):
 
 
 class Ending(Struct, frozen=True):
-    """Why a run is over."""
+    """Outcome and reason of a run's end."""
 
     outcome: Outcome
     why: str
@@ -30,15 +30,15 @@ class Ending(Struct, frozen=True):
 
 
 class Log(Protocol):
-    """A log that hands over its chunks from time to time."""
+    """Log that writes its chunks from time to time."""
 
     def pump(self, now_ns: int) -> None:
-        """Hand over what has been waiting too long."""
+        """Write data that has waited too long."""
         ...
 
 
 class Run:
-    """Watches a machine for its end; called by the pump after each of its turns."""
+    """Detects the end of a run; the pump calls it after each of its turns."""
 
     def __init__(
         self,
@@ -51,8 +51,9 @@ class Run:
         ends_disarmed: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """``until_ns``: when the drive is stopped. ``stays``: a drive that is over does not end the run, only a request does;
-        with ``ends_disarmed`` disarming is one. ``progress`` is called with the time after each turn and must be cheap."""
+        """Take the machine. ``until_ns``: time at which the drive is stopped. ``stays``: only a request ends the run, with
+        ``ends_disarmed`` also disarming. ``progress`` is called with the time after each turn and must be fast.
+        """
         self._machine = machine
         self._log = log
         self._until_ns = until_ns
@@ -65,11 +66,11 @@ class Run:
         self._started_ns = -1
 
     def interrupt(self, by: str) -> None:
-        """Ask for a stop from a signal handler: brake, wait until the vehicle stands, end."""
+        """Request a stop from a signal handler: brake, wait for standstill, end."""
         self._interrupted_by = by
 
     def turn(self, now_ns: int) -> Ending | None:
-        """After one turn of the pump; an :class:`Ending` when the run is over."""
+        """Check after a turn of the pump; return an :class:`Ending` if the run is over."""
         machine = self._machine
         if self._started_ns < 0:
             self._started_ns = now_ns
@@ -91,7 +92,7 @@ class Run:
         return None
 
     def lost(self, why: str, now_ns: int) -> Ending:
-        """The link is gone: tell the machine, command the brake, end. The brake frames are in the log though no one reads them."""
+        """End the run after the link was lost: command the brake, although its frames only reach the log."""
         machine = self._machine
         for port in machine.ports:
             machine.on_port(port, PortState.LOST, why, now_ns)
@@ -107,7 +108,7 @@ class Run:
     def _ending(self, now_ns: int) -> Ending:
         why, by = self._machine.why, self._interrupted_by
         if by is not None:
-            # A vehicle that did not drive has another reason for its mode.
+            # Keep the machine's reason if the vehicle was not driving.
             why = why if by in why else f"ended by {by} ({why})"
             return Ending(Outcome.INTERRUPTED, f"{why}; the vehicle {'may roll' if self._machine.rolls_out else 'stands'}", now_ns)
         if self._machine.course_driven:

@@ -1,7 +1,6 @@
-"""Tells systemd how the daemon is doing, by the protocol of sd_notify(3). Does nothing outside systemd.
+"""Notifications to systemd by the protocol of sd_notify(3). Does nothing outside systemd.
 
-Never blocks and never raises: the service manager is told, not waited for. A watchdog message that does not get through is one
-that systemd misses, which is the truth about the system at that moment.
+Never blocks and never raises. A watchdog message that cannot be sent is lost, so systemd sees a daemon that cannot send.
 """
 
 import os
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Connection to the service manager named by the environment; ``reason`` says why there is none."""
+    """Connection to the service manager of the environment; ``reason`` says why there is none."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self.reason = ""
@@ -31,23 +30,23 @@ class Notifier:
             self.reason = f"no Unix socket: {error.strerror}"
 
     def ready(self, status: str = "") -> bool:
-        """Start-up is complete. True if the manager's socket took the message, here and below."""
+        """Report that start-up is complete. This and the methods below return True if the socket accepted the message."""
         return self._send("READY=1" + (f"\nSTATUS={_one_line(status)}" if status else ""))
 
     def status(self, text: str) -> bool:
-        """One line for ``systemctl status``."""
+        """Set the line shown by ``systemctl status``."""
         return self._send(f"STATUS={_one_line(text)}")
 
     def watchdog(self) -> bool:
-        """The daemon is alive."""
+        """Report that the daemon is alive."""
         return self._send("WATCHDOG=1")
 
     def stopping(self, status: str = "") -> bool:
-        """An orderly end has begun."""
+        """Report that an orderly shutdown has begun."""
         return self._send("STOPPING=1" + (f"\nSTATUS={_one_line(status)}" if status else ""))
 
     def close(self) -> None:
-        """Give the socket back. Safe to repeat."""
+        """Close the socket. Safe to repeat."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -69,7 +68,7 @@ def _one_line(text: str) -> str:
 
 
 def watchdog_interval_ns(environ: Mapping[str, str] = os.environ) -> int:
-    """Silence (ns) after which systemd kills this process, to be undercut by half; 0 if it keeps no watchdog on us."""
+    """Return the watchdog timeout (ns) of systemd for this process; 0 without a watchdog."""
     try:
         interval_us = int(environ.get("WATCHDOG_USEC", ""))
         pid = int(environ.get("WATCHDOG_PID", str(os.getpid())))

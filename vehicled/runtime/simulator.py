@@ -1,4 +1,4 @@
-"""The simulator as a child process, on a socket pair: no address, no file, nothing left behind."""
+"""Simulator as a child process on a socket pair, without an address or a file."""
 
 import socket
 import subprocess
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from types import TracebackType
 
 _QUIT_S = 0.1
-"""A simulator without a link ends at once; one that does not is stopped or stuck."""
+"""Grace period at the end, s: a simulator without a link ends at once, unless it is stopped or stuck."""
 
 
 class SimulatorProcess:
-    """Starts ``python -m sim_backend`` and owns it: leaving the scope ends it."""
+    """Context that starts ``python -m sim_backend`` and ends it."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class SimulatorProcess:
         scenario: bool = True,
         start: str = "",
     ) -> None:
-        """Without ``scenario`` nobody in there arms the vehicle. Raises OSError when the process cannot be started."""
+        """Start the process; without ``scenario`` the simulator does not arm the vehicle. Raises OSError."""
         self.sock, theirs = socket.socketpair()
         with theirs:
             arguments = [
@@ -48,14 +48,14 @@ class SimulatorProcess:
                 arguments += ["--fail", failure]
             for override in overrides:
                 arguments += ["--set", override]
-            # The interpreter's own flags and path go along: the simulator must be the one that belongs to this daemon.
+            # Pass on the interpreter's flags and path, so that the simulator belongs to this daemon's installation.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sim_backend", *arguments], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
 
     @property
     def pid(self) -> int:
-        """Process id, for those who want to stop or trace it."""
+        """Process id, for signals and tracing."""
         return self._process.pid
 
     def __enter__(self) -> "SimulatorProcess":
@@ -66,6 +66,6 @@ class SimulatorProcess:
         try:
             self._process.wait(_QUIT_S)
         except subprocess.TimeoutExpired:
-            # Stopped, or stuck: it has lost its link and nobody will miss it.
+            # The process is stopped or stuck; its link is gone, so it can be killed.
             self._process.kill()
             self._process.wait()

@@ -1,7 +1,7 @@
-"""Precise waiting on either of anyio's backends.
+"""Precise waiting on asyncio and trio.
 
-On asyncio the loop's own timers are used, precise on the loop of :mod:`vehicled.runtime.loop`. Trio rounds its time-outs up to
-milliseconds as asyncio does, so there a timerfd is waited for like any other descriptor.
+On asyncio the loop's own timers are used, which are precise on the loop of :mod:`vehicled.runtime.loop`. Trio rounds timeouts up to
+milliseconds, so there a timerfd is used.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from vehicled.runtime.loop import TimerFd
 
 
 class Alarm:
-    """Wait for an instant that may be moved while one waits.
+    """Timer whose time can be moved while a task waits for it.
 
-    One waiter at a time. Cheap enough to be used for every tick: on asyncio a timer handle and a bare future, on trio one timerfd
-    for the life of the alarm, which ``close`` or leaving the ``with`` block gives back.
+    One waiter at a time. Fast enough for every tick: a timer handle and a bare future on asyncio, one timerfd on trio, closed by
+    ``close`` or by leaving the ``with`` block.
     """
 
     def __init__(self) -> None:
@@ -38,16 +38,15 @@ class Alarm:
         self.close()
 
     def close(self) -> None:
-        """Give the descriptor back. Not while someone waits; safe to repeat."""
+        """Close the descriptor. Must not be called during a wait; safe to repeat."""
         if self._timer is not None:
             self._timer.close()
             self._timer = None
 
     async def wait_until(self, t_ns: int) -> None:
-        """Return once the monotonic clock has reached ``t_ns``, or the instant given to ``rearm`` meanwhile; never before.
+        """Return once the monotonic clock has reached ``t_ns``, or the time given to ``rearm`` meanwhile; never before.
 
-        Always a checkpoint: yields and can be cancelled, even if the instant has passed. Raises ``RuntimeError`` if someone waits
-        already.
+        Always a checkpoint, even if the time has passed. Raises ``RuntimeError`` if another task already waits.
         """
         if self._waiting:
             raise RuntimeError("this alarm is already being waited for; use one alarm per waiter")
@@ -57,7 +56,7 @@ class Alarm:
             return
         self._waiting = True
         try:
-            # Far cheaper than asking anyio which backend it is.
+            # Faster than asking anyio for the backend.
             try:
                 self._loop = asyncio.get_running_loop()
             except RuntimeError:
@@ -68,7 +67,7 @@ class Alarm:
             self._waiting = False
 
     def rearm(self, t_ns: int) -> None:
-        """Move the instant, to earlier or later. Without effect when nobody waits. Only from the thread of the loop."""
+        """Move the time, earlier or later. No effect without a waiter. Only from the thread of the loop."""
         if not self._waiting or t_ns == self._due_ns:
             return
         self._due_ns = t_ns
@@ -81,7 +80,7 @@ class Alarm:
             self._timer.arm(t_ns)
 
     async def _wait_asyncio(self, loop: asyncio.AbstractEventLoop) -> None:
-        # A bare future under anyio: its cancel scopes cancel whatever future the task waits for, so nothing more is needed.
+        # anyio's cancel scopes cancel the future that a task waits for, so a bare future is enough.
         try:
             while time.monotonic_ns() < self._due_ns:
                 self._future = loop.create_future()
@@ -93,7 +92,7 @@ class Alarm:
             self._handle = self._future = None
 
     def _expire(self) -> None:
-        # The loop's clock is a float: it may call a nanosecond early.
+        # The loop's clock is a float, so it may call a nanosecond early.
         if self._loop is not None and time.monotonic_ns() < self._due_ns:
             self._handle = self._loop.call_at(self._due_ns / 1e9, self._expire)
         elif self._future is not None and not self._future.done():
@@ -120,11 +119,11 @@ class Alarm:
 
 
 def _deadline(t_ns: int) -> float:
-    """``t_ns`` on anyio's clock, which on trio has an origin of its own."""
+    """Return ``t_ns`` on anyio's clock, which has another origin on trio."""
     return anyio.current_time() + (t_ns - time.monotonic_ns()) / 1e9
 
 
 async def sleep_until_ns(t_ns: int) -> None:
-    """Sleep until the monotonic clock has reached ``t_ns``, never less. Periodic tasks keep an :class:`Alarm` instead."""
+    """Sleep until the monotonic clock has reached ``t_ns``, never less. Periodic tasks should keep an :class:`Alarm`."""
     with Alarm() as alarm:
         await alarm.wait_until(t_ns)

@@ -1,4 +1,4 @@
-"""The wall-clock pump: wakes the machine when it is due and hands it bytes as they arrive. Runs on either of anyio's backends."""
+"""Wall-clock pump: wakes the machine when a task is due and delivers bytes as they arrive. Runs on asyncio and trio."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -19,17 +19,17 @@ from vehicled.runtime.run import Ending, Outcome, Run
 from vehicled.runtime.timer import Alarm
 
 BLOCK_NS = 5_000_000
-"""A turn of the machine that takes longer has the line it is at written into the log: twice the shortest period of the pipeline."""
+"""Longest normal turn of the machine, twice the shortest period of the pipeline; the blocking line of a longer one is logged."""
 
 CLOSE_S = 0.5
-"""Patience with ports that do not take the last stop."""
+"""Timeout for ports that do not accept the last stop, s."""
 
 RECEIVE, LOG, TRANSMIT, VIEW = range(4)
 """Runtime callbacks by number; :data:`vehicled.attribution.HOLDERS` has their names."""
 
 
 class WallPump:
-    """One run on the wall clock; the :class:`~vehicled.runtime.host.Host` of its transport."""
+    """One run on the wall clock, and the :class:`~vehicled.runtime.host.Host` of its transport."""
 
     def __init__(
         self,
@@ -41,9 +41,10 @@ class WallPump:
         services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         spare: Callable[[int, int], None] | None = None,
     ) -> None:
-        """``services`` run beside the pump and are cancelled with it; one that raises ends the run, braked.
+        """Take the machine. ``services`` run beside the pump and are cancelled with it; an exception in one brakes and ends the
+        run.
 
-        ``spare`` is called after each turn of the machine, with the time and when the next is due, and must be back by then.
+        ``spare`` is called after each turn with the time and that of the next task, by which it must return.
         """
         self._spare = spare
         self._services = services
@@ -62,7 +63,7 @@ class WallPump:
         self._interrupted = False
 
     async def run(self) -> Ending:
-        """Drive until the run ends. The last thing sent to the actuator is a stop, whatever happens."""
+        """Run until the end condition. The last output to the actuator is always a stop."""
         machine = self._machine
         machine.start(self._clock.now_ns())
         try:
@@ -83,17 +84,17 @@ class WallPump:
         return self._ending
 
     def interrupt(self, name: str) -> None:
-        """Stop the vehicle and end the run; the second time, end it at once."""
+        """Stop the vehicle and end the run; the second call ends it at once."""
         if not self._interrupted:
             self._interrupted = True
             self._run.interrupt(name)
             return
-        why = f"interrupted twice ({name}): the brake was commanded, nothing was waited for"
+        why = f"interrupted twice ({name}): brake commanded, ended without waiting for standstill"
         self._end(Ending(Outcome.INTERRUPTED, why, self._clock.now_ns()))
         self._scope.cancel()
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
-        """A port opened or was lost."""
+        """Handle a port that was opened or lost."""
         self._machine.on_port(port, state, detail, now_ns)
         self._rearm()
 
@@ -101,7 +102,7 @@ class WallPump:
         self._alarm.rearm(self._clock.alarm_ns(self._machine.next_due_ns()))
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
-        """Bytes were read."""
+        """Handle received bytes."""
         with self._witness.holders.hold(RECEIVE):
             self._sampler.arm()
             self._machine.on_rx(port, data, t_rx_ns)
@@ -112,13 +113,13 @@ class WallPump:
     async def _tick(self) -> None:
         machine, witness, sampler, clock = self._machine, self._witness, self._sampler, self._clock
         while not self._over():
-            # Always through the alarm: it is a checkpoint even when late, so an overload cannot starve the receiver.
+            # Always wait on the alarm, because it is a checkpoint even if late: an overload cannot starve the receiver.
             await self._alarm.wait_until(clock.alarm_ns(machine.next_due_ns()))
             now_ns = clock.now_ns()
             if self._over():
                 continue
             if machine.next_due_ns() > now_ns:
-                # The clock waits for the simulator, or the instant was moved: the simulator hears from us all the same.
+                # The clock is paused or the time was moved; send a heartbeat to the simulator anyway.
                 self._transmit((), now_ns)
                 continue
             sampler.arm()
@@ -136,7 +137,7 @@ class WallPump:
             witness.mark(self._clock.now_ns())
 
     def _transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> bool:
-        """Hand over; False where that ends the run."""
+        """Send outputs; return False if that ends the run."""
         try:
             with self._witness.holders.hold(TRANSMIT):
                 self._lease.transmit(outgoing, now_ns)
@@ -156,7 +157,7 @@ class WallPump:
         return self._ending is not None
 
     def _end(self, ending: Ending | None) -> None:
-        """The first reason counts; what follows from it is no news."""
+        """Set the end of the run; only the first reason counts."""
         if self._ending is None:
             self._ending = ending
 

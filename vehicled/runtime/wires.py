@@ -1,4 +1,4 @@
-"""Real ports as the transport of a wall-clock run, with the simulator link beside them for what has no wire."""
+"""Transport of a wall-clock run over real ports, with the simulator link for devices without a wire."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ from vehicled.runtime.ports import Port
 
 
 class _OnClock:
-    """A host that takes the stamps of real ports, on the monotonic clock, for a run on another clock."""
+    """Host that converts monotonic time stamps of real ports to the clock of the run."""
 
     def __init__(self, host: Host, clock: RunClock) -> None:
         self._host = host
@@ -29,16 +29,16 @@ class _OnClock:
 
 
 class WireTransport:
-    """Each device on a port of its own. A lost port is the machine's business: it is reopened, and the run goes on or stops."""
+    """Transport with one port per device. A lost port is reopened, and the machine decides if the vehicle stops."""
 
     def __init__(self, ports: Mapping[str, Port], link: LinkTransport | None = None, clock: RunClock | None = None) -> None:
-        """``ports`` by device, which live on the monotonic clock. ``link`` carries the others; its loss ends the run."""
+        """Take the ``ports`` by device, which use the monotonic clock. ``link`` carries the others; its loss ends the run."""
         self._clock = clock or RunClock()
         self._ports = dict(ports)
         self._link = link
 
     async def serve(self, host: Host) -> None:
-        """Open, read and reopen until cancelled. Raises as the link does."""
+        """Open, read and reopen until cancelled. Raises like the link."""
         lost: LinkError | None = None
         on_clock = _OnClock(host, self._clock)
         async with anyio.create_task_group() as group:
@@ -48,14 +48,14 @@ class WireTransport:
                 try:
                     await self._link.serve(host)
                 except LinkError as error:
-                    # Raised behind the group, which would wrap it.
+                    # Raise outside the task group, which would wrap the exception.
                     lost = error
                     group.cancel_scope.cancel()
         if lost is not None:
             raise lost
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
-        """Send, set line rates, reopen."""
+        """Send frames, set baud rates and reopen ports."""
         for_link = []
         lost_ns = self._clock.lost_ns
         for item in outgoing:

@@ -1,5 +1,5 @@
-"""Driving by hand: what keyboards, gamepads and wheels say becomes readings for the daemon, as long as a human is there.
+"""Manual driving: keyboards, gamepads and steering wheels become teleop readings for the daemon while the deadman is held.
 
-Sources decode and map (:mod:`~vehicled.teleop.keyboard`, :mod:`~vehicled.teleop.pad`); they are handed bytes and times and can be
-used by any front end. The rest of the package owns terminal, device and socket.
+The sources (:mod:`~vehicled.teleop.keyboard`, :mod:`~vehicled.teleop.pad`) decode bytes without I/O, so any front end can use them.
+The other modules own terminal, device and socket.
 """

@@ -1,4 +1,4 @@
-"""The kernel's joystick device, ``/dev/input/js*``: what it is called, what it has, and its events without waiting."""
+"""Joystick devices of the kernel, ``/dev/input/js*``: name, axes and buttons, and non-blocking events."""
 
 import fcntl
 import os
@@ -26,47 +26,47 @@ _BTN |= {0x130 + k: f"BTN_{name}" for k, name in enumerate(_GAMEPAD)}
 
 
 class Stick(Protocol):
-    """A device that gives joystick events."""
+    """Device that delivers joystick events."""
 
     name: str
     layout: Layout
 
     def fileno(self) -> int:
-        """For those who wait for several things."""
+        """Return the file descriptor, for select."""
         ...
 
     def events(self) -> list[JsEvent]:
-        """Those that are here. Raises EOFError when the device is gone, whatever it says why."""
+        """Return the waiting events. Raises EOFError if the device is gone."""
         ...
 
 
 class JoystickDevice:
-    """A joystick device that is open. A pipe or a file of events stands in for one, as a pad with the layout of :data:`XPAD`."""
+    """Open joystick device. A pipe or file of recorded events also works, as a pad with the layout of :data:`XPAD`."""
 
     def __init__(self, path: Path) -> None:
-        """Raises :class:`MappingError` for a path that cannot be opened or is no joystick."""
+        """Open the device. Raises :class:`MappingError` if that fails or if it is not a joystick."""
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:
-            raise MappingError(f"{path}: you may not read it; ask to be put into the group input") from None
+            raise MappingError(f"{path}: no permission to read it; ask an administrator to add you to the group input") from None
         except OSError as error:
-            raise MappingError(f"{path}: cannot be opened: {error.strerror}; vehicled doctor lists what is plugged in") from None
+            raise MappingError(f"{path}: cannot open it: {error.strerror}; check that the device is plugged in") from None
         self._decoder = JsDecoder()
         if stat.S_ISCHR(os.fstat(self._fd).st_mode):
             try:
                 self.name, self.layout = _describe(self._fd)
             except OSError:
                 os.close(self._fd)
-                raise MappingError(f"{path}: is no joystick device") from None
+                raise MappingError(f"{path} is not a joystick device") from None
         else:
             self.name, self.layout = "X-Box pad, recorded", XPAD
 
     def fileno(self) -> int:
-        """Its file descriptor."""
+        """Return the file descriptor."""
         return self._fd
 
     def events(self) -> list[JsEvent]:
-        """Those that are here. Raises EOFError when the device is gone."""
+        """Return the waiting events. Raises EOFError if the device is gone."""
         found: list[JsEvent] = []
         while True:
             try:
@@ -76,11 +76,11 @@ class JoystickDevice:
             except OSError as error:
                 raise EOFError(error.strerror) from None
             if not data:
-                raise EOFError("its events have ended")
+                raise EOFError("end of the recorded events")
             found += self._decoder.feed(data)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the device."""
         os.close(self._fd)
 
     def __enter__(self) -> "JoystickDevice":
@@ -91,13 +91,13 @@ class JoystickDevice:
 
 
 def devices(folder: Path = FOLDER) -> list[Path]:
-    """Joystick devices of this machine, in the order of their numbers."""
+    """Return the joystick devices of this computer, ordered by number."""
     found = [path for path in folder.glob("js*") if path.name[2:].isdecimal()]
     return sorted(found, key=lambda path: int(path.name[2:]))
 
 
 def _describe(fd: int) -> tuple[str, Layout]:
-    """Name and layout. Raises OSError for what is no joystick."""
+    """Return name and layout. Raises OSError if the device is not a joystick."""
     axes = fcntl.ioctl(fd, _AXES, b"\0")[0]
     buttons = fcntl.ioctl(fd, _BUTTONS, b"\0")[0]
     name = fcntl.ioctl(fd, _NAME + (128 << 16), bytes(128)).split(b"\0")[0].decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Events of the kernel's joystick device, ``struct js_event`` of linux/joystick.h: u32 ms, s16 value, u8 type, u8 number."""
+"""Events of the kernel's joystick devices, ``struct js_event`` of linux/joystick.h: u32 ms, s16 value, u8 type, u8 number."""
 
 import struct
 
@@ -7,37 +7,37 @@ from msgspec import Struct
 LAYOUT = struct.Struct("=IhBB")
 BUTTON, AXIS, INITIAL = 0x01, 0x02, 0x80
 FULL = 32767
-"""Largest value of an axis, to either side."""
+"""Largest magnitude of an axis."""
 
 
 class JsEvent(Struct, frozen=True, gc=False):
-    """A button that changed, or an axis."""
+    """Change of a button or an axis."""
 
     time_ms: int
     value: int
-    """0 or 1 of a button, -32767 to 32767 of an axis."""
+    """Value, 0 or 1 for a button, -32767 to 32767 for an axis."""
     axis: bool
     number: int
     initial: bool = False
-    """Not a change, but what was found when the device was opened or events were lost."""
+    """True for the state when the device was opened or after lost events; not a change."""
 
 
 def encode(event: JsEvent) -> bytes:
-    """As the kernel writes it."""
+    """Encode an event like the kernel."""
     kind = (AXIS if event.axis else BUTTON) | (INITIAL if event.initial else 0)
     return LAYOUT.pack(event.time_ms, event.value, kind, event.number)
 
 
 class JsDecoder:
-    """Incremental decoder. Never raises; events of a kind that does not exist are counted and left out."""
+    """Incremental decoder. Never raises; events of unknown types are counted and skipped."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.unknown = 0
-        """Events that were left out."""
+        """Number of skipped events."""
 
     def feed(self, data: bytes) -> list[JsEvent]:
-        """Events that ``data`` completes."""
+        """Return the events that ``data`` completes."""
         data = self._rest + data
         whole = len(data) - len(data) % LAYOUT.size
         self._rest = data[whole:]

@@ -1,30 +1,30 @@
-"""A terminal's keyboard as a stick, with the key repeat for a deadman. Pure: it is handed bytes and times.
+"""Keyboard of a terminal as a teleop source, with the key repeat as deadman. Pure: gets bytes and times.
 
-A terminal tells presses and repeats, never that a key is let go, and only the key pressed last repeats. So the proof that somebody
-is there is that bytes of driving keys keep coming:
+A terminal sends presses and repeats but no releases, and only the last pressed key repeats. The deadman therefore depends on a
+steady flow of bytes of driving keys:
 
-* Held it is once a key repeats. A single press holds nothing.
-* While a key repeats, ``RELEASE_NS`` without a byte is the deadman let go. What was set is forgotten.
-* A key that was just pressed does not repeat yet. Until the terminal's repeat delay has passed, which is measured each time a key
-  is held down, the deadman stays held; but the throttle is taken away after ``RELEASE_NS``.
-* Any key that drives nothing, a paste, or a window that loses its focus, lets go at once.
+* It is held once a key repeats. A single press does not hold it.
+* While a key repeats, ``RELEASE_NS`` without a byte releases it and resets throttle and steering.
+* A newly pressed key does not repeat yet. The deadman stays held for the terminal's repeat delay, which is measured at each long
+press, but the throttle is cut after ``RELEASE_NS``.
+* Any other key, a paste, or a window that loses its focus releases it at once.
 
-Throttle and wheel are set by the arrows and stay as they were set while the deadman is held: with one repeating key there is no
-other way to steer and drive at once.
+The arrow keys set throttle and steering, which stay set while the deadman is held: with one repeating key the driver could not
+steer and drive at the same time otherwise.
 """
 
 from vehicled.teleop.keys import Key, KeyDecoder
 from vehicled.teleop.reading import LET_GO, Reading, Wish
 
 RELEASE_NS = 300_000_000
-"""Silence of a repeating key that lets go."""
+"""Time without a byte after which a repeating key counts as released."""
 REPEAT_NS = 150_000_000
-"""A key that comes again within this time repeats; keyboards do it 10 to 40 times a second."""
+"""Longest interval between repeats; keyboards repeat 10 to 40 times a second."""
 USUAL_DELAY_NS = 500_000_000
 LONGEST_DELAY_NS = 700_000_000
 DELAY_MARGIN_NS = 100_000_000
 ESCAPE_NS = 60_000_000
-"""A terminal sends the bytes of one key together."""
+"""Timeout of an incomplete escape sequence; a terminal sends the bytes of one key together."""
 
 DRIVING = frozenset({Key.HOLD, Key.FORWARD, Key.SLOWER, Key.LEFT, Key.RIGHT, Key.CENTRE, Key.TURN_ROUND})
 _WISHES = {Key.TAKE: Wish.TAKE, Key.STOP: Wish.STOP, Key.EMERGENCY: Wish.EMERGENCY, Key.LEAVE: Wish.LEAVE}
@@ -36,12 +36,12 @@ STEERING_PER_S = 1.2
 
 
 class KeyRepeat:
-    """Whether a key is being held, from the times of its bytes."""
+    """Detects a held key from the times of its bytes."""
 
     def __init__(self) -> None:
         self.held = False
         self.delay_ns = USUAL_DELAY_NS
-        """How long this terminal waits before a key repeats."""
+        """Repeat delay of this terminal, measured."""
         self._key: Key | None = None
         self._last_ns = 0
         self._repeats = False
@@ -49,13 +49,13 @@ class KeyRepeat:
         self._lets_go_ns = 0
 
     def press(self, key: Key, now_ns: int) -> int:
-        """A byte of a driving key. Time since its last one when it repeats, else 0."""
+        """Process a byte of a driving key. Return the time since the last one if it repeats, else 0."""
         self.expire(now_ns)
         gap_ns = now_ns - self._last_ns
         again = key is self._key
         repeats = again and gap_ns <= REPEAT_NS
         if repeats and not self._repeats and REPEAT_NS < self._gap_before_ns <= LONGEST_DELAY_NS:
-            # Press, delay, first repeat, second repeat: the delay lies between the first two.
+            # Press, delay, first repeat, second repeat: the delay is between the first two.
             self.delay_ns = self._gap_before_ns
         self._gap_before_ns = gap_ns if again else 0
         self._key, self._last_ns, self._repeats = key, now_ns, repeats
@@ -64,27 +64,27 @@ class KeyRepeat:
         return gap_ns if repeats else 0
 
     def expire(self, now_ns: int) -> bool:
-        """Look at the clock; whether this is the moment at which it is let go."""
+        """Check the time; return True at the moment of the release."""
         if self.held and now_ns > self._lets_go_ns:
             self.held = False
             return True
         return False
 
     def silent(self, now_ns: int) -> bool:
-        """No byte has come for so long that nothing may be driven."""
+        """Return True if no byte has come for so long that the throttle must be cut."""
         return now_ns - self._last_ns > RELEASE_NS
 
     def let_go(self) -> None:
-        """Whatever is held is held no longer."""
+        """Release the deadman."""
         self.held = self._repeats = False
         self._key = None
 
 
 class Keyboard:
-    """Keys as a stick."""
+    """Teleop source for the keys of a terminal."""
 
     def __init__(self, most_throttle: float, name: str = "keyboard") -> None:
-        """``most_throttle``: largest share of full drive, 0 to 1."""
+        """Take the largest throttle, ``most_throttle``, 0 to 1."""
         self.name = name
         self.trouble = ""
         self._most = most_throttle
@@ -96,19 +96,19 @@ class Keyboard:
         self._direction = 1.0
 
     def feed(self, data: bytes, now_ns: int) -> None:
-        """Bytes of the terminal. Those that come together were sent together: a burst after a stall counts as one press."""
+        """Process bytes of the terminal. Bytes that arrive together count as one press, as in a burst after a stall."""
         keys = self._decoder.feed(data)
         self._escape_ns = now_ns
         for key in dict.fromkeys(keys):
             self._press(key, now_ns)
 
     def lost(self, why: str) -> None:
-        """The terminal is gone."""
+        """Note the loss of the terminal."""
         self.trouble = why
         self.let_go()
 
     def read(self, now_ns: int) -> Reading:
-        """What the hand does now."""
+        """Return the present reading."""
         if self._decoder.waits and now_ns - self._escape_ns > ESCAPE_NS:
             for key in self._decoder.give_up():
                 self._press(key, now_ns)
@@ -120,25 +120,25 @@ class Keyboard:
         return Reading(self._steering, throttle + 0.0, self._brake, True)
 
     def take_wishes(self) -> list[Wish]:
-        """What was asked for since the last call."""
+        """Return the requests since the last call."""
         wishes, self._wishes = self._wishes, []
         return wishes
 
     def let_go(self) -> None:
-        """Forget what is held."""
+        """Release the deadman."""
         self._repeat.let_go()
         self._forget()
 
     def hint(self, now_ns: int) -> str:
-        """What the deadman does, for the status line."""
+        """Return the state of the deadman for the status line."""
         if not self._repeat.held:
-            return "let go: hold space"
+            return "released: hold space"
         gear = "" if self._direction > 0.0 else ", backward"
         return ("held" if not self._repeat.silent(now_ns) else "held, no throttle until the key repeats") + gear
 
     @property
     def delay_s(self) -> float:
-        """How long the terminal waits before a key repeats, as far as it is known."""
+        """Return the terminal's repeat delay, s, measured so far."""
         return self._repeat.delay_ns * 1e-9
 
     def _press(self, key: Key, now_ns: int) -> None:
@@ -157,7 +157,7 @@ class Keyboard:
             self._set(key, repeat_s)
 
     def _set(self, key: Key, repeat_s: float) -> None:
-        """Move what is set: a step for a press, a rate while it repeats."""
+        """Change the value by a step for a press, or at a rate while the key repeats."""
         match key:
             case Key.FORWARD:
                 self._throttle = min(1.0, self._throttle + (THROTTLE_PER_S * repeat_s or THROTTLE_STEP))
@@ -167,7 +167,7 @@ class Keyboard:
             case Key.LEFT | Key.RIGHT:
                 side = 1.0 if key is Key.LEFT else -1.0
                 if side * self._steering < 0.0 and not repeat_s:
-                    # The first press to the other side straightens the wheels.
+                    # The first press towards the other side centres the steering.
                     self._steering = 0.0
                 else:
                     moved = self._steering + side * (STEERING_PER_S * repeat_s or STEERING_STEP)

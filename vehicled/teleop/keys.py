@@ -1,10 +1,10 @@
-"""What a terminal sends, as keys. Bytes may be cut anywhere; what is no key of ours is told as such."""
+"""Decodes the bytes of a terminal into keys. Bytes may be split anywhere; unknown keys are reported as ``OTHER``."""
 
 from enum import Enum
 
 
 class Key(Enum):
-    """A key press, or one of its repeats."""
+    """Key press, or one of its repeats."""
 
     HOLD = "space"
     FORWARD = "up"
@@ -18,7 +18,7 @@ class Key(Enum):
     EMERGENCY = "X"
     LEAVE = "q"
     OTHER = "another key"
-    """Also a paste, a mouse, and the window that lost its focus."""
+    """Unknown key, paste, mouse event, or loss of the window's focus."""
 
 
 _PLAIN = {
@@ -50,16 +50,16 @@ class KeyDecoder:
 
     @property
     def waits(self) -> bool:
-        """An escape sequence has begun: a lone Esc, when nothing follows."""
+        """Return True if an escape sequence is incomplete; it is a lone Esc if nothing follows."""
         return bool(self._rest)
 
     def give_up(self) -> list[Key]:
-        """Nothing follows."""
+        """End an incomplete sequence after its timeout."""
         waited, self._rest = bool(self._rest), b""
         return [Key.OTHER] if waited else []
 
     def feed(self, data: bytes) -> list[Key]:
-        """Keys that ``data`` completes."""
+        """Return the keys that ``data`` completes."""
         data, self._rest = self._rest + data, b""
         keys: list[Key] = []
         at = 0
@@ -81,13 +81,13 @@ class KeyDecoder:
 
 
 def _sequence_end(data: bytes, at: int) -> int:
-    """End of the escape sequence that begins at ``at``; 0 when it is not there yet."""
+    """Return the end of the escape sequence that begins at ``at``; 0 if it is incomplete."""
     if at + 1 >= len(data):
         return 0
     if data[at + 1 : at + 2] == b"O":
         return at + 3 if at + 2 < len(data) else 0
     if data[at + 1 : at + 2] != b"[":
-        # Alt and a key, or Esc and then a key: either way none of ours.
+        # Alt and a key, or Esc and then a key: unknown in both cases.
         return at + 2
     for end in range(at + 2, min(len(data), at + _LONGEST)):
         if not 0x20 <= data[end] <= 0x3F:

@@ -1,6 +1,6 @@
-"""Which axis steers and which button is the deadman, as data: for common pads here, for others in a file of TOML.
+"""Mappings of axes and buttons to steering, throttle and deadman: built-in for common pads, from a TOML file for others.
 
-Axes and buttons go by the names of the kernel's input codes, which drivers agree on where numbers differ, or by their number.
+Axes and buttons are named by the kernel's input codes, which are the same for all drivers, or by number.
 """
 
 from fnmatch import fnmatch
@@ -13,38 +13,38 @@ from msgspec import Meta, Struct
 from vehicled.teleop.js_event import FULL
 
 Ref = str | Annotated[int, Meta(ge=0, le=255)]
-"""An axis or a button: ``ABS_X``, ``BTN_TL``, or a number."""
+"""Axis or button: ``ABS_X``, ``BTN_TL``, or a number."""
 Raw = Annotated[int, Meta(ge=-FULL, le=FULL)]
 MAX_BYTES = 64 << 10
 
 
 class MappingError(Exception):
-    """A mapping that cannot be used; the text names the place and the cure."""
+    """Invalid mapping; the text gives the place and the remedy."""
 
 
 class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From the raw value of an axis to -1..1, or to 0..1 of a trigger or pedal."""
+    """Conversion of an axis's raw value to -1..1, or to 0..1 for a trigger or pedal."""
 
     axis: Ref
     inverted: bool = False
     one_sided: bool = False
-    """A trigger or pedal: at rest at ``minimum``, or at ``maximum`` when inverted."""
+    """True for a trigger or pedal: released at ``minimum``, or at ``maximum`` if inverted."""
     minimum: Raw = -FULL
     centre: Raw = 0
     maximum: Raw = FULL
     dead_zone: Annotated[float, Meta(ge=0.0, lt=0.9)] = 0.08
-    """Share of the range around rest that counts as rest; what is left is used in full."""
+    """Fraction of the range around the centre that counts as zero; the rest is scaled to the full range."""
     expo: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
-    """0 is linear, 1 cubic: fine near rest, full at the end."""
+    """Curve, 0 linear to 1 cubic: fine near the centre, full at the end."""
     scale: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
     """Largest value."""
 
     def __post_init__(self) -> None:
         if not (self.minimum < self.maximum and (self.one_sided or self.minimum < self.centre < self.maximum)):
-            raise ValueError(f"axis {self.axis}: minimum, centre and maximum must rise")
+            raise ValueError(f"axis {self.axis}: minimum, centre and maximum must be increasing")
 
     def value(self, raw: int) -> float:
-        """-1..1, or 0..1 when one-sided; 0 at rest. Never raises."""
+        """Return -1..1, or 0..1 if one-sided; 0 when released. Never raises."""
         if self.one_sided:
             share = (raw - self.minimum) / (self.maximum - self.minimum)
             share = min(1.0, max(0.0, 1.0 - share if self.inverted else share))
@@ -58,29 +58,32 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class PadMap(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What each part of a pad means."""
+    """Mapping of a pad."""
 
     steering: Axis
-    """Positive left; most sticks are positive right and are inverted."""
+    """Steering axis, positive left; most sticks are positive right and must be inverted."""
     throttle: Axis
-    """Two-sided drives both ways; one-sided drives forward, or backward while ``backward`` is held."""
+    """Throttle axis. Two-sided: drives forward and backward; one-sided: forward, or backward while ``backward`` is held."""
     brake: Axis | None = None
     deadman: Annotated[list[Ref], Meta(min_length=1)]
-    """Any of them held."""
+    """Deadman buttons; one of them must be held."""
     backward: Ref | None = None
     take: Ref | None = None
-    """Arms, and takes the vehicle."""
+    """Button that arms the vehicle and starts teleop."""
     stop: Ref | None = None
     emergency: Ref | None = None
     quiet_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 0.0
-    """Drives no further when nothing on it has moved for so long while it drives: the receiver of a wireless pad that is out of
-    reach goes on telling its last position. 0 for a pad on a cable."""
+    """Longest time without any movement of the pad while driving, s; then the vehicle brakes. The receiver of a wireless pad that
+    is out of reach repeats the last position. 0 for pads with a cable.
+    """
     names: list[str] = []
-    """Names of devices that it suits, with ``*``."""
+    """Name patterns of matching devices, with ``*``."""
 
 
 def _gamepad(*names: str, left: str = "ABS_Z", right: str = "ABS_RZ", quiet_s: float = 0.0) -> PadMap:
-    """Left stick steers, triggers drive and brake, left shoulder is the deadman, right shoulder drives backward."""
+    """Return a gamepad mapping: left stick steers, triggers drive and brake, left shoulder is the deadman, right shoulder
+    reverses.
+    """
     return PadMap(
         steering=Axis(axis="ABS_X", inverted=True, expo=0.4),
         throttle=Axis(axis=right, one_sided=True, expo=0.3),
@@ -115,7 +118,7 @@ MAPS: dict[str, PadMap] = {
         steering=Axis(axis="ABS_X", inverted=True, dead_zone=0.01),
         throttle=Axis(axis="ABS_Z", one_sided=True, inverted=True, dead_zone=0.04),
         brake=Axis(axis="ABS_RZ", one_sided=True, inverted=True, dead_zone=0.04),
-        # The paddles behind the rim: a hand that lets go of the wheel lets go of both.
+        # Paddles behind the rim: both hands release them when they let go of the wheel.
         deadman=["BTN_TOP2", "BTN_PINKIE"],
         backward="BTN_BASE2",
         take="BTN_BASE4",
@@ -124,11 +127,11 @@ MAPS: dict[str, PadMap] = {
         names=["*G29*", "*G923*", "*G27*"],
     ),
 }
-"""Pads that work as they are. The first that fits the device's name, and whose axes and buttons it has, is used."""
+"""Built-in mappings. The first one that matches the device's name, axes and buttons is used."""
 
 
 class Layout(Struct, frozen=True):
-    """What a device has: names of its axes and buttons by number."""
+    """Axes and buttons of a device: their names by number."""
 
     axes: list[str]
     buttons: list[str]
@@ -138,11 +141,11 @@ XPAD = Layout(
     ["ABS_X", "ABS_Y", "ABS_Z", "ABS_RX", "ABS_RY", "ABS_RZ", "ABS_HAT0X", "ABS_HAT0Y"],
     [f"BTN_{name}" for name in ("SOUTH", "EAST", "NORTH", "WEST", "TL", "TR", "SELECT", "START", "MODE", "THUMBL", "THUMBR")],
 )
-"""The kernel's driver of Xbox pads on USB; also what events from a file or a pipe are taken for."""
+"""Layout of the kernel's driver for Xbox USB pads; also used for events from a file or pipe."""
 
 
 def resolve(mapping: PadMap, layout: Layout, name: str) -> PadMap:
-    """The mapping with numbers only. Raises :class:`MappingError` naming what the device lacks and what it has."""
+    """Return the mapping with numbers only. Raises :class:`MappingError` if the device lacks an axis or button."""
 
     def number(ref: Ref, what: str, known: list[str]) -> int:
         if isinstance(ref, int):
@@ -151,9 +154,7 @@ def resolve(mapping: PadMap, layout: Layout, name: str) -> PadMap:
         elif ref in known:
             return known.index(ref)
         kind = "axis" if known is layout.axes else "button"
-        raise MappingError(
-            f"{name}: {what} is {kind} {ref}, which it does not have; it has {', '.join(known) or 'none'}: write a --map"
-        )
+        raise MappingError(f"{name} has no {kind} {ref} for {what}; it has {', '.join(known) or 'none'}: write a --map file")
 
     def axis(spec: Axis, what: str) -> Axis:
         return msgspec.structs.replace(spec, axis=number(spec.axis, what, layout.axes))
@@ -172,33 +173,33 @@ def resolve(mapping: PadMap, layout: Layout, name: str) -> PadMap:
 
 
 def choose(name: str, layout: Layout) -> tuple[str, PadMap]:
-    """Name and resolved mapping for a device. Raises :class:`MappingError` for one that none suits."""
+    """Return name and resolved mapping for a device. Raises :class:`MappingError` if none matches."""
     for key, mapping in MAPS.items():
         if any(fnmatch(name.lower(), pattern.lower()) for pattern in mapping.names):
             try:
                 return key, resolve(mapping, layout, name)
             except MappingError:
-                continue  # Another driver of the same pad: the next one may fit.
+                continue  # The driver may be another one for the same pad, so try the next mapping.
     raise MappingError(
-        f"{name!r} is not known here; known are {', '.join(MAPS)}. It has the axes {', '.join(layout.axes) or 'none'} and the "
-        f"buttons {', '.join(layout.buttons) or 'none'}: write a --map with them, see docs/driving_by_hand.md"
+        f"no mapping for {name!r}; there are {', '.join(MAPS)}. It has the axes {', '.join(layout.axes) or 'none'} and the "
+        f"buttons {', '.join(layout.buttons) or 'none'}: write a --map file with them, see docs/driving_by_hand.md"
     )
 
 
 def load(path: Path) -> PadMap:
-    """A mapping from a file: a table of :class:`PadMap`, or ``like = "xbox"`` and what differs. Raises :class:`MappingError`."""
+    """Load a mapping file: a table of :class:`PadMap`, or ``like = "xbox"`` with changes. Raises :class:`MappingError`."""
     try:
         data = path.read_bytes()[: MAX_BYTES + 1]
     except OSError as error:
-        raise MappingError(f"{path}: cannot be read: {error.strerror}") from None
+        raise MappingError(f"{path}: cannot read it: {error.strerror}") from None
     if len(data) > MAX_BYTES:
-        raise MappingError(f"{path}: too long for a mapping")
+        raise MappingError(f"{path}: too large for a mapping")
     try:
         table: dict[str, Any] = msgspec.toml.decode(data, type=dict[str, Any])
         like = table.pop("like", None)
         if like is not None:
             if like not in MAPS:
-                raise MappingError(f"{path}: like = {like!r} is not known; known are {', '.join(MAPS)}")
+                raise MappingError(f"{path}: unknown mapping like = {like!r}; choose from {', '.join(MAPS)}")
             table = _merged(msgspec.to_builtins(MAPS[like]), table)
         return msgspec.convert(table, PadMap)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""A gamepad or a steering wheel as a stick. Pure: it is handed events and times."""
+"""Gamepad or steering wheel as a teleop source. Pure: gets events and times."""
 
 from collections.abc import Iterable
 
@@ -10,21 +10,21 @@ HELD = 1
 
 
 class Pad:
-    """State of axes and buttons, read through a mapping."""
+    """Teleop source for the axes and buttons of a pad, read through a mapping."""
 
     def __init__(self, mapping: PadMap, name: str, most_throttle: float = 1.0) -> None:
-        """``mapping`` with numbers only; ``most_throttle``: largest share of full drive, 0 to 1."""
+        """Take a resolved ``mapping``; ``most_throttle`` is the largest throttle, 0 to 1."""
         self.name = name
         self.trouble = ""
         self._map = mapping
         self._most = most_throttle
         self._axes: dict[int, int] = {}
         self._buttons: dict[int, int] = {}
-        # The kernel tells 0, the middle, of an axis that has not moved: a trigger is believed once it was seen at rest.
+        # The kernel reports 0, the middle, for an axis that has not moved, so a trigger counts only after it was seen released.
         pedals = [axis for axis in (mapping.throttle, mapping.brake) if axis is not None and axis.one_sided]
         self._unproven = {axis.axis: axis for axis in pedals}
         self._must_release = True
-        """A deadman that was held before anybody watched does not count."""
+        """True until the deadman was released once; holding it before the start does not count."""
         self._moved_ns = 0
         self._quiet = False
         self._wishes: list[Wish] = []
@@ -32,7 +32,7 @@ class Pad:
         self._asks = {number: wish for number, wish in asks.items() if number is not None}
 
     def feed(self, events: Iterable[JsEvent], now_ns: int) -> None:
-        """Events of the device, in their order."""
+        """Process events in their order."""
         for event in events:
             self._moved_ns = now_ns
             if event.axis:
@@ -46,17 +46,17 @@ class Pad:
             if event.value == HELD and before != HELD and not event.initial and event.number in self._asks:
                 self._wishes.append(self._asks[event.number])
             if not self._any_held():
-                # Seen between two readings too: a button let go for an instant was let go.
+                # A release between two readings counts, too.
                 self._must_release = self._quiet = False
 
     def lost(self, why: str) -> None:
-        """The device is gone."""
+        """Note the loss of the device."""
         self.trouble = why
         self._axes.clear()
         self._buttons.clear()
 
     def read(self, now_ns: int) -> Reading:
-        """What the hand does now."""
+        """Return the present reading."""
         if not self._any_held() or self._must_release or self._unproven or self.trouble:
             return LET_GO
         mapping = self._map
@@ -70,25 +70,25 @@ class Pad:
         return Reading(self._value(mapping.steering), throttle * self._most + 0.0, max(0.0, brake), True)
 
     def take_wishes(self) -> list[Wish]:
-        """What was asked for since the last call."""
+        """Return the requests since the last call."""
         wishes, self._wishes = self._wishes, []
         return wishes
 
     def let_go(self) -> None:
-        """The deadman must be let go and held anew."""
+        """Require a release and a new press of the deadman."""
         self._must_release = True
 
     def hint(self, now_ns: int) -> str:
-        """What the deadman does, for the status line."""
+        """Return the state of the deadman for the status line."""
         if self.trouble:
             return self.trouble
         if self._unproven:
-            return "press throttle and brake once and let them go"
+            return "press and release throttle and brake once"
         if self._quiet:
-            return f"let go: nothing moved for {self._map.quiet_s:g} s, is it in reach?"
+            return f"released: no movement for {self._map.quiet_s:g} s, is the pad in reach?"
         if self._must_release and self._any_held():
-            return "let the deadman go, then hold it"
-        return "held" if self._any_held() else "let go: hold the deadman"
+            return "release the deadman, then hold it"
+        return "held" if self._any_held() else "released: hold the deadman"
 
     def _any_held(self) -> bool:
         return any(self._buttons.get(int(number)) == HELD for number in self._map.deadman)

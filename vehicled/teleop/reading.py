@@ -1,4 +1,4 @@
-"""What a hand does at one instant, and what can be asked for its opinion."""
+"""Teleop reading, and the interface of the sources that provide it."""
 
 from enum import Enum
 from typing import Protocol
@@ -7,27 +7,27 @@ from msgspec import Struct
 
 
 class Reading(Struct, frozen=True, gc=False):
-    """One reading of a hand, as the daemon takes it."""
+    """One teleop reading, as sent to the daemon."""
 
     steering: float = 0.0
-    """-1 to 1, positive left."""
+    """Steering, -1 to 1, positive left."""
     throttle: float = 0.0
-    """-1 to 1; negative drives backward."""
+    """Throttle, -1 to 1; negative reverses."""
     brake: float = 0.0
-    """0 to 1."""
+    """Brake, 0 to 1."""
     deadman: bool = False
-    """Held. Without it everything else is the brake."""
+    """True while the deadman is held; without it the vehicle brakes."""
 
 
 LET_GO = Reading()
-"""Nobody holds anything."""
+"""Reading with the deadman released."""
 
 
 class Wish(Enum):
-    """What a key or a button asks for besides driving."""
+    """Request by a key or button."""
 
     TAKE = "take"
-    """Arm, then drive by hand."""
+    """Arm the vehicle, then start teleop."""
     STOP = "stop"
     EMERGENCY = "emergency_stop"
     LEAVE = "leave"
@@ -35,28 +35,28 @@ class Wish(Enum):
 
 
 class Source(Protocol):
-    """A stick: keyboard, pad, wheel, a page in a browser."""
+    """Source of teleop readings: keyboard, pad, steering wheel, or a web page."""
 
     name: str
-    """For people, and the origin of its readings."""
+    """Name for people, and origin of the readings."""
 
     @property
     def trouble(self) -> str:
-        """Why it is gone for good, empty while it is there."""
+        """Return why the source is permanently lost; empty while it works."""
         ...
 
     def read(self, now_ns: int) -> Reading:
-        """What the hand does now. Never what it did before: evidence that is too old is a deadman let go."""
+        """Return the present reading. If the last input is too old, the deadman counts as released."""
         ...
 
     def take_wishes(self) -> list[Wish]:
-        """What was asked for since the last call."""
+        """Return the requests since the last call."""
         ...
 
     def let_go(self) -> None:
-        """Forget what is held, because nobody watched for a while. It counts again when it is let go and held anew."""
+        """Require a release and a new press of the deadman, because the source was not read for a while."""
         ...
 
     def hint(self, now_ns: int) -> str:
-        """What holds the deadman, in words, for the status line."""
+        """Return how to hold the deadman, for the status line."""
         ...

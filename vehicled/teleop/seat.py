@@ -1,4 +1,4 @@
-"""Who sits at the stick, and what becomes of its wishes: taking the vehicle, stopping, leaving. Pure."""
+"""State of a teleop session: turns requests of the driver into actions for the daemon. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from vehicled.teleop.reading import Reading, Wish
 
 STALL_NS = 250_000_000
-"""A front end that slept longer than this has not watched the hand: what is held must be held anew."""
+"""Longest pause of the front end; after a longer one the deadman must be pressed again, because its state was not observed."""
 
 
 class Seat:
-    """Between a source and the daemon: which readings are sent, and which requests."""
+    """Decides which readings and requests are sent from a source to the daemon."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
         self.seated = False
-        """Readings are sent. Not before somebody asks to drive, so that a front end that only looks on disturbs nobody."""
+        """True while readings are sent: only after a request to drive, so that an observer does not interfere."""
         self.leaving = False
         self._drove = False
         self._sequence = 0
@@ -23,7 +23,7 @@ class Seat:
         self.why = ""
 
     def wish(self, wishes: Sequence[Wish]) -> list[str]:
-        """Actions to ask the daemon for, in this order."""
+        """Return the actions to request from the daemon, in order."""
         actions: list[str] = []
         for wish in wishes:
             match wish:
@@ -44,7 +44,7 @@ class Seat:
         return actions
 
     def hear(self, status: dict[str, Any]) -> None:
-        """The daemon's state. A drive that it ended is over: to drive again is to ask again."""
+        """Process the daemon's state. If the daemon ended the drive, it must be requested again."""
         self.mode, self.why = str(status["mode"]), str(status["why"])
         ours = self.mode == "TELEOP" and self.why.endswith(self.origin)
         if self._drove and not ours:
@@ -52,7 +52,7 @@ class Seat:
         self._drove = ours
 
     def request(self, reading: Reading) -> dict[str, Any] | None:
-        """A reading as a request, each with a number of its own; None while nobody is seated."""
+        """Return a reading as a numbered request; None while not driving."""
         if not self.seated:
             return None
         self._sequence = (self._sequence + 1) % 2**32
@@ -67,7 +67,7 @@ class Seat:
         }
 
     def unplugged(self) -> dict[str, Any] | None:
-        """The last that is to be heard of a stick; None when nothing was ever heard of it."""
+        """Return the final request of a lost input device; None if no reading was ever sent."""
         if self._sequence == 0:
             return None
         self.seated = False

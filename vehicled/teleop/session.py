@@ -1,7 +1,7 @@
-"""One sitting: a stick, a terminal and a daemon. Every tick reads what is there now and sends it, or sends nothing.
+"""Teleop loop over an input device, a terminal and a daemon. Every tick sends the present reading or nothing.
 
-It never waits for the daemon or the terminal, and what could not be sent at its time is never sent. When it ends, however it ends,
-the daemon is told that the stick is gone; when it cannot even do that, silence is the brake.
+It never waits for the daemon or the terminal, and never sends a late reading. At its end it tells the daemon that the input device
+is gone; if that fails, the daemon's timeout brakes.
 """
 
 import os
@@ -29,7 +29,7 @@ _ENDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "the
 
 
 class Session:
-    """Runs until the human leaves, the stick or the daemon is lost, or a signal ends it."""
+    """Runs until the driver quits, the input device or the daemon is lost, or a signal ends it."""
 
     def __init__(
         self,
@@ -42,7 +42,9 @@ class Session:
         clock: Callable[[], int],
         say: Callable[[str], None],
     ) -> None:
-        """``keyboard`` drives unless there is a ``pad``; its wishes count either way. ``terminal`` may be missing with a pad."""
+        """Take the sources. ``keyboard`` drives unless there is a ``pad``; its requests count in both cases. ``terminal`` is
+        optional with a pad.
+        """
         self._daemon = daemon
         self._keyboard = keyboard
         self._pad = pad
@@ -57,10 +59,12 @@ class Session:
         self._suspended = False
         self._told = ""
         self.dropped = 0
-        """Readings that the daemon had no room for."""
+        """Number of readings that the daemon had no room for."""
 
     def run(self) -> str:
-        """Why it ended; empty when the human left. Raises :class:`ControlError` when the daemon is lost."""
+        """Run the session and return the reason for its end; empty if the driver quit. Raises :class:`ControlError` if the daemon
+        is lost.
+        """
         with _signals(self._end, self._suspend):
             while True:
                 with Client(self._daemon) as hand, Client(self._daemon) as watch:
@@ -72,7 +76,7 @@ class Session:
                         try:
                             self._offer(hand, self._seat.unplugged())
                         except ControlError:
-                            pass  # It is not there to be told.
+                            pass  # The daemon is gone.
                 if not self._suspended:
                     return self._ended_by or self._source.trouble
                 self._pause()
@@ -93,7 +97,7 @@ class Session:
             if now_ns < due_ns:
                 self._wait(hand, watch, due_ns - now_ns)
                 continue
-            # A tick that was slept through is not made up for.
+            # Missed ticks are skipped.
             due_ns = max(due_ns + self._period_ns, now_ns + self._period_ns // 2)
             self._take_in(now_ns)
             if now_ns - before_ns > STALL_NS:
@@ -105,7 +109,7 @@ class Session:
             reading = self._source.read(now_ns)
             wishes = self._keyboard.take_wishes() + (self._pad[0].take_wishes() if self._pad is not None else [])
             actions = self._seat.wish(wishes)
-            # The reading first: who asks to drive is then known to have a stick, and nobody else's fulfils the wish.
+            # Send the reading first, so that the daemon knows an input device before it gets the request to drive.
             self._offer(hand, self._seat.request(reading))
             for action in actions:
                 self._offer(hand, {"do": "request", "action": action, "origin": self._seat.origin})
@@ -114,7 +118,7 @@ class Session:
                 self._show(reading, now_ns)
 
     def _wait(self, hand: Client, watch: Client, wait_ns: int) -> None:
-        """Until the tick, or until the stick says something: a byte's time is the time at which it came."""
+        """Wait for the tick or for input, because the time of an input is the time of its arrival."""
         inputs: list[Any] = [hand, watch]
         if self._terminal is not None:
             inputs.append(self._terminal)
@@ -125,19 +129,19 @@ class Session:
         self._take_in(now_ns)
         self._hear(hand, watch)
         if self._source.trouble:
-            # At once, not at the tick.
+            # Send at once, not at the tick.
             self._offer(hand, self._seat.unplugged())
             self._end(self._source.trouble)
 
     def _take_in(self, now_ns: int) -> None:
-        """Everything that stick and terminal have said."""
+        """Read all input of the device and the terminal."""
         if self._terminal is not None and not self._keyboard.trouble:
             try:
                 data = self._terminal.keys()
                 if data:
                     self._keyboard.feed(data, now_ns)
             except EOFError as error:
-                self._keyboard.lost(f"the terminal is gone: {error}")
+                self._keyboard.lost(f"lost the terminal: {error}")
                 self._end(self._keyboard.trouble)
         if self._pad is not None and not self._pad[0].trouble:
             pad, stick = self._pad
@@ -153,16 +157,16 @@ class Session:
                 self._seat.hear(self._status)
         for reply in hand.arrived():
             if not reply.get("ok"):
-                self._say(f"the daemon refuses: {reply.get('why', '')}")
+                self._say(f"refused by the daemon: {reply.get('why', '')}")
 
     def _offer(self, hand: Client, request: dict[str, Any] | None) -> None:
         if request is not None and not hand.offer(**request):
             self.dropped += 1
 
     def _pause(self) -> None:
-        """Ctrl-Z: let go, give the terminal back, and stop until the shell goes on with us.
+        """Suspend by Ctrl-Z: release the deadman, restore the terminal, and stop until the shell continues the process.
 
-        Not connected, because a daemon hangs up on those who do not read.
+        The connection is closed meanwhile, because a daemon disconnects clients that do not read.
         """
         self._suspended = False
         self._source.let_go()
@@ -183,7 +187,7 @@ class Session:
 
 @contextmanager
 def _signals(end: Callable[[str], None], suspend: Callable[[], None]) -> Iterator[None]:
-    """Signals as words, so that every end is an orderly one."""
+    """Turn signals into reasons, so that every end is orderly."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTSTP:

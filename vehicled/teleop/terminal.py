@@ -1,4 +1,4 @@
-"""A terminal that gives keys at once, and gets back what it was, whatever happens."""
+"""Raw terminal input with a status line; the terminal is always restored."""
 
 import os
 import select
@@ -9,16 +9,16 @@ from types import TracebackType
 from typing import Any
 
 _ENTER = b"\x1b[?25l\x1b[?1004h"
-"""No cursor; tell when the window loses its focus."""
+"""Escape codes that hide the cursor and report focus changes."""
 _LEAVE = b"\x1b[?1004l\x1b[?25h"
 _LINE = "\r\x1b[K"
 
 
 class Terminal:
-    """Keys of one terminal and a status line on it. A context; Ctrl-C and Ctrl-Z stay signals."""
+    """Context for the keys of a terminal and a status line on it. Ctrl-C and Ctrl-Z remain signals."""
 
     def __init__(self, keys_fd: int, screen_fd: int) -> None:
-        """Raises :class:`OSError` or ``termios.error`` for what is no terminal."""
+        """Take the descriptors. Raises :class:`OSError` or ``termios.error`` if they are not a terminal."""
         self._keys, self._screen = keys_fd, screen_fd
         self._before: list[Any] = termios.tcgetattr(keys_fd)
         self._raw = False
@@ -31,28 +31,28 @@ class Terminal:
         self.restore()
 
     def fileno(self) -> int:
-        """Where its keys come from."""
+        """Return the descriptor of the keys."""
         return self._keys
 
     def enter(self) -> None:
-        """Give keys at once, unseen."""
+        """Switch to unbuffered keys without echo."""
         if not self._raw:
             self._raw = True
             tty.setcbreak(self._keys, termios.TCSAFLUSH)
             self._write(_ENTER)
 
     def restore(self) -> None:
-        """As it was. Safe to repeat, and on a terminal that is gone."""
+        """Restore the terminal. Safe to repeat, also if the terminal is gone."""
         if self._raw:
             self._raw = False
             self._write(_LINE.encode() + _LEAVE)
             try:
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
             except (OSError, termios.error):
-                pass  # It is gone, and there is nothing to give back.
+                pass  # The terminal is gone, so there is nothing to restore.
 
     def keys(self) -> bytes:
-        """What was typed and has not been read. Raises EOFError when the terminal is gone."""
+        """Return the unread keys. Raises EOFError if the terminal is gone."""
         data = b""
         while select.select([self._keys], [], [], 0)[0]:
             try:
@@ -60,23 +60,23 @@ class Terminal:
             except OSError as error:
                 raise EOFError(error.strerror) from None
             if not read:
-                raise EOFError("it was closed")
+                raise EOFError("the terminal was closed")
             data += read
         return data
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._write((_LINE + text + "\n").encode())
 
     def show(self, text: str) -> None:
-        """The status line, written over the last one and cut to the width."""
+        """Replace the status line, cut to the terminal's width."""
         width = shutil.get_terminal_size().columns
         self._write((_LINE + text[: max(10, width - 1)]).encode())
 
     def _write(self, data: bytes) -> None:
-        """As far as it goes without waiting: a terminal that is held must not hold the hand."""
+        """Write without waiting, because a paused terminal must not delay teleop."""
         try:
             if select.select([], [self._screen], [], 0)[1]:
                 os.write(self._screen, data)
         except OSError:
-            pass  # Its loss is told by its keys.
+            pass  # The loss is reported when keys are read.

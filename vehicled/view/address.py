@@ -1,4 +1,4 @@
-"""Where the page listens: ``127.0.0.1:8765``, ``[::]:8765``, ``:8765``, ``0.0.0.0``. Pure."""
+"""Addresses on which the page is served: ``127.0.0.1:8765``, ``[::]:8765``, ``:8765``, ``0.0.0.0``. Pure."""
 
 import ipaddress
 import re
@@ -10,9 +10,9 @@ _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$")
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """(host, port) of an address; what it leaves out is the default. Raises ValueError saying what is expected."""
+    """Return (host, port) of an address, with defaults for missing parts. Raises ValueError with the expected form."""
     found = _FORM.match(text.strip())
-    expected = f"{text!r} is no address to listen on: write HOST:PORT, as {DEFAULT_HOST}:{DEFAULT_PORT}, 0.0.0.0:8765 or [::]:8765"
+    expected = f"{text!r} is not a listen address: use HOST:PORT, such as {DEFAULT_HOST}:{DEFAULT_PORT}, 0.0.0.0:8765 or [::]:8765"
     if found is None:
         raise ValueError(expected)
     host = found["six"] or found["host"] or DEFAULT_HOST
@@ -28,5 +28,5 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def url_of(host: str, port: int) -> str:
-    """As a browser wants it."""
+    """Return the URL for a browser."""
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -1,4 +1,4 @@
-"""The files of the page: read once, served from memory, and nothing else is ever served."""
+"""Files of the page: read once and served from memory; no other file is served."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M8
 
 
 class Asset(Struct, frozen=True):
-    """One file."""
+    """File of the page."""
 
     media_type: str
     body: bytes
 
 
 def load_assets() -> dict[str, Asset]:
-    """By path of the request."""
+    """Return the files by request path."""
     folder = Path(__file__).with_name("page")
     files = [path for path in sorted(folder.iterdir()) if path.suffix in TYPES]
     found = {f"/{path.name}": Asset(TYPES[path.suffix], path.read_bytes()) for path in files}
@@ -26,9 +26,9 @@ def load_assets() -> dict[str, Asset]:
 
 
 def headers(host: str, media_type: str) -> list[tuple[str, str]]:
-    """Headers of an answer: nothing from elsewhere is loaded, nothing is kept, nobody frames it.
+    """Return the headers of an answer: load only from this server, never cache, never in a frame.
 
-    The socket is named beside ``'self'``, because older browsers do not count it as that. ``host`` has been checked.
+    The socket is named besides ``'self'``, because older browsers do not include it. ``host`` must have been checked.
     """
     policy = (
         f"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' ws://{host} wss://{host}; "

@@ -1,4 +1,4 @@
-"""One open socket, of a page or of Foxglove: a queue that drops, a sender that gives up, a reader that is slowed down."""
+"""One WebSocket connection, of a page or of Foxglove: bounded send queue, send timeout, rate limit for received messages."""
 
 import asyncio
 import time
@@ -10,13 +10,13 @@ from websockets.exceptions import ConnectionClosed
 from vehicled.view.outbox import Outbox
 
 SEND_TIMEOUT_S = 10.0
-"""Who takes nothing for so long is hung up on."""
+"""Timeout for a client that accepts no data, s; it is then disconnected."""
 MESSAGES_PER_S = 100.0
 BURST = 50.0
 
 
 class Connection:
-    """A reader of the view."""
+    """Connection to one client of the view."""
 
     def __init__(self, socket: ServerConnection, most_messages: int, most_bytes: int) -> None:
         self._socket = socket
@@ -25,17 +25,17 @@ class Connection:
         self.peer = str(socket.remote_address[0]) if socket.remote_address else "?"
 
     def put(self, message: str | bytes) -> None:
-        """Send it when there is room; the oldest that waits is dropped when there is none."""
+        """Queue a message; drop the oldest if the queue is full."""
         self.outbox.put(message)
         self._news.set()
 
     def put_first(self, message: str | bytes) -> None:
-        """Send it before all that waits."""
+        """Queue a message before all others."""
         self.outbox.put_first(message)
         self._news.set()
 
     async def send(self) -> None:
-        """Send what is put until the connection ends."""
+        """Send queued messages until the connection ends."""
         try:
             while True:
                 message = self.outbox.take()
@@ -48,18 +48,18 @@ class Connection:
         except ConnectionClosed:
             pass
         except TimeoutError:
-            # No closing handshake with somebody who does not read.
+            # Abort without a closing handshake, because the client does not read.
             self._socket.transport.abort()
 
     async def messages(self) -> AsyncIterator[str | bytes]:
-        """What it says, no faster than a hand needs. Ends with the connection."""
+        """Iterate over the received messages, rate-limited, until the connection ends."""
         tokens, before_s = BURST, time.monotonic()
         try:
             async for message in self._socket:
                 now_s = time.monotonic()
                 tokens, before_s = min(BURST, tokens + (now_s - before_s) * MESSAGES_PER_S), now_s
                 if tokens < 1.0:
-                    # Slows this connection alone.
+                    # Only this connection waits.
                     await asyncio.sleep((1.0 - tokens) / MESSAGES_PER_S)
                     tokens = 1.0
                 tokens -= 1.0

@@ -1,4 +1,4 @@
-"""How the tasks of the last ten seconds kept their deadlines, from their ticks. Pure."""
+"""Deadline statistics of the tasks over the last ten seconds, from their ticks. Pure."""
 
 from collections import deque
 from typing import Any
@@ -9,7 +9,7 @@ from vehicled.view.wire import TaskFacts
 
 WINDOW_NS = 10 * 10**9
 MOST_TICKS = 20_000
-"""Of one task: 10 s at 2 kHz."""
+"""Largest number of ticks kept per task: 10 s at 2 kHz."""
 
 
 class _Task:
@@ -18,18 +18,18 @@ class _Task:
         self.ticks: deque[tuple[int, float]] = deque(maxlen=MOST_TICKS)
         self.cause = ""
         self.worst_ms = 0.0
-        """Since it was last asked for."""
+        """Longest response since the last call, ms."""
 
 
 class DeadlineWindow:
-    """Responses of every task of the rate table."""
+    """Response times of every task of the rate table."""
 
     def __init__(self, tasks: list[TaskFacts]) -> None:
         self._tasks = [_Task(facts) for facts in tasks]
         self._now_ns = 0
 
     def add(self, tick: TaskTick) -> None:
-        """One release."""
+        """Add a release."""
         if tick.task >= len(self._tasks):
             return
         task = self._tasks[tick.task]
@@ -48,14 +48,16 @@ class DeadlineWindow:
         return f"{word} behind {holder}" if tick.cause is Cause.QUEUED else f"{word} ({holder})"
 
     def take_worst_ms(self) -> list[float | None]:
-        """Longest response of each task since the last call; None where there was no release."""
+        """Return the longest response of each task since the last call; None without a release."""
         worst = [round(task.worst_ms, 3) if task.worst_ms else None for task in self._tasks]
         for task in self._tasks:
             task.worst_ms = 0.0
         return worst
 
     def rows(self) -> list[dict[str, Any]]:
-        """Of each task: quantiles of the response over the window, and why it was last missed since this began to watch."""
+        """Return for each task the response quantiles over the window and the cause of the last miss since the start of
+        the view.
+        """
         return [self._row(task) for task in self._tasks]
 
     def _row(self, task: _Task) -> dict[str, Any]:

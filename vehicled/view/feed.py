@@ -1,8 +1,7 @@
-"""What the loop does for the live view, and when: copy what the log has packed already, and look at the run a few times a second.
+"""The live view's work on the loop: copy records already packed for the log, and read the state of the run several times a second.
 
-It cannot slow the loop. It works in gaps only, when the next task is further away than twice the time that it takes; its next turn
-comes the later the longer the last one took, so that it never has more than ``SHARE`` of the time; it writes to a pipe that drops.
-When the loop has no gaps the page goes without news, and says so.
+It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most ``SHARE`` of the time, and writes to
+a pipe that drops data when full. Without gaps the page gets no data and says so.
 """
 
 import time
@@ -20,30 +19,30 @@ from vehicled.view.process import ViewProcess
 from vehicled.view.wire import Kind
 
 RECORDS_NS = 50_000_000
-"""Between two copies of the records."""
+"""Interval between two copies of the records."""
 LOOK_NS = 200_000_000
-"""Between two looks at the run."""
+"""Interval between two readings of the state."""
 SHARE = 0.005
-"""Of the loop's time, at the most."""
+"""Largest fraction of the loop's time."""
 FIRST_GAP_NS = 1_000_000
 LEAST_GAP_NS = 200_000
 DECAY = 0.98
-"""Of the gap that is asked for, each time that it was not there: one slow turn must not starve the view for ever."""
+"""Factor on the required gap, applied each time it was missing, so that one slow turn cannot block the view forever."""
 
 
 class Cost(Struct):
-    """What the view has cost the loop."""
+    """Time that the view has taken from the loop."""
 
     turns: int = 0
     wall_ns: int = 0
     cpu_ns: int = 0
     longest_ns: int = 0
     no_gap: int = 0
-    """Turns of the loop that left no room for it when it was due."""
+    """Turns of the loop without a large enough gap when work was due."""
 
 
 class _Duty:
-    """One of the things that are done, with the time it takes."""
+    """Periodic work with its measured duration."""
 
     __slots__ = ("due_ns", "gap_ns", "period_ns", "work")
 
@@ -55,7 +54,7 @@ class _Duty:
 
 
 class Feed:
-    """Called after each turn of the loop."""
+    """Sends data to the view's process after turns of the loop."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class Feed:
         record: Callable[[Message, int], None],
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        """``sink`` packs the records, and already copies them; ``record`` takes what the view itself has to say."""
+        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the view's own messages."""
         self._process = process
         self._sink = sink
         self._console = console
@@ -79,7 +78,9 @@ class Feed:
         self.cost = Cost()
 
     def turn(self, now_ns: int, next_due_ns: int) -> None:
-        """After a turn of the loop that has to be back by ``next_due_ns``. At most one piece of work. Never raises, never waits."""
+        """Do at most one piece of work after a turn of the loop, which must return by ``next_due_ns``. Never raises, never
+        waits.
+        """
         if self._gone:
             return
         if self._began_ns is None:
@@ -100,7 +101,7 @@ class Feed:
             cost.cpu_ns += time.thread_time_ns() - cpu_ns
             cost.longest_ns = max(cost.longest_ns, spent_ns)
             duty.gap_ns = max(2 * spent_ns, int(duty.gap_ns * DECAY), LEAST_GAP_NS)
-            # Both duties share what there is.
+            # Both duties share the limit.
             duty.due_ns = now_ns + max(duty.period_ns, int(2 * spent_ns / SHARE))
             return
 
@@ -110,7 +111,7 @@ class Feed:
             self._process.offer(Kind.RECORDS, *pieces)
         if not self._process.alive:
             self._gone = True
-            self._record(Event(now_ns, "warning", "view_gone", '{"why": "its process ended; the drive goes on"}'), now_ns)
+            self._record(Event(now_ns, "warning", "view_gone", '{"why": "its process ended; the drive continues"}'), now_ns)
 
     def _look(self, now_ns: int) -> None:
         cost, process = self.cost, self._process
@@ -126,7 +127,7 @@ class Feed:
         process.offer(Kind.LOOK, msgspec.json.encode(look))
 
     def finish(self, now_ns: int) -> None:
-        """Hand over what is left, tell the log what it all cost, and let the child go."""
+        """Send the remaining data, log the cost of the view, and end the child."""
         cost, process = self.cost, self._process
         process.offer(Kind.RECORDS, *self._sink.take_copy())
         if self._began_ns is not None:

@@ -1,7 +1,7 @@
-"""Foxglove's WebSocket protocol: the channels of the log, live, with the same schemas and the same bytes. Pure.
+"""Foxglove's WebSocket protocol: live channels with the schemas and bytes of the log. Pure.
 
-https://github.com/foxglove/ws-protocol, docs/spec.md, version 1. The newer name of the subprotocol, ``foxglove.sdk.v1``, means the
-same for what is used here: it is read only, so there are no capabilities.
+See https://github.com/foxglove/ws-protocol, docs/spec.md, version 1. The newer subprotocol ``foxglove.sdk.v1`` is the same for
+reading, which is all that is offered: the server has no capabilities.
 """
 
 import struct
@@ -19,11 +19,11 @@ from vehicled.messages import Path
 from vehicled.view.wire import Opening
 
 SUBPROTOCOLS = ("foxglove.sdk.v1", "foxglove.websocket.v1")
-"""In the order in which we prefer them."""
+"""Supported subprotocols, in order of preference."""
 MAX_SUBSCRIPTIONS = 200
-"""Of one request; the rest of it is not looked at."""
+"""Limit per request; the rest is ignored."""
 MESSAGE_DATA = struct.Struct("<BIQ")
-"""Opcode, subscription, receive time in ns."""
+"""Header of binary messages: opcode, subscription, receive time in ns."""
 INFO, WARNING, ERROR = range(3)
 
 
@@ -33,13 +33,13 @@ class _Wanted(Struct, frozen=True):
 
 
 class Subscribe(Struct, frozen=True, tag_field="op", tag="subscribe"):
-    """Send messages of these channels."""
+    """Request to send messages of some channels."""
 
     subscriptions: list[_Wanted]
 
 
 class Unsubscribe(Struct, frozen=True, tag_field="op", tag="unsubscribe"):
-    """Send them no more."""
+    """Request to end subscriptions."""
 
     ids: list[int] = msgspec.field(name="subscriptionIds")
 
@@ -48,14 +48,14 @@ _decoder = msgspec.json.Decoder(Subscribe | Unsubscribe)
 
 
 class Hub:
-    """What all Foxglove connections share: the channels, what was said once for all, and the projections onto standard types."""
+    """State shared by all Foxglove connections: channels, latched messages, and conversions to standard types."""
 
     def __init__(self, opening: Opening) -> None:
         self._projector = Projector(opening.offset_ns)
         course = {number for number, channel in self._projector.channels.items() if channel.topic == "/course"}
         self._course = CHANNELS[Path].id
         self._once = {self._course, *course}
-        """Channels whose newest message is sent to whoever subscribes later."""
+        """Channels whose newest message is sent to later subscribers."""
         self.kept: dict[int, tuple[int, bytes]] = {}
         self.channels = {channel.id for channel in CHANNELS.values()} | set(self._projector.channels)
         info = {
@@ -73,7 +73,9 @@ class Hub:
             yield _channel(channel.id, channel.topic, channel.schema_name, channel.schema_text)
 
     def messages(self, records: bytes, wanted: set[int]) -> list[tuple[int, int, bytes]]:
-        """(channel, UTC in ns, CDR bytes) of the records of some channels, projections included. Raises ValueError if torn."""
+        """Return (channel, UTC in ns, CDR bytes) of the records of some channels, with conversions. Raises ValueError for damaged
+        records.
+        """
         heads = list(message_heads(records))
         course = any(head[2] == self._course for head in heads)
         if course or any(channel >= PROJECTION_CHANNEL_BASE for channel in wanted):
@@ -92,29 +94,29 @@ class Hub:
 
 
 class Session:
-    """One connection."""
+    """Protocol state of one connection."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._channel_of: dict[int, int] = {}
         self.subscription_of: dict[int, int] = {}
-        """By channel."""
+        """Subscription numbers by channel."""
 
     def receive(self, text: str | bytes) -> list[str | bytes]:
-        """What to answer to a message of the client."""
+        """Return the answers to a message of the client."""
         if isinstance(text, bytes):
-            return [_status(WARNING, "nothing can be published here: this daemon is read only")]
+            return [_status(WARNING, "publishing is not possible: this server is read-only")]
         try:
             request = _decoder.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            return [_status(WARNING, f"not understood, and not needed to read: {error}"[:300])]
+            return [_status(WARNING, f"message ignored, not part of reading: {error}"[:300])]
         if isinstance(request, Subscribe):
             return [answer for wanted in request.subscriptions[:MAX_SUBSCRIPTIONS] for answer in self._subscribe(wanted)]
         answers: list[str | bytes] = []
         for number in request.ids[:MAX_SUBSCRIPTIONS]:
             channel = self._channel_of.pop(number, None)
             if channel is None:
-                answers.append(_status(WARNING, f"there is no subscription {number}"))
+                answers.append(_status(WARNING, f"no subscription {number}"))
             else:
                 del self.subscription_of[channel]
         return answers
@@ -122,21 +124,25 @@ class Session:
     def _subscribe(self, wanted: _Wanted) -> list[str | bytes]:
         number, channel = wanted.id, wanted.channel
         if channel not in self._hub.channels:
-            return [_status(WARNING, f"there is no channel {channel}")]
+            return [_status(WARNING, f"no channel {channel}")]
         if not 0 <= number < 2**32 or number in self._channel_of or channel in self.subscription_of:
-            return [_status(WARNING, f"subscription {number} of channel {channel}: one of each at a time, from 0 to 2**32 - 1")]
+            return [
+                _status(
+                    WARNING, f"subscription {number} of channel {channel} rejected: numbers must be unique, from 0 to 2**32 - 1"
+                )
+            ]
         self._channel_of[number], self.subscription_of[channel] = channel, number
         kept = self._hub.kept.get(channel)
         return [] if kept is None else [self.data(channel, *kept)]
 
     def data(self, channel: int, t_ns: int, payload: bytes) -> bytes:
-        """A message of a channel that is subscribed to."""
+        """Encode a message of a subscribed channel."""
         return MESSAGE_DATA.pack(1, self.subscription_of[channel], t_ns) + payload
 
 
 def dropped_status(count: int) -> str:
-    """That the connection is too slow."""
-    return _status(WARNING, f"{count} messages were dropped so far: this connection does not take them as fast as they come")
+    """Return the status message for a connection that is too slow."""
+    return _status(WARNING, f"{count} messages dropped so far: this connection is too slow")
 
 
 def _status(level: Literal[0, 1, 2] | int, message: str) -> str:

@@ -1,4 +1,4 @@
-"""The last lines of what happened, in words, from faults, events, ports and requests. Pure."""
+"""Last lines of the event log as text, from faults, events, port events and requests. Pure."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,27 +14,27 @@ MOST_TEXT = 240
 
 
 class LogTail:
-    """Lines of (number, seconds of the run, level, text); numbers rise by one."""
+    """Lines of (number, seconds of the run, level, text) with increasing numbers."""
 
     def __init__(self) -> None:
         self.lines: deque[tuple[int, float, str, str]] = deque(maxlen=MOST_LINES)
         self._number = 0
 
     def add(self, message: Message, t_s: float) -> None:
-        """A message of one of :data:`KINDS`."""
+        """Add a message of one of the :data:`KINDS`."""
         level, text = self._SAY[type(message)](message)
         self._number += 1
         self.lines.append((self._number, round(t_s, 2), level, shorten(text, MOST_TEXT)))
 
     def since(self, number: int) -> list[tuple[int, float, str, str]]:
-        """Lines after the one of that number, as far as they are kept."""
+        """Return the lines after a number, as far as they are kept."""
         return [line for line in self.lines if line[0] > number]
 
     _SAY: ClassVar[dict[type[Message], Callable[[Any], tuple[str, str]]]] = {
         Fault: lambda m: _fault(m),
         Event: lambda m: _event(m),
         PortEvent: lambda m: _port(m),
-        OperatorCommand: lambda m: ("info", f"{m.action.name.lower().replace('_', ' ')} asked for by {m.origin or 'the operator'}"),
+        OperatorCommand: lambda m: ("info", f"{m.action.name.lower().replace('_', ' ')} requested by {m.origin or 'the operator'}"),
     }
 
 
@@ -46,7 +46,7 @@ def _fault(fault: Fault) -> tuple[str, str]:
         return "mode", fault.reason
     origin = f"{fault.origin}: " if fault.origin else ""
     if not fault.active:
-        return "info", f"{fault.code} is over: {origin}{fault.reason.removeprefix('cleared: ')}"
+        return "info", f"{fault.code} ended: {origin}{fault.reason.removeprefix('cleared: ')}"
     level = "error" if fault.reaction >= Reaction.CONTROLLED_STOP else "warning" if fault.reaction >= Reaction.WARN else "info"
     return level, f"{fault.code}: {origin}{fault.reason}"
 
@@ -64,7 +64,7 @@ def _event(event: Event) -> tuple[str, str]:
         return level, _told(event, event.fields)
     stands_in = fields.get("stands_in")
     if event.name == "substitutes" and isinstance(stands_in, list):
-        # They are sentences, and stand in the status all the time.
+        # Substitutes are long sentences and are always shown in the status.
         return level, f"{len(stands_in)} substitutes, see the status"
     return level, _told(event, ", ".join(f"{name} {_short(value)}" for name, value in fields.items()))
 

@@ -1,7 +1,7 @@
-"""How far each rule of the failsafe matrix is from tripping, as numbers: value against limit. Pure.
+"""Distance of each failsafe rule from tripping: value and limit. Pure.
 
-The rules themselves stay what decides; these are the numbers that they look at, for people to see. A rule that has none, such as
-that of a deadman, holds or does not.
+The rules themselves decide; these numbers show what they compare. Rules without a number, such as the deadman's, hold or do not
+hold.
 """
 
 from collections.abc import Callable
@@ -24,46 +24,46 @@ MILLI = 1e-6
 
 
 class Sense(Enum):
-    """When a rule holds, by its value."""
+    """Comparison of value and limit for which a rule holds."""
 
     OVER = "over"
     """Value > limit."""
     REACHES = "reaches"
-    """Value >= limit: counts."""
+    """Value >= limit, for counts."""
     UNDER = "under"
     """Value < limit."""
     WITHIN = "within"
-    """Value <= limit: room."""
+    """Value <= limit, for free distances."""
 
 
 class Margin(Struct, frozen=True):
-    """The number that a rule looks at."""
+    """Value and limit of a rule."""
 
     value: Callable[[Situation], float | None]
-    """None while there is nothing to look at; infinite where what is looked at is clear."""
+    """Function that returns the value; None while unknown, infinite if the lane is clear."""
     limit: Callable[[Situation], float]
     unit: str
     sense: Sense = Sense.OVER
 
 
 class Standing(Struct, frozen=True, array_like=True):
-    """How one rule stands at an instant. An array in JSON: there are some fifty of them, several times a second."""
+    """State of one rule. It is an array in JSON, because some fifty of them are sent several times a second."""
 
     code: str
     state: str
-    """``idle`` in a mode in which it is not watched, ``quiet``, ``holds`` but not long enough yet, or in ``force``."""
+    """State: ``idle`` if not monitored in this mode, ``quiet``, ``holds`` but not long enough yet, or in ``force``."""
     value: float | None
     limit: float | None
     said: str
-    """In words, while it holds or is in force."""
+    """Reason as text, while the rule holds or is in force."""
     reaction: str
-    """``S0`` to ``S4``."""
+    """Reaction, ``S0`` to ``S4``."""
     words: str = ""
-    """In the place of a value that has no number: ``clear`` where nothing stands ahead."""
+    """Text in place of a value without a number: ``clear`` if the lane is free."""
 
 
 def _age_ms(*kinds: type[Message]) -> Callable[[Situation], float | None]:
-    """Age of the oldest of those that the profile promises."""
+    """Return a function for the age of the oldest of the promised inputs."""
 
     def age(s: Situation) -> float | None:
         sources = s.watch.sources
@@ -74,7 +74,7 @@ def _age_ms(*kinds: type[Message]) -> Callable[[Situation], float | None]:
 
 
 def _known_ms(age_ns: int) -> float | None:
-    # What came after the supervisor's last step is newer than that.
+    # An input may be newer than the supervisor's last step.
     return None if age_ns >= NEVER_NS else max(age_ns, 0) * MILLI
 
 
@@ -90,7 +90,7 @@ def _telemetry_ms(s: Situation) -> float | None:
 
 
 def _free_m(s: Situation) -> float | None:
-    """Free way ahead; None where no sensor tells of it."""
+    """Return the free distance ahead; None without an obstacle sensor."""
     obstacle = s.watch.obstacle
     return obstacle.free_m if obstacle.sees or isfinite(obstacle.free_m) else None
 
@@ -157,11 +157,13 @@ MARGINS: dict[str, Margin] = {
     "obstacle_sensor_silent": Margin(_age_ms(ObstacleRange, LaserScan), _limit_ms("obstacle_silence_s"), "ms"),
     "clock_stepped": Margin(lambda s: abs(s.watch.host.clock_step_s), lambda s: 0.5, "s"),
 }
-"""By code of the rule."""
+"""Margins by rule code."""
 
 
 def standings(supervisor: Supervisor) -> list[Standing]:
-    """Every rule of the matrix, in its order, and what devices tell, as of the supervisor's last step; empty before the first."""
+    """Return the state of every rule in matrix order, and of the devices' faults, at the supervisor's last step; empty
+    before it.
+    """
     s = supervisor.situation
     if s is None:
         return []
@@ -193,7 +195,7 @@ def _grade(reaction: Reaction) -> str:
 
 
 def rows() -> list[dict[str, Any]]:
-    """The matrix as the page shows it: what does not change while the daemon runs."""
+    """Return the constant part of the matrix for the page."""
     return [
         {
             "row": row.number,

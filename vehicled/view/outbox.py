@@ -1,10 +1,10 @@
-"""What waits for one reader: bounded, and the oldest goes first when there is too much. Pure."""
+"""Bounded send queue of one client; the oldest message is dropped when it is full. Pure."""
 
 from collections import deque
 
 
 class Outbox:
-    """Messages of a connection that have not been sent. Data are shared between readers; only references wait here."""
+    """Messages of a connection that have not been sent. Clients share the data; only references are queued."""
 
     def __init__(self, most_messages: int, most_bytes: int) -> None:
         self._most_messages = most_messages
@@ -13,10 +13,10 @@ class Outbox:
         self._bytes = 0
         self._urgent: deque[str | bytes] = deque(maxlen=most_messages)
         self.dropped = 0
-        """Since the connection began."""
+        """Number of dropped messages since the connection began."""
 
     def put(self, message: str | bytes) -> None:
-        """Add one; a single message larger than the bound is dropped itself."""
+        """Add a message; one that is larger than the limit is dropped itself."""
         if len(message) > self._most_bytes:
             self.dropped += 1
             return
@@ -27,11 +27,11 @@ class Outbox:
             self.dropped += 1
 
     def put_first(self, message: str | bytes) -> None:
-        """Add one that goes before all others, and is not dropped for any of them: short ones, who has the wheel and the like."""
+        """Add a short urgent message before all others; it is never dropped."""
         self._urgent.append(message)
 
     def take(self) -> str | bytes | None:
-        """The next to be sent, or None."""
+        """Return the next message to send, or None."""
         if self._urgent:
             return self._urgent.popleft()
         if not self._waiting:
@@ -42,7 +42,7 @@ class Outbox:
 
     @property
     def waiting_bytes(self) -> int:
-        """Size of what waits and is not urgent; text counts by its characters."""
+        """Return the size of the queued messages that are not urgent; text counts by its characters."""
         return self._bytes
 
     def __len__(self) -> int:

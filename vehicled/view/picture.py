@@ -1,6 +1,6 @@
-"""What the page shows, made from the records of the log and the looks at the run. Pure: it is handed bytes and times.
+"""Content of the page, from log records and the state of the run. Pure: gets bytes and times.
 
-A page gets the picture as it is once, with its history, and then what is new ten times a second. Everything kept is bounded.
+A page gets the full content with its history once, then changes ten times a second. All history is bounded.
 """
 
 from collections import deque
@@ -29,16 +29,16 @@ from vehicled.view.log_tail import KINDS, LogTail
 from vehicled.view.wire import Opening
 
 NEWEST: tuple[type[Message], ...] = (StateEstimate, ControlCommand, ActuatorCommand, GnssFix, MotorStatus, HostHealth, GroundTruth)
-"""Of these only the newest counts."""
+"""Message types of which only the newest is kept."""
 PLOT_SAMPLES = 600
-"""A minute at ten a second."""
+"""Length of the plots: a minute at ten samples a second."""
 MOST_TRAIL = 4_000
 TRAIL_STEP_M = 0.05
 ZERO_C_K = 273.15
 
 
 class Picture:
-    """The newest of everything, and some history."""
+    """Newest messages and a bounded history."""
 
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
@@ -58,17 +58,17 @@ class Picture:
         self._told = 0
         self._ticks = 0
         self.t_s = 0.0
-        """Time of the run, of the newest that was heard."""
+        """Newest time of the run, s."""
         self.torn = 0
-        """Frames with something that is no record."""
+        """Number of frames with invalid records."""
 
     @property
     def status(self) -> dict[str, Any]:
-        """The newest state of the run; empty before the first."""
+        """Return the newest state of the run; empty before the first."""
         return self._status
 
     def records(self, data: bytes) -> None:
-        """Records as the log has them. Never raises."""
+        """Process records of the log. Never raises."""
         decode = self._decode
         try:
             for offset, length, channel, _, log_time in message_heads(data):
@@ -89,7 +89,7 @@ class Picture:
         self._follow()
 
     def look(self, data: bytes) -> None:
-        """A look at the run, as JSON. Never raises."""
+        """Process a state of the run, as JSON. Never raises."""
         try:
             look = msgspec.json.decode(data, type=dict[str, Any])
             self._status = look["status"]
@@ -98,10 +98,10 @@ class Picture:
             return
         self._look, self._fresh_look = look, True
 
-    # ------------------------------------------------------------------ what pages get
+    # # ------------------------------------------------------------------ output for pages
 
     def hello(self, **more: Any) -> str:
-        """All that does not change, and the history."""
+        """Return all constant facts and the history."""
         opening = self._opening
         facts = {
             name: getattr(opening, name)
@@ -116,7 +116,7 @@ class Picture:
         )
 
     def tick(self, silent_s: float) -> str:
-        """What is new. ``silent_s``: time since the daemon was last heard."""
+        """Return the changes. ``silent_s`` is the time since the last data from the daemon."""
         self._ticks += 1
         newest = {kind: self._value(kind) for kind in NEWEST}
         message: dict[str, Any] = {"k": "tick", "n": self._ticks, "t": round(self.t_s, 3), "silent_s": round(silent_s, 2)}
@@ -134,7 +134,7 @@ class Picture:
             message["look"] = self._look
         return _text(message)
 
-    # ------------------------------------------------------------------ inside
+    # # ------------------------------------------------------------------ private
 
     def _run_s(self, utc_ns: int) -> float:
         return (utc_ns - self._opening.offset_ns - self._opening.started_ns) * 1e-9
@@ -144,7 +144,7 @@ class Picture:
         return None if payload is None else self._decode[CHANNELS[kind].id][1](payload)
 
     def _follow(self) -> None:
-        """The way of the vehicle."""
+        """Extend the driven path."""
         payload = self._newest.get(StateEstimate)
         if payload is None:
             return
@@ -162,7 +162,7 @@ class Picture:
 
 
 def _now(newest: dict[type[Message], Any]) -> dict[str, Any]:
-    """The newest values, in the units that people read."""
+    """Return the newest values, in units for people."""
     return {name: make(newest[kind]) for name, kind, make in _MAKERS if newest[kind] is not None}
 
 
@@ -227,7 +227,7 @@ _MAKERS: tuple[tuple[str, type[Message], Callable[[Any], dict[str, Any]]], ...] 
 
 
 def _plotted(newest: dict[type[Message], Any]) -> list[float | None]:
-    """Speed, wanted speed, cross-track, wheel angle, throttle, brake."""
+    """Return speed, target speed, cross-track error, wheel angle, throttle, brake."""
     estimate, control, actuator = newest[StateEstimate], newest[ControlCommand], newest[ActuatorCommand]
     return [
         _r(estimate.speed_mps) if estimate is not None else None,
@@ -240,7 +240,7 @@ def _plotted(newest: dict[type[Message], Any]) -> list[float | None]:
 
 
 def ellipse(xx: float, xy: float, yy: float) -> tuple[float, float, float] | None:
-    """Half axes (m, one sigma) and direction (rad) of the larger one; None for what is no covariance."""
+    """Return the half axes (m, one sigma) and the direction (rad) of the larger one; None for an invalid covariance."""
     if not isfinite(xx + xy + yy):
         return None
     mean, spread = (xx + yy) / 2.0, hypot((xx - yy) / 2.0, xy)

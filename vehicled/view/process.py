@@ -1,4 +1,4 @@
-"""Starts the view's process and hands bytes to it, never waiting: what a full pipe does not take is dropped, and counted."""
+"""Starts the view's process and sends it data without waiting; data that does not fit into the pipe is dropped and counted."""
 
 import fcntl
 import os
@@ -20,14 +20,14 @@ _F_SETPIPE_SZ = 1031
 
 
 class ViewError(Exception):
-    """The live view does not start; the text says why, and the cure."""
+    """The live view cannot start; the text gives reason and remedy."""
 
 
 class ViewProcess:
-    """The child, seen from the loop."""
+    """Child process of the live view, as used by the loop."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        """Use :meth:`start`."""
+        """Wrap a process; use :meth:`start`."""
         assert process.stdin is not None
         assert process.stdout is not None
         self._process = process
@@ -35,30 +35,32 @@ class ViewProcess:
         self._from_child = process.stdout.fileno()
         self._rest: memoryview | None = None
         self.port = 0
-        """Port that it listens on."""
+        """TCP port on which the child listens."""
         self.sent = 0
-        """Frames handed over."""
+        """Number of frames sent."""
         self.dropped = 0
-        """Frames that the pipe had no room for."""
+        """Number of frames dropped because the pipe was full."""
         self.alive = True
-        """Somebody reads the pipe."""
+        """True while the child reads the pipe."""
 
     @classmethod
     def start(cls, opening: Opening) -> Self:
-        """Start it and wait until it listens (half a second or so): call it before the loop runs. Raises :class:`ViewError`."""
+        """Start the child and wait until it listens (about half a second); call this before the loop runs. Raises
+        :class:`ViewError`.
+        """
         try:
             process = subprocess.Popen(
-                # -P: a file of the working directory must not shadow a module of the library.
+                # -P: a file in the working directory must not shadow a library module.
                 [sys.executable, "-P", "-m", "vehicled.view.server"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=_environment(),
-                # Ctrl-C goes to the terminal's foreground group: the page shows how the vehicle is braked.
+                # Ctrl-C goes to the terminal's foreground group, but the page must still show how the vehicle brakes.
                 start_new_session=True,
                 bufsize=0,
             )
         except OSError as error:
-            raise ViewError(f"the live view does not start: {error.strerror}") from error
+            raise ViewError(f"cannot start the live view: {error.strerror}") from error
         self = cls(process)
         try:
             self._greet(opening)
@@ -70,11 +72,11 @@ class ViewProcess:
 
     @property
     def pid(self) -> int:
-        """Process number of the child."""
+        """Process id of the child."""
         return self._process.pid
 
     def offer(self, kind: Kind, *pieces: bytes | bytearray) -> bool:
-        """Hand over one frame, at once or not at all; of one that the pipe takes a part of, the rest goes before the next."""
+        """Send one frame at once or not at all; the rest of a partly written frame is sent before the next."""
         if not self.alive or not self._flush():
             self.dropped += 1
             return False
@@ -85,7 +87,7 @@ class ViewProcess:
             self.dropped += 1
             return False
         except OSError:
-            # It is gone: the drive goes on without it.
+            # The child is gone; the drive continues without it.
             self.alive = False
             return False
         if written < len(data):
@@ -94,7 +96,7 @@ class ViewProcess:
         return True
 
     def close(self) -> None:
-        """End it: the pipe ends, and it leaves. Safe to call twice."""
+        """Close the pipe, which ends the child. Safe to repeat."""
         self.alive = False
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
@@ -106,7 +108,7 @@ class ViewProcess:
             self._process.wait()
 
     def _flush(self) -> bool:
-        """Whether nothing of an earlier frame waits any more."""
+        """Return True if no earlier frame is waiting."""
         while self._rest is not None:
             try:
                 written = os.write(self._to_child, self._rest)
@@ -122,12 +124,12 @@ class ViewProcess:
         try:
             fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
-            # Beyond the user's limit, or not Linux: with the default size it drops sooner.
+            # The size is beyond the user's limit, or this is not Linux: a smaller pipe only drops data sooner.
             pass
         try:
             os.write(self._to_child, frame(Kind.OPENING, msgspec.msgpack.encode(opening)))
         except OSError:
-            pass  # It ended; why is in its answer.
+            pass  # The child ended; its report gives the reason.
         os.set_blocking(self._to_child, False)
         answer = b""
         deadline_s = time.monotonic() + START_TIMEOUT_S
@@ -135,17 +137,17 @@ class ViewProcess:
             ready, _, _ = select.select([self._from_child], [], [], max(deadline_s - time.monotonic(), 0.0))
             data = os.read(self._from_child, 65536) if ready else b""
             if not data:
-                why = "it ended without a word" if ready else f"no answer within {START_TIMEOUT_S:.0f} s"
-                raise ViewError(f"the live view does not start: {why}")
+                why = "its process ended without a report" if ready else f"no answer within {START_TIMEOUT_S:.0f} s"
+                raise ViewError(f"cannot start the live view: {why}")
             answer += data
         report = msgspec.json.decode(answer.splitlines()[0], type=Report)
         if report.state != "listening":
-            raise ViewError(f"the live view does not start: {report.detail}")
+            raise ViewError(f"cannot start the live view: {report.detail}")
         self.port = report.port
 
 
 def _environment() -> dict[str, str]:
-    """The child must find this very package, however the daemon found it."""
+    """Return an environment in which the child imports the same package as the daemon."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}

@@ -1,6 +1,6 @@
-"""The view's process: serves the page and Foxglove's protocol from what comes through its pipe. ``python -m vehicled.view.server``.
+"""Process of the live view: serves the page and Foxglove's protocol from its pipe. ``python -m vehicled.view.server``.
 
-A process of its own at low priority, so that HTTP, JSON and slow readers take nothing from the loop. It ends when the pipe ends.
+It runs at low priority, so that HTTP, JSON and slow clients take no time from the loop. It ends with the pipe.
 """
 
 import asyncio
@@ -35,21 +35,21 @@ from vehicled.view.wire import MAX_FRAME_BYTES, Kind, Opening, Report
 
 TICK_S = 0.1
 BEAT_S = 0.05
-"""Between two beats to the page that holds the wheel."""
+"""Interval of the beats to the page in control, s."""
 MOST_SOCKETS = 8
-"""Pages and Foxglove together; connections that have not said what they want have as many again, and more."""
+"""Largest number of sockets, pages and Foxglove together; the limit for connections still in their handshake is higher."""
 MOST_CONNECTIONS = 24
 GREETING_S = 3.0
-"""For a connection to say what it wants."""
+"""Timeout of the handshake, s."""
 MAX_MESSAGE_BYTES = 4096
-"""Of a page."""
+"""Largest message from a page."""
 MAX_SUBSCRIBE_BYTES = 64 << 10
 PAGE_QUEUE = (30, 4 << 20)
 FOXGLOVE_QUEUE = (4000, 2 << 20)
 
 
 class _Counted(ServerConnection):
-    """A connection that counts from its first byte, so that half-open ones are bounded too."""
+    """Connection that is counted from its first byte, so that half-open ones are limited, too."""
 
     view: "Server"
 
@@ -65,7 +65,7 @@ class _Counted(ServerConnection):
 
 
 class Server:
-    """Everything that the child serves."""
+    """Server of the child process."""
 
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
@@ -80,12 +80,12 @@ class Server:
         self._fed_s = time.monotonic()
         self._count = 0
         self.connections = 0
-        """Open now, half-open ones included."""
+        """Number of open connections, half-open ones included."""
 
     # ------------------------------------------------------------------ the pipe
 
     async def follow(self, reader: asyncio.StreamReader) -> None:
-        """Read the daemon's frames until it ends."""
+        """Read the daemon's frames until the pipe ends."""
         with suppress(asyncio.IncompleteReadError):
             while True:
                 length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
@@ -117,7 +117,7 @@ class Server:
         try:
             messages = self._hub.messages(data, wanted)
         except ValueError:
-            return  # Torn: the picture has counted it.
+            return  # The frame is damaged; the picture has counted it.
         for connection, session in self._foxgloves.items():
             for channel, t_ns, payload in messages:
                 if channel in session.subscription_of:
@@ -126,7 +126,7 @@ class Server:
     # ------------------------------------------------------------------ clocks
 
     async def tick(self) -> None:
-        """Tell all pages what is new; encoded once."""
+        """Send the changes to all pages, encoded once."""
         due_s = time.monotonic()
         while True:
             due_s = max(due_s + TICK_S, time.monotonic())
@@ -136,7 +136,7 @@ class Server:
                 page.put(text)
 
     async def beat(self) -> None:
-        """Give the page that holds the wheel something to prove by how old its readings are."""
+        """Send a beat; its echo dates the page's readings."""
         while True:
             await asyncio.sleep(BEAT_S)
             for page, driver in self._pages.items():
@@ -146,47 +146,49 @@ class Server:
     # ------------------------------------------------------------------ HTTP
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """The page's files; None lets a socket be opened."""
+        """Return a file of the page, or None to open a socket."""
         try:
             host, origin = request.headers.get("Host"), request.headers.get("Origin")
             upgrade, asked = request.headers.get("Upgrade", ""), request.headers.get("Sec-WebSocket-Protocol", "")
             bearer = request.headers.get("Authorization", "")
         except MultipleValuesError:
-            return _refuse(HTTPStatus.BAD_REQUEST, "a header twice")
+            return _refuse(HTTPStatus.BAD_REQUEST, "duplicate header")
         if host is None or not self._access.ours(host):
-            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "not a name of this machine: use its address, or add to view.names")
+            return _refuse(
+                HTTPStatus.MISDIRECTED_REQUEST, "unknown host name: use the computer's address, or add the name to view.names"
+            )
         url = urlsplit(request.path)
         if upgrade.lower() == "websocket":
             return self._admit(url.path, _token(url.query) or bearer.removeprefix("Bearer "), host, origin, asked)
         if url.path == "/access":
-            # An answer and no error: a browser would report that in its console.
+            # Return a normal answer, because a browser would log an error status in its console.
             known = self._access.knows(bearer.removeprefix("Bearer "))
             return _respond(HTTPStatus.OK, headers(host, "application/json"), b'{"known":%s}' % (b"true" if known else b"false"))
         asset = self._assets.get(url.path)
         if asset is None:
-            return _refuse(HTTPStatus.NOT_FOUND, "not here")
+            return _refuse(HTTPStatus.NOT_FOUND, "not found")
         return _respond(HTTPStatus.OK, headers(host, asset.media_type), asset.body)
 
     def _admit(self, path: str, token: str, host: str, origin: str | None, asked: str) -> Response | None:
-        """Whether a socket may be opened; None when it may."""
+        """Return None if a socket may be opened, else the refusal."""
         if len(self._pages) + len(self._foxgloves) >= MOST_SOCKETS:
-            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} readers are connected already")
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} clients are connected already: close one")
         if _protocol(asked) is not None:
             if self._hub is None:
-                return _refuse(HTTPStatus.NOT_FOUND, "Foxglove is switched off: view.foxglove")
+                return _refuse(HTTPStatus.NOT_FOUND, "Foxglove is disabled: set view.foxglove in the profile")
             if not self._access.reads_foxglove(origin, host, token):
-                return _refuse(HTTPStatus.FORBIDDEN, "show the token: ws://HOST:PORT/?token=TOKEN")
+                return _refuse(HTTPStatus.FORBIDDEN, "token required: ws://HOST:PORT/?token=TOKEN")
             return None
         if path != "/socket" or not self._access.same_site(origin, host):
-            return _refuse(HTTPStatus.FORBIDDEN, "only the page of this server opens this socket")
+            return _refuse(HTTPStatus.FORBIDDEN, "only this server's own page may open this socket")
         if not self._access.knows(token):
-            return _refuse(HTTPStatus.UNAUTHORIZED, "show the token")
+            return _refuse(HTTPStatus.UNAUTHORIZED, "token required")
         return None
 
     # ------------------------------------------------------------------ sockets
 
     async def serve(self, socket: ServerConnection) -> None:
-        """One open socket."""
+        """Serve one open socket."""
         if socket.subprotocol is None:
             await self._serve_page(socket)
         elif self._hub is not None:
@@ -206,7 +208,7 @@ class Server:
             async for message in page.messages():
                 said = understand(message) if driver is not None and len(message) <= MAX_MESSAGE_BYTES else None
                 if driver is None or said is None:
-                    page.put_first(_note("this page may only look" if driver is None else "not understood"))
+                    page.put_first(_note("this page is read-only" if driver is None else "not understood"))
                     continue
                 before = driver.seated
                 note = driver.say(said, _now_ms())
@@ -222,7 +224,7 @@ class Server:
                 self._tell_seats()
 
     def _tell_seats(self) -> None:
-        """Who has the wheel, to every page."""
+        """Tell every page which client is in control."""
         holder = self._holder()
         for page, driver in self._pages.items():
             page.put_first(_text({"k": "seat", "seated": driver is not None and driver.seated, "holder": holder}))
@@ -246,7 +248,7 @@ class Server:
             del self._foxgloves[connection]
 
     def close(self) -> None:
-        """The pipe has ended."""
+        """Close all connections after the pipe ended."""
         self._wheel.close()
         for page in self._pages:
             page.put_first(_text({"k": "over"}))
@@ -262,7 +264,7 @@ async def _tell_drops(connection: Connection) -> None:
 
 
 def _protocol(asked: str) -> Subprotocol | None:
-    """The one of Foxglove's names that we speak, out of what a client offers."""
+    """Return the first supported subprotocol among the client's offers."""
     offered = {name.strip() for name in asked.split(",")}
     return next((Subprotocol(name) for name in SUBPROTOCOLS if name in offered), None)
 
@@ -270,7 +272,7 @@ def _protocol(asked: str) -> Subprotocol | None:
 def _choose(connection: ServerConnection, offered: Any) -> Subprotocol | None:
     chosen = _protocol(",".join(offered))
     if offered and chosen is None:
-        raise NegotiationError(f"none of the subprotocols is spoken here: {', '.join(SUBPROTOCOLS)}")
+        raise NegotiationError(f"unsupported subprotocol; use one of {', '.join(SUBPROTOCOLS)}")
     return chosen
 
 
@@ -331,7 +333,7 @@ async def run() -> None:
             server_header=None,
         )
     except OSError as error:
-        _report(Report(state="failed", detail=f"{opening.host}:{opening.port} cannot be listened on: {error.strerror or error}"))
+        _report(Report(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
         return
     async with listener:
         _report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
@@ -340,7 +342,7 @@ async def run() -> None:
         for clock in clocks:
             clock.cancel()
         server.close()
-        # For the last words to leave.
+        # Leave time to send the last messages.
         await asyncio.sleep(0.05)
 
 
@@ -351,20 +353,20 @@ def _report(report: Report) -> None:
 
 
 def _be_modest() -> None:
-    """Give way to everyone; outlive the signals that end the daemon's group, because its end is what the page shows."""
+    """Lower the priority, and ignore the signals that end the daemon's group, because the page must show its end."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
         if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.nice(10)
-    # Strangers' bad requests are no news for the terminal of whoever drives.
+    # Bad requests of strangers must not clutter the driver's terminal.
     logging.getLogger("websockets").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the view's process."""
     _be_modest()
     asyncio.run(run())
     return 0

@@ -1,9 +1,8 @@
-"""Driving from the page: what a page says becomes requests on the daemon's control socket, or nothing. Times are handed in.
+"""Teleop from the page: messages of a page become requests on the daemon's control socket. Pure: gets times.
 
-One page at a time holds the wheel. A reading is passed on once, when it comes, or never: each carries the newest beat of ours that
-the page had heard when it was made, so that one that waited anywhere on its way is older than it may be, and is thrown away. When
-the page's socket ends, so does the connection that carried its readings, which the daemon takes for an unplugged stick. Silence is
-the brake; nothing here repeats anything.
+Only one page has control. Each reading carries the newest beat that the page had received, so that a delayed reading is recognised
+and discarded; nothing is repeated. When the page's socket ends, its control connection is closed, which the daemon treats as an
+unplugged input device: the vehicle brakes.
 """
 
 from collections.abc import Callable
@@ -22,26 +21,26 @@ Share = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 MOST_TEXT = 120
 IDLE_MS = 5_000
-"""A page that takes the wheel and says nothing for so long has lost it again."""
+"""Silence after which a page loses control, ms."""
 
 
 class Ask(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="wish"):
-    """Somebody pressed a button."""
+    """Button pressed on the page."""
 
     what: Literal["take", "stop", "emergency", "disarm"]
 
 
 class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand"):
-    """What the hand on the page does now."""
+    """Teleop reading of the page."""
 
     steering: Share
     throttle: Share
     brake: Annotated[float, Meta(ge=0.0, le=1.0)]
     deadman: bool
     n: Count
-    """Rises from reading to reading."""
+    """Sequence number of the reading."""
     beat: Count
-    """Newest beat that the page has heard."""
+    """Number of the newest beat that the page has received."""
 
 
 Said = Ask | Hand
@@ -50,7 +49,7 @@ _WISHES = {"take": Wish.TAKE, "stop": Wish.STOP, "emergency": Wish.EMERGENCY, "d
 
 
 def understand(text: str | bytes) -> Said | None:
-    """What a page said; None for what it cannot have said."""
+    """Parse a message of a page; None if it is invalid."""
     try:
         said: Said = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -59,45 +58,45 @@ def understand(text: str | bytes) -> Said | None:
 
 
 class Wheel:
-    """The only one there is."""
+    """Control of the vehicle by at most one page."""
 
     def __init__(self, connect: Callable[[], Client], most_throttle: float, silence_s: float) -> None:
-        """``connect`` opens the control socket or raises ControlError or PlaceError.
+        """Take the connection function, which opens the control socket or raises ControlError or PlaceError.
 
-        A reading that is older than ``silence_s`` counts no more.
+        Readings older than ``silence_s`` are discarded.
         """
         self._connect = connect
         self._most_throttle = most_throttle
         self._silence_ms = silence_s * 1e3
         self._line: Client | None = None
-        """For requests, which end with nobody's socket."""
+        """Connection for requests; it stays open when a page's socket ends."""
         self._hand: Client | None = None
-        """For the readings of the page that holds the wheel: when it hangs up, the stick is gone."""
+        """Connection for the readings of the page in control; closing it tells the daemon that the input device is gone."""
         self.holder: Driver | None = None
 
     def request(self, action: str, origin: str) -> str:
-        """Ask the daemon for something. What went wrong, in words, else empty."""
+        """Send a request to the daemon. Return the error text, else empty."""
         for _ in range(2):
             try:
                 if self._line is None:
                     self._line = self._connect()
                 refused = [str(answer.get("why")) for answer in self._line.arrived() if not answer.get("ok")]
                 if not self._line.offer(do="request", action=action, origin=origin):
-                    return "the daemon does not read its control socket"
+                    return "the daemon does not read its control socket: it may be frozen"
                 return refused[0][:MOST_TEXT] if refused else ""
             except (ControlError, PlaceError) as error:
-                # Hung up by a daemon that was slow once: the second time it is opened anew.
+                # The daemon closed the connection, so open a new one for the second attempt.
                 _close(self._line)
                 self._line = None
                 why = str(error)
         return why[:MOST_TEXT]
 
     def take(self, driver: "Driver") -> str:
-        """Give a page the wheel. Why not, in words, else empty."""
+        """Give control to a page. Return the reason for a refusal, else empty."""
         if self.holder is not None and self.holder is not driver:
-            return f"{self.holder.origin} has the wheel"
+            return f"{self.holder.origin} is in control"
         if self.holder is None:
-            # A connection of its own, for its end to mean something.
+            # Use a separate connection, because its end is a signal to the daemon.
             try:
                 self._hand = self._connect()
             except (ControlError, PlaceError) as error:
@@ -107,13 +106,13 @@ class Wheel:
         return ""
 
     def leave(self, driver: "Driver") -> None:
-        """A page lets go of the wheel, or is gone. The daemon hears of it by the connection's end."""
+        """Take control from a page. The end of its connection tells the daemon."""
         if self.holder is driver:
             _close(self._hand)
             self.holder = self._hand = None
 
     def pass_on(self, driver: "Driver", request: dict[str, Any]) -> str:
-        """One reading, at once or not at all. What went wrong, in words, else empty."""
+        """Send one reading, at once or not at all. Return the error text, else empty."""
         if self.holder is not driver or self._hand is None:
             return ""
         try:
@@ -123,27 +122,27 @@ class Wheel:
             self.leave(driver)
             return str(error)[:MOST_TEXT]
         with suppress(ControlError, PlaceError):
-            # What was asked for is answered after it was asked.
+            # Requests are answered later on the other connection.
             refused += [answer for answer in (self._line.arrived() if self._line is not None else []) if not answer.get("ok")]
         return str(refused[0].get("why"))[:MOST_TEXT] if refused else ""
 
     def reading(self, hand: Hand) -> Reading:
-        """As the daemon takes it, within what this page may do."""
+        """Return the reading for the daemon, within the limits of this page."""
         return Reading(hand.steering, hand.throttle * self._most_throttle + 0.0, hand.brake, hand.deadman)
 
     def fresh(self, hand: Hand, now_ms: int) -> bool:
-        """Whether a reading was made a short while ago: after the beat that it has heard."""
+        """Return True if a reading is recent, judged by its beat."""
         return 0 <= now_ms - hand.beat <= self._silence_ms
 
     def close(self) -> None:
-        """The view ends."""
+        """Close the connections."""
         _close(self._hand)
         _close(self._line)
         self.holder = self._hand = self._line = None
 
 
 class Driver:
-    """One page that may ask for the wheel."""
+    """Page that may request control."""
 
     def __init__(self, wheel: Wheel, origin: str) -> None:
         self._wheel = wheel
@@ -152,15 +151,15 @@ class Driver:
         self._n = self._beat = -1
         self._said_ms = 0
         self.late = 0
-        """Readings that had waited too long on their way."""
+        """Number of readings that arrived too late."""
 
     @property
     def seated(self) -> bool:
-        """It holds the wheel."""
+        """True if this page has control."""
         return self._wheel.holder is self
 
     def say(self, said: Said, now_ms: int) -> str:
-        """Something that the page said. What to tell its user, else empty."""
+        """Process a message of the page. Return a text for its user, else empty."""
         self._said_ms = now_ms
         return self._ask(_WISHES[said.what]) if isinstance(said, Ask) else self._read(said, now_ms)
 
@@ -184,13 +183,13 @@ class Driver:
         return "" if request is None else self._wheel.pass_on(self, request)
 
     def hear(self, status: dict[str, Any], now_ms: int) -> None:
-        """The state of the run. A drive that the daemon ended is over: to drive again is to ask again."""
+        """Process the state of the run. If the daemon ended the drive, it must be requested again."""
         self._seat.hear(status)
         if self.seated and (not self._seat.seated or now_ms - self._said_ms > IDLE_MS):
             self.gone()
 
     def gone(self) -> None:
-        """It lets go of the wheel, or its socket ended."""
+        """Give up control, because the page released it or its socket ended."""
         self._seat.seated = False
         self._wheel.leave(self)
 

@@ -1,6 +1,6 @@
-"""What passes through the pipe from the daemon to the view's process, and what comes back. Pure.
+"""Protocol of the pipe between the daemon and the view's process. Pure.
 
-Frames of ``length u32 | kind u8 | payload`` to the child, as to the log's writer; JSON lines back.
+Frames of ``length u32 | kind u8 | payload`` to the child, as to the log writer; JSON lines back.
 """
 
 from enum import IntEnum
@@ -17,11 +17,11 @@ class Kind(IntEnum):
     """Kind of a frame."""
 
     OPENING = 1
-    """First: :class:`Opening` as MessagePack."""
+    """First frame: :class:`Opening` as MessagePack."""
     RECORDS = 2
-    """Records of the log as they were packed: MCAP message records."""
+    """Packed records of the log: MCAP message records."""
     LOOK = 3
-    """The state of the run as JSON, see :class:`~vehicled.view.feed.Feed`."""
+    """State of the run as JSON, see :class:`~vehicled.view.feed.Feed`."""
 
 
 class TaskFacts(Struct, frozen=True):
@@ -33,7 +33,7 @@ class TaskFacts(Struct, frozen=True):
 
 
 class CourseFacts(Struct, frozen=True):
-    """The line to drive, in the map frame."""
+    """Course line in the map frame."""
 
     name: str
     length_m: float
@@ -43,62 +43,62 @@ class CourseFacts(Struct, frozen=True):
 
 
 class RingFacts(Struct, frozen=True):
-    """A polygon of the fence."""
+    """Polygon of the fence."""
 
     corners: list[tuple[float, float]]
     keep_out: bool
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """All that the child needs to know."""
+    """Configuration of the child process."""
 
     host: str
     port: int
-    """0: any that is free."""
+    """TCP port; 0 for any free one."""
     token: str
-    """Must be shown by whoever asks; empty where nobody must."""
+    """Token that clients must present; empty if none is required."""
     names: list[str]
-    """Further names by which the page may be asked for."""
+    """Further host names of the page."""
     foxglove: bool
     teleop: bool
     control_socket: str
-    """Through which a page drives; empty without ``teleop``."""
+    """Control socket for teleop; empty without ``teleop``."""
     most_throttle: float
     silence_s: float
-    """Age at which a reading of a hand is worth nothing any more."""
+    """Age from which a teleop reading is discarded, s."""
     started_ns: int
-    """Begin of the run on the daemon's clock."""
+    """Start of the run on the daemon's clock."""
     offset_ns: int
-    """UTC minus the daemon's clock."""
+    """UTC minus the daemon's clock, ns."""
     session: str
-    """Tells one run from the next."""
+    """Identity of the run."""
     profile: str
     estimator: str
     controller: str
     simulated: bool
     version: str
     log: str
-    """Path of the log; empty when none is written."""
+    """Path of the log; empty if none is written."""
     max_speed_mps: float
     corridor_m: float
     max_wheel_rad: float
     wheelbase_m: float
     matrix: list[dict[str, Any]]
-    """The failsafe matrix, see :func:`~vehicled.view.margins.rows`: handed over, so that the child starts without numpy."""
+    """Failsafe matrix, see :func:`~vehicled.view.margins.rows`; sent, so that the child starts without numpy."""
     tasks: list[TaskFacts]
     course: CourseFacts
     fence: list[RingFacts]
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the child says of itself, one JSON object a line."""
+    """Report of the child, one JSON object per line."""
 
     state: str
-    """``listening`` or ``failed``."""
+    """State: ``listening`` or ``failed``."""
     port: int = 0
     detail: str = ""
 
 
 def frame(kind: Kind, payload: bytes) -> bytes:
-    """One frame."""
+    """Encode one frame."""
     return HEAD.pack(len(payload), kind) + payload

@@ -1,1 +1,1 @@
-"""``vehicled failsafe``: the failsafe matrix as a table, and every row of it injected into a drive and measured."""
+"""Command ``vehicled failsafe``: print the failsafe matrix, or test it by fault injection into simulated drives."""

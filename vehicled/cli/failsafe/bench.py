@@ -1,7 +1,7 @@
-"""Daemon and simulator in one process, in lockstep: a drive that can be frozen, restarted, and goes on after a stop.
+"""Daemon and simulator in one process, in lockstep: a drive that can be frozen and restarted, and continues after a stop.
 
-Machine and world are those of ``vehicled sim --clock lockstep``. Only the socket between them is left out, so that a drive costs
-half a second.
+Machine and simulated world are those of ``vehicled sim --clock lockstep``. The socket between them is left out, so that a drive
+takes only half a second.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,22 +25,21 @@ from vehicled.safety.fence import Fence
 from vehicled.vehicle import Vehicle
 
 GRID_NS = 1_000_000
-"""A frozen daemon is watched at this spacing."""
+"""Time step at which a frozen daemon's outputs are checked."""
 
 
 class FaultyEstimator:
-    """An estimator whose answers are spoilt on the way out once something is in ``spoil``. Otherwise the one inside."""
+    """Wraps an estimator and corrupts its estimates while ``spoil`` is set."""
 
     def __init__(self, sound: Estimator) -> None:
         self._sound = sound
         self.spoil: Callable[[StateEstimate], StateEstimate] | None = None
-        """What becomes of each answer; may raise, as a mistake in a task does."""
+        """Function applied to each estimate; it may raise, like a defect in a task."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sound, name)
 
     def step(self, now_ns: int) -> StateEstimate:
-        """See :class:`vehicled.estimation.interface.Estimator`."""
         estimate = self._sound.step(now_ns)
         return estimate if self.spoil is None else self.spoil(estimate)
 
@@ -78,7 +77,7 @@ class FaultyController(Controller):
 
 
 class Pair:
-    """Daemon and simulator, granted time as ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do it together."""
+    """Daemon and simulator, granted time in the way that ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do together."""
 
     def __init__(
         self,
@@ -93,7 +92,9 @@ class Pair:
         scenario: bool = True,
         start: Start | None = None,
     ) -> None:
-        """Without ``scenario`` nobody arms. ``start``: how the vehicle comes to its heading."""
+        """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which the vehicle finds its
+        heading.
+        """
         self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
         self._wiring = wire(profile, link)
         self.world = World(
@@ -112,7 +113,7 @@ class Pair:
         self.start(START_NS)
 
     def start(self, now_ns: int) -> None:
-        """A daemon that remembers nothing begins, whatever the vehicle does."""
+        """Start a daemon without memory of earlier drives, whatever the vehicle is doing."""
         self.stopwatch = declared_stopwatch(self._wiring)
         self.machine: Machine = build(
             self._profile,
@@ -135,11 +136,11 @@ class Pair:
 
     @property
     def actuator(self) -> str:
-        """Its port."""
+        """Name of the actuator's port."""
         return self._wiring.actuator
 
     def grant(self) -> None:
-        """One grant: everything up to an instant, and what the daemon makes of it."""
+        """Grant time up to the next instant and run the daemon on what arrives."""
         machine, now_ns = self.machine, self._granted_ns
         for t_rx_ns, port, data in self.world.advance(now_ns):
             machine.on_rx(self._names[port], data, t_rx_ns)
@@ -147,13 +148,13 @@ class Pair:
         machine.on_time(now_ns)
 
     def reply(self) -> None:
-        """The daemon's frames reach the devices, and the next instant is agreed."""
+        """Deliver the daemon's frames to the devices and agree on the next instant."""
         self.send(self.machine.take_tx())
         wake_ns = max(self.machine.next_due_ns(), self.machine.executive.busy_until_ns, self.now_ns + 1)
         self._granted_ns = min(wake_ns, self.now_ns + HORIZON_NS)
 
     def send(self, outgoing: Sequence[Outgoing]) -> None:
-        """Hand frames to the devices."""
+        """Deliver frames to the devices."""
         for out in outgoing:
             port = self._number[out.port]
             if isinstance(out.action, Send):
@@ -162,7 +163,9 @@ class Pair:
                 self.world.on_line(port, out.t_ns, out.action.baud if isinstance(out.action, SetBaud) else 0)
 
     def freeze(self, until_ns: int, watch: Callable[[int], None]) -> None:
-        """The daemon stands still while the world goes on; then it finds what came meanwhile. ``watch`` is called with times."""
+        """Stop the daemon while the world goes on, then let it process what arrived meanwhile. ``watch`` is called with
+        the times.
+        """
         waiting: list[tuple[int, bytes]] = []
         for t_ns in range(self.now_ns + GRID_NS, until_ns + 1, GRID_NS):
             waiting += [(port, data) for _, port, data in self.world.advance(t_ns)]

@@ -1,4 +1,4 @@
-"""``vehicled failsafe list | test``."""
+"""Commands ``vehicled failsafe list | test``."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ LOCKSTEP_N, WALL_N = 20, 3
 
 
 def listing(arguments: Namespace) -> int:
-    """The matrix."""
+    """Print the matrix."""
     if arguments.markdown:
         sys.stdout.write(document.markdown())
         return 0
@@ -26,7 +26,7 @@ def listing(arguments: Namespace) -> int:
 
 
 def test(arguments: Namespace) -> int:
-    """Inject, measure, report. Exit status 1 when a trial has not passed."""
+    """Inject the faults, measure and report. Exit status 1 if a trial failed."""
     rows = _rows(arguments.row)
     clocks = [arguments.clock] if arguments.clock else ["lockstep", "wall"]
     links = [arguments.link] if arguments.link else ["messages", "wires"]
@@ -42,7 +42,9 @@ def test(arguments: Namespace) -> int:
                 progress.show(f"{clock}: {done} of {total} trials, {failed} failed, row {trial.row}")
     progress.close()
     if not trials:
-        raise SetupError("there is nothing to inject: wall time covers rows 1, 6, 17 and 24 to 29, and some rows need one link")
+        raise SetupError(
+            "no fault matches --row, --link and --clock: wall time covers rows 1, 6, 17 and 24 to 29, and some rows need one link"
+        )
     found = lines(trials)
     if arguments.json:
         print(to_json(found))
@@ -55,12 +57,12 @@ def _rows(chosen: Sequence[int]) -> list[int]:
     known = [row.number for row in MATRIX]
     for number in chosen:
         if number not in known:
-            raise SetupError(f"there is no row {number}: the matrix has rows {known[0]} to {known[-1]}")
+            raise SetupError(f"no row {number}: the matrix has rows {known[0]} to {known[-1]}")
     return list(chosen) or known
 
 
 def _lockstep(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, Measured]]:
-    """On all processors: each trial is a world of its own, and the same whichever runs beside it."""
+    """Run trials on all processors. Each trial is independent of those that run in parallel."""
     from vehicled.cli.failsafe.injections import INJECTIONS
 
     jobs = [
@@ -85,7 +87,7 @@ def _one(job: tuple[int, str, int]) -> Measured:
 
 
 def _wall(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, Measured]]:
-    """One after the other: they would disturb each other."""
+    """Run trials one after the other, because parallel ones would disturb each other."""
     from vehicled.cli.failsafe.wall import WALL, run_wall
 
     jobs = [(each, link, seed + k) for each in WALL if each.row in rows for link in links if link in each.links for k in range(n)]

@@ -1,8 +1,9 @@
-"""What is injected for each row of the matrix, as data: the fault, how it is made, and by which code it must be told.
+"""Table of the faults injected in lockstep, for each row of the matrix: the fault, how it is made, and the code that must detect
+it.
 
-``fail`` breaks a device of the twin, as ``--fail`` does; ``act`` does something else at the instant. Either happens to a drive as
-in ``scene``. Times count from the injection, or from the instant at which ``since`` first holds of the true vehicle, after which
-``grace_s`` more are granted.
+``fail`` breaks a simulated device as ``--fail`` does; ``act`` does something else at that instant. Both happen in a drive described
+by ``scene``. Times count from the injection, or from the instant at which ``since`` first holds for the true vehicle plus
+``grace_s``.
 """
 
 from collections.abc import Callable
@@ -32,38 +33,38 @@ WIRES = ("wires",)
 
 
 class Injection(Struct, frozen=True, kw_only=True):
-    """One way to bring a row of the matrix about."""
+    """A fault that triggers one row of the matrix, with the expected detection."""
 
     row: int
     code: str
-    """Of the rule that must trip; empty where something outside the daemon answers."""
+    """Code of the rule that must trip; empty if a reaction outside the daemon is expected."""
     how: str
-    """What is done, in words."""
+    """Description of the fault for the report."""
     simulated: bool = False
-    """It cannot happen on a development machine: it is injected at the edge of the daemon."""
+    """True if a development machine cannot produce the fault; it is then injected at the edge of the daemon."""
     fail: str = ""
-    """``port:kind=value``: broken in the twin."""
+    """Failure of a simulated device, ``port:kind=value``."""
     fail_s: float = 60.0
-    """For so long."""
+    """Duration of that failure, s."""
     act: Callable[[Stage], None] | None = None
     prepare: Callable[[Stage], None] | None = None
-    """Before anything happens."""
+    """Function called before the drive."""
     scene: Scene = Scene.COURSE
     also: tuple[str, ...] = ()
-    """Codes by which a device may tell the same in its own words, earlier or instead."""
+    """Codes by which a device may report the same fault, earlier or instead."""
     since: Callable[[Stage], bool] | None = None
     grace_s: Callable[[Limits], float] = lambda limits: 0.0
     refused: str = ""
-    """Arming must be refused for this reason; part of the text."""
+    """Part of the reason with which arming must be refused."""
     links: tuple[str, ...] = BOTH
     profile: str = "art_vesc"
     overrides: tuple[str, ...] = ()
     patience_s: float = 8.0
-    """How long it may take altogether until the vehicle has reacted and stands."""
+    """Longest time until the vehicle has reacted and stopped, s."""
 
     @property
     def key(self) -> str:
-        """Identity."""
+        """Identity of the injection in seeds and reports."""
         return f"{self.row} {self.code or self.refused or 'outside'} {self.profile}"
 
 
@@ -79,7 +80,7 @@ def _costs(task: str, cost_ms: float) -> Callable[[Stage], None]:
 
 
 def _now_and_then(stage: Stage) -> None:
-    """Every fourth run of control is too long."""
+    """Make every fourth run of control too long."""
     costs, stats = stage.pair.stopwatch.costs_ns, stage.pair.machine.executive.stats(_task("control"))
     usual = costs[_task("control")]
 
@@ -106,7 +107,7 @@ def _command(change: Callable[[ControlCommand], ControlCommand]) -> Callable[[St
 def _raise_once(stage: Stage) -> None:
     def spoil(command: ControlCommand) -> ControlCommand:
         stage.controller.spoil = None
-        raise ArithmeticError("a mistake in a task, made on purpose")
+        raise ArithmeticError("injected defect in a task")
 
     stage.controller.spoil = spoil
 
@@ -130,7 +131,7 @@ def _push(stage: Stage) -> None:
 
 
 def _deflected(stage: Stage) -> None:
-    """A stick that was never neutral asks for the vehicle, again and again."""
+    """Request teleop repeatedly with an input device that was never neutral."""
     counts = iter(range(1, 1_000_000))
     due_ns = stage.now_ns
     stage.ask(OperatorAction.ARM)
@@ -147,7 +148,7 @@ def _deflected(stage: Stage) -> None:
 
 
 def _not_calibrated(stage: Stage) -> None:
-    stage.pair.machine.refuse_arming("the profile is not the one that was calibrated")
+    stage.pair.machine.refuse_arming("the profile is not the calibrated one")
     stage.ask(OperatorAction.ARM, OperatorAction.DRIVE)
 
 
@@ -159,7 +160,7 @@ def _ground(speaks: bool) -> Callable[[Stage], None]:
 
 
 def _host(**reading: float | bool | str) -> Callable[[Stage], None]:
-    """Readings of the host, once a second, beginning at any time within the next."""
+    """Send readings of the host once a second, at a random phase."""
 
     def act(stage: Stage) -> None:
         due_ns = stage.now_ns + stage.now_ns % SECOND_NS
@@ -180,11 +181,11 @@ def _host(**reading: float | bool | str) -> Callable[[Stage], None]:
 
 class _NoLog:
     def pump(self, now_ns: int) -> None:
-        """Nothing is written."""
+        """Do nothing."""
 
 
 def _lose_simulator(stage: Stage) -> None:
-    """What both pumps do when the link ends."""
+    """End the run in the way of both pumps when the link ends."""
     pair = stage.pair
     Run(pair.machine, _NoLog(), until_ns=2**62).lost("the simulator is gone", pair.now_ns)
 
@@ -226,19 +227,19 @@ def _knows_nothing(command: ControlCommand) -> ControlCommand:
 
 
 RANGE = ("devices.range.driver=msglink", 'devices.range.messages=["ObstacleRange"]', "devices.range.rate_hz=20")
-"""A sensor of obstacles, which the shipped profiles do not have."""
+"""Overrides that add a range sensor, which the shipped profiles do not have."""
 SCAN = (
     "devices.scanner.driver=msglink",
     'devices.scanner.messages=["LaserScan"]',
     "devices.scanner.rate_hz=20",
     "devices.scanner.lever_arm_m=[0.45,0.0,0.15]",
 )
-"""A planar scanner, which they do not have either."""
+"""Overrides that add a planar scanner, which the shipped profiles do not have."""
 
 INJECTIONS: tuple[Injection, ...] = (
-    Injection(row=1, code="loop_frozen", how="the daemon stands still for 1 s, its frames with it", act=lambda s: s.freeze(1.0)),
+    Injection(row=1, code="loop_frozen", how="the daemon freezes for 1 s and sends no frames", act=lambda s: s.freeze(1.0)),
     Injection(
-        row=1, code="loop_frozen", how="the same, with a board that knows no brake and tells nothing",
+        row=1, code="loop_frozen", how="the same, with a board that has no brake and no telemetry",
         act=lambda s: s.freeze(1.0), profile="art", links=WIRES,
     ),
     Injection(row=2, code="deadlines_missed", how="control needs 6.5 ms, its deadline is 6 ms", act=_costs("control", 6.5)),
@@ -246,133 +247,133 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=2, code="estimate_stale", how="fusion needs 30 ms", act=_costs("fusion", 30.0)),
     Injection(row=2, code="control_stale", how="control needs 60 ms", act=_costs("control", 60.0)),
     Injection(row=3, code="task_raised", how="the controller raises once", act=_raise_once),
-    Injection(row=4, code="emergency_stop", how="the operator asks for it", act=_ask(OperatorAction.EMERGENCY_STOP)),
+    Injection(row=4, code="emergency_stop", how="the operator requests it", act=_ask(OperatorAction.EMERGENCY_STOP)),
     Injection(
-        row=5, code="hand_gone", how="the stick is not read any more", simulated=True, scene=Scene.HAND, act=_stick(plugged=False)
+        row=5, code="hand_gone", how="the readings stop", simulated=True, scene=Scene.HAND, act=_stick(plugged=False)
     ),
     Injection(
-        row=5, code="deadman_released", how="the deadman is let go", simulated=True, scene=Scene.HAND, act=_stick(deadman=False)
+        row=5, code="deadman_released", how="the deadman is released", simulated=True, scene=Scene.HAND, act=_stick(deadman=False)
     ),
     Injection(
-        row=6, code="hand_unplugged", how="the stick is pulled out", simulated=True, scene=Scene.HAND,
+        row=6, code="hand_unplugged", how="the input device is unplugged", simulated=True, scene=Scene.HAND,
         act=_stick(plugged=False, unplugged=True),
     ),
     Injection(
-        row=6, code="", how="a pushed stick asks for the vehicle", simulated=True, scene=Scene.PARKED, act=_deflected,
+        row=6, code="", how="a deflected stick requests teleop", simulated=True, scene=Scene.PARKED, act=_deflected,
         refused="centre the stick",
     ),
     Injection(
-        row=7, code="ground_lost", how="its heartbeats end", simulated=True, prepare=_ground(True), act=_ground(False)
+        row=7, code="ground_lost", how="the heartbeats stop", simulated=True, prepare=_ground(True), act=_ground(False)
     ),
-    Injection(row=8, code="gnss_silent", how="no byte of the receiver passes", fail="gnss:off"),
-    Injection(row=9, code="rtk_lost", how="fixed to float, drifting to 0.4 m", fail="gnss:float"),
+    Injection(row=8, code="gnss_silent", how="the receiver sends nothing", fail="gnss:off"),
+    Injection(row=9, code="rtk_lost", how="RTK fixed to float, drifting to 0.4 m", fail="gnss:float"),
     Injection(
-        row=9, code="rtk_lost_long", how="fixed to float, for good", fail="gnss:float",
+        row=9, code="rtk_lost_long", how="RTK fixed to float, permanently", fail="gnss:float",
         grace_s=lambda limits: limits.rtk_lost_stop_s, overrides=("limits.rtk_lost_stop_s=5",), patience_s=12.0,
     ),
-    Injection(row=10, code="gnss_refused", how="the position jumps 5 m aside, called fixed", fail="gnss:multipath=5"),
-    Injection(row=10, code="gnss_stuck", how="the same position again and again, fresh stamps", fail="gnss:stuck"),
-    Injection(row=11, code="estimate_not_finite", how="the filter gives NaN and infinity", act=_estimate(_not_finite)),
-    Injection(row=11, code="estimator_diverged", how="the filter says that it diverged", act=_estimate(_diverged)),
+    Injection(row=10, code="gnss_refused", how="the position jumps 5 m sideways, reported as RTK fixed", fail="gnss:multipath=5"),
+    Injection(row=10, code="gnss_stuck", how="the same position repeats with fresh stamps", fail="gnss:stuck"),
+    Injection(row=11, code="estimate_not_finite", how="the filter returns NaN and infinity", act=_estimate(_not_finite)),
+    Injection(row=11, code="estimator_diverged", how="the filter reports divergence", act=_estimate(_diverged)),
     Injection(row=11, code="position_uncertain", how="the filter's sigma is 2 m", act=_estimate(_uncertain)),
     Injection(row=11, code="heading_against_gyro", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
-    Injection(row=11, code="heading_stuck", how="the same heading again and again", fail="heading:stuck"),
-    Injection(row=12, code="imu_silent", how="no byte of the unit passes", fail="imu:off"),
-    Injection(row=12, code="imu_stuck", how="the same sample again and again", fail="imu:stuck", also=("imu_silent",)),
-    Injection(row=12, code="imu_saturated", how="the unit is at the end of its range, and says so", fail="imu:saturation"),
-    Injection(row=12, code="gyro_against_course", how="0.5 rad/s of yaw too much", fail="imu:wrong=0.5"),
+    Injection(row=11, code="heading_stuck", how="the same heading repeats", fail="heading:stuck"),
+    Injection(row=12, code="imu_silent", how="the IMU sends nothing", fail="imu:off"),
+    Injection(row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck", also=("imu_silent",)),
+    Injection(row=12, code="imu_saturated", how="the IMU is at the end of its range and reports it", fail="imu:saturation"),
+    Injection(row=12, code="gyro_against_course", how="gyro offset of 0.5 rad/s", fail="imu:wrong=0.5"),
     Injection(
-        row=13, code="speed_mismatch", how="the wheels spin: they tell twice the speed", fail="drive:slip=1",
-        # An estimate that believes the wheels is where no fix is: whichever has lasted long enough first stops it, both alike.
+        row=13, code="speed_mismatch", how="wheel spin: measured speed doubles", fail="drive:slip=1",
+        # The estimate follows the wheels away from the fixes, so either rule may trip first; both stop the vehicle in the same way.
         also=("gnss_refused",),
     ),
-    Injection(row=13, code="speed_mismatch", how="the wheels slide: they tell 0.4 of the speed", fail="drive:slip=-0.6"),
-    Injection(row=14, code="stalled", how="the wheels are held under way", fail="drive:blocked", since=_stands),
+    Injection(row=13, code="speed_mismatch", how="wheel lock: measured speed is 0.4 of the true one", fail="drive:slip=-0.6"),
+    Injection(row=14, code="stalled", how="the wheels are blocked while driving", fail="drive:blocked", since=_stands),
     Injection(
-        row=14, code="stalled", how="no frame reaches the board any more, which tells nothing", fail="drive:off", since=_stands,
+        row=14, code="stalled", how="frames no longer reach a board without telemetry", fail="drive:off", since=_stands,
         profile="art", links=WIRES,
     ),
     Injection(
-        row=14, code="not_moving", how="the wheels are held before it moves off", fail="drive:blocked", scene=Scene.HELD, act=_push
+        row=14, code="not_moving", how="the wheels are blocked at standstill", fail="drive:blocked", scene=Scene.HELD, act=_push
     ),
     Injection(
-        row=14, code="not_moving", how="no frame reaches the board from the start", fail="drive:off", scene=Scene.HELD, act=_push,
+        row=14, code="not_moving", how="no frame ever reaches the board", fail="drive:off", scene=Scene.HELD, act=_push,
         profile="art", links=WIRES,
     ),
     Injection(
-        row=15, code="uncommanded_motion", how="the drive pushes by itself from a standstill, for 3 s", fail="drive:runaway",
+        row=15, code="uncommanded_motion", how="the drive runs away from standstill for 3 s", fail="drive:runaway",
         fail_s=3.0, since=_moves, scene=Scene.HELD,
     ),
     Injection(
-        row=15, code="uncommanded_motion_lasts", how="it goes on pushing against the brake", fail="drive:runaway", fail_s=3.0,
+        row=15, code="uncommanded_motion_lasts", how="the drive runs away against the brake", fail="drive:runaway", fail_s=3.0,
         since=_moves, scene=Scene.HELD,
     ),
     Injection(
-        row=15, code="overspeed", how="the drive pushes beyond the limit, for 3 s", fail="drive:runaway=1", fail_s=3.0,
+        row=15, code="overspeed", how="the drive runs away beyond the speed limit for 3 s", fail="drive:runaway=1", fail_s=3.0,
         since=_too_fast, overrides=("limits.max_speed_mps=1.2", "limits.overspeed_mps=0.3"),
     ),
     Injection(row=16, code="motor_fault", how="fault 4, over-current", fail="drive:fault=4", also=("vesc_abs_over_current",)),
-    Injection(row=16, code="motor_hot", how="its thermometers say 87 degrees", simulated=True, fail="drive:heat=360"),
-    Injection(row=16, code="motor_too_hot", how="its thermometers say 102 degrees", simulated=True, fail="drive:heat=375"),
-    Injection(row=17, code="actuator_lost", how="nothing passes in either direction", fail="drive:off", also=("vesc_silent",)),
+    Injection(row=16, code="motor_hot", how="the temperature sensors read 87 degrees", simulated=True, fail="drive:heat=360"),
+    Injection(row=16, code="motor_too_hot", how="the temperature sensors read 102 degrees", simulated=True, fail="drive:heat=375"),
+    Injection(row=17, code="actuator_lost", how="no bytes pass in either direction", fail="drive:off", also=("vesc_silent",)),
     Injection(row=18, code="battery_low", how="the supply falls to 9.7 V", simulated=True, fail="drive:battery=9.7"),
     Injection(row=18, code="battery_empty", how="the supply falls to 8.5 V", simulated=True, fail="drive:battery=8.5"),
     Injection(
-        row=19, code="fence_ahead", how="a fence is put up nearer than a stop takes",
+        row=19, code="fence_ahead", how="a fence appears within the stopping distance",
         act=lambda s: s.put_up_fence(0.25, beyond=True),
     ),
     Injection(
-        row=19, code="fence_left", how="a fence is put up on whose wrong side it drives, the edge 2 m ahead",
+        row=19, code="fence_left", how="a fence appears with the vehicle outside, edge 2 m ahead",
         act=lambda s: s.put_up_fence(2.0, beyond=False),
     ),
     Injection(row=19, code="corridor_left", how="the steering pulls to the right", fail="drive:pull=-2", since=_left),
-    Injection(row=20, code="controller_failed", how="the controller knows nothing but the stop", act=_command(_knows_nothing)),
+    Injection(row=20, code="controller_failed", how="the controller fails and only commands a stop", act=_command(_knows_nothing)),
     Injection(
-        row=21, code="commands_clipped", how="the controller wants 1 rad of wheel and twice the drive",
+        row=21, code="commands_clipped", how="the controller commands a wheel angle of 1 rad and twice the drive",
         act=_command(lambda c: replace(c, wheel_angle_rad=1.0, throttle=2.0)),
     ),
     Injection(
-        row=22, code="path_lost", how="the controller does not know where on its path it is",
+        row=22, code="path_lost", how="the controller loses its place on the course",
         act=_command(lambda c: replace(c, cross_track_m=nan, progress_m=nan)),
     ),
     Injection(
-        row=23, code="obstacle_in_sight", how="a post is put up where rolling out ends, ranges", act=lambda s: s.put_up_post(0.9),
+        row=23, code="obstacle_in_sight", how="a post at the coasting distance, range sensor", act=lambda s: s.put_up_post(0.9),
         overrides=RANGE,
     ),
     Injection(
-        row=23, code="obstacle_in_sight", how="the same, scans", act=lambda s: s.put_up_post(0.9), overrides=SCAN
+        row=23, code="obstacle_in_sight", how="the same, scanner", act=lambda s: s.put_up_post(0.9), overrides=SCAN
     ),
     Injection(
-        row=23, code="obstacle_ahead", how="a post is put up where a stop ends, ranges", act=lambda s: s.put_up_post(0.65),
+        row=23, code="obstacle_ahead", how="a post at the stopping distance, range sensor", act=lambda s: s.put_up_post(0.65),
         overrides=RANGE,
     ),
-    Injection(row=23, code="obstacle_ahead", how="the same, scans", act=lambda s: s.put_up_post(0.65), overrides=SCAN),
+    Injection(row=23, code="obstacle_ahead", how="the same, scanner", act=lambda s: s.put_up_post(0.65), overrides=SCAN),
     Injection(
-        row=23, code="obstacle_too_near", how="a post is put up nearer than a controlled stop, ranges",
+        row=23, code="obstacle_too_near", how="a post appears within the controlled stopping distance, range sensor",
         act=lambda s: s.put_up_post(0.4), overrides=RANGE,
     ),
-    Injection(row=23, code="obstacle_too_near", how="the same, scans", act=lambda s: s.put_up_post(0.4), overrides=SCAN),
-    Injection(row=23, code="obstacle_sensor_silent", how="no byte of the ranges passes", fail="range:off", overrides=RANGE),
-    Injection(row=23, code="obstacle_sensor_silent", how="no byte of the scans passes", fail="scanner:off", overrides=SCAN),
+    Injection(row=23, code="obstacle_too_near", how="the same, scanner", act=lambda s: s.put_up_post(0.4), overrides=SCAN),
+    Injection(row=23, code="obstacle_sensor_silent", how="the range sensor sends nothing", fail="range:off", overrides=RANGE),
+    Injection(row=23, code="obstacle_sensor_silent", how="the scanner sends nothing", fail="scanner:off", overrides=SCAN),
     Injection(
-        row=23, code="obstacle_sensor_blind", how="something lies on the scanner's window", act=lambda s: s.cover_scanner(),
+        row=23, code="obstacle_sensor_blind", how="the scanner's window is covered", act=lambda s: s.cover_scanner(),
         overrides=SCAN,
     ),
     Injection(
-        row=24, code="log_failing", how="the log says that its disk is full", simulated=True,
+        row=24, code="log_failing", how="the log writer reports a full disk", simulated=True,
         act=_host(log_failure="No space left on device"),
     ),
     Injection(row=25, code="host_strained", how="the processor is throttled", simulated=True, act=_host(throttled=True)),
     Injection(
-        row=26, code="clock_stepped", how="the wall clock is put back by an hour", simulated=True, act=_host(clock_step_s=-3600.0)
+        row=26, code="clock_stepped", how="the wall clock steps back by an hour", simulated=True, act=_host(clock_step_s=-3600.0)
     ),
-    Injection(row=26, code="woke_up", how="the machine has slept for 20 s", simulated=True, act=_host(suspended_s=20.0)),
+    Injection(row=26, code="woke_up", how="the computer was suspended for 20 s", simulated=True, act=_host(suspended_s=20.0)),
     Injection(
-        row=27, code="", how="the profile is not the one that was calibrated", simulated=True, scene=Scene.PARKED,
+        row=27, code="", how="the profile is not the calibrated one", simulated=True, scene=Scene.PARKED,
         act=_not_calibrated, refused="calibrated",
     ),
-    Injection(row=28, code="", how="the daemon is started anew while the vehicle drives", act=lambda s: s.pair.start(s.now_ns)),
+    Injection(row=28, code="", how="the daemon restarts while the vehicle drives", act=lambda s: s.pair.start(s.now_ns)),
     Injection(row=29, code="", how="the link to the simulator ends", act=_lose_simulator),
 )  # fmt: skip
-"""In the order of the matrix; every rule of it at least once."""
+"""All injections in the order of the matrix; every rule occurs at least once."""

@@ -1,7 +1,7 @@
-"""``python -m vehicled.cli.failsafe.lying_clock ...``: vehicled with clocks of the host that jump when it is told to by a signal.
+"""Run vehicled with host clocks that jump on a signal: ``python -m vehicled.cli.failsafe.lying_clock ...``.
 
-Nobody steps the clock of a development machine or sends it to sleep for a test. SIGUSR1 puts the wall clock an hour ahead, SIGUSR2
-the boot clock 20 s, as after a sleep; both only in the eyes of the reading of the host, from which the daemon learns such things.
+Tests cannot step the clock of a development machine or suspend it. SIGUSR1 sets the wall clock an hour ahead, SIGUSR2 the boot
+clock 20 s, as after a suspend; only the daemon's readings of the host change.
 """
 
 import signal
@@ -16,7 +16,7 @@ SLEEP_NS = 20 * 10**9
 
 
 def lie() -> None:
-    """From now on the two signals move the clocks."""
+    """Install the signal handlers that move the clocks."""
     offsets = {"wall": 0, "boot": 0}
     sound_wall, sound_boot = health._clock_offset_ns, health._asleep_ns
 
@@ -24,7 +24,7 @@ def lie() -> None:
         if number == signal.SIGUSR1:
             offsets["wall"] += STEP_NS
         else:
-            # The wall clock goes on while the machine sleeps, too.
+            # The wall clock also advances while the computer sleeps.
             offsets["boot"] += SLEEP_NS
             offsets["wall"] += SLEEP_NS
 

@@ -1,4 +1,4 @@
-"""The processes of one trial in wall time: started as users start them, ended whatever happens."""
+"""Processes of one trial in wall time, started as a user would start them, and always ended."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from vehicled.messages import Message
 
 COURSE = "circle_r5_ccw"
 START_S = 30.0
-"""Patience until something runs or drives."""
+"""Longest wait until a process runs or the vehicle drives, s."""
 END_S = 20.0
 READING_S = 0.02
 TELEMETRY, SILENCE, LOOP = "limits.telemetry_silence_s", "devices.drive.driver.vesc_can.silence_s", "limits.loop_silence_s"
@@ -30,22 +30,22 @@ PATIENT = {
     SILENCE: 0.5,
     LOOP: 1.0,
 }
-"""A machine that stalls for a while must not add a stop of its own. What is on trial keeps its limit."""
+"""Wider limits, so that a stalled machine does not cause a stop of its own. The limit under test is not widened."""
 
 
 class TrialError(Exception):
-    """The trial could not be made; the text says why."""
+    """The trial could not be made; the text gives the reason."""
 
 
 class EndedError(TrialError):
-    """The daemon ended, or hung up, before anything was done to it."""
+    """The daemon ended or closed the connection before the injection."""
 
 
 class Processes:
-    """Daemon and simulator with a folder for log, sockets and ports. A context: nothing outlives it."""
+    """Context of daemon and simulator with a folder for log, sockets and ports. All processes end with it."""
 
     def __init__(self, folder: Path, profile: str, link: str, seed: int, on_trial: Collection[str] = ()) -> None:
-        """``on_trial``: keys of ``PATIENT`` that stay as the profile has them."""
+        """Take the trial's settings. ``on_trial`` lists keys of ``PATIENT`` that keep the profile's value."""
         self.folder, self.link = folder, link
         self._patient = {key: value for key, value in PATIENT.items() if key not in on_trial}
         self._profile, self._seed = profile, seed
@@ -66,7 +66,7 @@ class Processes:
     # ---------------------------------------------------------------- starting
 
     def sim(self, *options: str, lying: bool = False) -> None:
-        """``vehicled sim`` on the wall clock; ``lying`` clocks jump when it is sent a signal."""
+        """Start ``vehicled sim`` on the wall clock; its clocks jump on a signal if ``lying``."""
         module = "vehicled.cli.failsafe.lying_clock" if lying else "vehicled"
         words = [
             "sim",
@@ -84,21 +84,21 @@ class Processes:
         self.daemon = self._start(module, [*words, *self._common(self._profile)])
 
     def daemon_and_simulator(self, profile: str) -> None:
-        """``vehicled run`` against a simulator of its own, with another file as the profile."""
+        """Start ``vehicled run`` with a given profile file against a separate simulator."""
         address = f"unix:{self.folder / 'link'}"
         world = ["simulator", "--listen", address, "--profile", profile, "--course", COURSE, "--link", self.link]
         self._start("vehicled", world)
-        self._wait(lambda: (self.folder / "link").exists(), "the simulator does not listen")
+        self._wait(lambda: (self.folder / "link").exists(), "the simulator did not open its socket")
         self.daemon = self._start("vehicled", ["run", "--connect", address, *self._common(profile)])
 
     def plug_in(self) -> None:
-        """The vehicle's devices as serial ports."""
+        """Start the simulator with the vehicle's devices as pseudo-terminals."""
         devices = self.folder / "devices"
         self._start("vehicled", ["simulator", "--ptys", str(devices), "--profile", self._profile, "--course", COURSE])
-        self._wait(lambda: (devices / "drive").exists(), "the simulator makes no ports")
+        self._wait(lambda: (devices / "drive").exists(), "the simulator did not create its ports")
 
     def run_on_ptys(self, *, operator: bool) -> None:
-        """``vehicled run`` on those; without the operator's port nobody arms it."""
+        """Start ``vehicled run`` on these ports; nothing arms it without the operator's port."""
         devices = self.folder / "devices"
         words = ["run", "--laps", "3"]
         for port, tail in {"gnss": "", "heading": "", "imu": "&baud=921600", "operator": ""}.items():
@@ -124,7 +124,7 @@ class Processes:
     # ---------------------------------------------------------------- watching
 
     def client(self) -> Client:
-        """A connection to the daemon's control socket."""
+        """Return a connection to the daemon's control socket."""
         found: list[Client] = []
 
         def connected() -> bool:
@@ -136,16 +136,16 @@ class Processes:
                 return True
             return False
 
-        self._wait(connected, "the daemon opens no control socket")
+        self._wait(connected, "the daemon did not open its control socket")
         return found[0]
 
     def wait_for_mode(self, mode: str) -> None:
-        """Until the daemon is in it."""
+        """Wait until the daemon is in a mode."""
         with self.client() as client:
-            self._wait(lambda: client.ask(do="status")["status"]["mode"] == mode, f"the daemon does not come to {mode}")
+            self._wait(lambda: client.ask(do="status")["status"]["mode"] == mode, f"the daemon did not reach mode {mode}")
 
     def wait_while_mode(self, mode: str, at_most_s: float) -> None:
-        """While the daemon is in it, and still there."""
+        """Wait while the daemon runs and stays in a mode."""
         end_s = time.monotonic() + at_most_s
         with self.client() as client:
             while time.monotonic() < end_s and self.daemon.poll() is None:
@@ -157,11 +157,11 @@ class Processes:
                 time.sleep(0.05)
 
     def hold_stick(self, client: Client, until_s: float) -> None:
-        """Readings of a stick: neutral until the vehicle is taken, then pushed."""
+        """Send teleop readings: neutral until teleop starts, then deflected."""
         sequence, asked = 0, 0
         while time.monotonic() < until_s or asked < 2:
             if time.monotonic() > until_s + START_S:
-                raise TrialError("the vehicle cannot be taken by hand")
+                raise TrialError("teleop could not take over the vehicle")
             sequence += 1
             throttle = 0.5 if asked == 2 else 0.0
             client.send(do="hand", steering=0.0, throttle=throttle, deadman=True, sequence=sequence, origin="gamepad")
@@ -175,11 +175,11 @@ class Processes:
             time.sleep(READING_S)
 
     def simulator_pid(self) -> int:
-        """Process of the daemon's simulator."""
+        """Return the process id of the daemon's simulator."""
         return self._child(simulator=True)
 
     def writer_pid(self) -> int:
-        """Process that writes the daemon's log."""
+        """Return the process id of the daemon's log writer."""
         return self._child(simulator=False)
 
     def _child(self, *, simulator: bool) -> int:
@@ -190,24 +190,24 @@ class Processes:
                 if (b"sim_backend" in Path(f"/proc/{child}/cmdline").read_bytes()) is simulator:
                     return int(child)
         except OSError as error:
-            raise TrialError(f"the daemon's processes cannot be found: {error.strerror}") from None
-        raise TrialError("the daemon has no such process")
+            raise TrialError(f"cannot find the daemon's processes: {error.strerror}") from None
+        raise TrialError("the daemon has no process of this kind")
 
     def said(self) -> str:
-        """By everyone, so far."""
+        """Return the output of all processes so far."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("said*.txt")))
 
     def _reason(self) -> str:
-        """Why the daemon ended, as it says itself."""
+        """Return the daemon's own reason for its end."""
         with suppress(subprocess.TimeoutExpired):
             self.daemon.wait(END_S)
         found = [line.strip() for line in self.said().splitlines() if "finished:" in line or '"why"' in line]
-        return found[-1] if found else f"it said: {self.said()[-300:]}"
+        return found[-1] if found else f"its output: {self.said()[-300:]}"
 
     # ---------------------------------------------------------------- ending
 
     def end(self, after_s: float = 0.0) -> None:
-        """Stop the daemon as a user does, so that its log is whole."""
+        """Stop the daemon with a signal, so that its log is complete."""
         try:
             self.daemon.wait(max(after_s, 0.001))
             return
@@ -216,13 +216,13 @@ class Processes:
         try:
             self.daemon.wait(END_S)
         except subprocess.TimeoutExpired:
-            raise TrialError("the daemon does not end") from None
+            raise TrialError("the daemon did not end") from None
 
     def log(self, *types: type[Message]) -> list[Any]:
-        """Of the newest log, the messages of some types, in order."""
+        """Iterate over the newest log's messages of the given types, in log order."""
         files = sorted(self.folder.glob("*.mcap"), key=lambda path: path.stat().st_mtime_ns)
         if not files:
-            raise TrialError(f"there is no log; it said: {self.said()[-300:]}")
+            raise TrialError(f"no log was written; output: {self.said()[-300:]}")
         with LogReader(files[-1]) as reader:
             return [record.message for record in reader.messages(*types)]
 
@@ -235,5 +235,5 @@ class Processes:
             except ControlError as error:
                 raise EndedError(f"{complaint}: {error}; {self._reason()}") from None
             if time.monotonic() > end_s or self._running[-1].poll() is not None:
-                raise TrialError(f"{complaint}; it said: {self.said()[-300:]}")
+                raise TrialError(f"{complaint}; output: {self.said()[-300:]}")
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Trials, put together: one line for each injection and link, as a table and as JSON."""
+"""Summary of failsafe trials: one line per injection and link, as a table and as JSON."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -11,15 +11,15 @@ from vehicled.cli.show import print_table
 
 COLUMNS = ("row", "injected", "on", "detected by", "passed", "react ms", "limit", "stop m")
 USUAL = "art_vesc"
-"""Profile that is not named."""
+"""Default profile; the report names only other ones."""
 
 
 class Injected(Struct, frozen=True, kw_only=True):
-    """What was injected, and into what kind of drive."""
+    """Description of an injected fault and of the drive."""
 
     row: int
     code: str
-    """By which it is to be detected; empty where something outside the daemon answers."""
+    """Code that must detect the fault; empty if a reaction outside the daemon is expected."""
     how: str
     simulated: bool
     clock: str
@@ -28,7 +28,7 @@ class Injected(Struct, frozen=True, kw_only=True):
 
 
 class Measured(Injected, frozen=True, kw_only=True):
-    """What came of one trial, whichever clock it ran by."""
+    """Result of one trial."""
 
     seed: int
     problem: str
@@ -39,12 +39,12 @@ class Measured(Injected, frozen=True, kw_only=True):
 
     @property
     def group(self) -> tuple[int, str, str, str, str, str]:
-        """Trials that differ by their seed only."""
+        """Return the key shared by trials that differ only in their seed."""
         return self.row, self.code, self.how, self.clock, self.link, self.profile
 
 
 class Line(Injected, frozen=True, kw_only=True):
-    """All trials of one injection on one link. Times in ms, ways in m; None where there is nothing to measure."""
+    """Summary of all trials of one injection on one link. Times in ms, distances in m; None if not measured."""
 
     n: int
     passed: int
@@ -56,11 +56,11 @@ class Line(Injected, frozen=True, kw_only=True):
     stop_p50_m: float | None
     stop_max_m: float | None
     problems: list[str]
-    """Of those that have not passed, with their seeds."""
+    """Problems of the failed trials, with their seeds."""
 
 
 def lines(trials: Sequence[Measured]) -> list[Line]:
-    """In the order of the first trial of each."""
+    """Return one line per group of trials, in the order of first occurrence."""
     groups: dict[tuple[int, str, str, str, str, str], list[Measured]] = {}
     for trial in trials:
         groups.setdefault(trial.group, []).append(trial)
@@ -87,25 +87,25 @@ def _line(group: Sequence[Measured]) -> Line:
 
 
 def to_json(found: Sequence[Line]) -> str:
-    """For machines."""
+    """Return the lines as JSON."""
     return msgspec.json.format(msgspec.json.encode(list(found)), indent=2).decode()
 
 
 def show(found: Sequence[Line]) -> None:
-    """For people: the table (least, median and most of times and ways), what has not passed, what was only simulated."""
+    """Print the table (minimum, median and maximum of times and distances), the failures, and a note on simulated faults."""
     print_table("", COLUMNS, [_cells(line) for line in found])
     if any(line.simulated for line in found):
-        print("* cannot happen on a development machine: injected at the edge of the daemon")
+        print("* simulated at the edge of the daemon, because a development machine cannot produce this fault")
     for line in found:
         for problem in line.problems:
             print(f"row {line.row}, {line.how}, {line.clock}, {line.link}: {problem}")
-            print(f"  again: {again(line, problem)}")
+            print(f"  repeat with: {again(line, problem)}")
     n, passed = sum(line.n for line in found), sum(line.passed for line in found)
     print(f"{passed} of {n} trials passed, {len({line.row for line in found})} rows of the matrix")
 
 
 def again(line: Line, problem: str) -> str:
-    """The command that repeats what has not passed; in lockstep to the bit."""
+    """Return the command that repeats a failed trial; in lockstep it is reproducible bit for bit."""
     seed = problem.removeprefix("seed ").partition(":")[0]
     return f"vehicled failsafe test --row {line.row} --clock {line.clock} --link {line.link} --seed {seed} --n 1"
 

@@ -1,4 +1,4 @@
-"""The stage of one trial: a drive in lockstep with everything on it that can be broken."""
+"""Set-up of one lockstep trial: a drive with all parts that can be made to fail."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -18,31 +18,31 @@ SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000
 HEARTBEAT_NS = 500_000_000
 ARM_NS, TAKE_NS, PUSH_NS = (START_NS + round(s * SECOND_NS) for s in (0.3, 0.6, 1.0))
-"""When the hand arms, asks to drive, and pushes the stick. A stick is neutral until then."""
+"""Times at which the operator arms, requests teleop and deflects the stick. The stick is neutral until then."""
 HAND_STEERING, HAND_THROTTLE = 0.3, 0.5
 STICK = "gamepad"
 FAR_M = 1000.0
 POST_M = 0.15
-"""Radius of what is put up in the way."""
+"""Radius of the post put up as an obstacle, m."""
 
 
 class Scene(Enum):
-    """What the vehicle does when it happens."""
+    """State of the vehicle at the injection."""
 
     COURSE = "drives the course"
-    HAND = "is driven by hand"
-    HELD = "is held by hand: armed, the stick neutral"
-    PARKED = "stands disarmed, and is asked to arm and drive afterwards"
+    HAND = "is driven manually"
+    HELD = "is in teleop: armed, stick neutral"
+    PARKED = "stands disarmed; arming and driving are requested after the injection"
 
 
 class SuddenFence(Fence):
-    """A fence that is not there until it is put up."""
+    """Fence that is empty until it is put up."""
 
     def __init__(self) -> None:
         super().__init__(())
 
     def put_up(self, x_m: float, y_m: float, across: tuple[float, float]) -> None:
-        """Everything beyond a line through a point, in the direction ``across`` (a unit vector), must not be entered."""
+        """Forbid everything beyond a line through a point; the unit vector ``across`` points into the forbidden side."""
         cx, cy = across
         near = [(x_m - FAR_M * cy, y_m + FAR_M * cx), (x_m + FAR_M * cy, y_m - FAR_M * cx)]
         far = [(x + FAR_M * cx, y + FAR_M * cy) for x, y in reversed(near)]
@@ -50,7 +50,7 @@ class SuddenFence(Fence):
 
 
 class Stage:
-    """Machine, world and those round them. Time passes by :meth:`step`."""
+    """Machine, simulated world and operator of one trial. :meth:`step` advances time."""
 
     def __init__(
         self,
@@ -65,15 +65,15 @@ class Stage:
         self.profile, self.course, self.scene = profile, course, scene
         self.fence = SuddenFence()
         self.duties: list[Callable[[], None]] = []
-        """Called after every step."""
+        """Functions called after every step."""
         self.deadman = True
         self.stick_plugged = True
         self.pushes = False
         self.ground_speaks = False
         self.way_m = 0.0
-        """True way of the vehicle so far."""
+        """True distance driven so far, m."""
         self.actuator_neutral_ns: int | None = None
-        """With a frozen daemon: when the drive was released or braked by the actuator itself."""
+        """Time at which the actuator itself released or braked the drive while the daemon was frozen."""
         self._sequence = 0
         self._reading_ns = self._heartbeat_ns = START_NS
         self._asked: set[str] = set()
@@ -93,7 +93,7 @@ class Stage:
     # ---------------------------------------------------------------- time
 
     def step(self) -> None:
-        """One grant, and what the humans do meanwhile."""
+        """Grant one step and let the operator act."""
         pair = self.pair
         pair.grant()
         self._measure()
@@ -103,7 +103,7 @@ class Stage:
         pair.reply()
 
     def freeze(self, seconds: float) -> None:
-        """The daemon stands still."""
+        """Freeze the daemon."""
         drive = self.profile.sim.drive or self.profile.vehicle.drive
         pair, delay_ns = self.pair, round(drive.delay_s * SECOND_NS)
         begin_ns = pair.now_ns
@@ -111,7 +111,7 @@ class Stage:
 
         def watch(t_ns: int) -> None:
             self._measure()
-            # What acts now was understood a dead time ago.
+            # The drive that acts now was commanded one dead time ago.
             if self.actuator_neutral_ns is None and t_ns - begin_ns > delay_ns and pair.world.actuators.duty <= 0.0:
                 self.actuator_neutral_ns = t_ns - delay_ns
 
@@ -119,29 +119,29 @@ class Stage:
 
     @property
     def now_ns(self) -> int:
-        """Instant of the last grant."""
+        """Time of the last grant, ns."""
         return self.pair.now_ns
 
     @property
     def estimator(self) -> FaultyEstimator:
-        """Its answers can be spoilt."""
+        """Estimator whose output can be corrupted."""
         return self.pair.estimator
 
     @property
     def controller(self) -> FaultyController:
-        """Its commands can be spoilt."""
+        """Controller whose output can be corrupted."""
         return self.pair.controller
 
     # ---------------------------------------------------------------- truth
 
     @property
     def speed_mps(self) -> float:
-        """True speed."""
+        """True speed, m/s."""
         return abs(self._place.speed_mps)
 
     @property
     def off_course_m(self) -> float:
-        """True distance from the course."""
+        """True distance from the course, m."""
         place = self._place
         return abs(self._tracker.update(place.x_m, place.y_m, place.yaw_rad).cross_track_m)
 
@@ -149,14 +149,14 @@ class Stage:
         before, self._place = self._place, self.pair.world.motion
         self.way_m += hypot(self._place.x_m - before.x_m, self._place.y_m - before.y_m)
 
-    # ---------------------------------------------------------------- what is said
+    # # ---------------------------------------------------------------- messages
 
     def say(self, message: Message) -> None:
-        """Tell the machine something that comes by no port."""
+        """Deliver a message that does not come through a port."""
         self.pair.machine.on_message(message, self.now_ns)
 
     def ask(self, *actions: OperatorAction) -> None:
-        """The operator asks."""
+        """Request actions as the operator."""
         for action in actions:
             self.say(OperatorCommand(self.now_ns, self.now_ns, action, "the trial"))
 
@@ -182,12 +182,12 @@ class Stage:
 
     @property
     def ready(self) -> bool:
-        """The scene is what it should be."""
+        """Return True if the vehicle is in the state that the trial needs."""
         wanted = {Scene.COURSE: Mode.AUTO, Scene.HAND: Mode.TELEOP, Scene.HELD: Mode.TELEOP, Scene.PARKED: Mode.STANDBY}
         return self.pair.machine.mode is wanted[self.scene]
 
     def put_up_post(self, ahead_m: float) -> None:
-        """On the course, so far before the front of the true vehicle."""
+        """Put a post on the course, at a distance ahead of the true vehicle's front."""
         place, vehicle = self._place, self.profile.vehicle
         here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
         front_m = 0.5 * vehicle.length_m + vehicle.centre_m
@@ -195,11 +195,13 @@ class Stage:
         self.pair.world.scene.add_circle(point.x_m, point.y_m, POST_M)
 
     def cover_scanner(self) -> None:
-        """Something lies on its window."""
+        """Cover the scanner's window."""
         self.pair.world.scene.covered = True
 
     def put_up_fence(self, ahead_m: float, *, beyond: bool) -> None:
-        """Across the course, so far ahead of the true vehicle, against what is beyond it or against this side."""
+        """Put up a fence across the course, at a distance ahead of the true vehicle; ``beyond`` forbids the far side, else the near
+        side.
+        """
         place = self._place
         here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
         point = self._tracker.point_at(here.s_m + ahead_m)

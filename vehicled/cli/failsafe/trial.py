@@ -1,4 +1,4 @@
-"""One trial in lockstep: a drive, one injection, and what came of it."""
+"""One failsafe trial in lockstep: a drive, one injection, and its result."""
 
 from math import nan
 from random import Random
@@ -19,34 +19,33 @@ from vehicled.safety.rule import Row, Rule
 
 COURSE = "circle_r5_ccw"
 DRIVE_S = 2.0
-"""Of driving before the injection; up to a second more, at random."""
+"""Driving time before the injection, s; a random part of up to one second is added."""
 BEGIN_S = 1.0
-"""From the start until it drives."""
+"""Time from the start until the vehicle drives, s."""
 STANDSTILL_MPS = 0.05
 REFUSAL_S = 1.5
-"""How long it is watched that nothing is armed."""
+"""Observation time in which arming must stay refused, s."""
 LINE_NS = 5_000_000
-"""A frame has crossed any line within this."""
+"""Longest transmission time of a frame on any line."""
 
 
 class _Witness:
-    """The journal's listener: what is told, and what the frames to the actuator say."""
+    """Listener of the journal that collects detected faults and actuator frames."""
 
     def __init__(self, profile: Profile, link: str, seed: int) -> None:
         actuator = next(name for name, device in profile.devices.items() if device.capabilities is not None)
         device = profile.devices[actuator]
         self._actuator = actuator
-        # A second, sound actuator that hears the same frames: what it understands is what they say.
+        # A second, fault-free actuator decodes the same frames, which shows what they command.
         self._ear = emulator(actuator, device, seed, START_NS, wires=link == "wires")
         self.has_brake = device.capabilities is not None and device.capabilities.brake
         self.since_ns: int | None = None
         self.faults: list[Fault] = []
         self.command: ActuatorCommand | None = None
         self.frames: list[tuple[int, ActuatorCommand | None, float, float]] = []
-        """Time, command, and throttle and brake as understood; since the injection."""
+        """Time, command, and decoded throttle and brake, since the injection."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
         if isinstance(message, Fault):
             if self.since_ns is not None and message.active and message.code != "mode":
                 self.faults.append(message)
@@ -54,7 +53,7 @@ class _Witness:
             self.command = message
         elif isinstance(message, WireChunk) and message.direction is Direction.TX and message.port == self._actuator:
             self._ear.on_rx(message.data, log_time_ns)
-            # A line takes its time over a frame.
+            # Allow for the transmission time of the frame.
             self._ear.on_time(log_time_ns + LINE_NS)
             understood = self._ear.take_commands()
             if self.since_ns is not None and understood:
@@ -62,7 +61,7 @@ class _Witness:
 
 
 def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> Measured:
-    """Drive, inject at a random phase, watch; on ``COURSE`` where no other course is given."""
+    """Drive, inject at a random phase and observe; on ``COURSE`` if no course is given."""
     profile, course = profile_of(injection), course or _course()
     at_s = BEGIN_S + DRIVE_S + Random(f"{seed} {injection.key} {link}").random()
     witness = _Witness(profile, link, seed)
@@ -75,7 +74,7 @@ def run_trial(injection: Injection, link: str, seed: int, course: Course | None 
         stage.step()
     judge = _Judge(injection, link, seed, stage, witness)
     if not stage.ready or witness.command is None or witness.command.reaction > Reaction.WARN:
-        return judge.trial(f"the scene was not what it should be: {stage.pair.machine.mode.name}, {stage.pair.machine.why}")
+        return judge.trial(f"the vehicle was not in the required state: {stage.pair.machine.mode.name}, {stage.pair.machine.why}")
     witness.since_ns = at_ns
     judge.begin(at_ns)
     if injection.act is not None:
@@ -84,7 +83,7 @@ def run_trial(injection: Injection, link: str, seed: int, course: Course | None 
 
 
 class _Judge:
-    """Follows a trial to its end."""
+    """Evaluates one trial."""
 
     def __init__(self, injection: Injection, link: str, seed: int, stage: Stage, witness: _Witness) -> None:
         self._injection, self._link, self._seed, self._stage, self._witness = injection, link, seed, stage, witness
@@ -102,13 +101,13 @@ class _Judge:
         self._seen = 0
 
     def begin(self, at_ns: int) -> None:
-        """It happens now."""
+        """Note the time of the injection."""
         self._at_ns, self._way_m = at_ns, self._stage.way_m
         if self._injection.since is None:
             self._origin_ns = at_ns + round(self._injection.grace_s(self._stage.profile.limits) * SECOND_NS)
 
     def watch(self) -> Measured:
-        """Until it has reacted and stands, or has not."""
+        """Run until the vehicle has reacted and stopped, or the time is up."""
         injection, stage = self._injection, self._stage
         if injection.refused:
             return self._watch_refusal()
@@ -141,7 +140,7 @@ class _Judge:
             self._stood_ns, self._stop_m = stage.now_ns, stage.way_m - self._way_m
 
     def _answers(self, command: ActuatorCommand | None, throttle: float, brake: float) -> bool:
-        """Whether a frame is the reaction: by what the daemon says of it, and by what its bytes say."""
+        """Return True if a frame is the expected reaction, both by the daemon's command and by the decoded bytes."""
         if command is None:
             return False
         if rule_of(self._injection) is not None and command.reaction < self._reaction:
@@ -162,14 +161,14 @@ class _Judge:
 
     def _verdict(self, stops: bool) -> str:
         if not self._detected():
-            return f"not detected by {self._injection.code}; told: {', '.join(self._told()) or 'nothing'}"
+            return f"not detected by {self._injection.code}; reported: {', '.join(self._told()) or 'nothing'}"
         if self._reacted_ns is None:
             return "no frame to the actuator changed"
         react_ms = self._react_ms()
         if react_ms > self.limit_ms:
             return f"reacted after {react_ms:.0f} ms (limit {self.limit_ms:.0f} ms)"
         if stops and self._stood_ns is None and self._injection.row != 29:
-            return "reacted, but the vehicle does not come to rest"
+            return "reacted, but the vehicle did not stop"
         return ""
 
     def _watch_refusal(self) -> Measured:
@@ -181,21 +180,21 @@ class _Judge:
             stage.step()
             said = said or injection.refused in " ".join((machine.why, *machine.supervisor.waiting))
             if machine.mode in (Mode.AUTO, Mode.TELEOP) or stage.speed_mps > STANDSTILL_MPS:
-                return self.trial(f"it was not refused: {machine.mode.name}, {machine.why}")
+                return self.trial(f"arming was not refused: {machine.mode.name}, {machine.why}")
         self._reacted_ns, self.limit_ms = self._origin_ns, 0.0
-        return self.trial("" if said else f"refused, but not for the reason: {machine.why}")
+        return self.trial("" if said else f"refused for another reason: {machine.why}")
 
     def _react_ms(self) -> float:
         if self._reacted_ns is None:
             return nan
-        # Whoever has reacted before the instant from which it counts has reacted at once.
+        # A reaction before the time origin counts as immediate.
         return max(0.0, (self._reacted_ns - self._origin_ns) / 1e6) if self._origin_ns is not None else 0.0
 
     def _told(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(fault.code for fault in self._witness.faults))
 
     def trial(self, problem: str) -> Measured:
-        """The result, with what is known."""
+        """Return the result with all measurements so far."""
         stops = self._reaction >= Reaction.CONTROLLED_STOP and not self._injection.refused
         injection = self._injection
         return Measured(
@@ -216,12 +215,12 @@ class _Judge:
 
 
 def row_of(injection: Injection) -> Row:
-    """Its row of the matrix."""
+    """Return the injection's row of the matrix."""
     return next(row for row in MATRIX if row.number == injection.row)
 
 
 def rule_of(injection: Injection) -> Rule | None:
-    """The rule that must trip; None where something else answers."""
+    """Return the rule that must trip; None if a reaction outside the daemon is expected."""
     return next((rule for rule in row_of(injection).rules if rule.code == injection.code), None)
 
 
@@ -230,7 +229,7 @@ _COURSES: dict[str, Course] = {}
 
 
 def profile_of(injection: Injection) -> Profile:
-    """With its overrides; read once."""
+    """Return the injection's profile with its overrides, cached."""
     key = injection.profile, injection.overrides
     if key not in _PROFILES:
         _PROFILES[key] = load_profile(*key)

@@ -1,7 +1,7 @@
-"""Trials in wall time: processes of their own, as users start them, to which something is done from outside.
+"""Failsafe trials in wall time: separate processes, started as a user would start them, with faults injected from outside.
 
-Daemon and simulator run on this machine's clock. What happened is read afterwards from the daemon's log: commands, frames, faults,
-and the truth that the simulator tells. Limits that are not on trial are wider where only a busy machine would trip them.
+Daemon and simulator run on this computer's clock. The daemon's log is evaluated afterwards: commands, frames, faults and the ground
+truth. Limits not under test are wider if a busy computer could trip them.
 """
 
 import os
@@ -37,24 +37,24 @@ from vehicled.safety.matrix import MATRIX
 
 PROFILE = "art_vesc"
 ATTEMPTS = 5
-"""A machine that stalls may stop the vehicle before anything was done to it, or answer late: then the trial begins anew."""
+"""Attempts per trial; a stall of the computer may stop the vehicle before the injection or delay the reaction."""
 STALL_NS = 30_000_000
 SECOND_NS = 1_000_000_000
 STANDSTILL_MPS = 0.05
 SLOWER_MPS = 0.03
-"""So much below its speed the true vehicle shows that it is not driven any more."""
+"""Loss of true speed that shows the end of driving, m/s."""
 WATCH_S = 2.0
-"""After the injection, until the daemon is asked to end."""
+"""Observation time after the injection, s."""
 FREEZE_S = 0.6
 SETTLE_S = 1.5
 PULL_S = 6.0
-"""From the start of the world until a port fails that can only be told so beforehand; up to a second more."""
+"""Time from the start of the world to a port failure that must be scheduled beforehand, s; up to one second is added."""
 DRIVE = "drive"
 FILE_LIMIT_BYTES = 4096
 
 
 class WallInjection(Struct, frozen=True, kw_only=True):
-    """One way to bring a row about, in wall time."""
+    """A fault in wall time that triggers one row of the matrix."""
 
     row: int
     code: str
@@ -67,7 +67,7 @@ class WallInjection(Struct, frozen=True, kw_only=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """What was measured."""
+    """Measurements of one trial."""
 
     problem: str = ""
     react_ms: float = nan
@@ -76,10 +76,10 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class Evidence:
-    """The log of a run, from an injection on."""
+    """Log of a run, evaluated from an injection on."""
 
     def __init__(self, processes: Processes, since_ns: int, frozen_s: float = 0.0) -> None:
-        """``frozen_s``: the daemon was stopped for so long on purpose."""
+        """Read the log. ``frozen_s`` is the length of a deliberate freeze of the daemon."""
         self.since_ns, self.frozen_s = since_ns, frozen_s
         log = processes.log(Fault, ActuatorCommand, GroundTruth, WireChunk, PortEvent)
         self.faults = [m for m in log if isinstance(m, Fault) and m.active and m.code != "mode" and m.t_ns >= since_ns]
@@ -90,32 +90,32 @@ class Evidence:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Codes, in order."""
+        """Return the codes of the faults, in order."""
         return tuple(dict.fromkeys(fault.code for fault in self.faults))
 
     def driving(self) -> bool:
-        """It drove, unhindered, when it happened and in the second before."""
+        """Return True if the vehicle drove without a reaction at the injection and in the second before."""
         before = [command for command in self.commands if -SECOND_NS <= command.t_ns - self.since_ns < 0]
         return bool(before) and all(c.mode in (Mode.AUTO, Mode.TELEOP) and c.reaction <= Reaction.WARN for c in before)
 
     def reacted_ms(self, reaction: Reaction) -> float:
-        """To the first frame on the wire that carries a reaction; NaN without one."""
+        """Return the time to the first frame with a reaction; NaN if none was sent."""
         for command in self.commands:
             if command.t_ns >= self.since_ns and command.reaction >= reaction and command.throttle <= 0.0:
                 sent = [c.t_ns for c in self.chunks if c.direction is Direction.TX and c.t_ns >= command.t_ns]
-                # A port that is gone takes no frame: then the command is all there is.
+                # A lost port takes no frames, so the command's time is used.
                 return ((min(sent) if sent else command.t_ns) - self.since_ns) / 1e6
         return nan
 
     def stalled(self) -> bool:
-        """The machine held daemon or simulator up for longer than any limit on trial allows, other than by what was done to it."""
+        """Return True if the computer delayed daemon or simulator beyond any limit under test, other than by the injection."""
         late = [(m.t_ns, m.t_rx_ns - m.t_ns) for m in self.truth if abs(m.t_ns - self.since_ns) < SECOND_NS]
         if self.frozen_s:
             late = [(t_ns, by_ns) for t_ns, by_ns in late if not -STALL_NS < t_ns - self.since_ns < self.frozen_s * SECOND_NS]
         return any(by_ns > STALL_NS for _, by_ns in late)
 
     def stop_m(self) -> float:
-        """True way from the injection to the standstill."""
+        """Return the true distance from the injection to standstill."""
         way, before = 0.0, None
         for each in self.truth:
             if each.t_ns < self.since_ns:
@@ -128,7 +128,7 @@ class Evidence:
         return nan
 
     def slower_ns(self) -> int | None:
-        """When the true vehicle was first seen to lose speed."""
+        """Return the time at which the true vehicle first lost speed."""
         before = [abs(each.speed_mps) for each in self.truth if each.t_ns < self.since_ns][-20:]
         if not before:
             return None
@@ -136,26 +136,26 @@ class Evidence:
         return next((m.t_ns for m in self.truth if m.t_ns >= self.since_ns and abs(m.speed_mps) < usual - SLOWER_MPS), None)
 
     def found(self, code: str, react_ms: float) -> Found:
-        """Judged by the rule's code; the limit is the caller's."""
+        """Return the result judged by the rule's code; the caller checks the time limit."""
         problem = ""
         if not self.driving():
             problem = STOPPED_BEFORE
         elif self.stalled():
             problem = STALLED
         elif code and code not in self.told:
-            problem = f"not detected by {code}; told: {', '.join(self.told) or 'nothing'}"
+            problem = f"not detected by {code}; reported: {', '.join(self.told) or 'nothing'}"
         elif not react_ms >= 0.0:
             problem = "no frame to the actuator changed"
         return Found(problem=problem, react_ms=react_ms, stop_m=self.stop_m(), told=self.told)
 
 
-STOPPED_BEFORE = "the vehicle did not drive any more when it was to happen"
-STALLED = "this machine stalled meanwhile, so that nothing can be measured on it"
+STOPPED_BEFORE = "the vehicle was no longer driving at the injection"
+STALLED = "this computer stalled during the trial, so nothing could be measured"
 AGAIN = (STOPPED_BEFORE, STALLED)
 
 
 def run_wall(injection: WallInjection, link: str, seed: int) -> Measured:
-    """One trial; begun anew when the machine itself spoilt it."""
+    """Run one trial; repeat it if a stall of the computer spoilt it."""
     chance = Random(f"{seed} {injection.row} {injection.code} {link}")
     found = Found(problem=STOPPED_BEFORE)
     for _ in range(ATTEMPTS):
@@ -193,7 +193,7 @@ def _processes(injection: WallInjection, folder: str, link: str, seed: int) -> P
 
 
 def limit_of(injection: WallInjection) -> float:
-    """Of the rule, or of what answers outside."""
+    """Return the time limit of the rule, or of the reaction outside the daemon."""
     row = next(row for row in MATRIX if row.number == injection.row)
     rules = [rule.react_ms for rule in row.rules if rule.code == injection.code]
     return row.outside_ms if not rules or row.number == 1 else rules[0]
@@ -246,7 +246,7 @@ def _pulled(processes: Processes, chance: Random, injection: WallInjection) -> F
     if stopped_ns is None:
         return Found(problem="no frame to the actuator changed", told=whole.told)
     heard = [c.t_ns for c in whole.chunks if c.direction is Direction.RX and c.t_ns < stopped_ns]
-    # The last that was heard of it: the plug was pulled after that.
+    # Count from the last data received, because the plug was pulled after it.
     evidence = Evidence(processes, heard[-1] if heard else stopped_ns)
     return evidence.found(injection.code, evidence.reacted_ms(Reaction.BRAKE))
 
@@ -273,7 +273,7 @@ def _busy(processes: Processes, chance: Random, injection: WallInjection) -> Fou
 
 
 def _told_live(processes: Processes, injection: WallInjection, since_ns: int) -> Found:
-    """Of what is only told, by the control socket: the log may be what fails. The vehicle must drive on."""
+    """Check by the control socket that a fault is reported, since the log may be what fails. The vehicle must keep driving."""
     limit_s = limit_of(injection) * 1e-3 + 1.0
     with processes.client() as client:
         end_s = time.monotonic() + limit_s
@@ -284,11 +284,11 @@ def _told_live(processes: Processes, injection: WallInjection, since_ns: int) ->
             if links:
                 react_ms = (now_ns - links[0]["ago_s"] * 1e9 - since_ns) / 1e6
                 problem = "" if state["mode"] == "AUTO" else f"the vehicle stopped: {state['why']}"
-                # Others may have kept the machine busy before we did: then it was told before.
+                # Other load may have triggered the rule before the injection.
                 return Found(problem=problem, react_ms=max(0.0, react_ms), told=(injection.code,))
             time.sleep(0.02)
     return Found(
-        problem=f"not detected by {injection.code}; told: {', '.join(link['code'] for link in state['chain']) or 'nothing'}"
+        problem=f"not detected by {injection.code}; reported: {', '.join(link['code'] for link in state['chain']) or 'nothing'}"
     )
 
 
@@ -309,7 +309,7 @@ def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Proces
 
 
 def _changed_profile(processes: Processes, chance: Random, injection: WallInjection) -> Found:
-    """A profile beside the hash of another: what was checked is not what is driven with."""
+    """Use a profile whose stored hash is that of another text."""
     file = processes.folder / f"{PROFILE}.toml"
     file.write_text(load(PROFILE, []).source)
     file.with_suffix(".sha256").write_text(f"{'0' * 64}  {file.name}\n")
@@ -320,15 +320,15 @@ def _changed_profile(processes: Processes, chance: Random, injection: WallInject
         while time.monotonic() < end_s:
             state = client.ask(do="status")["status"]
             if state["mode"] not in ("INIT", "STANDBY"):
-                return Found(problem=f"it was not refused: {state['mode']}, {state['why']}")
+                return Found(problem=f"arming was not refused: {state['mode']}, {state['why']}")
             time.sleep(0.05)
     said = " ".join((state["why"], *state["waiting_for"]))
     refused = file.name in said or "profile" in said
-    return Found(problem="" if refused else f"refused, but not for the reason: {said}", react_ms=0.0)
+    return Found(problem="" if refused else f"refused for another reason: {said}", react_ms=0.0)
 
 
 def _restarted(processes: Processes, chance: Random, injection: WallInjection) -> Found:
-    """Killed in mid-drive and started again at once, by nobody who would arm it."""
+    """Kill the daemon while driving and restart it at once, with nothing that arms it."""
     processes.plug_in()
     processes.run_on_ptys(operator=True)
     processes.wait_for_mode("AUTO")
@@ -344,9 +344,9 @@ def _restarted(processes: Processes, chance: Random, injection: WallInjection) -
     frames = [chunk.t_ns for chunk in evidence.chunks if chunk.direction is Direction.TX and opened and chunk.t_ns >= opened[0]]
     driven = [command for command in evidence.commands if command.throttle != 0.0 or command.mode not in (Mode.INIT, Mode.STANDBY)]
     if driven:
-        return Found(problem=f"it drove: {driven[0].mode.name}, throttle {driven[0].throttle:.2f}")
+        return Found(problem=f"the vehicle drove: {driven[0].mode.name}, throttle {driven[0].throttle:.2f}")
     if not frames or not evidence.commands or evidence.commands[0].brake < 1.0:
-        return Found(problem="it did not brake first")
+        return Found(problem="the vehicle did not brake first")
     return Found(react_ms=(frames[0] - opened[0]) / 1e6, told=evidence.told)
 
 
@@ -358,7 +358,7 @@ def _killed_simulator(processes: Processes, chance: Random, injection: WallInjec
         processes.daemon.wait(5.0)
     processes.end()
     if "the simulator" not in processes.said():
-        return Found(problem="the run did not end with the reason")
+        return Found(problem="the run did not end with the expected reason")
     evidence = Evidence(processes, since_ns)
     return evidence.found("", evidence.reacted_ms(Reaction.BRAKE))
 
@@ -366,28 +366,28 @@ def _killed_simulator(processes: Processes, chance: Random, injection: WallInjec
 WALL: tuple[WallInjection, ...] = (
     WallInjection(row=1, code="loop_frozen", how=f"SIGSTOP of the daemon for {FREEZE_S:g} s", run=_frozen, on_trial=(LOOP,)),
     WallInjection(
-        row=6, code="hand_unplugged", how="the stick is pulled out, by the control socket", simulated=True, run=_unplugged_stick
+        row=6, code="hand_unplugged", how="the input device is unplugged", simulated=True, run=_unplugged_stick
     ),
     WallInjection(
-        row=17, code="actuator_lost", how="the adapter is pulled out; on messages nothing passes", run=_pulled,
+        row=17, code="actuator_lost", how="the adapter is unplugged; on messages no bytes pass", run=_pulled,
         on_trial=(TELEMETRY, SILENCE),
     ),
-    WallInjection(row=24, code="log_failing", how="the log's writer may write no more (RLIMIT_FSIZE)", run=_full_disk),
-    WallInjection(row=25, code="host_strained", how="every processor is kept busy by others", run=_busy),
+    WallInjection(row=24, code="log_failing", how="the log writer reaches a file size limit (RLIMIT_FSIZE)", run=_full_disk),
+    WallInjection(row=25, code="host_strained", how="other processes load every processor", run=_busy),
     WallInjection(
-        row=26, code="clock_stepped", how="the wall clock is read an hour ahead", simulated=True,
+        row=26, code="clock_stepped", how="the wall clock reads an hour ahead", simulated=True,
         run=_lying_clock(signal.SIGUSR1, Reaction.WARN),
     ),
     WallInjection(
-        row=26, code="woke_up", how="the boot clock is read 20 s ahead, as after a sleep", simulated=True,
+        row=26, code="woke_up", how="the boot clock reads 20 s ahead, as after a suspend", simulated=True,
         run=_lying_clock(signal.SIGUSR2, Reaction.BRAKE),
     ),
     WallInjection(
-        row=27, code="", how="the profile is not the one whose hash stands beside it", run=_changed_profile, links=("messages",)
+        row=27, code="", how="the profile does not match its stored hash", run=_changed_profile, links=("messages",)
     ),
     WallInjection(
-        row=28, code="", how="SIGKILL of the daemon in mid-drive, started again at once", run=_restarted, links=("wires",)
+        row=28, code="", how="SIGKILL of the daemon while driving, restarted at once", run=_restarted, links=("wires",)
     ),
     WallInjection(row=29, code="", how="SIGKILL of the simulator", run=_killed_simulator),
 )  # fmt: skip
-"""Rows whose fault lies between processes, devices and the machine itself."""
+"""Injections for faults between processes, devices and the computer itself."""

@@ -1,1 +1,1 @@
-"""What the computer on the vehicle can do: its state, its measured lateness, and the rates it may claim by them."""
+"""Capabilities of the vehicle's computer: its settings, its measured lateness, and the rates that it can sustain."""

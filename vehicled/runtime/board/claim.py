@@ -1,14 +1,13 @@
-"""The rates that a board may claim, by what was measured on it, and whether a profile asks for more.
+"""Rates that a board can sustain according to its measurements, and the comparison with a profile.
 
-The rule, for a board on which 99 of 100 wake-ups are at most ``p99`` late and the latest is ``max`` late:
+Rules for a board with wake-up lateness ``p99`` (99 %) and ``max``:
 
-1. A task may have a rate and a deadline as long as four ``p99`` fit into its period, and into its deadline: at most a quarter of
-   the time is lost to waking, the rest is for the task and for those that are due before it.
-2. ``max`` may be half of ``limits.estimate_silence_s``, the age of the estimate at which the vehicle is braked.
-3. A device on a serial port may have a rate as long as two round trips (99 of 100) fit into its period.
-4. A write to the disk of the log, with fsync, may take ``DISK_STALL_S``.
+1. Four ``p99`` must fit into the period and into the deadline of a task: at most a quarter of the time is lost to waking.
+2. ``max`` may be half of ``limits.estimate_silence_s``, the age of the estimate at which the vehicle brakes.
+3. Two serial round trips (99 %) must fit into the period of a device on a serial port.
+4. A write to the log's disk with fsync may take ``DISK_STALL_S``.
 
-1 to 3 refuse; 4 is told, for the log's writer is a process of its own and its backlog has a limit of its own.
+Rules 1 to 3 prevent arming. Rule 4 is only a warning, because the log writer is a separate process with a bounded backlog.
 """
 
 from msgspec import Struct, structs
@@ -21,39 +20,39 @@ SHARE_OF_SILENCE = 2
 TRIPS_PER_PERIOD = 2
 DISK_STALL_S = 2.0
 MAX_CLAIM_HZ = 1000
-"""The highest rate that anything is claimed for."""
+"""Highest rate that is judged, Hz."""
 
 
 class Claim(Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """What one board was measured to keep; the calibration that is stored."""
+    """Calibration of one board: the measurements and the rates derived from them."""
 
     board: str
     """Identity of the board."""
     kernel: str = ""
     measured: str = ""
-    """When, as text."""
+    """Date of the measurement, as text."""
     fifo: bool = False
-    """At real-time priority; without one the claim is that of an ordinary process."""
+    """True if measured at real-time priority."""
     lateness_p99_ns: int = 0
     lateness_max_ns: int = 0
     round_trip_p99_ns: int = 0
-    """0 where it could not be measured."""
+    """Serial round trip (99 %), ns; 0 if not measured."""
     disk_max_ns: int = 0
-    """0 where it could not be measured."""
+    """Longest disk write, ns; 0 if not measured."""
 
     @property
     def task_hz(self) -> int:
-        """Highest rate of a task."""
+        """Highest sustainable rate of a task, Hz."""
         return _rate(SHARE_OF_PERIOD * self.lateness_p99_ns)
 
     @property
     def serial_hz(self) -> int:
-        """Highest rate of a device on a serial port."""
+        """Highest sustainable rate of a device on a serial port, Hz."""
         return _rate(TRIPS_PER_PERIOD * self.round_trip_p99_ns)
 
 
 class Shortfall(Struct, frozen=True):
-    """Something that a profile asks for and the board was not seen to keep."""
+    """Requirement of a profile that the board does not meet."""
 
     what: str
     asked: str
@@ -62,11 +61,11 @@ class Shortfall(Struct, frozen=True):
     refuses: bool = True
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.asked} asked for, {self.measured} measured on this board: {self.cure}"
+        return f"{self.what}: the profile needs {self.asked}, this board has {self.measured}: {self.cure}"
 
 
 def claim(measured: Measured, *, board: str, kernel: str = "", when: str = "") -> Claim | None:
-    """By the lateness at real-time priority where it was measured, else without; None when there is none at all."""
+    """Return the calibration from the lateness at real-time priority, else at ordinary priority; None if neither was measured."""
     fifo = measured.worst(fifo=True) is not None
     late = measured.worst(fifo=fifo)
     if late is None:
@@ -84,34 +83,34 @@ def claim(measured: Measured, *, board: str, kernel: str = "", when: str = "") -
 
 
 def judge(profile: Profile, found: Claim) -> list[Shortfall]:
-    """What the profile asks for beyond the claim, the weightiest first; empty when the board keeps all of it."""
+    """Return the shortfalls of the board for a profile, most severe first."""
     shortfalls = []
     cure = _cure(found)
     need_ns = SHARE_OF_PERIOD * found.lateness_p99_ns
-    late = f"wake-ups up to {found.lateness_p99_ns / 1e6:.2f} ms late (99 %)"
+    late = f"wake-up lateness {found.lateness_p99_ns / 1e6:.2f} ms (99 %)"
     for name, task in structs.asdict(profile.tasks).items():
         if need_ns > 1e9 / task.rate_hz:
-            text = f"{late}, good for {found.task_hz} Hz,"
+            text = f"{late}, enough for {found.task_hz} Hz"
             shortfalls.append(Shortfall(f"tasks.{name}.rate_hz", f"{task.rate_hz:g} Hz", text, cure))
         elif need_ns > task.deadline_ms * 1e6:
-            text = f"{late}, good for a deadline of {need_ns / 1e6:.1f} ms,"
+            text = f"{late}, enough for a deadline of {need_ns / 1e6:.1f} ms"
             shortfalls.append(Shortfall(f"tasks.{name}.deadline_ms", f"{task.deadline_ms:g} ms", text, cure))
     silence_s = profile.limits.estimate_silence_s
     if SHARE_OF_SILENCE * found.lateness_max_ns > silence_s * 1e9:
-        text = f"a wake-up {found.lateness_max_ns / 1e6:.1f} ms late"
+        text = f"wake-up lateness {found.lateness_max_ns / 1e6:.1f} ms (max)"
         shortfalls.append(Shortfall("limits.estimate_silence_s", f"{silence_s * 1e3:g} ms", text, cure))
     for name, device in profile.devices.items():
         rate_hz = device.rate_hz if device.port.startswith("serial:") else None
         if rate_hz and TRIPS_PER_PERIOD * found.round_trip_p99_ns > 1e9 / rate_hz:
-            text = f"serial round trips up to {found.round_trip_p99_ns / 1e6:.2f} ms (99 %), good for {found.serial_hz} Hz,"
+            text = f"a serial round trip of {found.round_trip_p99_ns / 1e6:.2f} ms (99 %), enough for {found.serial_hz} Hz"
             shortfalls.append(Shortfall(f"devices.{name}.rate_hz", f"{rate_hz:g} Hz", text, cure))
     if found.disk_max_ns > DISK_STALL_S * 1e9:
         shortfalls.append(
             Shortfall(
                 "log.folder",
-                f"writes within {DISK_STALL_S:g} s",
-                f"one of {found.disk_max_ns / 1e9:.1f} s",
-                "put log.folder on an SSD, or take a faster card",
+                f"disk writes within {DISK_STALL_S:g} s",
+                f"one write of {found.disk_max_ns / 1e9:.1f} s",
+                "put log.folder on an SSD or a faster card",
                 refuses=False,
             )
         )
@@ -120,10 +119,8 @@ def judge(profile: Profile, found: Claim) -> list[Shortfall]:
 
 def _cure(found: Claim) -> str:
     if not found.fifo:
-        return "measure at real-time priority (sudo vehicled doctor), as the service runs; or lower it in the profile"
-    return (
-        "see the cures of 'vehicled doctor' for this board (governor, preemption), end other programs, or lower it in the profile"
-    )
+        return "measure at real-time priority (sudo vehicled doctor), which the service uses; or lower the value in the profile"
+    return "follow the advice of 'vehicled doctor' for this board, stop other programs, or lower the value in the profile"
 
 
 def _rate(period_ns: int) -> int:

@@ -1,4 +1,4 @@
-"""The state of a board as it stands: points that can be read at once, each shortfall with its cure. Changes nothing."""
+"""Settings of a board that can be read at once, each with a remedy if it is not as wanted. Changes nothing."""
 
 import hashlib
 import os
@@ -11,23 +11,23 @@ from vehicled.runtime import realtime
 from vehicled.runtime.realtime import FIFO_PRIORITY, Row
 
 HOT_C = 80.0
-"""Boards throttle from about here on."""
+"""Temperature from which boards throttle, deg C."""
 LOW_DISK_SHARE = 0.05
-"""Below this nobody arms."""
+"""Free fraction of the disk below which arming is refused."""
 _READ_ONLY = realtime.RealtimeRequest(
     lock_memory=False, fifo_priority=None, timer_slack_ns=None, freeze_gc=False, switch_interval_s=None
 )
 _STATE = ("CPU governor", "preemption", "clock source", "run delay")
-"""Points of the real-time set-up that are the machine's, not the process's."""
+"""Points of the real-time set-up that belong to the computer, not to the process."""
 _SERVICE_HAS_IT = (
-    "the service has it; for a shell: echo '{who} - {what}' | sudo tee /etc/security/limits.d/{file}.conf, log in anew"
+    "the service sets this; for a shell: echo '{who} - {what}' | sudo tee /etc/security/limits.d/{file}.conf, then log in again"
 )
 _THROTTLED = Path("/sys/devices/platform/soc/soc:firmware/get_throttled")
-"""Of a Raspberry Pi: bits 0 to 3 say what holds now, the same 16 higher what has held since it was switched on."""
+"""Throttling state of a Raspberry Pi: bits 0 to 3 for now, bits 16 to 19 for the time since power-on."""
 
 
 def identity() -> str:
-    """Name of this very board: its serial number where the board has one, else a hash of the system's machine id; may be empty."""
+    """Return the identity of this board: its serial number, else a hash of the system's machine id; may be empty."""
     serial = _read("/proc/device-tree/serial-number").strip("\0 \n")
     if serial:
         return serial
@@ -36,12 +36,12 @@ def identity() -> str:
 
 
 def model() -> str:
-    """What kind of board this is."""
+    """Return the model of this board."""
     return _read("/proc/device-tree/model").strip("\0 \n") or _cpu_model() or platform.machine()
 
 
 def may_use_fifo(priority: int = FIFO_PRIORITY) -> bool:
-    """Whether this process may run its loop at a real-time priority."""
+    """Return True if this process may run its loop at real-time priority."""
     if not hasattr(os, "sched_setscheduler"):
         return False
     running = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
@@ -51,14 +51,14 @@ def may_use_fifo(priority: int = FIFO_PRIORITY) -> bool:
 
 
 def state(folder: Path) -> list[Row]:
-    """Every point; ``folder`` is where the log goes."""
+    """Return all points; ``folder`` is that of the log."""
     rows = [row for row in realtime.setup(_READ_ONLY).rows if row.what in _STATE]
     return [_python(), _kernel(), *rows, _rt_limit(), _memory_limit(), _swap(), _heat(), _throttling(), _disk(folder)]
 
 
 def _python() -> Row:
     got = f"{platform.python_version()}, {64 if sys.maxsize > 2**32 else 32} bit"
-    cure = "" if sys.version_info >= (3, 11) else "vehicled service install brings one: see docs/service.md"
+    cure = "" if sys.version_info >= (3, 11) else "vehicled service install provides one: see docs/service.md"
     return Row("Python", "3.11 or newer", got, cure)
 
 
@@ -89,7 +89,7 @@ def _memory_limit() -> Row:
 def _swap() -> Row:
     lines = _read("/proc/swaps").splitlines()[1:]
     on_disk = [line.split()[0] for line in lines if not Path(line.split()[0]).name.startswith("zram")]
-    cure = f"harmless while memory is locked (the service does); else: sudo swapoff {on_disk[0]}" if on_disk else ""
+    cure = f"harmless while memory is locked, as by the service; otherwise: sudo swapoff {on_disk[0]}" if on_disk else ""
     return Row("swap", "none on disk", ", ".join(line.split()[0] for line in lines) or "none", cure)
 
 
@@ -100,9 +100,9 @@ def _heat() -> Row:
         if value.lstrip("-").isdigit():
             found.append((int(value) / 1000.0, _read(str(zone / "type")) or zone.name))
     if not found:
-        return Row("temperature", f"below {HOT_C:.0f} C", "not told by this system")
+        return Row("temperature", f"below {HOT_C:.0f} C", "not reported by this system")
     hottest, where = max(found)
-    cure = f"cool it: a processor at {HOT_C:.0f} C slows down" if hottest >= HOT_C else ""
+    cure = f"cool the board: processors slow down from {HOT_C:.0f} C" if hottest >= HOT_C else ""
     return Row("temperature", f"below {HOT_C:.0f} C", f"{hottest:.0f} C ({where})", cure)
 
 
@@ -112,8 +112,8 @@ def _throttling() -> Row:
     if word:
         bits = int(word, 16)
         undervoltage = bool(bits & 0x1_0001)
-        told = {0: "never"}.get(bits, ("now" if bits & 0xF else "since it was switched on") + f" (0x{bits:x})")
-        cure = "use the maker's power supply and a short cable" if undervoltage else "cool the board"
+        told = {0: "never"}.get(bits, ("now" if bits & 0xF else "since power-on") + f" (0x{bits:x})")
+        cure = "use the manufacturer's power supply and a short cable" if undervoltage else "cool the board"
         return Row(what, wanted, told, cure if bits else "")
     slowed = [
         zone.parent.name
@@ -133,11 +133,11 @@ def _disk(folder: Path) -> Row:
         return Row(what, wanted, f"{place}: {error.strerror}", "choose another log.folder in the profile")
     share = disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
     got = f"{share:.0%} free, {disk.f_bavail * disk.f_frsize / 1e9:.1f} GB"
-    return Row(what, wanted, got, "" if share >= LOW_DISK_SHARE else f"make room in {place}, or lower log.quota_mb")
+    return Row(what, wanted, got, "" if share >= LOW_DISK_SHARE else f"free space in {place}, or lower log.quota_mb")
 
 
 def existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """Return the folder, or its nearest existing parent."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder

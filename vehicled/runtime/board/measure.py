@@ -1,4 +1,4 @@
-"""Short measurements of a board, on the means that the daemon itself uses. Blocking; each says in seconds how long it takes."""
+"""Short measurements of a board with the daemon's own timers and ports. All functions block; each states its duration."""
 
 import os
 import select
@@ -15,7 +15,7 @@ from vehicled.runtime.loop import PreciseSelector
 from vehicled.runtime.realtime import FIFO_PRIORITY
 
 RATES_HZ = (200, 400)
-"""Of fusion and ingestion on the shipped profiles."""
+"""Rates of fusion and ingestion in the shipped profiles, Hz."""
 _MESSAGE = bytes(range(64))
 _BLOCK = bytes(64 * 1024)
 _PATIENCE_S = 1.0
@@ -31,14 +31,14 @@ class Spread(Struct, frozen=True):
 
     @classmethod
     def of(cls, values_ns: list[int]) -> "Spread":
-        """Of at least one value. Percentiles are values that occurred: the smallest that so many do not exceed."""
+        """Return the distribution of at least one value. Percentiles are values that occurred (nearest rank)."""
         ordered = sorted(values_ns)
         n = len(ordered)
         return cls(n, ordered[(n - 1) // 2], ordered[min(n - 1, -(-99 * n // 100) - 1)], ordered[-1])
 
 
 class Lateness(Struct, frozen=True):
-    """How late the loop's own timer wakes."""
+    """Lateness of the loop's timer at one rate."""
 
     rate_hz: int
     fifo: bool
@@ -46,9 +46,9 @@ class Lateness(Struct, frozen=True):
 
 
 def lateness(seconds: float, *, fifo: bool) -> list[Lateness]:
-    """Wake-up lateness at each of ``RATES_HZ`` in turns, ``seconds`` in all; on a thread of its own, which the priority ends with.
+    """Measure the wake-up lateness at each of ``RATES_HZ``, ``seconds`` in total, on a thread so that the priority ends with it.
 
-    Raises OSError when the priority is not to be had.
+    Raises OSError if the priority is not permitted.
     """
     found: list[Lateness] = []
     failures: list[OSError] = []
@@ -59,7 +59,7 @@ def lateness(seconds: float, *, fifo: bool) -> list[Lateness]:
                 os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(FIFO_PRIORITY))
             late: dict[int, list[int]] = {rate: [] for rate in RATES_HZ}
             with PreciseSelector() as selector:
-                # In turns, so that what disturbs the machine for a while disturbs both.
+                # Alternate between the rates, so that a disturbance affects both.
                 for _ in range(4):
                     for rate, values in late.items():
                         values += _wake(selector, rate, seconds / 8)
@@ -83,15 +83,15 @@ def _wake(selector: PreciseSelector, rate_hz: int, seconds: float) -> list[int]:
         while (now_ns := time.monotonic_ns()) < release_ns:
             selector.select((release_ns - now_ns) / 1e9)
         late.append(now_ns - release_ns)
-        # Skip, keep the phase: as the executive does.
+        # Skip missed releases and keep the phase, like the executive.
         release_ns += period_ns * (1 + (now_ns - release_ns) // period_ns)
     return late
 
 
 def serial_round_trip(messages: int = 200) -> Spread:
-    """There and back through a pair of pseudo terminals, which pass through the same queues and kernel threads as serial ports.
+    """Measure round trips through a pair of pseudo-terminals, which use the same kernel queues and threads as serial ports.
 
-    About ``messages`` milliseconds. Raises OSError where there are none, or when nothing comes back.
+    Takes about ``messages`` milliseconds. Raises OSError if the system has no pseudo-terminals, or on a timeout.
     """
     near, far = os.openpty()
     try:
@@ -115,14 +115,14 @@ def _pass(sender: int, receiver: int) -> None:
     waiting = len(_MESSAGE)
     while waiting > 0:
         if not select.select([receiver], [], [], _PATIENCE_S)[0]:
-            raise OSError("a pseudo terminal passed nothing on for a second")
+            raise OSError("no data through the pseudo-terminal for a second")
         waiting -= len(os.read(receiver, waiting))
 
 
 def disk_stall(folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] = os.fsync) -> Spread:
-    """How long a write of 64 KiB with fsync takes, again and again into a file of its own that vanishes.
+    """Measure writes of 64 KiB with fsync into a temporary file.
 
-    Raises OSError for a folder that cannot be written.
+    Raises OSError if the folder is not writable.
     """
     times: list[int] = []
     with TemporaryFile(dir=folder, prefix=".vehicled-doctor-", buffering=0) as file:
@@ -137,7 +137,7 @@ def disk_stall(folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] 
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """Everything that was measured; None where it could not be, with the reason among ``troubles``."""
+    """Results of all measurements; None for a failed one, with its reason in ``troubles``."""
 
     lateness: list[Lateness]
     round_trip: Spread | None = None
@@ -145,7 +145,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     troubles: list[str] = []
 
     def worst(self, *, fifo: bool) -> Spread | None:
-        """Lateness of the worst rate, with or without real-time priority; None when it was not measured so."""
+        """Return the lateness at the worst rate, with or without real-time priority; None if not measured."""
         spreads = [row.spread for row in self.lateness if row.fifo == fifo]
         if not spreads:
             return None
@@ -158,7 +158,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 def measure(folder: Path, seconds: float, *, fifo: bool) -> Measured:
-    """All of it: twice ``seconds`` for the lateness with ``fifo``, once without, and about 1.5 s more. Never raises."""
+    """Run all measurements: twice ``seconds`` for the lateness with ``fifo``, once without, plus about 1.5 s. Never raises."""
     rows: list[Lateness] = []
     troubles: list[str] = []
     trip = disk = None
@@ -174,5 +174,5 @@ def measure(folder: Path, seconds: float, *, fifo: bool) -> Measured:
     try:
         disk = disk_stall(folder, min(1.0, seconds))
     except OSError as error:
-        troubles.append(f"disk: {folder} cannot be written ({error.strerror})")
+        troubles.append(f"disk: cannot write to {folder} ({error.strerror})")
     return Measured(lateness=rows, round_trip=trip, disk=disk, troubles=troubles)

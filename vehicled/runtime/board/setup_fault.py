@@ -1,6 +1,6 @@
-"""What keeps a vehicle from being armed before anything has moved: a profile or a calibration that is not this vehicle's.
+"""Checks before arming that profile and calibration belong to this vehicle.
 
-Reads a few small files; measures nothing.
+Reads a few small files and measures nothing.
 """
 
 import hashlib
@@ -17,22 +17,22 @@ from vehicled.runtime.realtime import FIFO_PRIORITY
 DEFAULT_FOLDER = Path("/etc/vehicled")
 CALIBRATION = "board.json"
 TOLD = 2
-"""So many shortfalls are named; the others are counted."""
+"""Number of shortfalls named in the message; the others are counted."""
 
 
 def folder() -> Path:
-    """Folder of the service's settings: as systemd names it, else ``/etc/vehicled``."""
+    """Return the folder of the service's settings: from systemd, else ``/etc/vehicled``."""
     named = os.environ.get("CONFIGURATION_DIRECTORY", "")
     return Path(named.split(":")[0]) if named else DEFAULT_FOLDER
 
 
 def hash_file(profile: Path) -> Path:
-    """Where the hash of a checked profile is kept: beside it, as ``sha256sum`` writes it."""
+    """Return the hash file of a checked profile, in ``sha256sum`` format beside the profile."""
     return profile.with_suffix(".sha256")
 
 
 def read_calibration(file: Path) -> Claim | None:
-    """The stored calibration of a board; None when there is none. Raises ValueError for one that cannot be understood."""
+    """Return the stored calibration of a board; None if there is none. Raises ValueError for an invalid file."""
     try:
         data = file.read_bytes()
     except OSError:
@@ -40,11 +40,11 @@ def read_calibration(file: Path) -> Claim | None:
     try:
         return msgspec.json.decode(data, type=Claim)
     except msgspec.DecodeError as error:
-        raise ValueError(f"{file} is not a calibration ({error})") from None
+        raise ValueError(f"{file} is not a valid calibration ({error})") from None
 
 
 def setup_fault(loaded: Loaded, settings: Path | None = None) -> str:
-    """Why this profile must not be armed on this board, in words with the cure; empty when it may. Never raises."""
+    """Return the reason why this profile must not be armed on this board, with its remedy; empty if it may. Never raises."""
     settings = settings or folder()
     return _changed(loaded) or _other_board(loaded) or _too_much(loaded, settings / CALIBRATION)
 
@@ -60,7 +60,7 @@ def _changed(loaded: Loaded) -> str:
     try:
         now = hashlib.sha256(profile.read_bytes()).hexdigest()
     except OSError as error:
-        return f"{profile} cannot be read any more ({error.strerror})"
+        return f"cannot read {profile} ({error.strerror})"
     if words[:1] == [now]:
         return ""
     return f"{profile} has changed since it was checked: sudo vehicled service install --profile {profile}, then restart"
@@ -70,11 +70,13 @@ def _other_board(loaded: Loaded) -> str:
     wanted, here = loaded.profile.host.board, facts.identity()
     if not wanted or wanted == here:
         return ""
-    return f"the profile is for board {wanted}, this is {here or 'a board without a name'}: use its own profile, or mend host.board"
+    return (
+        f"the profile is for board {wanted}, this is {here or 'a board without a name'}: use its own profile, or correct host.board"
+    )
 
 
 def _too_much(loaded: Loaded, file: Path) -> str:
-    again = "measure it: sudo vehicled doctor --save"
+    again = "measure this board: sudo vehicled doctor --save"
     try:
         found = read_calibration(file)
     except ValueError as error:
@@ -83,10 +85,10 @@ def _too_much(loaded: Loaded, file: Path) -> str:
         return ""
     here = facts.identity()
     if found.board != here:
-        return f"the calibration {file} is of board {found.board}, this is {here or 'a board without a name'}; {again}"
+        return f"the calibration {file} is for board {found.board}, this is {here or 'a board without a name'}; {again}"
     if found.fifo and not facts.may_use_fifo():
         return (
-            f"the rates of this board were measured at real-time priority, which this process may not have: "
+            f"the rates of this board were measured at real-time priority, which this process is not permitted to use: "
             f"start it as the service, or raise its limit (ulimit -r {FIFO_PRIORITY})"
         )
     refusing = [shortfall for shortfall in judge(loaded.profile, found) if shortfall.refuses]
@@ -94,4 +96,4 @@ def _too_much(loaded: Loaded, file: Path) -> str:
         return ""
     more = f"; {len(refusing) - TOLD} more, see vehicled doctor --profile" if len(refusing) > TOLD else ""
     told = "; ".join(map(str, refusing[:TOLD]))
-    return f"the board keeps less than the profile asks for: {told}{more}. To arm all the same: host.allow_shortfall = true"
+    return f"this board does not meet the profile's requirements: {told}{more}. To arm anyway, set host.allow_shortfall = true"

@@ -1,8 +1,8 @@
-"""Ports: serial lines, TCP and TLS, CAN, opened, watched and reopened, each behind the same few methods.
+"""Ports of the devices: serial lines, TCP and TLS, CAN; opened, monitored and reopened behind one interface.
 
-:mod:`~vehicled.runtime.ports.contract` says what a port is, :mod:`~vehicled.runtime.ports.address` how it is named in a profile,
-:mod:`~vehicled.runtime.ports.factory` makes one, :mod:`~vehicled.runtime.ports.supervised` is the one implementation. It owns a
-*channel*, an open descriptor: one module for each kind. :mod:`~vehicled.runtime.ports.discover` lists what is plugged in.
+:mod:`~vehicled.runtime.ports.contract` defines the interface, :mod:`~vehicled.runtime.ports.address` the addresses in a profile.
+:mod:`~vehicled.runtime.ports.factory` creates ports. :mod:`~vehicled.runtime.ports.supervised` implements them on a *channel*, an
+open descriptor; each kind has its own module. :mod:`~vehicled.runtime.ports.discover` lists the ports of the computer.
 """
 
 from vehicled.runtime.ports.contract import AddressError, Port, PortCounts, PortError, PortHost

@@ -36,61 +36,61 @@ Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
 class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all addresses have."""
+    """Options that all addresses have."""
 
     retry_min_s: Seconds = 0.1
     retry_max_s: Seconds = 3.0
 
 
 class SerialAddress(Address, frozen=True, kw_only=True):
-    """A serial port by its path."""
+    """Serial port by its path."""
 
     path: str
     baud: Baud = 115_200
 
 
 class TcpAddress(Address, frozen=True, kw_only=True):
-    """A TCP server."""
+    """TCP server."""
 
     host: str
     port: int
     timeout_s: Seconds = 5.0
-    """To connect to one address of the host, and for the TLS greeting."""
+    """Timeout of a connection attempt and of the TLS handshake, s."""
 
 
 class TlsAddress(TcpAddress, frozen=True, kw_only=True):
-    """A TCP server behind TLS."""
+    """TCP server with TLS."""
 
     verify: str = "yes"
-    """Of the certificate: ``yes`` by the authorities of the system, ``no``, or a file of authorities to trust."""
+    """Verification of the certificate: ``yes`` by the system's authorities, ``no``, or a file of trusted authorities."""
 
 
 class SocketCanAddress(Address, frozen=True, kw_only=True):
-    """A CAN interface of the kernel."""
+    """CAN interface of the kernel."""
 
     interface: str
 
 
 class SlcanAddress(Address, frozen=True, kw_only=True):
-    """A CAN adapter on a serial port."""
+    """CAN adapter on a serial port."""
 
     path: str
     bitrate: int = 500_000
     baud: Baud = 115_200
-    """Of the serial line; adapters on USB ignore it."""
+    """Baud rate of the serial line; USB adapters ignore it."""
 
 
 class UdpCanAddress(Address, frozen=True, kw_only=True):
-    """A multicast group with python-can's frames."""
+    """Multicast group with python-can's frames."""
 
     group: str
     port: int
     hop_limit: Annotated[int, Meta(ge=0, le=255)] = 0
-    """0 keeps the frames on this machine, 1 in its network."""
+    """Multicast hop limit: 0 keeps the frames on this computer, 1 in its network."""
 
 
 def parse(url: str) -> Address:
-    """The address that a URL names. Raises :class:`AddressError`."""
+    """Parse the URL of a port. Raises :class:`AddressError`."""
     place, _, query = url.partition("?")
     scheme, _, rest = place.partition(":")
     match scheme, rest.partition(":")[0]:
@@ -106,7 +106,7 @@ def parse(url: str) -> Address:
             slcan = _struct(SlcanAddress, url, query, path=_path(url, rest.partition(":")[2]))
             if slcan.bitrate not in BITRATES:
                 known = ", ".join(map(str, BITRATES))
-                raise AddressError(f"{url!r}: such adapters have no bitrate {slcan.bitrate}; they have {known}")
+                raise AddressError(f"{url!r}: slcan adapters do not support bitrate {slcan.bitrate}; use one of {known}")
             return slcan
         case "can", "udp":
             group, port = _host_port(url, rest.partition(":")[2])
@@ -114,14 +114,14 @@ def parse(url: str) -> Address:
             return _struct(UdpCanAddress, url, query, group=group, port=port)
         case "can", _ if _INTERFACE.match(rest):
             return _struct(SocketCanAddress, url, query, interface=rest)
-    raise AddressError(f"{url!r} is no address of a port: use {FORMS}")
+    raise AddressError(f"{url!r} is not a port address: use {FORMS}")
 
 
 def note(address: Address) -> str:
-    """What a human should know of an address that works; mostly empty."""
+    """Return advice about a valid address; usually empty."""
     path = getattr(address, "path", "")
     if _UNSTABLE.match(path):
-        return f"the name {path} depends on the order of plugging: 'vehicled doctor' lists the stable one"
+        return f"the name {path} depends on the order of plugging in: use the stable name that 'vehicled doctor' lists"
     return ""
 
 
@@ -131,7 +131,7 @@ def _struct(kind: type[Kind], url: str, query: str, **place: str | int) -> Kind:
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            cure = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            cure = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
             raise AddressError(f"{url!r} has an unknown option {name!r}: {cure}")
         given[name] = value
     try:
@@ -144,14 +144,14 @@ def _struct(kind: type[Kind], url: str, query: str, **place: str | int) -> Kind:
 
 
 def _plain(message: str) -> str:
-    """``Expected `int` <= 9 - at `$.baud``` as ``baud: expected int <= 9``."""
+    """Turn ``Expected `int` <= 9 - at `$.baud``` into ``baud: expected int <= 9``."""
     what, _, where = message.replace("`", "").partition(" - at $.")
     return f"{where}: {what[:1].lower()}{what[1:]}" if where else what
 
 
 def _path(url: str, path: str) -> str:
     if not path.startswith("/"):
-        raise AddressError(f"{url!r}: the path of a device begins with a slash, as in serial:/dev/serial/by-id/NAME")
+        raise AddressError(f"{url!r}: a device path begins with a slash, such as serial:/dev/serial/by-id/NAME")
     return path
 
 
@@ -159,7 +159,7 @@ def _host_port(url: str, rest: str) -> tuple[str, int]:
     host, _, port = rest.removeprefix("//").rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) <= _PORTS):
-        raise AddressError(f"{url!r} needs a host and a port from 1 to {_PORTS}, as in tcp:192.0.2.7:2101")
+        raise AddressError(f"{url!r} needs a host and a port from 1 to {_PORTS}, such as tcp:192.0.2.7:2101")
     return host, int(port)
 
 
@@ -168,5 +168,5 @@ def _check_group(url: str, group: str) -> None:
         if ipaddress.ip_address(group).is_multicast:
             return
     except ValueError:
-        pass  # a name: it could only be looked up on the network
-    raise AddressError(f"{url!r}: {group} is not the address of a multicast group, as 239.74.163.2 is")
+        pass  # a host name: checking it would need the network
+    raise AddressError(f"{url!r}: {group} is not a multicast address; use one such as 239.74.163.2")

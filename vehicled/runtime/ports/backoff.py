@@ -1,4 +1,4 @@
-"""How long to wait before a port is opened again."""
+"""Back-off before a port is reopened."""
 
 import random
 
@@ -15,12 +15,12 @@ class Retry(Struct, frozen=True, kw_only=True):
 
     @property
     def stable_s(self) -> float:
-        """A port that stayed open for so long has recovered; one that fell sooner goes on where its back-off was."""
+        """Open time after which a port counts as recovered, s; a port lost sooner continues its back-off."""
         return max(_STABLE_S, 10 * self.min_s)
 
 
 class Backoff:
-    """Doubling pauses with jitter, never outside their bounds: ports that fell together do not come back in step."""
+    """Doubling pauses with jitter within their bounds, so that ports lost together do not reopen in step."""
 
     def __init__(self, retry: Retry, rng: random.Random) -> None:
         self._retry = retry
@@ -28,10 +28,10 @@ class Backoff:
         self._upper_s = retry.min_s
 
     def pause_s(self) -> float:
-        """The pause before the next attempt."""
+        """Return the pause before the next attempt, s."""
         self._upper_s = min(2 * self._upper_s, self._retry.max_s)
         return max(self._retry.min_s, self._rng.uniform(self._upper_s / 2, self._upper_s))
 
     def reset(self) -> None:
-        """Begin anew with the shortest pause."""
+        """Start again with the shortest pause."""
         self._upper_s = self._retry.min_s

@@ -1,7 +1,7 @@
-"""CAN by python-can's buses: SocketCAN, and its UDP multicast for a laptop without CAN.
+"""CAN channels on python-can: SocketCAN, and UDP multicast for computers without CAN.
 
-The bus is drained from its file descriptor with ``recv(0)``, never by python-can's ``Notifier``: when the bus dies that one spins
-and wakes nobody. Frames go to the host as the 16-byte records of :mod:`vehicled.wire.can`, all of one wake-up together.
+The bus is drained from its file descriptor with ``recv(0)``, not with python-can's ``Notifier``, which spins silently when the bus
+dies. Frames go to the host as the 16-byte records of :mod:`vehicled.wire.can`, all of one wake-up together.
 """
 
 import errno
@@ -24,22 +24,22 @@ from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
 
 FRAMES_PER_WAKE = 256
 _BUS_OFF = 0x40
-"""Class bit of an error frame, ``linux/can/error.h``."""
+"""Error class bit of ``linux/can/error.h``."""
 _FULL = {errno.ENOBUFS, errno.EAGAIN, None}
-"""What a full queue says. None: python-can gives no code for the queue of the socket."""
+"""Error codes of a full queue. None: python-can gives no code for the queue of the socket."""
 _RETRY_S = 0.001
 _ECHOES = 512
 
 
 class CanChannel:
-    """An open bus of python-can that has a descriptor."""
+    """Open bus of python-can with a descriptor."""
 
-    # A full transmit queue does not show on the descriptor, which stays writable: trying again is all there is.
+    # A full transmit queue leaves the descriptor writable, so the only way is to retry.
     retry_s: float | None = _RETRY_S
     owes = False
 
     def __init__(self, bus: can.BusABC, detail: str, counts: PortCounts, *, echoes: bool = False) -> None:
-        """The bus belongs to the channel from now on. ``echoes``: it gives back what it sent, which is to be left out."""
+        """Take ownership of the bus. ``echoes``: the bus returns sent frames, which must be skipped."""
         self.detail = detail
         self._bus = bus
         self._counts = counts
@@ -47,15 +47,15 @@ class CanChannel:
         self._open = True
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._bus.fileno()
 
     async def receive(self, deliver: Deliver) -> None:
-        """Hand over the data frames of each wake-up, together."""
+        """Deliver the data frames of each wake-up together."""
         await while_readable(self._bus.fileno(), partial(self._drain, deliver))
 
     def write(self, data: bytes) -> int:
-        """How many bytes, in whole records, the queue took."""
+        """Write records; return the number of bytes accepted, in whole records."""
         for at in range(0, len(data), RECORD_BYTES):
             record = data[at : at + RECORD_BYTES]
             for frame in unpack_all(record):
@@ -64,16 +64,16 @@ class CanChannel:
                 except (can.CanError, OSError) as error:
                     if _code(error) in _FULL:
                         return at
-                    raise LostError(f"the bus is gone ({error})") from None
+                    raise LostError(f"the CAN bus is gone ({error})") from None
                 if self._sent is not None:
                     self._sent.append(record)
         return len(data)
 
     async def change_baud(self, baud: int) -> None:
-        """The rate of a bus is set by the system, for all its users."""
+        """Do nothing: the system sets the bit rate of a bus for all its users."""
 
     async def aclose(self, *, drain: bool) -> None:
-        """Close. Frames in the queue of the interface still leave either way."""
+        """Close. Frames in the interface's queue are still sent."""
         if self._open:
             self._open = False
             with suppress(can.CanError, OSError):
@@ -89,16 +89,18 @@ class CanChannel:
             except (can.CanError, OSError) as error:
                 errors += 1
                 if _code(error) is None and errors < FRAMES_PER_WAKE:
-                    self._counts.bad_frames += 1  # a datagram that is no frame: the bus lives
+                    self._counts.bad_frames += 1  # a datagram that is not a frame: the bus itself works
                     continue
-                lost = LostError(f"the bus is gone ({error})")
+                lost = LostError(f"the CAN bus is gone ({error})")
                 break
             if message is None:
                 break
             if message.is_error_frame:
                 self._counts.error_frames += 1
                 if message.arbitration_id & _BUS_OFF:
-                    lost = LostError("bus-off: no one acknowledges, or the bit rates differ; see its wiring and 'restart-ms'")
+                    lost = LostError(
+                        "bus-off: no node acknowledges, or the bit rates differ; check the wiring and set 'restart-ms'"
+                    )
                     break
                 continue
             record = self._record(message)
@@ -118,7 +120,7 @@ class CanChannel:
             return None
         sent = self._sent
         if sent and record in sent:
-            # Own frames come back in order, so all that were sent before this one are lost or have come.
+            # Echoes come in order, so all frames sent before this one are lost or were echoed.
             while sent.popleft() != record:
                 pass
             return None
@@ -137,7 +139,7 @@ def _message(frame: CanFrame) -> can.Message:
 
 
 def _code(error: BaseException) -> int | None:
-    """The system's number of an error, which python-can hands on in different ways."""
+    """Return the system's error number, which python-can stores in different places."""
     for cause in (error, error.__cause__):
         code = getattr(cause, "error_code", None) or getattr(cause, "errno", None)
         if isinstance(code, int):
@@ -146,12 +148,12 @@ def _code(error: BaseException) -> int | None:
 
 
 def _silence() -> None:
-    """python-can prints what it raises as well; here the host is told."""
+    """Silence python-can's logging, because the host reports the same errors."""
     logging.getLogger("can").setLevel(logging.CRITICAL + 1)
 
 
 async def open_socketcan(address: SocketCanAddress, counts: PortCounts, sysfs: Path = Path("/sys")) -> CanChannel:
-    """Open an interface of the kernel. Raises :class:`OpenError`, also when it is down or off the bus."""
+    """Open an interface of the kernel. Raises :class:`OpenError`, also if it is down or bus-off."""
     name = address.interface
     if why := _not_ready(name, sysfs):
         raise OpenError(why)
@@ -161,23 +163,25 @@ async def open_socketcan(address: SocketCanAddress, counts: PortCounts, sysfs: P
     except (can.CanError, OSError) as error:
         code = _code(error)
         if code == errno.EAFNOSUPPORT:
-            raise OpenError(f"{name}: this kernel has no CAN; use can:slcan:/dev/... or can:udp:GROUP:PORT") from None
+            raise OpenError(f"{name}: this kernel does not support CAN; use can:slcan:/dev/... or can:udp:GROUP:PORT") from None
         if code == errno.ENODEV:
-            raise OpenError(f"{name} does not exist: plug the adapter in, or name one that 'vehicled doctor' lists") from None
-        raise OpenError(f"{name} cannot be opened ({error})") from None
+            raise OpenError(
+                f"{name} does not exist: plug the adapter in, or use an interface that 'vehicled doctor' lists"
+            ) from None
+        raise OpenError(f"cannot open {name} ({error})") from None
     return CanChannel(bus, f"SocketCAN {name}", counts)
 
 
 def _not_ready(name: str, sysfs: Path) -> str:
-    """Why an interface that exists carries nothing; empty when it does, or nobody knows."""
+    """Return why an existing interface is not usable; empty if it is, or if that is unknown."""
     folder = sysfs / "class" / "net" / name
     with suppress(OSError, ValueError):
         if int((folder / "type").read_text()) != 280:
-            return f"{name} is not a CAN interface: name one that 'vehicled doctor' lists"
+            return f"{name} is not a CAN interface: use one that 'vehicled doctor' lists"
         if not int((folder / "flags").read_text(), 16) & 1:
             return f"{name} is down: ip link set {name} up type can bitrate 500000 restart-ms 100"
         if int((folder / "carrier").read_text()) == 0:
-            return f"{name} is bus-off: check wiring and bit rate; ip link set {name} type can restart-ms 100 lets it come back"
+            return f"{name} is bus-off: check wiring and bit rate, then ip link set {name} type can restart-ms 100"
     return ""
 
 
@@ -190,7 +194,7 @@ async def open_udp_can(address: UdpCanAddress, counts: PortCounts) -> CanChannel
             partial(UdpMulticastBus, channel=address.group, port=address.port, hop_limit=address.hop_limit, fd=False)
         )
     except can.CanError as error:
-        raise OpenError(f"{place} cannot be joined ({error.__cause__ or error}); has an interface got a multicast route?") from None
+        raise OpenError(f"cannot join {place} ({error.__cause__ or error}); does an interface have a multicast route?") from None
     except OSError as error:
-        raise OpenError(f"{place} cannot be joined ({error}); is the group a multicast address?") from None
-    return CanChannel(bus, f"{place}, {'this machine only' if address.hop_limit == 0 else 'local network'}", counts, echoes=True)
+        raise OpenError(f"cannot join {place} ({error}); is the group a multicast address?") from None
+    return CanChannel(bus, f"{place}, {'only this computer' if address.hop_limit == 0 else 'local network'}", counts, echoes=True)

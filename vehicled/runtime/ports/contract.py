@@ -1,13 +1,13 @@
-"""What a port is to the pump, what an open channel is to a port, and what can go wrong.
+"""Interfaces of ports and channels, and the errors of ports.
 
 ::
 
     PortError
-    ├── AddressError   the address cannot be used: the profile must change
-    ├── OpenError      could not be opened now: tried again with back-off
-    └── LostError      was open and is gone: closed, then opened again
+    ├── AddressError   invalid address: the profile must change
+    ├── OpenError      could not be opened now: retried with back-off
+    └── LostError      was open and is gone: closed, then reopened
 
-Only :class:`AddressError` ever reaches a caller, when a port is made. Trouble with a device is told to the host.
+Only :class:`AddressError` reaches a caller, when a port is created. Device errors are reported to the host.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,11 +21,11 @@ __all__ = ["AddressError", "Channel", "Deliver", "LostError", "OpenError", "Open
 
 
 class PortError(Exception):
-    """Something is wrong with a port. The message names the place, and the cure where there is one."""
+    """Error of a port. The message names the place and, if known, the remedy."""
 
 
 class AddressError(PortError, ValueError):
-    """The address of a port cannot be used."""
+    """The address of a port is invalid."""
 
 
 class OpenError(PortError):
@@ -33,30 +33,30 @@ class OpenError(PortError):
 
 
 class LostError(PortError):
-    """An open port is gone: unplugged, closed by the other end, off the bus."""
+    """An open port is gone: unplugged, closed by the other end, or bus-off."""
 
 
 class PortCounts(Struct):
-    """What became of the bytes of a port since it was made. Reopening does not reset it."""
+    """Counters of a port since its creation; reopening does not reset them."""
 
     opened: int = 0
     rx_bytes: int = 0
     tx_bytes: int = 0
     expired: int = 0
-    """Frames dropped because their deadline passed before their first byte could leave."""
+    """Frames dropped because their deadline passed before their first byte was sent."""
     overflowed: int = 0
-    """Frames dropped, the oldest first, because more waited than may wait."""
+    """Frames dropped, the oldest first, because the send queue was full."""
     overflowed_bytes: int = 0
     refused: int = 0
-    """Frames for a port that was not open, or longer than may wait."""
+    """Frames for a port that was not open, or too long for the queue."""
     abandoned: int = 0
-    """Frames that were waiting, or half sent, when the port was lost."""
+    """Frames queued or half sent when the port was lost."""
     error_frames: int = 0
-    """CAN error frames; they are not handed on."""
+    """CAN error frames; they are not delivered."""
     bad_frames: int = 0
-    """What was no frame of its bus: junk datagrams, CAN FD, broken slcan lines."""
+    """Invalid frames: junk datagrams, CAN FD, broken slcan lines."""
     nacks: int = 0
-    """What a slcan adapter refused: frames it has no room for, and, at every opening, to close what is closed."""
+    """Commands refused by a slcan adapter: frames it has no room for and, at every opening, closing a closed bus."""
 
 
 class Port(Protocol):
@@ -65,72 +65,72 @@ class Port(Protocol):
     name: str
     counts: PortCounts
     trouble: str
-    """Why it is not open, as of the newest attempt; empty while it is open. The host hears only the first reason of an episode."""
+    """Reason why the newest attempt to open failed; empty while open. The host gets only the first reason of an episode."""
 
     async def serve(self, host: PortHost) -> None:
-        """Open, read and reopen until cancelled; never raises for trouble with the device.
+        """Open, read and reopen until cancelled; never raises for device errors.
 
-        The host hears OPENED when it opens and one LOST or ERROR when it ceases to be, or cannot be, open. After cancellation the
+        The host gets OPENED when the port opens, and one LOST or ERROR when it is lost or cannot be opened. After cancellation the
         descriptor stays open for the last ``send``, until ``aclose``.
         """
         ...
 
     def send(self, data: bytes, deadline_ns: int, now_ns: int) -> bool:
-        """Write what the descriptor takes at once, keep the rest in order. Never blocks, never raises.
+        """Write what the descriptor accepts at once and queue the rest in order. Never blocks, never raises.
 
-        False when nothing of it was taken: not open, past its deadline, or too long. What was taken may still expire, which is
-        counted, as long as none of it has left.
+        Return False if nothing was accepted: not open, deadline passed, or too long. A queued frame may still expire, which is
+        counted, until its first byte is sent.
         """
         ...
 
     def set_baud(self, baud: int) -> None:
-        """Change the line rate once everything sent before has left. Without meaning, and ignored, where there is no line."""
+        """Change the baud rate after everything sent before. Ignored by ports without a serial line."""
         ...
 
     def reopen(self, reason: str) -> None:
-        """Close and open again. Without effect while it is not open."""
+        """Close and open again. No effect while the port is not open."""
         ...
 
     async def aclose(self) -> None:
-        """Give the descriptor back; sends nothing. Not while ``serve`` runs; safe to repeat."""
+        """Close the descriptor without sending. Must not be called while ``serve`` runs; safe to repeat."""
         ...
 
 
 Deliver = Callable[[bytes, int], None]
-"""Takes bytes and the time of their arrival."""
+"""Callback for received bytes and the time of their arrival."""
 
 
 class Channel(Protocol):
-    """An open, non-blocking descriptor. Never reopens itself."""
+    """Open, non-blocking descriptor. Never reopens."""
 
     detail: str
-    """What was opened, for the log."""
+    """Description for the log."""
     retry_s: float | None
-    """When to try again what was not taken: after this time, or with None when the descriptor turns writable."""
+    """Pause before retrying data that was not accepted, s; None: wait until the descriptor is writable."""
 
     owes: bool
-    """Part of what ``write`` took is still here and must leave before more is taken."""
+    """True if part of an accepted write is still buffered here and must be sent first."""
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         ...
 
     async def receive(self, deliver: Deliver) -> None:
-        """Hand over all that arrives; never returns. Raises :class:`LostError`, and whatever ``deliver`` raises."""
+        """Deliver all that arrives; never returns. Raises :class:`LostError`, and whatever ``deliver`` raises."""
         ...
 
     def write(self, data: bytes) -> int:
-        """How many bytes were taken, possibly none. First sends what is owed. Never blocks. Raises :class:`LostError`."""
+        """Send buffered data, then ``data``; return the number of bytes accepted. Never blocks. Raises :class:`LostError`."""
         ...
 
     async def change_baud(self, baud: int) -> None:
-        """Change the line rate after all that was written has left. Raises :class:`LostError`."""
+        """Change the baud rate after everything written was sent. Raises :class:`LostError`."""
         ...
 
     async def aclose(self, *, drain: bool) -> None:
-        """Close; never raises. With ``drain`` what was written still leaves, without it is thrown away. Safe to repeat."""
+        """Close; never raises. With ``drain`` written data is still sent, otherwise discarded. Safe to repeat."""
         ...
 
 
 Opener = Callable[[PortCounts], Awaitable[Channel]]
-"""Opens a channel that counts there. Raises :class:`OpenError`."""
+"""Function that opens a channel with the given counters. Raises :class:`OpenError`."""

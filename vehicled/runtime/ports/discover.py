@@ -1,4 +1,4 @@
-"""What is plugged in: serial ports with their stable names, and CAN interfaces. Reads ``/dev`` and ``/sys``, opens nothing."""
+"""Lists serial ports with their stable names, and CAN interfaces. Reads ``/dev`` and ``/sys``, opens nothing."""
 
 import os
 from contextlib import suppress
@@ -10,40 +10,40 @@ _CAN_HARDWARE = 280
 """``ARPHRD_CAN`` of ``linux/if_arp.h``."""
 _INTERFACE_UP = 1
 _USB_LEVELS = 6
-"""From a tty up to its USB device: tty, port, interface, device, and a hub or two of margin."""
+"""Levels from a tty up to its USB device: tty, port, interface, device, plus a hub or two."""
 
 
 class SerialDevice(Struct, frozen=True, kw_only=True):
-    """A serial port. Texts are empty where the system does not tell."""
+    """Serial port. Texts are empty if unknown."""
 
     path: str
-    """The kernel's name, which depends on the order of plugging."""
+    """Kernel name, which depends on the order of plugging in."""
     by_id: str = ""
-    """Stable name by maker, product and serial number."""
+    """Stable name by manufacturer, product and serial number."""
     by_path: str = ""
-    """Stable name by the socket it is plugged into."""
+    """Stable name by the USB socket."""
     driver: str = ""
     vendor_id: str = ""
-    """USB, four hexadecimal digits, lower case; empty for ports that are not on USB."""
+    """USB vendor id, four lower-case hexadecimal digits; empty for ports that are not on USB."""
     product_id: str = ""
     serial_number: str = ""
     manufacturer: str = ""
     product: str = ""
     interface: str = ""
-    """Number of the USB interface, where one device has several ports."""
+    """Number of the USB interface, for devices with several ports."""
     latency_ms: int | None = None
-    """Latency timer of the adapter; FTDI only."""
+    """Latency timer of the adapter, ms; only FTDI."""
     accessible: bool = False
-    """This process may read and write it."""
+    """True if this process may read and write the port."""
 
     @property
     def url(self) -> str:
-        """Address for a profile, by the most stable name there is."""
+        """Address for a profile, by the most stable name."""
         return f"serial:{self.by_id or self.by_path or self.path}"
 
 
 class CanInterface(Struct, frozen=True, kw_only=True):
-    """A CAN interface of the kernel."""
+    """CAN interface of the kernel."""
 
     name: str
     driver: str = ""
@@ -51,7 +51,7 @@ class CanInterface(Struct, frozen=True, kw_only=True):
     carrier: bool | None = None
     """False while bus-off; None while the interface is down."""
     queue_length: int | None = None
-    """Frames that may wait in the kernel; the default of 10 is short for bursts."""
+    """Length of the kernel's send queue, frames; the default of 10 is short for bursts."""
     rx_errors: int | None = None
     tx_errors: int | None = None
     vendor_id: str = ""
@@ -65,14 +65,14 @@ class CanInterface(Struct, frozen=True, kw_only=True):
 
 
 class Found(Struct, frozen=True):
-    """Everything that was found, ordered by name."""
+    """Ports found on this computer, ordered by name."""
 
     serial: tuple[SerialDevice, ...]
     can: tuple[CanInterface, ...]
 
 
 def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> Found:
-    """List the ports of this machine. Never raises: what cannot be read is left out."""
+    """List the ports of this computer. Never raises: unreadable ones are left out."""
     by_id, by_path = _links(dev / "serial" / "by-id"), _links(dev / "serial" / "by-path")
     serial = [_serial(folder, dev, by_id, by_path) for folder in _folders(sysfs / "class" / "tty") if _is_hardware(folder)]
     can = [_can(folder) for folder in _folders(sysfs / "class" / "net") if _number(folder / "type") == _CAN_HARDWARE]
@@ -80,10 +80,10 @@ def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> Found:
 
 
 def udev_rule(device: SerialDevice, link: str) -> str:
-    """Rule that gives a USB serial port the name ``/dev/LINK``; empty when nothing of it is stable enough to go by.
+    """Return a udev rule that names a USB serial port ``/dev/LINK``; empty if the port has no stable property.
 
-    By serial number, or, since many adapters have none, by the socket it is plugged into. For a file that sorts after
-    ``60-serial.rules``, which sets what it compares: ``/etc/udev/rules.d/70-vehicled-names.rules``.
+    The rule uses the serial number or, since many adapters have none, the USB socket. Its file must sort after ``60-serial.rules``,
+    which sets the compared properties: ``/etc/udev/rules.d/70-vehicled-names.rules``.
     """
     if not device.vendor_id:
         return ""
@@ -140,12 +140,12 @@ def _can(folder: Path) -> CanInterface:
 
 
 def _is_hardware(folder: Path) -> bool:
-    """Consoles and ptys have no device; the four ttyS of every PC have one, of type 0 when there is no chip."""
+    """Return True for real ports. Consoles and ptys have no device; the four ttyS of every PC have type 0 without a chip."""
     return (folder / "device").exists() and _number(folder / "type") != 0
 
 
 def _usb(hardware: Path) -> tuple[Path | None, str]:
-    """The USB device above a port and the number of its interface."""
+    """Return the USB device above a port and the number of its interface."""
     interface = ""
     for folder in [hardware, *hardware.parents][:_USB_LEVELS]:
         interface = interface or _text(folder, "bInterfaceNumber")
@@ -160,7 +160,7 @@ def _driver(hardware: Path) -> str:
 
 
 def _links(folder: Path) -> dict[str, str]:
-    """Stable names by the kernel name they point to; of several the first in the alphabet."""
+    """Return stable names by the kernel name that they point to; the alphabetically first if there are several."""
     found: dict[str, str] = {}
     for link in _folders(folder):
         found.setdefault(os.path.realpath(link).rpartition("/")[2], str(link))
@@ -188,10 +188,10 @@ def _number(file: Path, base: int = 10) -> int | None:
 
 
 def _path_tag(by_path: str) -> str:
-    """``ID_PATH`` of a name in ``by-path``, which ends in the number of the port."""
+    """Return ``ID_PATH`` of a name in ``by-path``, which ends in the number of the port."""
     return by_path.rpartition("/")[2].partition("-port")[0]
 
 
 def _literal(text: str) -> str:
-    """As udev compares it: blanks are underscores in its database, and pattern characters lose their meaning."""
+    """Escape a text for udev rules: blanks are underscores in its database, and pattern characters must be literal."""
     return "".join("?" if c in '*?[]|"\\' else c for c in text.replace(" ", "_"))

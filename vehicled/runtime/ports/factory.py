@@ -1,4 +1,4 @@
-"""From the address of a port to the port. What carries a kind of port is imported only when there is one of it."""
+"""Creates ports from their addresses. Modules of a port kind are imported only if needed."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ from vehicled.runtime.ports.supervised import SupervisedPort
 
 
 def make_port(name: str, url: str) -> SupervisedPort:
-    """A port, not yet open. Raises :class:`~vehicled.runtime.ports.contract.AddressError` for a URL that no port can have."""
+    """Return an unopened port. Raises :class:`~vehicled.runtime.ports.contract.AddressError` for an invalid URL."""
     address = parse(url)
     retry = Retry(min_s=address.retry_min_s, max_s=address.retry_max_s)
     opener = _opener(address)
@@ -54,4 +54,4 @@ def _opener(address: Address) -> Opener:
             from vehicled.runtime.ports.can_channel import open_udp_can
 
             return partial(open_udp_can, address)
-    raise AddressError(f"{type(address).__name__} has no port")
+    raise AddressError(f"no port implementation for {type(address).__name__}")

@@ -1,4 +1,4 @@
-"""Frames that wait for a descriptor: in order, bounded, and none begun after its deadline. Knows no clock and no descriptor."""
+"""Send queue of a port: ordered, bounded, and no frame is begun after its deadline. Uses neither clock nor descriptor."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from vehicled.runtime.ports.contract import PortCounts
 
 
 class Outbox:
-    """What could not be written at once. A change of the line rate waits its turn among the frames."""
+    """Frames that could not be written at once. A change of the baud rate is queued among the frames."""
 
     def __init__(self, limit_bytes: int, counts: PortCounts) -> None:
-        """``limit_bytes``: more than this never waits."""
+        """Take the largest queue size, ``limit_bytes``."""
         self._limit_bytes = limit_bytes
         self._counts = counts
         self._items: deque[tuple[bytes, int] | int] = deque()
@@ -22,22 +22,22 @@ class Outbox:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that have not left."""
+        """Number of queued bytes."""
         return self._bytes
 
     @property
     def baud(self) -> int | None:
-        """The line rate to be set next; None when frames, or nothing, come first."""
+        """Baud rate to set next; None if a frame comes first or nothing is queued."""
         head = self._items[0] if self._items else None
         return head if isinstance(head, int) else None
 
     def baud_done(self, baud: int) -> None:
-        """That change has been made; another one asked for meanwhile stays due."""
+        """Remove a completed change of the baud rate; a newer one stays queued."""
         if self.baud == baud:
             self._items.popleft()
 
     def put(self, data: bytes, deadline_ns: int) -> bool:
-        """Take a whole frame; the oldest that were not begun make room. False when it could never fit."""
+        """Queue a whole frame; drop the oldest frames not yet begun to make room. Return False if it could never fit."""
         if len(data) > self._limit_bytes - (self._head_bytes() if self._begun else 0):
             self._counts.refused += 1
             return False
@@ -48,13 +48,13 @@ class Outbox:
         return True
 
     def put_baud(self, baud: int) -> None:
-        """Change the line rate after what waits now. Of two changes in a row the later one counts."""
+        """Change the baud rate after the queued frames. The later one of two consecutive changes counts."""
         if self._items and isinstance(self._items[-1], int):
             self._items.pop()
         self._items.append(baud)
 
     def drain(self, write: Callable[[bytes], int], now_ns: int) -> None:
-        """Hand frames to ``write``, which returns how much it took, until it takes less than all or a change of rate is due."""
+        """Pass frames to ``write``, which returns the accepted length, until it accepts less or a baud rate change is next."""
         items = self._items
         while items:
             head = items[0]
@@ -77,7 +77,7 @@ class Outbox:
             self._begun = False
 
     def clear(self) -> int:
-        """Forget everything; returns how many frames that were."""
+        """Clear the queue; return the number of frames dropped."""
         frames = sum(not isinstance(item, int) for item in self._items)
         self._items.clear()
         self._bytes = 0

@@ -1,4 +1,4 @@
-"""Who speaks on a port: listens at the usual line rates and tries every decoder on what was heard. Sends nothing."""
+"""Identifies the device on a port: listens at the usual baud rates and tries every decoder. Sends nothing."""
 
 import time
 from collections import Counter
@@ -12,14 +12,14 @@ from vehicled.messages import PortState
 from vehicled.runtime.ports.factory import make_port
 
 BAUDS = (115_200, 921_600, 460_800, 38_400, 9_600, 230_400, 250_000)
-"""Line rates of the devices that have a driver, the commonest first."""
+"""Baud rates of the supported devices, the commonest first."""
 ENOUGH = 3
-"""Messages that prove a decoder right: check sums are short, and noise passes one now and then."""
+"""Messages needed to identify a format, because noise sometimes passes a short checksum."""
 
 BYTES_PER_MESSAGE = 4096
-"""In much data noise passes a check sum more often: so many bytes for each message are the most."""
+"""Most bytes per message, because noise passes a checksum more often in much data."""
 COMMON = {"nmea", "rtcm"}
-"""Formats that devices of many makers speak beside their own: they tell no device."""
+"""Formats that devices of many manufacturers send in addition to their own, so they do not identify a device."""
 OWN_SENTENCES = {"vectornav": "VN"}
 """Beginning of the sentences that only the devices of one driver send."""
 
@@ -27,22 +27,22 @@ Decoder = Callable[[bytes], Iterable[tuple[str, object]]]
 
 
 class Answer(Struct, frozen=True):
-    """What was heard on a port."""
+    """Result of listening on a port."""
 
     baud: int
     bytes: int
     driver: str = ""
-    """Name of the decoder that understood it; empty when none did."""
+    """Name of the matching decoder; empty if none matched."""
     messages: tuple[tuple[str, float], ...] = ()
-    """Rate (Hz) of each kind of message."""
+    """Rate (Hz) of each message type."""
     gap_p99_ms: float = 0.0
-    """Time between arrivals that 99 % keep below: what a slow adapter or a busy system adds."""
+    """Time between arrivals (99 %), ms; shows the delay of a slow adapter or a busy system."""
     trouble: str = ""
-    """Why the port could not be listened to."""
+    """Reason why the port could not be read."""
 
 
 class _Ear:
-    """Host of one port."""
+    """Host that collects the received bytes of one port."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -58,7 +58,7 @@ class _Ear:
 
 
 async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2, bauds: Sequence[int] = BAUDS) -> Answer:
-    """Listen at each line rate until a decoder understands. Never raises for trouble with the device."""
+    """Listen at each baud rate until a decoder matches. Never raises for device errors."""
     best = Answer(0, 0)
     for baud in bauds:
         ear = _Ear()
@@ -79,7 +79,7 @@ async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2,
 
 
 def judge(data: bytes, arrivals_ns: Sequence[int], baud: int, elapsed_s: float, decoders: Mapping[str, Decoder]) -> Answer:
-    """The decoder that understands most of what others do not, if any does; else a common format in which all of it is."""
+    """Return the best decoder: the one that alone understands the most, else a common format that covers all data."""
     found = {name: Counter(kind for kind, _ in decode(data)) for name, decode in decoders.items()}
     common = {kind for name in COMMON & found.keys() for kind in found[name]}
     own = {

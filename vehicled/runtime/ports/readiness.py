@@ -1,4 +1,4 @@
-"""Reading whenever a descriptor is readable, on either of anyio's backends."""
+"""Waiting for a readable descriptor on asyncio and trio."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,10 @@ import anyio
 
 
 async def while_readable(fd: int, on_readable: Callable[[], object]) -> None:
-    """Call ``on_readable`` each time ``fd`` is readable. Never returns: ends by cancellation, or by what it raises.
+    """Call ``on_readable`` each time ``fd`` is readable. Ends only by cancellation or an exception.
 
-    On asyncio one registration lasts for the whole time: ``anyio.wait_readable`` registers anew for every wake-up, which doubles
-    what a small frame costs.
+    On asyncio one registration lasts for the whole time, because ``anyio.wait_readable`` registers for every wake-up, which doubles
+    the cost of a small frame.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -18,7 +18,7 @@ async def while_readable(fd: int, on_readable: Callable[[], object]) -> None:
         while True:
             await anyio.wait_readable(fd)
             on_readable()
-    # A bare future under anyio: its cancel scopes cancel whatever future the task waits for.
+    # anyio's cancel scopes cancel the future that a task waits for, so a bare future is enough.
     end: asyncio.Future[None] = loop.create_future()
 
     def ready() -> None:

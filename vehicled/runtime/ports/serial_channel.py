@@ -1,12 +1,12 @@
-"""Serial ports and ptys. pyserial opens, in a worker thread because that may block for seconds; pyserial-asyncio carries.
+"""Serial ports and ptys. pyserial opens the port in a worker thread, because that may block; pyserial-asyncio reads.
 
-The open port is handed to ``SerialTransport`` behind a handle, because the transport, left alone, reads 1 KiB by two system calls,
-and drains and closes the port on the loop when it ends, which can hold the loop for as long as the line needs. It only reads: its
-write buffer knows no deadlines, and the last frame must leave at once, when no loop turns any more.
+The port is given to ``SerialTransport`` behind a handle. Alone it would read 1 KiB with two system calls, and drain and close the
+port on the loop, which may block for as long as the line needs. It only reads: its write buffer knows no deadlines, and the last
+frame must be sent when no loop runs.
 
-On trio :func:`~vehicled.runtime.ports.readiness.while_readable` reads the bare descriptor. It can do so on asyncio as well, should
-pyserial-asyncio have to go: remove the branch in ``receive``. CPU per frame of 64 bytes at 400 Hz on a pty, one shared core:
-behind the handle 28-42 us, transport alone 51-58, bare descriptor 30-41, ``anyio.wait_readable`` 68-103, trio 51-60.
+On trio :func:`~vehicled.runtime.ports.readiness.while_readable` reads the bare descriptor. This also works on asyncio: remove the
+branch in ``receive`` to drop pyserial-asyncio. CPU per frame of 64 bytes at 400 Hz on a pty, one shared core: behind the handle
+28-42 us, transport alone 51-58, bare descriptor 30-41, ``anyio.wait_readable`` 68-103, trio 51-60.
 """
 
 import asyncio
@@ -33,23 +33,23 @@ _DRAIN_S = 5.0
 
 
 class SerialChannel:
-    """An open serial port."""
+    """Open serial port."""
 
     retry_s: float | None = None
     owes = False
 
     def __init__(self, port: serial.Serial, detail: str) -> None:
-        """``port`` is open and non-blocking, and belongs to the channel from now on."""
+        """Take ownership of ``port``, which is open and non-blocking."""
         self.detail = detail
         self._port = port
         self._fd = port.fileno()
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._fd
 
     async def receive(self, deliver: Deliver) -> None:
-        """Hand over what arrives: by ``SerialTransport`` on asyncio, from the bare descriptor on trio."""
+        """Deliver what arrives: with ``SerialTransport`` on asyncio, from the bare descriptor on trio."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -63,7 +63,7 @@ class SerialChannel:
                 transport.abort()
 
     def read(self) -> bytes:
-        """What waits, nothing if nothing does. Raises :class:`LostError`."""
+        """Return the waiting bytes, possibly none. Raises :class:`LostError`."""
         try:
             data = os.read(self._fd, READ_BYTES)
         except BlockingIOError:
@@ -71,12 +71,12 @@ class SerialChannel:
         except OSError as error:
             raise LostError(f"the device is gone ({error.strerror})") from None
         if not data:
-            # With VMIN 1 an idle line gives EAGAIN, so this is a hang-up, and the descriptor would be readable for ever.
+            # With VMIN 1 an idle line gives EAGAIN, so an empty read is a hang-up; the descriptor would stay readable forever.
             raise LostError("the device is gone (hang-up)")
         return data
 
     def write(self, data: bytes) -> int:
-        """How much the driver took."""
+        """Write data; return the number of bytes that the driver accepted."""
         try:
             return os.write(self._fd, data)
         except BlockingIOError:
@@ -85,17 +85,17 @@ class SerialChannel:
             raise LostError(f"the device is gone ({error.strerror})") from None
 
     async def change_baud(self, baud: int) -> None:
-        """Wait until the line is drained and change its rate, in a worker thread: adapters take milliseconds for it."""
+        """Drain the line and change its rate in a worker thread, because adapters need milliseconds."""
         try:
             with anyio.fail_after(_DRAIN_S):
                 await anyio.to_thread.run_sync(self._change_baud, baud, abandon_on_cancel=True)
         except TimeoutError:
-            raise LostError(f"the line did not drain within {_DRAIN_S:.0f} s, so its rate cannot be changed") from None
+            raise LostError(f"the line did not drain within {_DRAIN_S:.0f} s, so the baud rate cannot be changed") from None
         except (OSError, ValueError, termios.error) as error:
-            raise LostError(f"the line rate cannot be changed to {baud} ({error})") from None
+            raise LostError(f"cannot change the baud rate to {baud} ({error})") from None
 
     async def aclose(self, *, drain: bool) -> None:
-        """Close in a worker thread: the kernel waits there for what has still to leave."""
+        """Close in a worker thread, because the kernel waits there for unsent data."""
         if self._port.is_open:
             await anyio.to_thread.run_sync(self._close, drain)
 
@@ -119,7 +119,7 @@ class SerialChannel:
 
 
 class _Handle:
-    """What the transport holds in the place of the port."""
+    """Stand-in for the port, given to the transport."""
 
     timeout = 0
     write_timeout = 0
@@ -131,21 +131,21 @@ class _Handle:
         return self._channel.fileno()
 
     def read(self, size: int) -> bytes:
-        """All that waits, whatever ``size``: fewer turns of the loop after it was held."""
+        """Return all waiting bytes, whatever ``size``, to save turns of the loop."""
         try:
             return self._channel.read()
         except LostError as error:
             raise serial.SerialException(str(error)) from None
 
     def flush(self) -> None:
-        """The transport drains when it ends; the channel does so where it may block."""
+        """Do nothing: the channel drains in a worker thread."""
 
     def close(self) -> None:
-        """The channel closes the port, not the transport."""
+        """Do nothing: the channel closes the port."""
 
 
 class _Receiver(asyncio.Protocol):
-    """Stamps what the transport read."""
+    """Adds arrival times to what the transport reads."""
 
     def __init__(self, deliver: Deliver, end: asyncio.Future[None]) -> None:
         self._deliver = deliver
@@ -166,13 +166,13 @@ class _Receiver(asyncio.Protocol):
 
 
 async def open_serial(address: SerialAddress, counts: PortCounts) -> SerialChannel:
-    """Open a serial port for us alone. Raises :class:`OpenError`."""
+    """Open a serial port for exclusive use. Raises :class:`OpenError`."""
     return await anyio.to_thread.run_sync(_open, address)
 
 
 def _open(address: SerialAddress) -> SerialChannel:
     path = address.path
-    # An inter-byte time-out of 0 makes pyserial set VMIN 1: then reading an idle line and a hung-up one differ.
+    # An inter-byte timeout of 0 makes pyserial set VMIN 1, which distinguishes an idle line from a hang-up.
     port = serial.Serial(baudrate=address.baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
     try:
         port.port = path
@@ -184,7 +184,7 @@ def _open(address: SerialAddress) -> SerialChannel:
     try:
         port.set_low_latency_mode(True)
     except (OSError, ValueError, RuntimeError):
-        # Ptys and CDC-ACM have no such mode and need none; drivers may forbid it; other systems than Linux do not know it.
+        # Ptys and CDC-ACM have no low-latency mode and need none, drivers may forbid it, and it exists only on Linux.
         return SerialChannel(port, detail)
     return SerialChannel(port, f"{detail}, low latency")
 
@@ -192,21 +192,21 @@ def _open(address: SerialAddress) -> SerialChannel:
 def _why_not(path: str, baud: int, error: Exception) -> str:
     code = getattr(error, "errno", None)
     if code == errno.ENOENT:
-        return f"{path} does not exist: plug the device in, or name one that 'vehicled doctor' lists"
+        return f"{path} does not exist: plug the device in, or use a port that 'vehicled doctor' lists"
     if code in (errno.EACCES, errno.EPERM):
-        return f"no permission to open {path}: add the user to the group that owns it, mostly dialout"
+        return f"no permission to open {path}: add the user to the group that owns it, usually dialout"
     if code in (errno.EAGAIN, errno.EBUSY):
         holder = lock_holder(path)
-        return f"{path} is in use by {holder or 'another process'}: a port has one owner, so end the other one"
+        return f"{path} is in use by {holder or 'another process'}: stop that process first"
     if code is None and "configure port" in str(error):
         return f"{path} is not a serial port ({error})"
     if isinstance(error, ValueError):
-        return f"{path} does not do {baud} baud ({error})"
-    return f"{path} cannot be opened ({error})"
+        return f"{path} does not support {baud} baud ({error})"
+    return f"cannot open {path} ({error})"
 
 
 def lock_holder(path: str, proc: Path = Path("/proc")) -> str:
-    """Process that holds the lock of a serial port, as ``name (process 123)``; empty when the system does not tell."""
+    """Return the process that holds the lock of a serial port, as ``name (process 123)``; empty if unknown."""
     with suppress(OSError, ValueError, IndexError):
         state = os.stat(path)
         file = (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)

@@ -1,4 +1,4 @@
-"""What is wrong with the ports of a profile taken together: two devices on one port, names that change, lines that are too slow."""
+"""Checks the ports of a profile together: shared ports, unstable names, and lines too slow for their messages."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -21,13 +21,13 @@ from vehicled.runtime.ports.contract import AddressError
 SAMPLE_BYTES = {
     "ublox": 160, "n100": 64, "witmotion": 33, "bno08x": 19, "xsens": 45, "vectornav": 40, "mip": 45, "pwm_board": 12,
 }  # fmt: skip
-"""Least bytes on the line for each message at ``rate_hz``, by driver."""
+"""Fewest bytes per message at ``rate_hz``, by driver."""
 BITS_PER_BYTE = 10
-"""With start and stop bit."""
+"""Bits on the line per byte, with start and stop bit."""
 
 
 def judge_ports(devices: Mapping[str, Device]) -> Iterator[Note]:
-    """Iterate over what is wrong between the ports of a vehicle. Links are followed; an address that is none is passed over."""
+    """Iterate over the problems of a vehicle's ports. Links are followed; invalid addresses are skipped."""
     addresses: dict[str, Address] = {}
     for name, device in devices.items():
         if device.port:
@@ -49,10 +49,10 @@ def judge_ports(devices: Mapping[str, Device]) -> Iterator[Note]:
 
 
 def _place(address: Address) -> tuple[Any, ...]:
-    """Return what an address opens in the end, the same for all its names."""
+    """Return what an address really opens, equal for all its names."""
     match address:
         case SerialAddress() | SlcanAddress():
-            # "/dev/../dev/x", a link of udev and the device itself are one line.
+            # A relative path, a udev link and the device itself are one line.
             return "line", os.path.realpath(address.path)
         case TcpAddress():
             return "tcp", address.host.lower().rstrip("."), address.port
@@ -75,18 +75,18 @@ def _shared(place: tuple[Any, ...], devices: Mapping[str, Device], name: str, ot
         ids = [getattr(driver.selected, "controller_id", None) for driver in drivers]
         if drivers[0].name != drivers[1].name or None in ids or ids[0] == ids[1]:
             what = f"controller_id = {ids[0]} of both" if ids[0] == ids[1] and ids[0] is not None else "both"
-            return "error", f"{same}, and {what} would take the same frames; give them controller ids or buses of their own"
+            return "error", f"{same}, and {what} would receive the same frames; give them different controller ids or buses"
         return None
     if place[0] == "tcp" and mine.driver.name == theirs.driver.name == "ntrip":
         if mine.driver.selected == theirs.driver.selected:
-            return "warning", f"{same} and asks for the same mountpoint: one of them is enough"
+            return "warning", f"{same} and requests the same mountpoint: remove one of them"
         return None
-    return "error", f"{same}: a port is opened by one device only; 'vehicled doctor' lists the ports there are"
+    return "error", f"{same}: only one device can use a port; 'vehicled doctor' lists the ports"
 
 
 def _unstable(name: str, address: Address) -> Iterator[Note]:
     if said := note(address):
-        cure = "use the one under /dev/serial/by-id, or a name of your own by a udev rule ('vehicled doctor' prints it)"
+        cure = "use the name under /dev/serial/by-id, or define a name with a udev rule ('vehicled doctor' prints one)"
         yield Note(f"devices.{name}.port", f"{said}; {cure}", level="warning")
 
 
@@ -101,7 +101,7 @@ def _too_slow(name: str, device: Device, address: Address) -> Iterator[Note]:
     if needed > baud:
         yield Note(
             f"devices.{name}.port",
-            f"{rate_hz:g} messages of {size} bytes each second need {needed:.0f} baud, the line has {baud}: "
-            "raise ?baud= and the device's own rate, or lower rate_hz (a port on USB alone has no line rate)",
+            f"{rate_hz:g} messages of {size} bytes per second need {needed:.0f} baud, the line has {baud}: "
+            "raise ?baud= and the device's own rate, or lower rate_hz (a pure USB port has no baud rate)",
             level="warning",
         )

@@ -1,6 +1,6 @@
 """Serial CAN adapters: the text protocol of :mod:`vehicled.wire.slcan` on a serial channel, as a frame port.
 
-Whether an adapter listens shows in what it answers; silence is noticed by the device behind the port, as on any line.
+A silent adapter is noticed by the device behind the port, as on any line.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from vehicled.wire.slcan import REFUSED, Decoder, encode, opening
 
 
 class SlcanChannel:
-    """An open adapter. Its bus is closed by the opening of the next, not by us: what we hold may be past hearing."""
+    """Open adapter. The next opening closes its bus, because an adapter that is being closed may no longer accept commands."""
 
     retry_s: float | None = None
     owes = False
@@ -28,15 +28,15 @@ class SlcanChannel:
         self.write(b"")
 
     def fileno(self) -> int:
-        """The descriptor of the line."""
+        """Return the descriptor of the line."""
         return self._line.fileno()
 
     async def receive(self, deliver: Deliver) -> None:
-        """Hand over the frames of each read, together."""
+        """Deliver the frames of each read together."""
         await self._line.receive(partial(self._decode, deliver))
 
     def write(self, data: bytes) -> int:
-        """How many bytes, in whole records, the line took or will: a line of text that was begun is finished."""
+        """Write records; return the number of bytes accepted, in whole records. A line of text that was begun is finished later."""
         if self._owed:
             self._owed = self._owed[self._line.write(self._owed) :]
             self.owes = bool(self._owed)
@@ -55,7 +55,7 @@ class SlcanChannel:
         return len(data)
 
     async def change_baud(self, baud: int) -> None:
-        """The rate of a bus is that of all its nodes, set in the address."""
+        """Do nothing: the bit rate belongs to all nodes and is set in the address."""
 
     async def aclose(self, *, drain: bool) -> None:
         """Close the line."""
@@ -65,7 +65,7 @@ class SlcanChannel:
         try:
             return b"".join(map(encode, unpack_all(record)))
         except ValueError:
-            self._counts.bad_frames += 1  # an error frame: nothing a node could send
+            self._counts.bad_frames += 1  # an error frame, which a node cannot send
             return b""
 
     def _decode(self, deliver: Deliver, data: bytes, t_rx_ns: int) -> None:

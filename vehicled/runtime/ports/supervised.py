@@ -1,4 +1,4 @@
-"""The one port there is: opens a channel, reads it, sends with deadlines, and opens it again when it is lost."""
+"""Implementation of a port: opens a channel, reads, sends with deadlines, and reopens it when it is lost."""
 
 import random
 import time
@@ -11,11 +11,11 @@ from vehicled.runtime.ports.contract import Channel, LostError, Opener, OpenErro
 from vehicled.runtime.ports.outbox import Outbox
 
 TX_LIMIT_BYTES = 16_384
-"""Waits at most: 1.4 s of a line at 115200 baud, and far more than any burst of commands or corrections."""
+"""Largest send queue, bytes: 1.4 s of a line at 115200 baud, more than any burst of commands or corrections."""
 
 
 class SupervisedPort:
-    """A :class:`~vehicled.runtime.ports.contract.Port` over whatever its opener opens."""
+    """A :class:`~vehicled.runtime.ports.contract.Port` on any channel opener."""
 
     def __init__(
         self,
@@ -26,10 +26,10 @@ class SupervisedPort:
         tx_limit_bytes: int = TX_LIMIT_BYTES,
         rng: random.Random | None = None,
     ) -> None:
-        """``rng`` jitters the back-off."""
+        """Take the opener; ``rng`` provides the jitter of the back-off."""
         self.name = name
         self.counts = PortCounts()
-        self.trouble = "it has not been opened yet"
+        self.trouble = "not opened yet"
         self._opener = opener
         self._retry = retry or Retry()
         self._rng = rng or random.Random()
@@ -69,7 +69,7 @@ class SupervisedPort:
             await anyio.sleep(backoff.pause_s())
 
     def send(self, data: bytes, deadline_ns: int, now_ns: int) -> bool:
-        """Write at once what the descriptor takes; the rest waits for it."""
+        """Write what the descriptor accepts at once; queue the rest."""
         channel = self._channel
         if channel is None or not self._usable:
             self.counts.refused += 1
@@ -85,23 +85,23 @@ class SupervisedPort:
         return self._usable
 
     def set_baud(self, baud: int) -> None:
-        """Change the line rate after what was sent before; the next opening starts at the rate of the address again."""
+        """Change the baud rate after what was sent before; the next opening uses the rate of the address again."""
         if self._usable:
             self._outbox.put_baud(baud)
             if self._backlog is not None:
                 self._backlog.set()
 
     def reopen(self, reason: str) -> None:
-        """Close and open again, as if it had been lost."""
+        """Close and open again, as if the port had been lost."""
         if self._usable and self._scope is not None:
             self._lose(f"reopened on request: {reason}")
 
     async def aclose(self) -> None:
-        """Give the descriptor back; what the kernel has taken still leaves."""
+        """Close the descriptor; data accepted by the kernel is still sent."""
         await self._close(drain=True)
 
     async def _hold(self, channel: Channel, host: PortHost, detail: str, opened_ns: int) -> None:
-        """From open to lost. Cancelled, it leaves the channel open for the last frames."""
+        """Serve an open channel until it is lost. On cancellation leave it open for the last frames."""
         self._channel = channel
         self._usable = True
         self._backlog = anyio.Event()
@@ -109,7 +109,7 @@ class SupervisedPort:
         self.trouble = ""
         self.counts.opened += 1
         try:
-            # Before this call the scope must be there: what the host sends at once may find the port gone again.
+            # Create the scope first, because a send during this call may already lose the port.
             host.on_port(self.name, PortState.OPENED, detail, opened_ns)
             with scope:
                 async with anyio.create_task_group() as group:
@@ -166,7 +166,7 @@ class SupervisedPort:
             self._backlog = anyio.Event()
 
     def _lose(self, why: str) -> None:
-        """The channel is of no use any more; the first reason counts. It is closed by whoever serves, or by ``aclose``."""
+        """Mark the channel as lost; the first reason counts. ``serve`` or ``aclose`` closes it."""
         if self._usable:
             self._usable = False
             self.trouble = why
@@ -175,7 +175,7 @@ class SupervisedPort:
                 self._scope.cancel()
 
     async def _close(self, *, drain: bool) -> None:
-        self._lose("it was closed")
+        self._lose("closed")
         channel, self._channel = self._channel, None
         if channel is not None:
             with anyio.CancelScope(shield=True):

@@ -1,7 +1,7 @@
-"""TCP and TLS: serial servers, correction casters.
+"""TCP and TLS channels, for serial servers and correction casters.
 
-The socket is our own and non-blocking, connected with the help of anyio, and not an anyio stream: those can only be sent to by
-waiting, and the last frame must leave at once, when no loop turns any more.
+The socket is plain and non-blocking, not an anyio stream: a stream can only send by waiting, and the last frame must be sent when
+no loop runs.
 """
 
 import os
@@ -20,31 +20,31 @@ from vehicled.runtime.ports.readiness import while_readable
 
 READ_BYTES = 65_536
 _READS_PER_WAKE = 16
-# A peer that vanished without a word is noticed after 5 + 3 x 2 s when idle, and when it does not acknowledge for 8 s.
+# Detect a vanished peer after 5 + 3 x 2 s when idle, and after 8 s without acknowledgement.
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 8_000}
 
 
 class TcpChannel:
-    """A connected socket."""
+    """Connected socket."""
 
     retry_s: float | None = None
     owes = False
 
     def __init__(self, sock: socket.socket, detail: str) -> None:
-        """``sock`` is connected and non-blocking, and belongs to the channel from now on."""
+        """Take ownership of ``sock``, which is connected and non-blocking."""
         self.detail = detail
         self._sock = sock
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._sock.fileno()
 
     async def receive(self, deliver: Deliver) -> None:
-        """Hand over what arrives."""
+        """Deliver what arrives."""
         await while_readable(self._sock.fileno(), partial(self._drain, deliver))
 
     def write(self, data: bytes) -> int:
-        """How much the kernel took."""
+        """Write data; return the number of bytes that the kernel accepted."""
         try:
             return self._sock.send(data)
         except BlockingIOError:
@@ -53,12 +53,12 @@ class TcpChannel:
             raise LostError(f"the connection is gone ({error.strerror})") from None
 
     async def change_baud(self, baud: int) -> None:
-        """A network has no line rate."""
+        """Do nothing: a network connection has no baud rate."""
 
     async def aclose(self, *, drain: bool) -> None:
-        """Close. The kernel goes on to send what it took; without ``drain`` the connection is reset."""
+        """Close. The kernel still sends what it accepted; without ``drain`` the connection is reset."""
         if drain:
-            # Closed with something unread, a connection is reset at once, and what is still on its way is lost with it.
+            # Read first, because closing with unread data resets the connection and loses unsent data.
             with suppress(OSError):
                 for _ in range(_READS_PER_WAKE):
                     if not self._sock.recv(READ_BYTES):
@@ -85,7 +85,7 @@ class TcpChannel:
 
 
 class TlsChannel(TcpChannel):
-    """A TLS session on a connected socket, its greeting done."""
+    """TLS session on a connected socket, after the handshake."""
 
     def __init__(self, sock: ssl.SSLSocket, detail: str) -> None:
         super().__init__(sock, detail)
@@ -93,13 +93,13 @@ class TlsChannel(TcpChannel):
         self._owed = b""
 
     def write(self, data: bytes) -> int:
-        """How much was encrypted; all of that leaves."""
+        """Write data; return the number of bytes encrypted, all of which will be sent."""
         try:
             if self._owed and not self._settle():
                 return 0
             return self._tls.send(data) if data else 0
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
-            # The record is made and perhaps partly sent: TLS takes nothing else until it is out.
+            # A TLS record was created and perhaps partly sent; it must be sent before any other.
             self._owed = data
             self.owes = True
             return len(data)
@@ -115,7 +115,7 @@ class TlsChannel(TcpChannel):
         return not self.owes
 
     def _drain(self, deliver: Deliver) -> None:
-        # To the end, however long: what is decrypted already does not make the descriptor readable.
+        # Read to the end, because decrypted data does not make the descriptor readable.
         while True:
             try:
                 data = self._tls.recv(READ_BYTES)
@@ -129,17 +129,17 @@ class TlsChannel(TcpChannel):
 
 
 async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
-    """Connect, and greet by TLS where asked for. Raises :class:`OpenError`."""
+    """Connect, with a TLS handshake if needed. Raises :class:`OpenError`."""
     place = f"{'tls' if isinstance(address, TlsAddress) else 'tcp'}:{address.host}:{address.port}"
     try:
-        # Of the system's blocking resolver, so in a thread of anyio's; abandoned when it takes too long.
+        # The system's resolver blocks, so it runs in a thread and is abandoned after the timeout.
         with anyio.fail_after(address.timeout_s):
             found = await anyio.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except TimeoutError:
-        raise OpenError(f"{place}: no name server answers within {address.timeout_s:g} s; is there a network?") from None
+        raise OpenError(f"{place}: no answer from a name server within {address.timeout_s:g} s; check the network") from None
     except (OSError, UnicodeError) as error:
-        raise OpenError(f"{place}: the host is not known ({_told(error)}); check its name, or the network") from None
-    why = "it has no address"
+        raise OpenError(f"{place}: unknown host ({_told(error)}); check the name and the network") from None
+    why = "the host has no address"
     for family, kind, protocol, _, sockaddr in found:
         sock = socket.socket(family, kind, protocol)
         try:
@@ -152,17 +152,17 @@ async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
             return TcpChannel(sock, detail)
         except TimeoutError:
             sock.close()
-            why = f"no answer within {address.timeout_s:g} s; is it running, and reachable from here?"
+            why = f"no answer within {address.timeout_s:g} s; check that the server runs and is reachable"
         except ssl.SSLCertVerificationError as error:
             sock.close()
-            cure = "give the file of its authority as verify=FILE, or verify=no to trust anyone"
-            raise OpenError(f"{place}: its certificate is not to be trusted ({error.verify_message}): {cure}") from None
+            cure = "give the file of its authority as verify=FILE, or disable the check with verify=no"
+            raise OpenError(f"{place}: its certificate is not trusted ({error.verify_message}): {cure}") from None
         except ssl.SSLError as error:
             sock.close()
-            why = f"it does not speak TLS ({_told(error)}); tcp: is without TLS"
+            why = f"the server does not use TLS ({_told(error)}); use tcp: for a connection without TLS"
         except OSError as error:
             sock.close()
-            why = f"{_told(error)}; is it running, and the port right?"
+            why = f"{_told(error)}; check that the server runs and that the port is right"
         except BaseException:
             sock.close()
             raise
@@ -189,7 +189,7 @@ def _tune(sock: socket.socket) -> None:
 
 
 async def _greet(sock: socket.socket, address: TlsAddress, detail: str) -> TlsChannel:
-    # Reading the authorities takes tens of milliseconds.
+    # Loading the authorities takes tens of milliseconds.
     context = await anyio.to_thread.run_sync(_context, address.verify)
     tls = context.wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)
     try:
@@ -218,5 +218,5 @@ def _context(verify: str) -> ssl.SSLContext:
 
 
 def _told(error: Exception) -> str:
-    """What the system says, without numbers."""
+    """Return the system's error text without numbers."""
     return getattr(error, "strerror", None) or str(error)

@@ -1,7 +1,7 @@
-// Driving by hand. What the hand does now is sent 25 times a second while this page has the wheel, and only then.
+// Teleop. The present reading is sent 25 times a second while this page is in control.
 //
-// The deadman is a finger on the pad, or the space bar. It is let go by whatever may mean that nobody is there: the finger or the key
-// goes up, the page is hidden or loses the focus, the timer was held up, the daemon's beats stop. It then has to be pressed anew.
+// The deadman is a finger on the pad, or the space bar. It is released when the finger or key goes up, the page is hidden or loses
+// the focus, the timer is delayed, or the daemon's beats stop. It must then be pressed again.
 
 const $ = (id) => document.getElementById(id);
 const PERIOD_MS = 40, STALL_MS = 250, REACH_PX = 85, KEY_PER_S = 1.6;
@@ -22,7 +22,7 @@ export class Hand {
     pad.addEventListener("pointermove", (event) => this.#move(event));
     for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) pad.addEventListener(name, (event) => { if (event.pointerId === this.pointer) this.letGo(); });
     pad.addEventListener("contextmenu", (event) => event.preventDefault());
-    // iOS takes a long press for a wish to select or to scroll.
+    // iOS treats a long press as selecting or scrolling.
     for (const name of ["touchstart", "touchmove"]) pad.addEventListener(name, (event) => event.preventDefault(), { passive: false });
     window.addEventListener("keydown", (event) => this.#key(event, true));
     window.addEventListener("keyup", (event) => this.#key(event, false));
@@ -42,7 +42,7 @@ export class Hand {
     this.seat({ seated: false, holder: hello.holder });
   }
 
-  // Who has the wheel.
+  // Called when another client takes or releases control.
   seat({ seated, holder }) {
     this.letGo();
     this.seated = seated; this.holder = holder;
@@ -80,7 +80,7 @@ export class Hand {
     event.preventDefault();
     this.pad.focus({ preventScroll: true });
     this.pad.setPointerCapture(event.pointerId);
-    // Where the finger is put down is neutral, wherever that is.
+    // The point where the finger is put down is neutral.
     this.pointer = event.pointerId; this.start = [event.clientX, event.clientY];
     this.steering = this.throttle = this.brake = 0;
     this.#show();
@@ -116,13 +116,13 @@ export class Hand {
     const now = performance.now(), slept = now - this.before > STALL_MS;
     const dt = Math.min(now - this.before, STALL_MS) / 1000;
     this.before = now;
-    // A page that was held up, or that hears nothing any more, has not watched the hand.
+    // After a delay of the page, or without beats, the deadman's state is unknown.
     if (this.held && (slept || now - this.heard > this.silence)) { this.letGo(); return; }
     if (this.space) this.#drive(dt);
     this.#report();
   }
 
-  // Keys are all or nothing: throttle and wheel go there by and by, the brake at once.
+  // Keys are on or off, so throttle and steering ramp; the brake is immediate.
   #drive(dt) {
     const has = (key) => (this.keys.has(key) ? 1 : 0), side = has("left") - has("right");
     const towards = (value, goal, rate) => (value < goal ? Math.min(goal, value + rate * dt) : Math.max(goal, value - rate * dt));
@@ -148,12 +148,12 @@ export class Hand {
   #show() {
     const drives = this.mode === "TELEOP" && this.seated;
     $("hand-say").textContent = this.seated
-      ? drives ? "You drive. Letting go brakes." : "You have the wheel: hold the pad, or the space bar, to begin."
-      : this.holder ? `${this.holder} has the wheel.` : "Nobody has the wheel.";
+      ? drives ? "You are driving. Releasing the deadman brakes." : "You are in control: hold the pad, or the space bar, to drive."
+      : this.holder ? `${this.holder} is in control.` : "Nobody is in control.";
     $("hand-who").textContent = this.origin;
     $("hand-take").disabled = this.seated || Boolean(this.holder && this.holder !== this.origin);
     this.pad.className = `pad${this.held ? " held" : this.seated ? " ready" : ""}`;
-    $("pad-text").textContent = !this.seated ? "take the wheel first" : this.held ? "" : "hold here";
+    $("pad-text").textContent = !this.seated ? "take control first" : this.held ? "" : "hold here";
     if (!this.held) $("pad-knob").hidden = true;
   }
 }

@@ -1,4 +1,4 @@
-// One socket, three kinds of pictures. The page says how old what it shows is, and greys it out when that is too old.
+// Connects to the server and distributes its messages. Old data is greyed out, with its age.
 
 import { Hand } from "./hand.js";
 import { MapView } from "./map.js";
@@ -13,7 +13,7 @@ const hand = new Hand((message) => { if (socket && socket.readyState === WebSock
 let socket = null, attempts = 0, retry = null, samples = [], facts = null, plots = [], dirty = false;
 let heardAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, noteTimer = null, token = readToken();
 
-// The token comes behind the #, is kept for this tab alone, and does not stay in the address.
+// The token follows the #, is kept only for this tab, and is removed from the address.
 function readToken() {
   const given = decodeURIComponent(location.hash.slice(1));
   if (given) {
@@ -51,7 +51,7 @@ function hear(message) {
     case "beat": hand.hearBeat(message.b); break;
     case "seat": hand.seat(message); break;
     case "note": note(message.text); break;
-    case "over": over = true; note("The run is over: the daemon has ended."); break;
+    case "over": over = true; note("The run has ended."); break;
   }
 }
 
@@ -73,11 +73,11 @@ function makePlots() {
   const tasks = facts.tasks.map((task, k) => ({ name: task.name, index: 7 + k, colour: ["--c1", "--c2", "--c3", "--c4"][k % 4] }));
   const shortest = Math.min(...facts.tasks.map((task) => task.deadline_ms));
   plots = [
-    new Plot($("plots"), "Speed", "m/s", [{ name: "estimated", index: 1, colour: "--c1" }, { name: "wanted", index: 2, colour: "--c2", dashed: true }], { least: 1 }),
-    new Plot($("plots"), "Off the course", "m, left positive", [{ name: "cross-track", index: 3, colour: "--c1" }],
+    new Plot($("plots"), "Speed", "m/s", [{ name: "estimated", index: 1, colour: "--c1" }, { name: "target", index: 2, colour: "--c2", dashed: true }], { least: 1 }),
+    new Plot($("plots"), "Cross-track error", "m, left positive", [{ name: "cross-track", index: 3, colour: "--c1" }],
       { least: 0.1, places: 3, limits: () => (samples.some((s) => s[3] != null && Math.abs(s[3]) > 0.4 * facts.corridor_m) ? [facts.corridor_m, -facts.corridor_m] : []) }),
     new Plot($("plots"), "Wheel angle", "rad, left positive", [{ name: "commanded", index: 4, colour: "--c1" }], { least: 0.2, places: 3 }),
-    new Plot($("plots"), "Throttle and brake", "share", [{ name: "throttle", index: 5, colour: "--c3" }, { name: "brake", index: 6, colour: "--bad" }], { least: 1 }),
+    new Plot($("plots"), "Throttle and brake", "normalised", [{ name: "throttle", index: 5, colour: "--c3" }, { name: "brake", index: 6, colour: "--bad" }], { least: 1 }),
     new Plot($("plots"), "Longest response", "ms, dotted: shortest deadline", tasks, { least: 1, zero: true, limits: () => [shortest] }),
   ];
 }
@@ -108,15 +108,15 @@ function note(text) {
   if (text && !over) noteTimer = setTimeout(() => { $("note").hidden = true; }, 8000);
 }
 
-// What is shown is as old as the last word of the daemon, whether it or the network is silent.
+// Data is as old as the daemon's last message, whether the daemon or the network is silent.
 function age() {
   const unheard = heardAt ? (performance.now() - heardAt) / 1000 : 0, connected = socket && socket.readyState === WebSocket.OPEN;
-  // A socket may stay open over a network that is gone.
+  // A socket may stay open although the network is gone.
   if (connected && unheard * 1000 > DEAF_MS) { const deaf = socket; socket = null; deaf.close(); hand.lost(); again(); }
   const old = silentS + unheard, stale = !connected || !facts || old > STALE_S;
   document.body.classList.toggle("stale", stale);
-  const lost = dropped ? `, ${dropped} pictures dropped` : "";
-  $("link").textContent = !$("token").hidden ? "asks for a token" : !facts ? "connecting" : over ? "the run is over" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;
+  const lost = dropped ? `, ${dropped} updates dropped` : "";
+  $("link").textContent = !$("token").hidden ? "needs a token" : !facts ? "connecting" : over ? "run ended" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;
 }
 
 function paint() {

@@ -1,4 +1,4 @@
-// The map: course with its corridor, fence, the way driven, the estimate with its ellipse, and in a simulation the truth.
+// Map: course with its corridor, fence, driven path, estimate with its ellipse, and in a simulation the ground truth.
 
 import { colour, digits, step, surface } from "./plot.js";
 
@@ -33,8 +33,8 @@ export class MapView {
     const { x_m: xs, y_m: ys } = facts.course, span = (values) => values.reduce((most, v) => Math.max(most, v), -Infinity) - values.reduce((least, v) => Math.min(least, v), Infinity);
     this.extent = Math.max(span(xs), span(ys));
     this.facts = facts; this.trail = trail; this.fits = true; this.follows = false;
-    const keys = [["--c0", "band", `corridor ±${facts.corridor_m.toFixed(2)} m`], ["--c0", "dashed", "course"], ["--c1", "", "way driven"], ["--c1", "ring", `estimate, ${SIGMAS} sigma`]];
-    if (facts.simulated) keys.push(["--c2", "ring", "truth"]);
+    const keys = [["--c0", "band", `corridor ±${facts.corridor_m.toFixed(2)} m`], ["--c0", "dashed", "course"], ["--c1", "", "driven path"], ["--c1", "ring", `estimate, ${SIGMAS} sigma`]];
+    if (facts.simulated) keys.push(["--c2", "ring", "ground truth"]);
     if (facts.fence.length) keys.push(["--bad", "", "fence"]);
     document.getElementById("map-legend").replaceChildren(...keys.map(([name, kind, text]) => {
       const key = document.createElement("span"), mark = document.createElement("i");
@@ -88,7 +88,7 @@ export class MapView {
     if (this.now.estimate && this.now.estimate.x != null) take(this.now.estimate.x, this.now.estimate.y);
     const room = Math.max(margin, 0.5) + 0.5;
     this.scale = Math.min((width - 60) / (east - west + 2 * room), (height - 90) / (north - south + 2 * room));
-    // Lower than the middle, out from under the buttons.
+    // Below the middle, so that the buttons do not cover it.
     this.centre = [(west + east) / 2, (south + north) / 2 + 14 / this.scale];
   }
 
@@ -104,7 +104,7 @@ export class MapView {
     c.lineJoin = c.lineCap = "round";
     this.#line(c, course.x_m.map((e, k) => [e, course.y_m[k]]), x, y, course.closed);
     c.strokeStyle = colour("--c0");
-    // A corridor wider than the course is no line any more, and everything is inside.
+    // A corridor wider than the course cannot be drawn as a line; everything is inside.
     if (corridor < this.extent / 2) { c.globalAlpha = 0.18; c.lineWidth = Math.max(2 * corridor * this.scale, 2); c.stroke(); c.globalAlpha = 1; }
     c.lineWidth = 1.5; c.setLineDash([6, 4]); c.stroke(); c.setLineDash([]);
     for (const ring of fence) {
@@ -133,7 +133,7 @@ export class MapView {
     if (closed) c.closePath();
   }
 
-  // To scale, but never too small to be seen; its nose is the front axle.
+  // To scale, but never too small to be seen; the tip is the front axle.
   #vehicle(c, pose, x, y, ink, filled) {
     const length = Math.max(1.35 * this.facts.wheelbase_m * this.scale, 18), half = 0.3 * length;
     c.save(); c.translate(x(pose.x), y(pose.y)); c.rotate(-(pose.yaw ?? 0));

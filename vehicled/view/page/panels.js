@@ -1,10 +1,10 @@
-// Everything that is text: gauges, the failsafe table, deadlines, the log, ports. All words of others enter as text, never as markup.
+// Gauges, failsafe table, deadlines, log and ports. Received strings are inserted as text, never as markup.
 
 const $ = (id) => document.getElementById(id);
 const MODES = { AUTO: "drives", TELEOP: "drives", ALIGN: "drives", ARMED: "drives", STANDBY: "rests", INIT: "rests", STOPPING: "stops", FAULT: "faulty" };
-const STATES = { force: "in force", holds: "holds, not long enough yet", quiet: "quiet", idle: "not watched now" };
+const STATES = { force: "active", holds: "holds, not long enough yet", quiet: "inactive", idle: "not monitored now" };
 const REACTS = { NONE: "none", WARN: "holds", CAP_SPEED: "holds" };
-const WAITS = { ARMED: "driving waits", AUTO: "the hand waits", STOPPING: "the stop does not end" };
+const WAITS = { ARMED: "driving waits", AUTO: "teleop waits", STOPPING: "the stop does not end" };
 const MOST_LINES = 200;
 
 function element(tag, text = "", name = "") {
@@ -14,7 +14,7 @@ function element(tag, text = "", name = "") {
   return made;
 }
 
-// A list whose items are replaced only where their words have changed.
+// Replaces only the list items whose text has changed.
 function put(list, items) {
   items.forEach((item, k) => {
     const old = list.children[k];
@@ -24,7 +24,7 @@ function put(list, items) {
   while (list.children.length > items.length) list.lastChild.remove();
 }
 
-// Only what has changed is touched: a phone redraws less, and a reader of screens is told less.
+// Changes only what differs, so that a phone redraws less and a screen reader announces less.
 function say(node, text) { if (node.textContent !== text) node.textContent = text; }
 function paint(node, name) { if (node.className !== name) node.className = name; }
 
@@ -49,7 +49,7 @@ class Gauge {
 
   set(value, more = "", mood = "") { say(this.value, value); say(this.more, more); paint(this.box, mood ? `${this.base} ${mood}` : this.base); }
 
-  // Share from -1 to 1, to the left and right of the middle; or from 0 to 1.
+  // Fraction from -1 to 1, drawn to the left and right of the middle; or from 0 to 1.
   fill(share, kind = "") {
     const s = Math.max(-1, Math.min(1, share ?? 0));
     const one = this.meter.classList.contains("one");
@@ -65,10 +65,10 @@ export class Panels {
     const make = (key, name, options) => { this.gauges[key] = new Gauge(gauges, name, options); };
     this.gauges = {};
     make("speed", "speed", { wide: true, meter: "one" });
-    make("off", "off the course", { meter: "two" });
+    make("off", "cross-track error", { meter: "two" });
     make("wheel", "wheel angle", { meter: "two" });
     make("pedal", "throttle and brake", { meter: "two" });
-    make("progress", "on the course", { meter: "one" });
+    make("progress", "progress", { meter: "one" });
     make("estimate", "estimate");
     make("gnss", "GNSS");
     make("ages", "age of inputs");
@@ -94,7 +94,7 @@ export class Panels {
     const rows = [
       ["profile", `${facts.profile}${facts.simulated ? ", simulated vehicle" : ""}`],
       ["course", `${facts.course.name}, ${facts.course.length_m.toFixed(1)} m`],
-      ["estimator", facts.estimator], ["controller", facts.controller], ["log", facts.log ? facts.log.split("/").pop() : "none written"], ["vehicled", facts.version],
+      ["estimator", facts.estimator], ["controller", facts.controller], ["log", facts.log ? facts.log.split("/").pop() : "not written"], ["vehicled", facts.version],
     ];
     this.view = element("dd", "–"); this.room = element("dd", "–");
     $("facts").replaceChildren(
@@ -105,9 +105,9 @@ export class Panels {
   now(now) {
     const g = this.gauges, facts = this.facts, { estimate, control, actuator, gnss, motor, host } = now;
     const speed = Math.abs(estimate?.v ?? 0), most = Math.min(facts.max_speed_mps, this.status?.speed_cap_mps ?? Infinity);
-    // A cap that nothing runs into, as the way of a stop always sets one, is no warning.
+    // The stopping distance always sets a cap; one that does not limit the speed is not a warning.
     const capped = this.status?.reaction === "CAP_SPEED";
-    g.speed.set(number(estimate?.v, 2, "m/s"), `wanted ${number(control?.target, 2)} of at most ${most.toFixed(2)} m/s${capped ? ", capped" : ""}`, capped || speed > most ? "warn" : "");
+    g.speed.set(number(estimate?.v, 2, "m/s"), `target ${number(control?.target, 2)}, limit ${most.toFixed(2)} m/s${capped ? ", capped" : ""}`, capped || speed > most ? "warn" : "");
     g.speed.fill(speed / facts.max_speed_mps);
     const off = control?.off;
     g.off.set(number(off, 3, "m"), off == null ? "" : off >= 0 ? "left" : "right", Math.abs(off ?? 0) > 0.8 * facts.corridor_m ? "bad" : "");
@@ -120,9 +120,9 @@ export class Panels {
     g.progress.set(number(control?.progress, 1, "m"), `of ${facts.course.length_m.toFixed(1)} m`);
     g.progress.fill((control?.progress ?? 0) / facts.course.length_m);
     const sigma = estimate?.ellipse?.[0];
-    g.estimate.set(estimate ? estimate.status.toLowerCase() : "none yet", sigma == null ? "" : `sigma ${(100 * sigma).toFixed(1)} cm, ${number(estimate.sigma_yaw, 3)} rad`,
+    g.estimate.set(estimate ? estimate.status.toLowerCase() : "none so far", sigma == null ? "" : `sigma ${(100 * sigma).toFixed(1)} cm, ${number(estimate.sigma_yaw, 3)} rad`,
       estimate && estimate.status === "RUNNING" ? "good" : "warn");
-    g.gnss.set(gnss ? (gnss.carrier === "none" ? gnss.fix.replace("_", " ") : `RTK ${gnss.carrier}`) : "nothing yet",
+    g.gnss.set(gnss ? (gnss.carrier === "none" ? gnss.fix.replace("_", " ") : `RTK ${gnss.carrier}`) : "no data yet",
       gnss ? `${gnss.satellites} satellites${gnss.correction_s == null ? "" : `, corrections ${gnss.correction_s.toFixed(1)} s`}` : "", gnss?.carrier === "fixed" ? "good" : "warn");
     const [gnssAge, imuAge, wheelAge] = actuator?.ages ?? [];
     const age = (value) => (value == null ? "–" : value.toFixed(0));
@@ -150,7 +150,7 @@ export class Panels {
       paint(item, port.state === "OPENED" ? "" : "bad");
       say(item, port.state === "OPENED" ? port.name : `${port.name} ${port.state.toLowerCase()}: ${port.detail}`);
     });
-    say(this.view, `${(100 * look.view.share).toFixed(2)} % of the loop's time, at most ${(look.view.longest_us / 1000).toFixed(2)} ms at once${look.view.dropped ? `, ${look.view.dropped} dropped` : ""}`);
+    say(this.view, `${(100 * look.view.share).toFixed(2)} % of the loop's time, longest ${(look.view.longest_us / 1000).toFixed(2)} ms${look.view.dropped ? `, ${look.view.dropped} dropped` : ""}`);
   }
 
   deadlines(tasks) {
@@ -175,7 +175,7 @@ export class Panels {
       say(cells[7], total ? `${total.misses}${total.skips ? ` + ${total.skips}` : ""}` : "–");
       if (task.cause) causes.push(`${task.task}: ${task.cause}`);
     });
-    say($("deadline-say"), causes.length ? `Last cause of a miss: ${causes.join("; ")}. After the + releases that were skipped.` : "None missed since this view began. Missed: since the daemon started.");
+    say($("deadline-say"), causes.length ? `Last cause of a miss: ${causes.join("; ")}. The number after + counts skipped releases.` : "None missed since this view began. Missed: since the daemon started.");
   }
 
   log(lines) {
@@ -203,7 +203,7 @@ export class Panels {
       if (state === "holds") add("holds", reaction, `${code}, if it lasts`, said);
     }
     for (const text of status.waiting_for) add("waits", "", WAITS[status.mode] ?? "arming waits", text);
-    if (!items.length) add("none", "", ["AUTO", "TELEOP", "ALIGN"].includes(status.mode) ? "Nothing: no rule holds" : "Nothing is in the way of arming", "");
+    if (!items.length) add("none", "", ["AUTO", "TELEOP", "ALIGN"].includes(status.mode) ? "None: no rule holds" : "All arming checks pass", "");
     put($("stoppers"), items);
     $("substitutes-all").hidden = !status.substitutes.length;
     say($("substitutes-count"), String(status.substitutes.length));
@@ -219,7 +219,7 @@ export class Panels {
 
   #closeness([code, , value, limit]) {
     if (value == null || limit == null || (limit <= 0 && value <= 0)) return null;
-    // What must not fall below its limit is near it within a quarter above.
+    // A value that must stay above its limit is near it within 25 % above.
     const share = this.rules.get(code)?.under ? Math.max(0, 1 - 4 * (value / Math.max(limit, 1e-9) - 1)) : value / Math.max(limit, 1e-9);
     return Number.isFinite(share) ? share : null;
   }
@@ -230,7 +230,7 @@ export class Panels {
   }
 
   #nearest() {
-    // Disarmed hardly anything is watched; what would be follows in grey.
+    // While disarmed few rules are monitored; the others follow in grey.
     const idle = (rule) => (rule[1] === "idle" ? 1 : 0);
     const shown = this.standing.filter((rule) => this.#closeness(rule) != null)
       .sort((a, b) => idle(a) - idle(b) || this.#closeness(b) - this.#closeness(a)).slice(0, 6);
@@ -262,7 +262,7 @@ export class Panels {
         if (k === 0) fault.append(element("span", row.fault));
         if (rule) fault.append(element("small", broken(rule.code)));
         const value = element("td", "", "n"), limit = element("td", "", "n"), stands = element("td");
-        if (!rule) stands.append(`answered by: ${row.outside}`);
+        if (!rule) stands.append(`reaction by: ${row.outside}`);
         line.append(element("td", k === 0 ? String(row.row) : ""), fault, element("td", rule ? rule.reaction : ""), value, limit, stands);
         body.append(line);
         if (rule) this.cells.set(rule.code, { line, value, limit, stands });
@@ -283,7 +283,7 @@ export class Panels {
   }
 }
 
-// A code may be broken behind each of its words.
+// Let codes break after each underscore.
 function broken(code) { return code.replaceAll("_", "_\u200b"); }
 
 function plain(value) {

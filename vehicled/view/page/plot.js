@@ -1,4 +1,4 @@
-// Lines over the last minute on a canvas: axes with numbers, limits dotted, gaps where nothing was told.
+// Line plots of the last minute: axes with numbers, dotted limits, gaps in missing data.
 
 export const SPAN_S = 60;
 
@@ -11,7 +11,7 @@ export function step(span, wanted) {
   return 10 * power;
 }
 
-// Prepares a canvas for this screen; returns its context and size in CSS pixels, or null while it has none.
+// Scale a canvas to this screen; return its context and size in CSS pixels, or null while it is hidden.
 export function surface(canvas) {
   const width = canvas.clientWidth, height = canvas.clientHeight, ratio = window.devicePixelRatio || 1;
   if (!width || !height) return null;
@@ -68,7 +68,7 @@ export class Plot {
       const value = newest ? newest[line.index] : null;
       this.values[k].textContent = value == null ? "–" : value.toFixed(this.places);
     });
-    // A run that is younger than a minute grows from the left.
+    // A run shorter than a minute grows from the left.
     const start = newest ? Math.max(newest[0] - SPAN_S, samples[0][0]) : 0, end = start + SPAN_S;
     const marks = this.limits().filter((value) => Number.isFinite(value));
     let low = this.zero ? 0 : Infinity, high = this.zero ? 0 : -Infinity;
@@ -110,7 +110,7 @@ export class Plot {
       for (const sample of samples) {
         const value = sample[line.index];
         if (value == null || sample[0] < start - 1) { before = null; continue; }
-        // A gap is a gap: a line through it would say something that nobody told.
+        // Leave gaps open: a line through one would show data that does not exist.
         if (before != null && sample[0] - before < 0.6) c.lineTo(x(sample[0]), y(value)); else c.moveTo(x(sample[0]), y(value));
         before = sample[0];
       }
