@@ -32,7 +32,7 @@ from msgspec import json as msgjson
 
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
-from sim_backend.truth import truth_of
+from sim_backend.truth import resolved_profile
 from vehicled import shipped
 from vehicled.cli.failsafe.bench import Pair
 from vehicled.cli.failsafe.injections import INJECTIONS
@@ -227,7 +227,7 @@ def driven(drive: Drive) -> Outcome:
     judge = Judge(course)
     alarms = _Alarms(judge)
     failures = [parse_failure(text) for text in drive.failures]
-    pair = Pair(truth_of(loaded, course), course, failures, alarms, drive.seed, link=drive.link)
+    pair = Pair(resolved_profile(loaded, course), course, failures, alarms, drive.seed, link=drive.link)
     machine, end_ns, drove = pair.machine, START_NS + round(drive.limit_s * SECOND_NS), False
     while pair.now_ns < end_ns:
         pair.grant()

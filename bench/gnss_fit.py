@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from sim_backend.sensors.gnss_errors import Recorded
+from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.profile.gnss import GnssModel, RecordedError
 from vehicled.recordings.public_data import DATA_FOLDER
@@ -127,7 +127,7 @@ def simulated(form: Array, lengths: Sequence[int], seed: int) -> list[Array]:
     model = GnssModel(model="recorded", rate_hz=RATE_HZ, recorded=table)
     laps = []
     for index, length in enumerate(lengths):
-        error = Recorded(model, 1.0 / RATE_HZ, 1.0, Normals(stream(seed, f"lap/{index}"), 12))
+        error = RecordedGnssError(model, 1.0 / RATE_HZ, 1.0, Normals(stream(seed, f"lap/{index}"), 12))
         steps = np.array([error.step(0.0, []) for _ in range(length)])
         laps.append(steps[:, :2] + steps[:, 3:5])
     return laps

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vehicled.control.mpc import Mpc, MpcParams
-from vehicled.control.mpc_plan import Envelope, Start
+from vehicled.control.mpc_plan import PlanLimits, PlanStart
 from vehicled.control.qp_solver import CompressedColumns, OsqpSolver
 from vehicled.control.speed import SpeedParams
 from vehicled.messages import EstimatorStatus, StateEstimate
@@ -54,8 +54,8 @@ DO_MPC_EVERY = 10
 class Case(NamedTuple):
     """A state to plan from, with the arguments of the planner."""
 
-    foot_m: float
-    start: Start
+    projection_m: float
+    start: PlanStart
 
 
 class Bench:
@@ -72,28 +72,28 @@ class Bench:
         assert isinstance(solver, OsqpSolver)
         self.solver = solver
         self.program = self.planner._program
-        self.envelope: Envelope = self.controller._envelope
+        self.envelope: PlanLimits = self.controller._envelope
         self.leg = self.controller._legs[0]
         self.random = np.random.default_rng(1)
         self.places = self.random.uniform(5.0, self.course.length_m - 10.0, steps)
 
-    def on_line(self, s_m: float) -> Start:
+    def on_line(self, s_m: float) -> PlanStart:
         """Return a state on the line, with the wheel angle of its curvature."""
         k = int(np.searchsorted(self.course.s_m, s_m)) - 1
         curvature = float(np.clip(self.course.curvature_per_m[k], -0.6, 0.6))
         wheel = math.atan(self.vehicle.wheelbase_m * curvature)
-        return Start(float(self.course.x_m[k]), float(self.course.y_m[k]), float(self.course.yaw_rad[k]), 1.0, wheel)
+        return PlanStart(float(self.course.x_m[k]), float(self.course.y_m[k]), float(self.course.yaw_rad[k]), 1.0, wheel)
 
-    def disturb(self, start: Start) -> Start:
+    def disturb(self, start: PlanStart) -> PlanStart:
         """Return a disturbed state."""
         noise = self.random.normal(0.0, (0.5, 0.5, 0.2, 0.1))
         low, high = self.envelope.lowest_wheel_rad, self.envelope.highest_wheel_rad
         wheel = float(np.clip(start.wheel_rad + noise[3], low, high))
-        return Start(start.x_m + noise[0], start.y_m + noise[1], start.yaw_rad + noise[2], start.speed_mps, wheel)
+        return PlanStart(start.x_m + noise[0], start.y_m + noise[1], start.yaw_rad + noise[2], start.speed_mps, wheel)
 
     def plan(self, case: Case) -> int:
         """Run one step of the planner; return its iterations."""
-        return self.planner.step(self.leg, case.foot_m, case.start, self.envelope, PERIOD_S).iterations
+        return self.planner.step(self.leg, case.projection_m, case.start, self.envelope, PERIOD_S).iterations
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -201,10 +201,10 @@ class DoMpc:
         """Reference of the horizon and first guess; not counted."""
         bench = self._bench
         for k in range(bench.params.stages + 1):
-            at = bench.on_line(case.foot_m + k * bench.params.stage_s)
+            at = bench.on_line(case.projection_m + k * bench.params.stage_s)
             self._template["_tvp", k] = [at.x_m, at.y_m, at.yaw_rad]
         self._state = np.array([case.start.x_m, case.start.y_m, case.start.yaw_rad, case.start.wheel_rad])
-        on_line = bench.on_line(case.foot_m)
+        on_line = bench.on_line(case.projection_m)
         self._mpc.x0 = np.array([on_line.x_m, on_line.y_m, on_line.yaw_rad, on_line.wheel_rad])
         self._mpc.set_initial_guess()
         self._mpc.make_step(self._mpc.x0.cat.full())
@@ -228,11 +228,11 @@ def competitors(bench: Bench) -> tuple[dict[str, Any], list[str]]:
 def disturbed(bench: Bench, rivals: dict[str, Any]) -> dict[str, list[float]]:
     """Return times (us) by name, and iterations."""
     rows: dict[str, list[float]] = {}
-    for number, foot_m in enumerate(bench.places):
-        on_line = Case(float(foot_m), bench.on_line(float(foot_m)))
+    for number, projection_m in enumerate(bench.places):
+        on_line = Case(float(projection_m), bench.on_line(float(projection_m)))
         for _ in range(3):
             bench.plan(on_line)
-        case = Case(float(foot_m), bench.disturb(on_line.start))
+        case = Case(float(projection_m), bench.disturb(on_line.start))
         full_us, iterations = timed(partial(bench.plan, case))
         add(rows, "full step", full_us)
         add(rows, "solver's clock", bench.solver.run_time_s * 1e6)
@@ -243,9 +243,9 @@ def disturbed(bench: Bench, rivals: dict[str, Any]) -> dict[str, list[float]]:
         bench.plan(on_line)
         for name in [n for n in ("osqp default", "casadi osqp") if n in rivals]:
             rivals[name]()
-        case = Case(float(foot_m), bench.disturb(on_line.start))
-        bench.planner._linearise(bench.leg, case.foot_m, case.start, bench.envelope, PERIOD_S)
-        turned = bench.planner._linearise(bench.leg, case.foot_m, case.start, bench.envelope, PERIOD_S)
+        case = Case(float(projection_m), bench.disturb(on_line.start))
+        bench.planner._linearise(bench.leg, case.projection_m, case.start, bench.envelope, PERIOD_S)
+        turned = bench.planner._linearise(bench.leg, case.projection_m, case.start, bench.envelope, PERIOD_S)
         bench.planner._bound(case.start, bench.envelope)
         bench.program.fill(turned)
         add(rows, "solve", timed(bench.solver.solve)[0])

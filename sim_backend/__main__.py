@@ -55,7 +55,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
     from sim_backend.server import serve
-    from sim_backend.truth import TRUTH_ERRORS, truth_of
+    from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
     from vehicled.link import LinkError
     from vehicled.paths.catalog import load_course
     from vehicled.profile import load
@@ -69,7 +69,7 @@ def _main(arguments: Sequence[str] | None) -> int:
             centre_m=vehicle.centre_m,
             turn_radius_m=vehicle.min_turn_radius_m,
         )
-        profile = truth_of(loaded, course)
+        profile = resolved_profile(loaded, course)
         wires = options.link == "wires" or options.ptys is not None
         if wires:
             check_emulators(profile)
@@ -78,7 +78,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         if options.ptys is not None:
             return _behind_ptys(options, profile, course, failures)
         listener = Listener(options.listen)
-    except (*TRUTH_ERRORS, FailureError, ListenError) as error:
+    except (*SIM_PROFILE_ERRORS, FailureError, ListenError) as error:
         _say(str(error))
         return 2
     with listener:

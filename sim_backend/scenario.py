@@ -22,18 +22,18 @@ PUSH_AFTER_NS = 3_000_000_000
 """Delay of the push, ns; receivers are configured and have fixes by then."""
 
 
-def usual_start(profile: Profile) -> Start:
+def default_start(profile: Profile) -> Start:
     """Return how a vehicle of this profile finds its heading: from a device, else by driving."""
     measured = any("Heading" in device.messages for device in profile.devices.values())
     return "stand" if measured or not profile.alignment.allowed else "align"
 
 
-def behind(pose: Pose, distance_m: float) -> Pose:
+def pose_behind(pose: Pose, distance_m: float) -> Pose:
     """Return the pose from which driving straight ahead leads to ``pose``."""
     return Pose(pose.x_m - distance_m * cos(pose.yaw_rad), pose.y_m - distance_m * sin(pose.yaw_rad), pose.yaw_rad)
 
 
-class MovedOperator:
+class AlignmentOperator:
     """Operator that arms the vehicle after it has moved and stopped; with ``aligns`` it requests that motion first.
 
     It is a sensor of the world, because an operator sees the vehicle.

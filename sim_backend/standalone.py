@@ -21,7 +21,7 @@ from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
 from vehicled.runtime.loop import PreciseSelector
 
-LOOK_NS = 50_000_000
+CHECK_INTERVAL_NS = 50_000_000
 """Interval between checks of the operator's port, ns."""
 
 
@@ -65,7 +65,7 @@ class Standalone:
         return [f'devices.{port}.port="{url}"' for port, url in self._ptys.urls.items()]
 
     def run(self, over: Callable[[], bool] = lambda: False) -> None:
-        """Run in real time until ``over()``, which is called at least every ``LOOK_NS``."""
+        """Run in real time until ``over()``, which is called at least every ``CHECK_INTERVAL_NS``."""
         world = self._world
         with PreciseSelector() as selector:
             terminals = Terminals(self._ptys, world, self._names, selector)
@@ -73,7 +73,7 @@ class Standalone:
             while not over():
                 now_ns = time.monotonic_ns()
                 if now_ns >= look_ns:
-                    look_ns = now_ns + LOOK_NS
+                    look_ns = now_ns + CHECK_INTERVAL_NS
                     self._check_operator_port(now_ns)
                 # A late simulator catches up in slices and reads the commands in between.
                 self._reached_ns = min(now_ns, self._reached_ns + SLICE_NS)

@@ -15,12 +15,12 @@ from vehicled.paths import CourseError
 from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Problem, Profile, ProfileError
 
-TRUTH_ERRORS = (ProfileError, CourseError, SceneError, TerrainError, UnknownPlantError, UnknownEmulatorError)
+SIM_PROFILE_ERRORS = (ProfileError, CourseError, SceneError, TerrainError, UnknownPlantError, UnknownEmulatorError)
 """Errors of a profile's simulation part; their text is for the user."""
 
 
-def truth_of(loaded: Loaded, course: Course) -> Profile:
-    """Return the profile with absolute paths of its files. Raises one of ``TRUTH_ERRORS``."""
+def resolved_profile(loaded: Loaded, course: Course) -> Profile:
+    """Return the profile with absolute paths of its files. Raises one of ``SIM_PROFILE_ERRORS``."""
     profile = anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path)
     sim = profile.sim
     load_scene(sim.scene, course)

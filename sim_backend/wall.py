@@ -75,7 +75,7 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
     return clock
 
 
-class Pace:
+class DaemonPace:
     """Clock that leaves out the time during which the simulator or the daemon did not run.
 
     The clock is at most ``PACE_LEAD_NS`` ahead of the last grant and of the last time the daemon reported; any excess is removed.
@@ -123,7 +123,7 @@ def run_wall(
     ``ptys``: devices that the daemon reaches by a terminal instead of the link; ``ports`` are then the names by port number.
     ``paced``: the clock stands still while this process or the daemon does not run.
     """
-    pace = Pace() if paced else None
+    pace = DaemonPace() if paced else None
     beat_period_ns = PACE_BEAT_NS if paced else HEARTBEAT_NS
     with PreciseSelector() as selector:
         selector.register(peer.socket, selectors.EVENT_READ)
@@ -168,7 +168,7 @@ def run_wall(
             return str(goodbye)
 
 
-def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: Pace | None) -> None:
+def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: DaemonPace | None) -> None:
     for kind, port, t_ns, payload in frames:
         if kind is Kind.DATA:
             world.on_frame(port, t_ns, payload)

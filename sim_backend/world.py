@@ -13,7 +13,7 @@ from sim_backend.emulators.registry import emulator
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Plant, Pose, interpolate
 from sim_backend.plant.registry import plant_class
-from sim_backend.scenario import PUSH_AFTER_NS, MovedOperator, PushedPlant, Start, behind, usual_start
+from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start, pose_behind
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.gnss import Gnss
@@ -52,7 +52,7 @@ class _Channel:
 
     __slots__ = ("_count", "_interval_ns", "_start_ns", "due_ns", "port", "sensor")
 
-    def __init__(self, sensor: Sensor | MovedOperator, port: int, start_ns: int) -> None:
+    def __init__(self, sensor: Sensor | AlignmentOperator, port: int, start_ns: int) -> None:
         self.sensor = sensor
         self.port = port
         self._start_ns = start_ns
@@ -96,9 +96,9 @@ class World:
         self._step_ns = round(sim.step_ms * 1e6)
         self._grid_ns = start_ns
         pose = Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
-        self._start: Start = start or usual_start(profile)
+        self._start: Start = start or default_start(profile)
         if self._start == "align":
-            pose = behind(pose, profile.alignment.distance_m)
+            pose = pose_behind(pose, profile.alignment.distance_m)
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
         if self._start == "push":
             self._plant = PushedPlant(self._plant, profile, self._step_ns * 1e-9)
@@ -130,7 +130,7 @@ class World:
     def begin_scenario(self, now_ns: int) -> None:
         """Let the operator arm the vehicle and start AUTO from now on, after an alignment or a push if required."""
         if self._start != "stand":
-            operator = MovedOperator(now_ns, aligns=self._start == "align")
+            operator = AlignmentOperator(now_ns, aligns=self._start == "align")
             self._channels.append(_Channel(operator, self._operator, now_ns))
             self._due_ns = min(self._due_ns, self._channels[-1].due_ns)
             if isinstance(self._plant, PushedPlant):

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from vehicled import messages
-from vehicled.attribution import Witness
+from vehicled.attribution import EvidenceSource
 from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
 from vehicled.executive import DeclaredStopwatch, Stopwatch
@@ -96,7 +96,7 @@ def build(
     wiring: Wiring,
     stopwatch: Stopwatch,
     sink: Sink,
-    witness: Witness | None = None,
+    evidence_source: EvidenceSource | None = None,
     *,
     fence: Fence | None = None,
     around: Callable[[Estimator, Controller], tuple[Estimator, Controller]] | None = None,
@@ -150,7 +150,7 @@ def build(
         rates=wiring.rates,
         stopwatch=stopwatch,
         sink=sink,
-        witness=witness,
+        evidence_source=evidence_source,
         virtual=virtual,
         corrections=corrections_routes(profile, devices),
     )

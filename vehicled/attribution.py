@@ -31,7 +31,7 @@ class Execution(Struct, frozen=True, gc=False):
     end: Reading
 
 
-class Surroundings(NamedTuple):
+class Evidence(NamedTuple):
     """Evidence of the runtime about the time before and during a late release."""
 
     asleep_ns: tuple[int, int] | None = None
@@ -45,20 +45,20 @@ class Surroundings(NamedTuple):
     since_ns: int = 0
 
 
-class Witness(Protocol):
+class EvidenceSource(Protocol):
     """Source of evidence; queried only after a miss."""
 
-    def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
+    def evidence(self, release_ns: int, start_ns: int, end_ns: int) -> Evidence:
         """Return the evidence between release and end."""
         ...
 
 
-class NoWitness:
+class NoEvidence:
     """Empty evidence for virtual time, in which only tasks run."""
 
-    def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
+    def evidence(self, release_ns: int, start_ns: int, end_ns: int) -> Evidence:
         """Return no evidence."""
-        return Surroundings()
+        return Evidence()
 
 
 COVERED_SHARE = 0.5
@@ -69,7 +69,7 @@ UNEXPLAINED_TOLERANCE_NS = 50_000
 
 
 def attribute(
-    task: int, release_ns: int, executions: Sequence[Execution], around: Surroundings, *, virtual: bool = False
+    task: int, release_ns: int, executions: Sequence[Execution], around: Evidence, *, virtual: bool = False
 ) -> tuple[Cause, int]:
     """Return cause and holder of one late release.
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from vehicled.attribution import NO_HOLDER, Execution, NoWitness, Reading, Witness, attribute
+from vehicled.attribution import NO_HOLDER, EvidenceSource, Execution, NoEvidence, Reading, attribute
 from vehicled.histogram import Histogram
 from vehicled.messages import Cause, TaskTick
 from vehicled.ports import NEVER_NS
@@ -129,16 +129,17 @@ class Executive:
         table: Sequence[TaskSpec],
         stopwatch: Stopwatch,
         on_tick: Callable[[TaskTick], None],
-        witness: Witness | None = None,
+        evidence_source: EvidenceSource | None = None,
         *,
         virtual: bool = False,
     ) -> None:
-        """Take the ``table`` in pipeline order. ``on_tick`` is called after each run; ``witness`` gives evidence about misses."""
+        """Take the ``table`` in pipeline order. ``on_tick`` is called after each run; ``evidence_source`` gives evidence about
+        misses."""
         self.table = tuple(table)
         self._rows = [_Row(i, spec) for i, spec in enumerate(table)]
         self._stopwatch = stopwatch
         self._on_tick = on_tick
-        self._witness = witness or NoWitness()
+        self._evidence_source = evidence_source or NoEvidence()
         self._virtual = virtual
         # Long enough to find the task that held the loop since the release of the slowest task of a batch.
         self._recent: deque[Execution] = deque(maxlen=4 * len(self._rows))
@@ -201,7 +202,7 @@ class Executive:
         execution = Execution(row.index, begin, end)
         self._recent.append(execution)
         if missed:
-            around = self._witness.surroundings(release, start, stop)
+            around = self._evidence_source.evidence(release, start, stop)
             overlapping = [run for run in self._recent if run.end[0] > release]
             cause, holder = attribute(row.index, release, overlapping, around, virtual=self._virtual)
             stats.misses += 1

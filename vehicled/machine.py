@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from vehicled.attribution import Witness
+from vehicled.attribution import EvidenceSource
 from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
 from vehicled.messages import (
@@ -112,7 +112,7 @@ class Machine:
         rates: Mapping[str, RateRow],
         stopwatch: Stopwatch,
         sink: Sink,
-        witness: Witness | None = None,
+        evidence_source: EvidenceSource | None = None,
         virtual: bool = False,
         corrections: Mapping[str, Collection[str]] | None = None,
     ) -> None:
@@ -153,7 +153,7 @@ class Machine:
             )
             for name in PIPELINE
         ]
-        self.executive = Executive(table, stopwatch, self._on_tick, witness, virtual=virtual)
+        self.executive = Executive(table, stopwatch, self._on_tick, evidence_source, virtual=virtual)
         self._accounts = [(name, self.executive.stats(i)) for i, name in enumerate(PIPELINE)]
 
     # ---------------------------------------------------------------- verbs
@@ -197,7 +197,7 @@ class Machine:
         """Refuse arming because profile or calibration do not fit; an empty text allows it."""
         self._pipeline.setup_fault = why
 
-    def moved_by(self, drove: Callable[[ActuatorCommand], ActuatorCommand]) -> None:
+    def override_commands(self, drove: Callable[[ActuatorCommand], ActuatorCommand]) -> None:
         """Open-loop replay: substitute the recorded command."""
         self._pipeline.drove = drove
 
@@ -218,7 +218,7 @@ class Machine:
         due = self.executive.next_due_ns()
         return due if due < self._device_due_ns else self._device_due_ns
 
-    def next_word_ns(self) -> int:
+    def next_output_ns(self) -> int:
         """Return the earliest stamp of the next output, whatever arrives until then."""
         return self.executive.release_ns(ACTUATION) if self._quiet else self.next_due_ns()
 
@@ -306,9 +306,9 @@ class Machine:
         return self._pipeline.at_rest(now_ns)
 
     @property
-    def rolls_out(self) -> bool:
+    def coasting(self) -> bool:
         """True while the vehicle drives, or has driven and is not yet known to be at standstill."""
-        return self._pipeline.rolls_out
+        return self._pipeline.coasting
 
     # ---------------------------------------------------------------- plumbing
 

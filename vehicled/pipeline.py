@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from vehicled.bus import Inbox, Latest
 from vehicled.control.alignment import AlignmentDrive, AlignmentInputs
-from vehicled.control.hand import hand_command
 from vehicled.control.interface import Controller
 from vehicled.control.speed import SpeedParams
+from vehicled.control.teleop import teleop_command
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
@@ -46,9 +46,9 @@ from vehicled.safety.arming import missing
 from vehicled.safety.entry import CourseEntry
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
+from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors.sources import Source
-from vehicled.safety.situation import Situation, Watch
 from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
 
@@ -89,7 +89,7 @@ class Pipeline:
         speed: SpeedParams | None = None,
     ) -> None:
         alignment = alignment or AlignmentParams()
-        self.watch = Watch(
+        self.watch = Monitors(
             limits, vehicle, sources, course, fence, antenna_m, telemetry=telemetry, alignment=alignment, datum=datum
         )
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
@@ -231,7 +231,7 @@ class Pipeline:
             odometry_age_ns=odometry_ns,
         )
 
-    def _wanted(self, s: Situation) -> ControlCommand | None:
+    def _wanted(self, s: SafetyInputs) -> ControlCommand | None:
         """Return the command of the source that drives in this mode."""
         mode, hand, now_ns = self.supervisor.mode, self.watch.hand.command, s.now_ns
         if mode is Mode.ALIGN:
@@ -241,7 +241,7 @@ class Pipeline:
         if mode is Mode.STOPPING and self._drove is Mode.ALIGN:
             return self._alignment.stop(0 if s.estimate is None else s.estimate.newest_input_ns, now_ns)
         if mode is Mode.TELEOP and hand is not None:
-            return hand_command(hand, self._known, now_ns)
+            return teleop_command(hand, self._known, now_ns)
         # A stop after manual driving holds the wheel angle, because there is no path to follow.
         driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._drove is Mode.AUTO)
         return self.control.value if driven else None
@@ -283,7 +283,7 @@ class Pipeline:
         return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
 
     @property
-    def rolls_out(self) -> bool:
+    def coasting(self) -> bool:
         """True while the vehicle drives, or has driven and is not yet known to be at standstill."""
         mode, stopping = self.supervisor.mode, self._mode_seen in MOVING or self._stopping_since_ns != NEVER_NS
         return mode in MOVING or (mode is Mode.FAULT and stopping and not self.supervisor.stopped)
@@ -328,8 +328,8 @@ class Pipeline:
         if cut:
             self._sink.record(Event(now_ns, "info", "commands_cut", json.dumps(cut)), now_ns)
 
-    def _situation(self, now_ns: int, actuator_lost: str) -> Situation:
-        return Situation(
+    def _situation(self, now_ns: int, actuator_lost: str) -> SafetyInputs:
+        return SafetyInputs(
             now_ns=now_ns,
             mode=self.supervisor.mode,
             limits=self._limits,

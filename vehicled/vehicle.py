@@ -145,7 +145,7 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Turning radius of the rear axle at full lock."""
         return self.wheelbase_m / tan(self.steering.max_wheel_rad)
 
-    def turning_base_m(self, speed_mps: float) -> float:
+    def effective_wheelbase_m(self, speed_mps: float) -> float:
         """Return the effective wheelbase at a speed, l + K v^2: that of a slip-free vehicle with the same steady turn."""
         return self.wheelbase_m + self.understeer_rad_per_mps2 * speed_mps * speed_mps
 

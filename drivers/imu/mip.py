@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from drivers.imu.axes import flu, forward_of_quaternion
 from drivers.imu.base import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K, Sample, frames
-from drivers.imu.dialogue import MAX_REPLIES, Ask, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Script
+from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from vehicled.messages import HeadingKind, Message
 from vehicled.wire.crc import fletcher8
 from vehicled.wire.framing import Protocol
@@ -338,7 +338,7 @@ class MipDevice(ConfigurableImuDevice):
         return [*plain, OVERRANGE], plain, fields
 
 
-def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[Ask, Any, str | None]:
+def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[Request, Any, str | None]:
     """Write a message format and read it back; return the problem, or None."""
     command, descriptor, scope = (MESSAGE_FORMAT, 0x8F, bytes((SENSOR,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
     body = scope + bytes((len(fields),)) + b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field in fields])
@@ -351,7 +351,7 @@ def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[A
     return None if got == body else f"it is set to {got.hex()}"
 
 
-def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None) -> Ask:
+def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None) -> Request:
     """Return a command whose answer is the data of field ``descriptor``, or b"" if only the acknowledgement matters."""
 
     def judge(reply: Packet) -> bytes | Refusal | None:
@@ -363,4 +363,4 @@ def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int 
             return Refusal(ERRORS.get(code[1], f"error {code[1]}"))
         return b"" if descriptor is None else fields.get(descriptor)
 
-    return Ask(what, encode(kind, (command, data)), judge)
+    return Request(what, encode(kind, (command, data)), judge)

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from drivers.imu.axes import flu, forward_of_quaternion
 from drivers.imu.base import ZERO_CELSIUS_K, Sample, frames
-from drivers.imu.dialogue import MAX_REPLIES, Ask, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Script
+from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
 from vehicled.messages import HeadingKind, Message
 from vehicled.wire.crc import crc16_xmodem, xor8
@@ -334,16 +334,16 @@ class VectorNavDevice(ConfigurableImuDevice):
         """Read the model, turn ASCII output off, set the binary output. Registers are written in memory only, so flash does not
         wear."""
         register, divisor = self._register, max(1, round(self._base_rate_hz / self.params.rate_hz))
-        model = yield Ask("tell its model", encode_line("VNRRG,01"), _register(1))
-        quiet = yield Ask("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
+        model = yield Request("tell its model", encode_line("VNRRG,01"), _register(1))
+        quiet = yield Request("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
         if isinstance(quiet, Refusal):
             raise ConfigurationError(f"the device keeps sending lines of text: {quiet.reason}")
         got: Any = None
         for all_of_them in (True, False):
             body = f"{register},{self._serial_port},{divisor},{masks(self.fields(all_of_them))}"
-            got = yield Ask("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
+            got = yield Request("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
             if not isinstance(got, Refusal):
-                got = yield Ask("tell its binary output", encode_line(f"VNRRG,{register}"), _register(register))
+                got = yield Request("tell its binary output", encode_line(f"VNRRG,{register}"), _register(register))
                 # Zero padding of numbers varies between devices.
                 if isinstance(got, list) and [part.lstrip("0") for part in got] == [
                     part.lstrip("0") for part in body.split(",")[1:]

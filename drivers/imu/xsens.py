@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from drivers.imu.axes import forward_of_euler, forward_of_quaternion, rate_of_increment
 from drivers.imu.base import ZERO_CELSIUS_K, Sample, frames
-from drivers.imu.dialogue import MAX_REPLIES, Ask, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Script
+from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
 from vehicled.messages import HeadingKind, Message
 from vehicled.wire.framing import Protocol
@@ -328,13 +328,13 @@ class XsensDevice(ConfigurableImuDevice):
         if self._woken:
             self._woken = False
             request = encode(WAKE_UP_ACK) + request
-        yield Ask("enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s)
-        present = yield Ask("tell its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
+        yield Request("enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s)
+        present = yield Request("tell its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
         written = not isinstance(present, list) or not set(wanted) <= set(present)
         if written:
-            present = yield Ask("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)
+            present = yield Request("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)
         # Leave the configuration state in any case, because an unmeasuring device is silent.
-        yield Ask("start measuring", encode(GO_TO_MEASUREMENT), _answer(GO_TO_MEASUREMENT))
+        yield Request("start measuring", encode(GO_TO_MEASUREMENT), _answer(GO_TO_MEASUREMENT))
         if isinstance(present, Refusal):
             raise ConfigurationError(f"the device refuses the outputs: {present.reason}")
         got = dict(present)

@@ -318,7 +318,7 @@ class NtripDevice:
     def _on_stall(self, now_ns: int) -> list[Message]:
         if self._stage is Stage.TABLE:
             return self._on_table_end(now_ns)
-        silence = f"{self._watch.patience_ns / 1e9:.0f} s"
+        silence = f"{self._watch.timeout_ns / 1e9:.0f} s"
         if self._stage is Stage.HEAD and not self._head.begun:
             reason = f"no reply from the caster for {silence}"
             if self._params.version == "auto":

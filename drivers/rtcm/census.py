@@ -13,7 +13,7 @@ MAX_STATIONS = 8
 """Station numbers kept. One is normal, two are a hand-over in a network, more are a mixed source."""
 
 
-class Row(Struct, frozen=True):
+class MessageStats(Struct, frozen=True):
     """Statistics of one message type."""
 
     kind: int
@@ -74,10 +74,10 @@ class Census:
         tally = self._tallies.get(kind)
         return tally.count if tally else 0
 
-    def rows(self, now_ns: int) -> Sequence[Row]:
+    def rows(self, now_ns: int) -> Sequence[MessageStats]:
         """Return one row per type, by number. ``now_ns`` lowers the rate of a type that has stopped."""
         return [
-            Row(kind, name_of(kind), tally.count, tally.octets, _rate_hz(tally.times, now_ns), tally.times[-1])
+            MessageStats(kind, name_of(kind), tally.count, tally.octets, _rate_hz(tally.times, now_ns), tally.times[-1])
             for kind, tally in sorted(self._tallies.items())
         ]
 

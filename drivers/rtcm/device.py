@@ -83,7 +83,7 @@ class RtcmDevice:
             if self._feed.census.frames > before:
                 messages = self._heard(messages, now_ns)
         if self._watch.due_ns <= now_ns:
-            reason = f"no RTCM 3 message for {self._watch.patience_ns / 1e9:.0f} s"
+            reason = f"no RTCM 3 message for {self._watch.timeout_ns / 1e9:.0f} s"
             self._watch.expire()
             self._tx.append(Reopen(reason))
             if not self._stalled:

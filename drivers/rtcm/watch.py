@@ -2,7 +2,7 @@
 
 from vehicled.ports import NEVER_NS
 
-MAX_PATIENCE_NS = 300_000_000_000
+MAX_TIMEOUT_NS = 300_000_000_000
 """Longest timeout, ns: casters ban clients that retry often, and a base that is off need not be polled."""
 
 
@@ -20,13 +20,13 @@ class StallWatch:
     @property
     def due_ns(self) -> int:
         """Time of the timeout; ``NEVER_NS`` while nothing is expected."""
-        return NEVER_NS if self._since_ns == NEVER_NS or not self._limit_ns else self._since_ns + self.patience_ns
+        return NEVER_NS if self._since_ns == NEVER_NS or not self._limit_ns else self._since_ns + self.timeout_ns
 
     @property
-    def patience_ns(self) -> int:
+    def timeout_ns(self) -> int:
         """Present timeout, ns."""
         doubled = self._limit_ns << min(self._vain, 16)
-        return max(self._limit_ns, min(doubled, MAX_PATIENCE_NS))
+        return max(self._limit_ns, min(doubled, MAX_TIMEOUT_NS))
 
     def expect(self, now_ns: int) -> None:
         """Start the timeout on a connection."""

@@ -18,7 +18,7 @@ from drivers.ublox.codec import (
     ubx_name,
 )
 from drivers.ublox.configuration import Configuration, Phase
-from drivers.ublox.reception import Figures, Reception
+from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN, Episode, event
@@ -53,7 +53,7 @@ class UbloxDevice:
         # A slow receiver must not count as silent.
         self._silence_ns = round(max(params.silence_s, 2.5 / params.rate_hz) * 1e9)
         self._framer = framer()
-        self.figures = Figures()
+        self.figures = ReceptionStats()
         """Counters."""
         self.version: MonVer | None = None
         """Firmware and hardware version, once received."""

@@ -40,7 +40,7 @@ GSA_NS = 5_000_000_000
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 
 
-class Figures(Struct):
+class ReceptionStats(Struct):
     """Counters since the start of the driver."""
 
     frames: Counter[str] = field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Figures(Struct):
 class Reception:
     """Converter of receiver messages. No method raises; each returns the resulting messages."""
 
-    def __init__(self, params: Params, wanted: Iterable[type[Message]], figures: Figures) -> None:
+    def __init__(self, params: Params, wanted: Iterable[type[Message]], figures: ReceptionStats) -> None:
         self._params = params
         self._wants_fix, self._wants_heading = GnssFix in wanted, Heading in wanted
         self._figures = figures

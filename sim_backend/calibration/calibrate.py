@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from sim_backend.calibration import excitation
-from sim_backend.calibration.excitation import Unseen
+from sim_backend.calibration.excitation import UnobservableQuantity
 from sim_backend.calibration.fit import Fitted, Stage, Tell
-from sim_backend.calibration.quantity import Group, Model, Quantity
-from sim_backend.calibration.result import Calibration, Errors, Found, RunResult, errors_of
-from sim_backend.calibration.run import Piece, Run, RunError, as_measured, checked, pieces
+from sim_backend.calibration.quantity import CalibrationModel, Group, Quantity
+from sim_backend.calibration.result import Calibration, FittedQuantity, PredictionErrors, RunResult, errors_of
+from sim_backend.calibration.run import CalibrationRunError, Run, RunSegment, as_measured, checked, pieces
 
 CORRELATED = 0.95
 BARELY_SEEN = 0.9
@@ -25,7 +25,7 @@ class CalibrationError(ValueError):
 
 
 def calibrate(
-    model: Model,
+    model: CalibrationModel,
     runs: Sequence[Run],
     *,
     groups: Collection[Group],
@@ -90,12 +90,14 @@ def _usable(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     for run in runs:
         try:
             used.append(checked(run))
-        except RunError as error:
+        except CalibrationRunError as error:
             refused.append(str(error))
     return used, refused
 
 
-def _seen(model: Model, runs: Sequence[Run], groups: Collection[Group], friction: float) -> tuple[list[Quantity], list[Unseen]]:
+def _seen(
+    model: CalibrationModel, runs: Sequence[Run], groups: Collection[Group], friction: float
+) -> tuple[list[Quantity], list[UnobservableQuantity]]:
     quantities = model.quantities(excitation.levels(runs), excitation.top_mps(runs))
     wanted = [quantity for quantity in quantities if quantity.group in groups]
     seen, unseen = excitation.choose(wanted, excitation.shown(runs, friction))
@@ -106,7 +108,7 @@ def _seen(model: Model, runs: Sequence[Run], groups: Collection[Group], friction
 
 
 def _fit(
-    model: Model, parts: Sequence[Piece], seen: Sequence[Quantity], tell: Tell, begin: dict[str, float] | None
+    model: CalibrationModel, parts: Sequence[RunSegment], seen: Sequence[Quantity], tell: Tell, begin: dict[str, float] | None
 ) -> list[Fitted]:
     stages = []
     fixed: dict[str, float] = {}
@@ -128,8 +130,13 @@ def _fit(
 
 
 def _without_barely_seen(
-    model: Model, parts: Sequence[Piece], seen: list[Quantity], unseen: list[Unseen], stages: list[Fitted], tell: Tell
-) -> tuple[list[Quantity], list[Unseen], list[Fitted]]:
+    model: CalibrationModel,
+    parts: Sequence[RunSegment],
+    seen: list[Quantity],
+    unseen: list[UnobservableQuantity],
+    stages: list[Fitted],
+    tell: Tell,
+) -> tuple[list[Quantity], list[UnobservableQuantity], list[Fitted]]:
     """Leave out quantities that the drives do not determine, if they can be left out singly."""
     barely = []
     for stage in stages:
@@ -139,7 +146,7 @@ def _without_barely_seen(
     if not barely or any(stage.stopped for stage in stages):
         return seen, unseen, stages
     kept = [quantity for quantity in seen if quantity.name not in barely]
-    left_out = [Unseen(name, "the drives hardly depend on it", "excite it more strongly") for name in barely]
+    left_out = [UnobservableQuantity(name, "the drives hardly depend on it", "excite it more strongly") for name in barely]
     if not kept:
         raise CalibrationError(f"the drives depend on none of {', '.join(barely)}; excite them more strongly")
     return kept, unseen + left_out, _fit(model, parts, kept, tell, _values(stages))
@@ -153,7 +160,9 @@ def _misaligned(stages: Sequence[Fitted]) -> dict[str, float]:
     return {rig: angle_rad for stage in stages for rig, angle_rad in stage.misaligned_rad.items()}
 
 
-def _errors(model: Model, own: Sequence[Piece], values: dict[str, float], misaligned_rad: dict[str, float]) -> Errors:
+def _errors(
+    model: CalibrationModel, own: Sequence[RunSegment], values: dict[str, float], misaligned_rad: dict[str, float]
+) -> PredictionErrors:
     step_s = model.steps_s()[1]
     drives = []
     for piece in own:
@@ -173,7 +182,7 @@ def _parts(names: Sequence[str], kind_of: Callable[[str], str], folds: int) -> l
     return [part for part in dealt if part]
 
 
-def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list[Found]:
+def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list[FittedQuantity]:
     found = []
     for stage in stages:
         for k, quantity in enumerate(stage.quantities):
@@ -185,7 +194,7 @@ def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list
             sigma = max(float(np.sqrt(stage.covariance[k, k])), spread or 0.0)
             room = 1e-3 * quantity.sigma
             found.append(
-                Found(
+                FittedQuantity(
                     name=quantity.name, group=quantity.group, unit=quantity.unit, before=quantity.start, value=value, sigma=sigma,
                     fold_spread=spread, prior_sigma=quantity.sigma,
                     at_bound=not quantity.lower + room < value < quantity.upper - room,

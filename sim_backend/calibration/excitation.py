@@ -37,7 +37,7 @@ _WHY: dict[Needs, tuple[str, str]] = {
 }
 
 
-class Unseen(Struct, frozen=True):
+class UnobservableQuantity(Struct, frozen=True):
     """Quantity that is not fitted, with the reason and what to drive."""
 
     name: str
@@ -111,13 +111,13 @@ def shown(runs: Sequence[Run], friction: float) -> dict[Needs, bool]:
     return flags
 
 
-def choose(quantities: Sequence[Quantity], flags: dict[Needs, bool]) -> tuple[list[Quantity], list[Unseen]]:
+def choose(quantities: Sequence[Quantity], flags: dict[Needs, bool]) -> tuple[list[Quantity], list[UnobservableQuantity]]:
     """Return the quantities to fit, and the others with the reasons."""
     seen, unseen = [], []
     for quantity in quantities:
         missing = [need for need in quantity.needs if not flags[need]]
         if missing:
-            unseen.append(Unseen(quantity.name, *_WHY[missing[0]]))
+            unseen.append(UnobservableQuantity(quantity.name, *_WHY[missing[0]]))
         else:
             seen.append(quantity)
     return seen, unseen

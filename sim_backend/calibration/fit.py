@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from sim_backend.calibration.quantity import Model, Quantity
-from sim_backend.calibration.run import Array, Motion, Piece, as_measured
+from sim_backend.calibration.quantity import CalibrationModel, Quantity
+from sim_backend.calibration.run import Array, RunSegment, SimulatedMotion, as_measured
 
 LEVEL_SIGMA = 0.01
 MISALIGNED_SIGMA_RAD = 0.03
@@ -49,7 +49,13 @@ class Stage:
     """Quantities fitted to one kind of drive: at the measured speed, or by throttle alone."""
 
     def __init__(
-        self, model: Model, pieces: Sequence[Piece], quantities: Sequence[Quantity], fixed: dict[str, float], *, by_speed: bool
+        self,
+        model: CalibrationModel,
+        pieces: Sequence[RunSegment],
+        quantities: Sequence[Quantity],
+        fixed: dict[str, float],
+        *,
+        by_speed: bool,
     ) -> None:
         self._model, self._pieces, self._quantities, self._fixed = model, list(pieces), list(quantities), dict(fixed)
         self._by_speed = by_speed
@@ -144,19 +150,19 @@ class Stage:
         q = self._quantities
         return {quantity.name: float(quantity.start + quantity.sigma * z[k]) for k, quantity in enumerate(q)}
 
-    def _key(self, piece: Piece) -> int | str:
+    def _key(self, piece: RunSegment) -> int | str:
         """Return the nuisance parameter of a piece: its run's or its rig's."""
         return piece.index if self._by_speed else piece.run.rig
 
-    def _driven(self, piece: Piece, z: Array) -> Motion:
+    def _driven(self, piece: RunSegment, z: Array) -> SimulatedMotion:
         level = 1.0 + LEVEL_SIGMA * z[self._column(piece)] if self._by_speed else 1.0
         values = {**self._fixed, **self._values(z)}
         return self._model.drive(piece, values, self._step_s, at_speed=not self._by_speed, level=level)
 
-    def _column(self, piece: Piece) -> int:
+    def _column(self, piece: RunSegment) -> int:
         return len(self._quantities) + self._nuisance_keys.index(self._key(piece))
 
-    def _piece(self, piece: Piece, z: Array, motion: Motion | None = None) -> Array:
+    def _piece(self, piece: RunSegment, z: Array, motion: SimulatedMotion | None = None) -> Array:
         """Return the scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and position. ``motion`` is its
         simulated drive, if known.
         """

@@ -7,8 +7,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from sim_backend.calibration import shaping
-from sim_backend.calibration.quantity import Figure, Group, Needs, Quantity, Values
-from sim_backend.calibration.run import Array, Motion, Piece
+from sim_backend.calibration.quantity import CalibratedNumber, Group, Needs, Quantity, Values
+from sim_backend.calibration.run import Array, RunSegment, SimulatedMotion
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from vehicled.profile.schema import Profile, Sim
@@ -28,14 +28,14 @@ _KEYS = {
 
 
 class FourDofModel:
-    """4-DOF plant as a :class:`sim_backend.calibration.quantity.Model`."""
+    """4-DOF plant as a :class:`sim_backend.calibration.quantity.CalibrationModel`."""
 
     def __init__(self, profile: Profile) -> None:
         self.name = profile.name
         self._sim = profile.sim
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """Return the quantities, see :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the quantities, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
 
         def of(name: str, group: Group, unit: str, upper: float, sigma: float, *needs: Needs) -> Quantity:
             start = float(_get(self._sim, _KEYS[name]))
@@ -66,11 +66,11 @@ class FourDofModel:
         ]
 
     def steps_s(self) -> tuple[float, float]:
-        """Return the steps, see :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the steps, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
         return STEP_S, STEP_S
 
-    def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
-        """Drive a piece, see :class:`~sim_backend.calibration.quantity.Model`."""
+    def drive(self, piece: RunSegment, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> SimulatedMotion:
+        """Drive a piece, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
         sim = self._with(values)
         steps = round(piece.seconds / step_s) + 2
         wheel = _wheel(sim, piece, step_s, steps)
@@ -82,18 +82,18 @@ class FourDofModel:
             held_values, brake = (_held(piece, column, step_s, steps, sim.drive.delay_s) for column in ("throttle", "brake"))
             path = _driven(sim, piece, step_s, (level * held_values, brake, wheel))
         after_s = piece.after_s()
-        return Motion(*(np.interp(after_s, rows, column) for column in path))
+        return SimulatedMotion(*(np.interp(after_s, rows, column) for column in path))
 
-    def figures(self, values: Values, sigma: Values) -> list[Figure]:
-        """Return the profile's numbers, see :class:`~sim_backend.calibration.quantity.Model`."""
+    def figures(self, values: Values, sigma: Values) -> list[CalibratedNumber]:
+        """Return the profile's numbers, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
         found = [
-            Figure(key=f"sim.{_KEYS[name]}", value=value, sigma=sigma[name], before=_get(self._sim, _KEYS[name]))
+            CalibratedNumber(key=f"sim.{_KEYS[name]}", value=value, sigma=sigma[name], before=_get(self._sim, _KEYS[name]))
             for name, value in values.items()
         ]
         key = "steering.max_wheel_rad"
         before, most_rad = _get(self._sim, key), _get(self._with(values), key)
         if most_rad != before:
-            found.append(Figure(key=f"sim.{key}", value=most_rad, sigma=sigma["gain"], before=before))
+            found.append(CalibratedNumber(key=f"sim.{key}", value=most_rad, sigma=sigma["gain"], before=before))
         return found
 
     def _with(self, values: Values) -> Sim:
@@ -114,25 +114,25 @@ def _get(sim: Sim, key: str) -> Any:
     return getattr(getattr(sim, table), name)
 
 
-def _held(piece: Piece, column: str, step_s: float, steps: int, delay_s: float) -> Array:
+def _held(piece: RunSegment, column: str, step_s: float, steps: int, delay_s: float) -> Array:
     run = piece.run
     warm = round(WARM_S / step_s)
-    held_values = shaping.held(run.command_s, getattr(run, column), piece.begin_s - warm * step_s, step_s, warm + steps)
-    return shaping.late(held_values, delay_s, step_s)[warm:]
+    held_values = shaping.held_means(run.command_s, getattr(run, column), piece.begin_s - warm * step_s, step_s, warm + steps)
+    return shaping.delayed(held_values, delay_s, step_s)[warm:]
 
 
-def _wheel(sim: Sim, piece: Piece, step_s: float, steps: int) -> Array:
+def _wheel(sim: Sim, piece: RunSegment, step_s: float, steps: int) -> Array:
     s, run = sim.steering, piece.run
     assert s is not None, "the profile's own rules see to it"
     warm = round(WARM_S / step_s)
-    held_values = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
+    held_values = shaping.held_means(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
     target = s.offset_rad + s.gain_rad * shaping.beyond_dead_zone(held_values, s.dead_zone)
     target = np.clip(target, -s.max_wheel_rad, s.max_wheel_rad)
-    angle = shaping.followed(target, s.rate_radps * step_s, float(target[0]))
-    return shaping.late(shaping.pulled(angle, s.slack_rad, float(target[0])), s.delay_s, step_s)[warm:]
+    angle = shaping.rate_limited(target, s.rate_radps * step_s, float(target[0]))
+    return shaping.delayed(shaping.with_slack(angle, s.slack_rad, float(target[0])), s.delay_s, step_s)[warm:]
 
 
-def _kinematic(piece: Piece, wheelbase_m: float, wheel: Array, rows_s: Array, step_s: float) -> tuple[Array, ...]:
+def _kinematic(piece: RunSegment, wheelbase_m: float, wheel: Array, rows_s: Array, step_s: float) -> tuple[Array, ...]:
     speed = piece.run.speed_mps[piece.rows]
     known = np.isfinite(speed)
     v = np.interp(rows_s, piece.after_s()[known], speed[known])
@@ -142,7 +142,7 @@ def _kinematic(piece: Piece, wheelbase_m: float, wheel: Array, rows_s: Array, st
     return x + along, y + across, heading, v
 
 
-def _driven(sim: Sim, piece: Piece, step_s: float, commands: tuple[Array, Array, Array]) -> tuple[Array, ...]:
+def _driven(sim: Sim, piece: RunSegment, step_s: float, commands: tuple[Array, Array, Array]) -> tuple[Array, ...]:
     x, y, yaw, speed_mps = piece.start
     plant = FourDof(sim, Pose(x, y, yaw), step_s, speed_mps)
     out = np.empty((len(commands[0]), 4))

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from sim_backend.calibration.quantity import Figure
+from sim_backend.calibration.quantity import CalibratedNumber
 from vehicled.profile import Problem, ProfileError
 from vehicled.profile.toml_text import Places
 
 
-def written_profile(source: str, figures: Sequence[Figure], text: str) -> str:
+def written_profile(source: str, figures: Sequence[CalibratedNumber], text: str) -> str:
     """Return ``source`` with each number replaced, marked as calibrated with its standard deviation.
 
     A number that has only a default is added below the header of its table. Raises ProfileError if that header is missing.

@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from sim_backend.calibration.run import Motion, Piece
+from sim_backend.calibration.run import RunSegment, SimulatedMotion
 
 Group = Literal["powertrain", "steering", "tyres", "inertia"]
 GROUPS: tuple[Group, ...] = ("powertrain", "steering", "tyres", "inertia")
@@ -38,7 +38,7 @@ class Quantity(Struct, frozen=True, kw_only=True):
     """True if it can be left out of the fit singly; else it forms one number of the file with others."""
 
 
-class Figure(Struct, frozen=True, kw_only=True):
+class CalibratedNumber(Struct, frozen=True, kw_only=True):
     """Calibrated number of the vehicle's file."""
 
     key: str
@@ -50,7 +50,7 @@ class Figure(Struct, frozen=True, kw_only=True):
 Values = Mapping[str, float]
 
 
-class Model(Protocol):
+class CalibrationModel(Protocol):
     """Vehicle with variable parameters that can be driven."""
 
     name: str
@@ -59,7 +59,7 @@ class Model(Protocol):
         """Return all quantities that can be fitted if the drives steer with commands near ``levels`` and reach ``top_mps``."""
         ...
 
-    def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
+    def drive(self, piece: RunSegment, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> SimulatedMotion:
         """Drive open loop along the commands of a piece; with ``at_speed`` at the measured speed, without it by throttle and brake.
         ``level`` scales the throttle: the charge of the battery. ``values`` may be partial.
         """
@@ -69,6 +69,6 @@ class Model(Protocol):
         """Step for fitting, and step for evaluation."""
         ...
 
-    def figures(self, values: Values, sigma: Values) -> list[Figure]:
+    def figures(self, values: Values, sigma: Values) -> list[CalibratedNumber]:
         """Return the numbers of the file for values and standard deviations by quantity."""
         ...

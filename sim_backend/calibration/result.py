@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from sim_backend.calibration.excitation import Unseen
-from sim_backend.calibration.quantity import Figure
-from sim_backend.calibration.run import Array, Motion, Piece
+from sim_backend.calibration.excitation import UnobservableQuantity
+from sim_backend.calibration.quantity import CalibratedNumber
+from sim_backend.calibration.run import Array, RunSegment, SimulatedMotion
 
 
-class Errors(Struct, frozen=True, kw_only=True):
+class PredictionErrors(Struct, frozen=True, kw_only=True):
     """Open-loop errors of a run; RMS over the rows with known truth."""
 
     speed_mps: float
@@ -28,11 +28,11 @@ class RunResult(Struct, frozen=True, kw_only=True):
     kind: str
     held_out: bool
     """True if ``after`` comes from a fit without this run."""
-    before: Errors
-    after: Errors
+    before: PredictionErrors
+    after: PredictionErrors
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FittedQuantity(Struct, frozen=True, kw_only=True):
     """Fitted quantity."""
 
     name: str
@@ -55,9 +55,9 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """Runs evaluated before an interrupt; see :attr:`stopped`."""
     fitted_on: list[str]
     """Names of the runs that the values were fitted on."""
-    found: list[Found]
-    unseen: list[Unseen]
-    figures: list[Figure]
+    found: list[FittedQuantity]
+    unseen: list[UnobservableQuantity]
+    figures: list[CalibratedNumber]
     correlated: list[tuple[str, str, float]]
     levels: dict[str, float]
     """Fitted charge of the battery by run; predictions do not use it."""
@@ -73,7 +73,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
         """Return mean and worst by error, over the runs predicted by a fit without them, else over all; empty without runs."""
         judged = [run for run in self.runs if run.held_out] or self.runs
         mean = {}
-        for name in Errors.__struct_fields__ if judged else ():
+        for name in PredictionErrors.__struct_fields__ if judged else ():
             mean[name] = {
                 "before": float(np.mean([getattr(run.before, name) for run in judged])),
                 "after": float(np.mean([getattr(run.after, name) for run in judged])),
@@ -82,7 +82,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
         return mean
 
 
-def errors_of(pieces: list[tuple[Piece, Motion, Motion]]) -> Errors:
+def errors_of(pieces: list[tuple[RunSegment, SimulatedMotion, SimulatedMotion]]) -> PredictionErrors:
     """Return the errors of one run from its pieces, each with the drives by throttle and at the measured speed."""
     speed: list[Array] = []
     place: list[Array] = []
@@ -92,7 +92,7 @@ def errors_of(pieces: list[tuple[Piece, Motion, Motion]]) -> Errors:
         speed.append(by_throttle.speed_mps - run.speed_mps[rows])
         for parts, motion in ((place, by_throttle), (at_speed, by_speed)):
             parts.append(np.hypot(motion.x_m - run.x_m[rows], motion.y_m - run.y_m[rows]))
-    return Errors(speed_mps=_rms(speed), place_m=_rms(place), place_at_speed_m=_rms(at_speed))
+    return PredictionErrors(speed_mps=_rms(speed), place_m=_rms(place), place_at_speed_m=_rms(at_speed))
 
 
 def _rms(parts: list[Array]) -> float:

@@ -15,7 +15,7 @@ MOVES_MPS = 0.2
 REST_S = 1.5
 
 
-class RunError(ValueError):
+class CalibrationRunError(ValueError):
     """Drive that is unusable for calibration; the text says why."""
 
 
@@ -45,7 +45,7 @@ class Run(Struct, frozen=True, kw_only=True):
         return np.isfinite(self.x_m + self.y_m + self.yaw_rad + self.speed_mps)
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class RunSegment(Struct, frozen=True, kw_only=True):
     """Part of a run that is driven open loop from the vehicle's measured state."""
 
     run: Run
@@ -70,7 +70,7 @@ class Piece(Struct, frozen=True, kw_only=True):
         return self.run.t_s[self.rows] - self.begin_s
 
 
-class Motion(Struct, frozen=True):
+class SimulatedMotion(Struct, frozen=True):
     """Motion of the rear axle of a simulated drive at the rows of a piece."""
 
     x_m: Array
@@ -79,27 +79,29 @@ class Motion(Struct, frozen=True):
     speed_mps: Array
 
 
-def as_measured(motion: Motion, piece: Piece, misaligned_rad: float) -> Motion:
+def as_measured(motion: SimulatedMotion, piece: RunSegment, misaligned_rad: float) -> SimulatedMotion:
     """Rotate the motion by a vehicle heading that is ``misaligned_rad`` larger than the measured one, about its start."""
     x_m, y_m, _, _ = piece.start
     along, across = np.cos(misaligned_rad), np.sin(misaligned_rad)
     east, north = motion.x_m - x_m, motion.y_m - y_m
-    return Motion(x_m + along * east - across * north, y_m + across * east + along * north, motion.yaw_rad, motion.speed_mps)
+    return SimulatedMotion(
+        x_m + along * east - across * north, y_m + across * east + along * north, motion.yaw_rad, motion.speed_mps
+    )
 
 
 def checked(run: Run) -> Run:
-    """Return the run. Raises :class:`RunError` if it lacks commands or motion."""
+    """Return the run. Raises :class:`CalibrationRunError` if it lacks commands or motion."""
     known = run.known()
     if len(run.command_s) < 2:
-        raise RunError(f"{run.name}: has no commands; record the actuator commands beside the motion")
+        raise CalibrationRunError(f"{run.name}: has no commands; record the actuator commands beside the motion")
     if known.sum() < 20:
-        raise RunError(f"{run.name}: {int(known.sum())} rows have position, yaw and speed; at least 20 are needed")
+        raise CalibrationRunError(f"{run.name}: {int(known.sum())} rows have position, yaw and speed; at least 20 are needed")
     if not float(np.nanmax(run.speed_mps[known])) > MOVES_MPS:
-        raise RunError(f"{run.name}: the vehicle never moves (faster than {MOVES_MPS} m/s)")
+        raise CalibrationRunError(f"{run.name}: the vehicle never moves (faster than {MOVES_MPS} m/s)")
     return run
 
 
-def pieces(runs: list[Run]) -> list[Piece]:
+def pieces(runs: list[Run]) -> list[RunSegment]:
     """Return the open-loop pieces: whole runs, or parts of long ones that begin where the motion is known."""
     found = []
     for index, run in enumerate(runs):
@@ -107,14 +109,14 @@ def pieces(runs: list[Run]) -> list[Piece]:
         t = run.t_s
         first, last = int(known[0]), _end(run, known)
         if t[last] - t[first] <= LONGEST_S:
-            found.append(Piece(run=run, index=index, rows=slice(first, last + 1), start=_start(run, first, last + 1)))
+            found.append(RunSegment(run=run, index=index, rows=slice(first, last + 1), start=_start(run, first, last + 1)))
             continue
         begin = first
         while t[last] - t[begin] > 0.5 * PIECE_S:
             end = int(np.searchsorted(t, t[begin] + PIECE_S, side="right"))
             rows = slice(begin, min(end, last + 1))
             if run.known()[rows].sum() >= 20:
-                found.append(Piece(run=run, index=index, rows=rows, start=_start(run, rows.start, rows.stop)))
+                found.append(RunSegment(run=run, index=index, rows=rows, start=_start(run, rows.start, rows.stop)))
             following = known[known >= end]
             if not len(following):
                 break

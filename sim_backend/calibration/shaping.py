@@ -16,7 +16,7 @@ import numpy as np
 from sim_backend.calibration.run import Array
 
 
-def held(command_s: Array, values: Array, begin_s: float, step_s: float, steps: int) -> Array:
+def held_means(command_s: Array, values: Array, begin_s: float, step_s: float, steps: int) -> Array:
     """Return the means (steps,) over each step of a command that is held from row to row; 0 before the first row."""
     edges = begin_s + step_s * np.arange(steps + 1)
     area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(command_s))])
@@ -26,7 +26,7 @@ def held(command_s: Array, values: Array, begin_s: float, step_s: float, steps: 
     return np.asarray(np.round(np.diff(total) / step_s, 12))
 
 
-def late(values: Array, delay_s: float, step_s: float) -> Array:
+def delayed(values: Array, delay_s: float, step_s: float) -> Array:
     """Delay ``values`` (n,) by a dead time; the first value extends backward."""
     if delay_s <= 0.0:
         return values
@@ -35,12 +35,12 @@ def late(values: Array, delay_s: float, step_s: float) -> Array:
     return moved
 
 
-def followed(target: Array, most: float, start: float) -> Array:
+def rate_limited(target: Array, most: float, start: float) -> Array:
     """Limit the change of ``target`` (n,) to ``most`` per step; 0 is no limit."""
     return _through(_follow, target, most, start) if most > 0.0 else target
 
 
-def lagged(target: Array, lag_s: float, step_s: float, start: float) -> Array:
+def low_passed(target: Array, lag_s: float, step_s: float, start: float) -> Array:
     """Apply a first-order lag to ``target`` (n,); 0 is none."""
     return _through(_lag, target, 1.0 - exp(-step_s / lag_s), start) if lag_s > 0.0 else target
 
@@ -56,7 +56,7 @@ def servo(target: Array, bandwidth_radps: float, damping: float, step_s: float, 
     return out
 
 
-def pulled(servo_rad: Array, slack_rad: float, start: float) -> Array:
+def with_slack(servo_rad: Array, slack_rad: float, start: float) -> Array:
     """Return the wheel angles (n,) that a servo moves through its slack."""
     return _through(_pull, servo_rad, 0.5 * slack_rad, start) if slack_rad > 0.0 else servo_rad
 

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from sim_backend.calibration import shaping, twin_quantities
-from sim_backend.calibration.quantity import Figure, Quantity, Values
-from sim_backend.calibration.run import Array, Motion, Piece
+from sim_backend.calibration.quantity import CalibratedNumber, Quantity, Values
+from sim_backend.calibration.run import Array, RunSegment, SimulatedMotion
 from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.model import DoubleTrack
@@ -29,7 +29,7 @@ OPEN = Differential(lock_nms=0.0, bias=1.0, coast_bias=1.0, bias_begin_radps=0.0
 
 
 class TwinModel:
-    """Double-track plant as a :class:`sim_backend.calibration.quantity.Model`."""
+    """Double-track plant as a :class:`sim_backend.calibration.quantity.CalibrationModel`."""
 
     def __init__(self, parameters: TwinParameters) -> None:
         self.name = parameters.identity.name
@@ -39,12 +39,12 @@ class TwinModel:
         self._top_mps = 1.0
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """Return the quantities, see :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the quantities, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
         self._levels, self._top_mps = tuple(levels), top_mps
         return twin_quantities.quantities(self._parameters, self._levels, top_mps)
 
     def steps_s(self) -> tuple[float, float]:
-        """Return the steps, see :class:`~sim_backend.calibration.quantity.Model`."""
+        """Return the steps, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
         for step_s in FIT_STEPS_S:
             if not check(self._parameters, step_s) and not check(_at_speed(self._parameters, 1.0), step_s):
                 return step_s, JUDGE_STEP_S
@@ -64,8 +64,8 @@ class TwinModel:
             table[last] = value
         return msgspec.convert(tree, TwinParameters)
 
-    def drive(self, piece: Piece, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> Motion:
-        """Drive a piece, see :class:`~sim_backend.calibration.quantity.Model`."""
+    def drive(self, piece: RunSegment, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> SimulatedMotion:
+        """Drive a piece, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
         parameters = self.with_values(values)
         steps = round(piece.seconds / step_s) + 2
         commands = np.zeros((steps, 3))
@@ -87,8 +87,8 @@ class TwinModel:
             table = _driven(model, piece.start, commands, step_s)
         return _rows(table, model.constants.rear.arm_m, piece.after_s())
 
-    def figures(self, values: Values, sigma: Values) -> list[Figure]:
-        """Return the file's numbers, see :class:`~sim_backend.calibration.quantity.Model`."""
+    def figures(self, values: Values, sigma: Values) -> list[CalibratedNumber]:
+        """Return the file's numbers, see :class:`~sim_backend.calibration.quantity.CalibrationModel`."""
         return twin_quantities.figures(self._parameters, values, sigma, self._top_mps)
 
 
@@ -99,36 +99,36 @@ def _driven(model: DoubleTrack, start: tuple[float, float, float, float], comman
     return model.run(commands, max(1, round(ROW_S / step_s)))
 
 
-def steering_rad(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
+def steering_rad(parameters: TwinParameters, piece: RunSegment, step_s: float, steps: int) -> Array:
     """Return the angle (steps,) of the virtual front wheel."""
     s, run = parameters.steering, piece.run
     warm = round(WARM_S / step_s)
-    command = shaping.held(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
+    command = shaping.held_means(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
     command = shaping.beyond_dead_zone(command, s.dead_zone)
     target = np.clip(np.interp(command, s.map_command, s.map_angle_rad) + s.offset_rad, -s.max_wheel_rad, s.max_wheel_rad)
-    angle = shaping.followed(target, s.rate_radps * step_s, float(target[0]))
+    angle = shaping.rate_limited(target, s.rate_radps * step_s, float(target[0]))
     angle = shaping.servo(angle, s.bandwidth_radps, s.damping_ratio, step_s, float(target[0]))
-    wheels = shaping.pulled(angle, s.slack_rad, float(target[0]))
-    return shaping.late(wheels, s.delay_s, step_s)[warm:]
+    wheels = shaping.with_slack(angle, s.slack_rad, float(target[0]))
+    return shaping.delayed(wheels, s.delay_s, step_s)[warm:]
 
 
-def throttle(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
+def throttle(parameters: TwinParameters, piece: RunSegment, step_s: float, steps: int) -> Array:
     """Return the throttle (steps,) at the drive."""
     drive, run = parameters.powertrain, piece.run
     warm = round(WARM_S / step_s)
-    commands_in = shaping.held(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
+    commands_in = shaping.held_means(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
     if isinstance(drive, Motor):
-        commands_in = shaping.followed(commands_in, drive.throttle_rate_ps * step_s, 0.0)
+        commands_in = shaping.rate_limited(commands_in, drive.throttle_rate_ps * step_s, 0.0)
         commands_in = np.sign(commands_in) * np.interp(np.abs(commands_in), drive.map_throttle, drive.map_share)
-    return shaping.late(shaping.lagged(commands_in, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
+    return shaping.delayed(shaping.low_passed(commands_in, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
 
 
-def braking(parameters: TwinParameters, piece: Piece, step_s: float, steps: int) -> Array:
+def braking(parameters: TwinParameters, piece: RunSegment, step_s: float, steps: int) -> Array:
     """Return the brake (steps,) at the wheels."""
     brakes, run = parameters.brakes, piece.run
     warm = round(WARM_S / step_s)
-    commands_in = shaping.held(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
-    return shaping.late(shaping.lagged(commands_in, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
+    commands_in = shaping.held_means(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
+    return shaping.delayed(shaping.low_passed(commands_in, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
 
 
 def friction_of(parameters: TwinParameters) -> float:
@@ -142,7 +142,7 @@ def weight_n(parameters: TwinParameters) -> float:
     return parameters.body.mass_kg * GRAVITY_MPS2
 
 
-def _measured(piece: Piece, step_s: float, steps: int) -> Array:
+def _measured(piece: RunSegment, step_s: float, steps: int) -> Array:
     t, speed = piece.after_s(), piece.run.speed_mps[piece.rows]
     known = np.isfinite(speed)
     found: Array = np.interp(step_s * np.arange(steps), t[known], speed[known])
@@ -171,8 +171,8 @@ def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
     return replace(p, powertrain=drive)
 
 
-def _rows(table: dict[str, Array], behind_m: float, t_s: Array) -> Motion:
+def _rows(table: dict[str, Array], behind_m: float, t_s: Array) -> SimulatedMotion:
     x = table["x"] + behind_m * np.cos(table["yaw"])
     y = table["y"] + behind_m * np.sin(table["yaw"])
     columns = (x, y, table["yaw"], table["vx"])
-    return Motion(*(np.interp(t_s, table["t"], np.nan_to_num(column, nan=1e3)) for column in columns))
+    return SimulatedMotion(*(np.interp(t_s, table["t"], np.nan_to_num(column, nan=1e3)) for column in columns))

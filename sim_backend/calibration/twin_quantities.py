@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_backend.calibration.quantity import Figure, Quantity, Values
+from sim_backend.calibration.quantity import CalibratedNumber, Quantity, Values
 from sim_backend.plant.double_track.parameters import Acceleration, Engine, Motor, TwinParameters
 
 MAP_PLACES = (0.03, 0.25, 0.5, 0.75)
@@ -87,7 +87,7 @@ def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]
     return found
 
 
-def figures(p: TwinParameters, values: Values, sigma: Values, top_mps: float) -> list[Figure]:
+def figures(p: TwinParameters, values: Values, sigma: Values, top_mps: float) -> list[CalibratedNumber]:
     """Return the numbers of the file with the standard deviations propagated from the quantities; for a list, the largest one."""
     base = changes(p, values, top_mps)
     variance = {key: np.zeros_like(np.atleast_1d(np.asarray(value, dtype=np.float64))) for key, value in base.items()}
@@ -100,7 +100,7 @@ def figures(p: TwinParameters, values: Values, sigma: Values, top_mps: float) ->
         spread = float(np.sqrt(variance[key].max()))
         before = before_of(p, key)
         if value != before:
-            found.append(Figure(key=key, value=value, sigma=spread, before=before))
+            found.append(CalibratedNumber(key=key, value=value, sigma=spread, before=before))
     return found
 
 

@@ -5,7 +5,7 @@ brown-out.
 """
 
 from drivers.imu.bno08x import PERIOD_NS, RvcPacket, encode
-from sim_backend.emulators.inertial import STANDARD_GRAVITY_MPS2, InertialUnit, Measured, Vector, euler
+from sim_backend.emulators.inertial import STANDARD_GRAVITY_MPS2, ImuReading, InertialUnit, Vector, euler
 from sim_backend.emulators.line import SerialLine, baud_of
 from vehicled.messages import Heading, Message
 from vehicled.profile.schema import Device
@@ -54,7 +54,7 @@ class Bno08xUnit(InertialUnit):
         self._frames += 1
         self._due_ns = self._begun_ns + round(self._frames * PERIOD_NS / self._rate)
 
-    def _sample(self, measured: Measured) -> None:
+    def _sample(self, measured: ImuReading) -> None:
         self._force = measured.force_mps2
 
 

@@ -11,7 +11,7 @@ from math import cos, exp, isnan, nan, pi, sin, tau
 
 from msgspec.structs import replace
 
-from sim_backend.emulators.failures import SECOND_NS, Detunes, Failure, Restarts, Suffers, value_of
+from sim_backend.emulators.failures import SECOND_NS, BaudForcible, Failure, FailureInjectable, Restartable, value_of
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand, Emulator, Transmission
 from sim_backend.sensors.noise import stream
 from vehicled.messages import (
@@ -188,12 +188,12 @@ class FailingEmulator:
         emulator, kind = self._emulator, episode.kind
         if kind == "stuck":
             self._hold_ns = now_ns if begins and self._command is not None else NEVER_NS
-        elif kind == "baud" and isinstance(emulator, Detunes):
+        elif kind == "baud" and isinstance(emulator, BaudForcible):
             emulator.force_baud(round(episode.value) if begins else 0)
         elif begins is (kind == "cold_start") and kind in ("usb", "brownout", "cold_start"):
-            if isinstance(emulator, Restarts):
+            if isinstance(emulator, Restartable):
                 emulator.restart(now_ns)
-        elif isinstance(emulator, Suffers) and kind in emulator.kinds:
+        elif isinstance(emulator, FailureInjectable) and kind in emulator.kinds:
             emulator.inject(kind, episode.value, begins, now_ns)
 
     # ---------------------------------------------------------------- values

@@ -39,7 +39,7 @@ class Failure(Struct, frozen=True):
         return f"{self.port}:{self.kind}{value}@{self.start_s:g}{duration}"
 
 
-class Kind(NamedTuple):
+class FailureKind(NamedTuple):
     """Effect and requirements of a failure kind."""
 
     what: str
@@ -60,22 +60,22 @@ _MOTOR = frozenset({"MotorStatus"})
 _ACTUATOR = frozenset({"ActuatorCommand"})
 _NAN = float("nan")
 
-KINDS: Mapping[str, Kind] = {
-    "off": Kind("nothing passes, in either direction"),
-    "stuck": Kind("the same values again and again, with new stamps; an actuator holds its last"),
-    "garbage": Kind("random bytes in the place of the device's and the daemon's"),
-    "wrong": Kind("plausible values that are not true", value=_NAN, unit="how far off"),
-    "slow": Kind("one value or command of n passes", value=5.0, low=2.0, high=1000.0, unit="n"),
-    "delayed": Kind("everything comes late, in both directions", value=0.5, low=0.001, high=60.0, unit="seconds"),
-    "intermittent": Kind(
+KINDS: Mapping[str, FailureKind] = {
+    "off": FailureKind("nothing passes, in either direction"),
+    "stuck": FailureKind("the same values again and again, with new stamps; an actuator holds its last"),
+    "garbage": FailureKind("random bytes in the place of the device's and the daemon's"),
+    "wrong": FailureKind("plausible values that are not true", value=_NAN, unit="how far off"),
+    "slow": FailureKind("one value or command of n passes", value=5.0, low=2.0, high=1000.0, unit="n"),
+    "delayed": FailureKind("everything comes late, in both directions", value=0.5, low=0.001, high=60.0, unit="seconds"),
+    "intermittent": FailureKind(
         "a loose contact: nothing passes in a random half of the time", value=0.2, low=0.01, high=60.0, unit="seconds per turn"
     ),
-    "usb": Kind("the plug is pulled and put back: the port is gone in wall time, and the device restarts"),
-    "brownout": Kind("the same without the port going: the device restarts and forgets"),
-    "baud": Kind("the device speaks and hears at another line rate", value=9600.0, low=300.0, high=4_000_000.0, unit="baud"),
-    "no_fix": Kind("the receiver loses its position: a tunnel", _POSITIONED),
-    "cold_start": Kind("the receiver restarts, forgets, and has no position for the duration", _POSITIONED),
-    "float": Kind(
+    "usb": FailureKind("the plug is pulled and put back: the port is gone in wall time, and the device restarts"),
+    "brownout": FailureKind("the same without the port going: the device restarts and forgets"),
+    "baud": FailureKind("the device speaks and hears at another line rate", value=9600.0, low=300.0, high=4_000_000.0, unit="baud"),
+    "no_fix": FailureKind("the receiver loses its position: a tunnel", _POSITIONED),
+    "cold_start": FailureKind("the receiver restarts, forgets, and has no position for the duration", _POSITIONED),
+    "float": FailureKind(
         "the receiver falls back from fixed to float and drifts off, and says so",
         frozenset({"GnssFix"}),
         0.4,
@@ -83,13 +83,13 @@ KINDS: Mapping[str, Kind] = {
         100.0,
         unit="metres",
     ),
-    "multipath": Kind(
+    "multipath": FailureKind(
         "the position jumps aside while the receiver still calls it fixed", frozenset({"GnssFix"}), 1.5, 0.01, 1000.0, unit="metres"
     ),
-    "saturation": Kind(
+    "saturation": FailureKind(
         "the inertial unit is at the end of its range", frozenset({"ImuSample"}), 1.0, 0.01, 1.0, unit="share of the range"
     ),
-    "slip": Kind(
+    "slip": FailureKind(
         "wheels spin or slide: motor and wheels report a speed that is not the vehicle's",
         _WHEELS,
         1.0,
@@ -97,11 +97,11 @@ KINDS: Mapping[str, Kind] = {
         10.0,
         unit="share of the speed",
     ),
-    "heat": Kind("motor and controller are hot", _MOTOR, 360.0, 200.0, 500.0, unit="kelvin"),
-    "battery": Kind("the supply reports another voltage", _MOTOR, 9.0, 0.0, 100.0, unit="volts"),
-    "blocked": Kind("the wheels are held, whatever is commanded", _ACTUATOR),
-    "runaway": Kind("the drive pushes, whatever is commanded", _ACTUATOR, 0.6, -1.0, 1.0, unit="share of full drive"),
-    "pull": Kind("the steering pulls to the left", _ACTUATOR, 1.0, -2.0, 2.0, unit="share of full steering"),
+    "heat": FailureKind("motor and controller are hot", _MOTOR, 360.0, 200.0, 500.0, unit="kelvin"),
+    "battery": FailureKind("the supply reports another voltage", _MOTOR, 9.0, 0.0, 100.0, unit="volts"),
+    "blocked": FailureKind("the wheels are held, whatever is commanded", _ACTUATOR),
+    "runaway": FailureKind("the drive pushes, whatever is commanded", _ACTUATOR, 0.6, -1.0, 1.0, unit="share of full drive"),
+    "pull": FailureKind("the steering pulls to the left", _ACTUATOR, 1.0, -2.0, 2.0, unit="share of full steering"),
 }
 """Kinds that any device may suffer."""
 
@@ -127,7 +127,7 @@ def markdown() -> str:
 
 
 @runtime_checkable
-class Restarts(Protocol):
+class Restartable(Protocol):
     """Emulator of a device with a power supply."""
 
     def restart(self, now_ns: int) -> None:
@@ -136,7 +136,7 @@ class Restarts(Protocol):
 
 
 @runtime_checkable
-class Detunes(Protocol):
+class BaudForcible(Protocol):
     """Emulator of a device on a line with a rate."""
 
     def force_baud(self, baud: int) -> None:
@@ -145,7 +145,7 @@ class Detunes(Protocol):
 
 
 @runtime_checkable
-class Suffers(Protocol):
+class FailureInjectable(Protocol):
     """Emulator of a device with failures of its own."""
 
     @property
@@ -176,17 +176,17 @@ def parse_failure(text: str) -> Failure:
 
 def value_of(failure: Failure, messages: Sequence[str], emulator: object) -> float:
     """Return the value of a failure on a port with these messages. Raises :class:`FailureError` if the port cannot have it."""
-    own = emulator.kinds if isinstance(emulator, Suffers) else {}
+    own = emulator.kinds if isinstance(emulator, FailureInjectable) else {}
     kind = KINDS.get(failure.kind)
     if kind is None:
         if failure.kind not in own:
             close = get_close_matches(failure.kind, [*KINDS, *own], n=1, cutoff=0.5)
             hint = f'did you mean "{close[0]}"? Use' if close else "use"
             raise FailureError(f"{failure}: no such failure here; {hint} one of {', '.join([*KINDS, *own])}")
-        kind = Kind(DEVICE_KINDS.get(failure.kind, ("", ""))[1], value=own[failure.kind])
+        kind = FailureKind(DEVICE_KINDS.get(failure.kind, ("", ""))[1], value=own[failure.kind])
     if kind.needs and not kind.needs & set(messages):
         raise FailureError(f'{failure}: needs {" or ".join(sorted(kind.needs))}, which "{failure.port}" does not send')
-    if failure.kind == "baud" and not isinstance(emulator, Detunes):
+    if failure.kind == "baud" and not isinstance(emulator, BaudForcible):
         raise FailureError(f"{failure}: messages have no line rate; run with --link wires")
     if failure.value is None:
         return _NAN if kind.value is None else kind.value

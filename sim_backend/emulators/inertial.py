@@ -38,7 +38,7 @@ Quaternion = tuple[float, float, float, float]
 """Quaternion w, x, y, z."""
 
 
-class Measured(NamedTuple):
+class ImuReading(NamedTuple):
     """One sample. Axes of the case: forward, left, up."""
 
     t_ns: int
@@ -57,8 +57,8 @@ class InertialUnit(ABC):
         self.params = device.driver.selected
         """Table of the driver: mounting and configuration of the unit."""
         roll, pitch, yaw = (getattr(self.params, f"mounting_{angle}_rad") for angle in ("roll", "pitch", "yaw"))
-        self._mounting = times(times(_about(3, yaw), _about(2, pitch)), _about(1, roll))
-        self._columns = columns(self._mounting)
+        self._mounting = quaternion_product(quaternion_product(_about(3, yaw), _about(2, pitch)), _about(1, roll))
+        self._columns = rotation_columns(self._mounting)
         self._follows_headings = Heading.__name__ in device.messages
         self._senses = ImuSample.__name__ in device.messages
         self._baud = baud
@@ -77,7 +77,7 @@ class InertialUnit(ABC):
     # ---------------------------------------------------------------- for subclasses
 
     @abstractmethod
-    def _sample(self, measured: Measured) -> None:
+    def _sample(self, measured: ImuReading) -> None:
         """Take a new sample."""
 
     @abstractmethod
@@ -100,8 +100,10 @@ class InertialUnit(ABC):
 
         ``turned_rad``: position of the integrated gyro, instead of the present one.
         """
-        found = times(_about(3, self._heading_rad + (self._turned_rad if turned_rad is None else turned_rad)), self._mounting)
-        return times(times(_EAST_NORTH, found), _UPSIDE_DOWN) if ned else found
+        found = quaternion_product(
+            _about(3, self._heading_rad + (self._turned_rad if turned_rad is None else turned_rad)), self._mounting
+        )
+        return quaternion_product(quaternion_product(_EAST_NORTH, found), _UPSIDE_DOWN) if ned else found
 
     def send(self, frame: bytes) -> None:
         """Begin to send a frame."""
@@ -145,7 +147,7 @@ class InertialUnit(ABC):
             self._turns.append((message.t_ns, self._turned_rad))
             celsius = message.temperature_k - ZERO_CELSIUS_K if isfinite(message.temperature_k) else CASE_CELSIUS
             clipped = self._clipped(force, rate) if message.saturated else 0
-            self._sample(Measured(message.t_ns, force, rate, celsius, clipped))
+            self._sample(ImuReading(message.t_ns, force, rate, celsius, clipped))
         elif isinstance(message, Heading) and isfinite(message.yaw_rad):
             then_rad = next((turned for t_ns, turned in reversed(self._turns) if t_ns <= message.t_ns), self._turned_rad)
             self._heading_rad = message.yaw_rad - self.params.yaw_offset_rad - then_rad
@@ -154,7 +156,7 @@ class InertialUnit(ABC):
                 # No model feeds this unit; it still sends samples, which are never identical.
                 noise = self.chance.normal(0.0, STILL_NOISE, 6).tolist()
                 force = self._in_case((noise[0], noise[1], STANDARD_GRAVITY_MPS2 + noise[2]))
-                self._sample(Measured(message.t_ns, force, tuple(noise[3:]), CASE_CELSIUS, 0))
+                self._sample(ImuReading(message.t_ns, force, tuple(noise[3:]), CASE_CELSIUS, 0))
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Ignore commands."""
@@ -193,7 +195,7 @@ class InertialUnit(ABC):
         return found or 0b111_111
 
 
-class Pace:
+class OutputSchedule:
     """Output at a fixed rate: it goes out with the first sample after each period."""
 
     def __init__(self, rate_hz: float) -> None:
@@ -211,7 +213,7 @@ class Pace:
         return True
 
 
-def times(a: Quaternion, b: Quaternion) -> Quaternion:
+def quaternion_product(a: Quaternion, b: Quaternion) -> Quaternion:
     """Return the product of two quaternions: first ``b``, then ``a``."""
     aw, ax, ay, az = a
     bw, bx, by, bz = b
@@ -223,7 +225,7 @@ def times(a: Quaternion, b: Quaternion) -> Quaternion:
     )
 
 
-def columns(q: Quaternion) -> tuple[Vector, Vector, Vector]:
+def rotation_columns(q: Quaternion) -> tuple[Vector, Vector, Vector]:
     """Return the columns of the rotation matrix: the rotated axes in the original frame."""
     w, x, y, z = q
     return (

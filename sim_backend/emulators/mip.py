@@ -36,7 +36,15 @@ from drivers.imu.mip import (
     packet,
     write,
 )
-from sim_backend.emulators.inertial import STANDARD_GRAVITY_MPS2, InertialUnit, Measured, Pace, columns, euler, frd
+from sim_backend.emulators.inertial import (
+    STANDARD_GRAVITY_MPS2,
+    ImuReading,
+    InertialUnit,
+    OutputSchedule,
+    euler,
+    frd,
+    rotation_columns,
+)
 from sim_backend.emulators.line import SerialLine, baud_of
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
@@ -50,7 +58,7 @@ _OLD_FORMAT_REPLY, _OLD_RATE_REPLY = 0x80, 0x83
 _OLD_IMU_STREAM = 1
 _COMMON = (ACCEL, GYRO, EULER, QUATERNION, MATRIX, TEMPERATURE, OVERRANGE)
 
-Row = tuple[int, int]
+FieldRate = tuple[int, int]
 """Descriptor and decimation of the base rate."""
 
 
@@ -61,7 +69,7 @@ class MipUnit(InertialUnit):
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._modern = modern
         self._fields = (*_COMMON, REFERENCE_TIME if modern else GPS_TIME)
-        self._start: list[Row] = []
+        self._start: list[FieldRate] = []
         if not self.params.configure:
             decimation = max(1, round(BASE_RATE_HZ / self.params.rate_hz))
             self._start = [(field, decimation) for field in (self._fields[-1], ACCEL, GYRO, EULER, OVERRANGE)]
@@ -73,10 +81,10 @@ class MipUnit(InertialUnit):
         self.streams = bool(self._start)
         self._set(self._start)
 
-    def _set(self, rows: list[Row]) -> None:
+    def _set(self, rows: list[FieldRate]) -> None:
         self.format = rows
         """Message format as it would be read back."""
-        self._paces = [(decimation, Pace(BASE_RATE_HZ / decimation)) for decimation in sorted({each for _, each in rows})]
+        self._paces = [(decimation, OutputSchedule(BASE_RATE_HZ / decimation)) for decimation in sorted({each for _, each in rows})]
 
     # ---------------------------------------------------------------- commands
 
@@ -131,7 +139,7 @@ class MipUnit(InertialUnit):
 
     # ---------------------------------------------------------------- samples
 
-    def _sample(self, measured: Measured) -> None:
+    def _sample(self, measured: ImuReading) -> None:
         if self.idle or not self.streams:
             return
         due = {decimation for decimation, pace in self._paces if pace.due(measured.t_ns)}
@@ -139,7 +147,7 @@ class MipUnit(InertialUnit):
             fields = [write(SENSOR, field, self._value(field, measured)) for field, decimation in self.format if decimation in due]
             self.send(encode(SENSOR, *fields))
 
-    def _value(self, field: int, measured: Measured) -> Value:
+    def _value(self, field: int, measured: ImuReading) -> Value:
         if field == REFERENCE_TIME:
             return self.clock_ns(measured.t_ns)
         if field == GPS_TIME:
@@ -155,7 +163,7 @@ class MipUnit(InertialUnit):
             return self.attitude(ned=True)
         if field == MATRIX:
             # Transpose: from the world to the vehicle, row by row.
-            first, second, third = columns(self.attitude(ned=True))
+            first, second, third = rotation_columns(self.attitude(ned=True))
             return (*first, *second, *third)
         if field == TEMPERATURE:
             return (measured.celsius,) * 3

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from drivers.msglink.codec import Decoder, encode
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
-from sim_backend.emulators.outbox import Outbox
+from sim_backend.emulators.outbox import EmulatorOutbox
 from vehicled.messages import ActuatorCommand, Message, MotorStatus
 
 FAULT, OWN_TIMEOUT = "fault", "own_timeout"
@@ -15,7 +15,7 @@ MOTOR_KINDS: Mapping[str, float] = MappingProxyType({FAULT: 4.0, OWN_TIMEOUT: 1.
 """Failures of a motor controller: a fault code, which releases the motor; motor commands lost inside it."""
 
 
-class MsgLinkEmulator(Outbox):
+class MsgLinkEmulator(EmulatorOutbox):
     """Sends messages unchanged, without delay; an actuator accepts commands."""
 
     def __init__(self, *, actuator: bool) -> None:
@@ -56,7 +56,7 @@ class MsgLinkEmulator(Outbox):
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        """Failures with default values, see :class:`sim_backend.emulators.failures.Suffers`."""
+        """Failures with default values, see :class:`sim_backend.emulators.failures.FailureInjectable`."""
         return MOTOR_KINDS if self._actuator else {}
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:

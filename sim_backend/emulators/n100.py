@@ -7,7 +7,7 @@ with each value of the heading model instead; otherwise it is the integrated gyr
 from math import cos, sin, tau
 
 from drivers.imu.n100 import AhrsPacket, ImuPacket, encode_ahrs, encode_imu
-from sim_backend.emulators.inertial import InertialUnit, Measured, Vector, clockwise_from_north, euler, frd
+from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, clockwise_from_north, euler, frd
 from sim_backend.emulators.line import SerialLine, baud_of
 from vehicled.profile.schema import Device
 
@@ -30,7 +30,7 @@ class N100Unit(InertialUnit):
     def _begin(self, now_ns: int) -> None:
         self._sn = 0
 
-    def _sample(self, measured: Measured) -> None:
+    def _sample(self, measured: ImuReading) -> None:
         self._turning = gyro = frd(measured.rate_radps)
         heading_rad = clockwise_from_north(euler(self.attitude())[2])
         north, _, down = EARTH_FIELD_MG

@@ -17,7 +17,7 @@ def drained(waiting: list[T]) -> Sequence[T]:
     return taken
 
 
-class Outbox:
+class EmulatorOutbox:
     """Base of the emulators: buffers of sent bytes and decoded commands, until drained."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from drivers.imu.vectornav import LINE, encode, encode_line, read_line
 from drivers.imu.vectornav_fields import masks, names_of
-from sim_backend.emulators.inertial import InertialUnit, Measured, Pace, columns, euler, frd
+from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, euler, frd, rotation_columns
 from sim_backend.emulators.line import BITS_PER_BYTE, SerialLine, baud_of
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
@@ -56,7 +56,7 @@ class VectorNavUnit(InertialUnit):
         self._framer = Framer((LINE,))
         self.registers = dict(self._flash)
         """Present registers by number, as they would be read."""
-        self._outputs: dict[int, tuple[Pace, list[str]]] = {}
+        self._outputs: dict[int, tuple[OutputSchedule, list[str]]] = {}
         for number in OUTPUTS:
             self._set_output(number, self.registers[number].split(","))
         self._set_text()
@@ -111,16 +111,16 @@ class VectorNavUnit(InertialUnit):
         size = len(encode({name: _VALUES[name](self, _STILL) for name in names})) if names else 0
         if self.baud and size * rate_hz * BITS_PER_BYTE > LINE_SHARE * self.baud:
             return BAUD_TOO_LOW
-        self._outputs[number] = Pace(rate_hz), names
+        self._outputs[number] = OutputSchedule(rate_hz), names
         return 0
 
     def _set_text(self) -> None:
         on = self.registers[ASYNC_TYPE].partition(",")[0] not in ("0", "00")
-        self._text = Pace(float(self.registers[ASYNC_RATE].partition(",")[0]) if on else 0.0)
+        self._text = OutputSchedule(float(self.registers[ASYNC_RATE].partition(",")[0]) if on else 0.0)
 
     # ---------------------------------------------------------------- samples
 
-    def _sample(self, measured: Measured) -> None:
+    def _sample(self, measured: ImuReading) -> None:
         for pace, names in self._outputs.values():
             if pace.due(measured.t_ns):
                 self.send(encode({name: _VALUES[name](self, measured) for name in names}))
@@ -140,12 +140,12 @@ class VectorNavUnit(InertialUnit):
         return x, y, z, w
 
     def _by_rows(self) -> tuple[float, ...]:
-        first, second, third = columns(self.attitude(ned=True))
+        first, second, third = rotation_columns(self.attitude(ned=True))
         return tuple([component for row in zip(first, second, third) for component in row])
 
 
-_STILL = Measured(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, 0)
-_VALUES: dict[str, Callable[[VectorNavUnit, Measured], Any]] = {
+_STILL = ImuReading(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, 0)
+_VALUES: dict[str, Callable[[VectorNavUnit, ImuReading], Any]] = {
     "common.time_startup": lambda unit, m: unit.clock_ns(m.t_ns),
     "common.ypr": lambda unit, m: unit._ypr(),
     "common.quaternion": lambda unit, m: unit._scalar_last(),

@@ -103,7 +103,7 @@ def configuration(device: Device, firmware: tuple[int, int] = FIRMWARE) -> AppCo
     )
 
 
-class Made(TypedDict, total=False):
+class VescOptions(TypedDict, total=False):
     """Options that make a controller differ from the profile."""
 
     firmware: tuple[int, int]
@@ -116,7 +116,7 @@ class VescUnit(ABC):
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
     """Injectable failures with default values: a fault code; motor commands that get lost."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         self.firmware = options.get("firmware", FIRMWARE)
         """Firmware (major, minor)."""
         self.conf = options["conf"] if "conf" in options else configuration(device, self.firmware)
@@ -167,7 +167,7 @@ class VescUnit(ABC):
         if kind == FAULT:
             self._stage.set_fault(min(255, max(0, round(value))) if active else 0, now_ns)
         elif kind == OWN_TIMEOUT:
-            self._stage.set_deaf(active)
+            self._stage.lose_set_points(active)
 
     def take_commands(self) -> Sequence[DriveCommand]:
         """Drain the commands for the vehicle's actuators."""
@@ -228,7 +228,7 @@ class VescUnit(ABC):
 class VescCanUnit(VescUnit):
     """VESC on CAN as a :class:`sim_backend.emulators.can_bus.CanNode`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         super().__init__(port, device, seed, start_ns, **options)
         self._groups = status_groups(self.conf)
         # In bridge or UAVCAN mode it ignores and sends no frames of its own protocol.
@@ -298,7 +298,7 @@ class VescCanUnit(VescUnit):
 class VescUartUnit(VescUnit):
     """VESC on a serial line as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         super().__init__(port, device, seed, start_ns, **options)
         # USB has no rate; a UART is set to the rate that the daemon opens.
         self._baud = baud_of(device.port) or BAUD
@@ -340,7 +340,7 @@ class VescUartUnit(VescUnit):
 class VescCanEmulator(CanBus):
     """VESC on a CAN port."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         self.unit = VescCanUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, start_ns)
@@ -349,7 +349,7 @@ class VescCanEmulator(CanBus):
 class VescUartEmulator(SerialLine):
     """VESC on a serial port. Before firmware 3.8 it uses the format of pyvesc 1.0.5."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[Made]) -> None:
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         self.unit = VescUartUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, port, seed, start_ns, host_baud=baud_of(device.port))

@@ -143,7 +143,7 @@ class PowerStage:
         self._injected = code
         self._find_fault(now_ns)
 
-    def set_deaf(self, deaf: bool) -> None:
+    def lose_set_points(self, deaf: bool) -> None:
         """Lose motor set-points inside the controller, so that it times out although commands arrive."""
         self._deaf = deaf
 

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from typing import Any, Generic, Protocol, TypeVar
 
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
-from sim_backend.emulators.outbox import Outbox
+from sim_backend.emulators.outbox import EmulatorOutbox
 from vehicled.messages import Message
 
 MESSAGE = 2
@@ -47,7 +47,7 @@ class WireDevice(Protocol):
 D = TypeVar("D", bound=WireDevice)
 
 
-class Wire(Outbox, ABC, Generic[D]):
+class Wire(EmulatorOutbox, ABC, Generic[D]):
     """Emulator of a device and its wire. Subclasses add timing and loss."""
 
     def __init__(self, device: D, start_ns: int) -> None:

@@ -31,7 +31,7 @@ from drivers.imu.witmotion import (
     encode,
     parse_command,
 )
-from sim_backend.emulators.inertial import ZERO_CELSIUS_K, InertialUnit, Measured, Pace, Vector, euler
+from sim_backend.emulators.inertial import ZERO_CELSIUS_K, ImuReading, InertialUnit, OutputSchedule, Vector, euler
 from sim_backend.emulators.line import BITS_PER_BYTE, SerialLine, baud_of
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
@@ -76,7 +76,7 @@ class WitMotionUnit(InertialUnit):
         wanted_hz = _OF_CODE.get(self.registers[REGISTER_RATE], 10)
         most_hz = LINE_SHARE * self.baud / (BITS_PER_BYTE * FRAME_BYTES * max(1, len(self._kinds)))
         fitting = [rate_hz for rate_hz in RATE_CODES if rate_hz <= min(wanted_hz, most_hz)]
-        self._pace = Pace(max(fitting, default=min(RATE_CODES)))
+        self._pace = OutputSchedule(max(fitting, default=min(RATE_CODES)))
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Write registers while unlocked and not busy. It acknowledges nothing."""
@@ -101,7 +101,7 @@ class WitMotionUnit(InertialUnit):
                     self.registers = dict(FACTORY)
                     self._apply()
 
-    def _sample(self, measured: Measured) -> None:
+    def _sample(self, measured: ImuReading) -> None:
         if not self._pace.due(measured.t_ns):
             return
         attitude = self.attitude()

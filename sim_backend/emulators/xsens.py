@@ -34,7 +34,7 @@ from drivers.imu.xsens import (
     unpack_outputs,
 )
 from drivers.imu.xsens_time import TICKS_PER_SECOND
-from sim_backend.emulators.inertial import ANSWER_NS, InertialUnit, Measured, Pace, euler
+from sim_backend.emulators.inertial import ANSWER_NS, ImuReading, InertialUnit, OutputSchedule, euler
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.line import SerialLine, baud_of
 from vehicled.profile.schema import Device
@@ -80,7 +80,7 @@ class XsensUnit(InertialUnit):
     def _set(self, outputs: list[tuple[int, int]]) -> None:
         self.outputs = outputs
         """Outputs (id, rate) as they would be read back."""
-        self._paces = {xdi: Pace(rate) for xdi, rate in outputs if xdi & 0xFFF0 in _OWN_RATE}
+        self._paces = {xdi: OutputSchedule(rate) for xdi, rate in outputs if xdi & 0xFFF0 in _OWN_RATE}
 
     def _begin(self, now_ns: int) -> None:
         self._framer = Framer((PROTOCOL,))
@@ -128,7 +128,7 @@ class XsensUnit(InertialUnit):
             self.answer(encode(OUTPUT_CONFIGURATION + 1, pack_outputs(self.outputs)), now_ns)
         # Messages in the wrong state or unknown ones get no answer.
 
-    def _sample(self, measured: Measured) -> None:
+    def _sample(self, measured: ImuReading) -> None:
         if not self.measuring:
             return
         due = {xdi for xdi, pace in self._paces.items() if pace.due(measured.t_ns)}
@@ -137,7 +137,7 @@ class XsensUnit(InertialUnit):
             due_ids = [xdi for xdi, _ in self.outputs if xdi in due or xdi in _WITH_ALL]
             self.send(encode_mtdata2([(xdi, self._value(xdi & 0xFFF0, measured)) for xdi in due_ids]))
 
-    def _value(self, kind: int, measured: Measured) -> Value:
+    def _value(self, kind: int, measured: ImuReading) -> Value:
         if kind == PACKET_COUNTER:
             return self._count
         if kind == SAMPLE_TIME_FINE:

@@ -16,7 +16,7 @@ _TOKEN = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[{}])""")
 _BARE = re.compile(r"^[A-Za-z0-9_-]+$")
 
 
-class Found(Struct, frozen=True):
+class NewValue(Struct, frozen=True):
     """New value of one number, or one list of numbers."""
 
     value: Any
@@ -26,7 +26,7 @@ class Found(Struct, frozen=True):
 
 
 def write_twin(
-    twin: Twin, numbers: Mapping[str, Found], origin: str, text: str, *, status: Status = "calibrated", name: str = ""
+    twin: Twin, numbers: Mapping[str, NewValue], origin: str, text: str, *, status: Status = "calibrated", name: str = ""
 ) -> str:
     """Return the text of ``twin`` with ``numbers`` (by dotted key) replaced, with that status and the origin ``origin``: ``text``.
 

@@ -36,7 +36,7 @@ class Wall(Table, frozen=True, kw_only=True):
     closed: bool = False
 
 
-class Body(Table, frozen=True, kw_only=True):
+class PolygonBody(Table, frozen=True, kw_only=True):
     """Filled polygon."""
 
     points: Annotated[list[Place], Meta(min_length=3, max_length=10_000)]
@@ -74,7 +74,7 @@ class SceneFile(Table, frozen=True, kw_only=True):
     """Complete scene file."""
 
     wall: Annotated[list[Wall], Meta(max_length=10_000)] = field(default_factory=list)
-    body: Annotated[list[Body], Meta(max_length=10_000)] = field(default_factory=list)
+    body: Annotated[list[PolygonBody], Meta(max_length=10_000)] = field(default_factory=list)
     circle: Annotated[list[Circle], Meta(max_length=10_000)] = field(default_factory=list)
     moving: Annotated[list[MovingThing], Meta(max_length=100)] = field(default_factory=list)
     corridor: Corridor | None = None

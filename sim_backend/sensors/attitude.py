@@ -23,7 +23,7 @@ def to_body(roll_rad: float, pitch_rad: float, level: Vector) -> Vector:
     return cp * x - sp * z, cr * y + sr * down, cr * down - sr * y
 
 
-def turned(rate_radps: Vector, arm_m: Vector) -> Vector:
+def lever_velocity(rate_radps: Vector, arm_m: Vector) -> Vector:
     """Return the velocity of the end of a rotating arm: the cross product."""
     p, q, r = rate_radps
     x, y, z = arm_m
@@ -42,7 +42,7 @@ def rotation(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Matrix:
     )
 
 
-def times(matrix: Matrix, vector: Vector) -> Vector:
+def matrix_vector(matrix: Matrix, vector: Vector) -> Vector:
     """Return the product of matrix and vector."""
     x, y, z = vector
     (a, b, c), (d, e, f), (g, h, i) = matrix

@@ -3,9 +3,9 @@
 from math import cos, exp, inf, sin, sqrt
 
 from sim_backend.plant.interface import Motion
-from sim_backend.sensors.attitude import to_level, turned
+from sim_backend.sensors.attitude import lever_velocity, to_level
 from sim_backend.sensors.gnss_errors import MODELS_THAT_SETTLE, position_error
-from sim_backend.sensors.gnss_reception import CARRIERS, CORRECTION_LATENCY_S, CORRECTION_PERIOD_NS, Reception, Sky
+from sim_backend.sensors.gnss_reception import CARRIERS, CORRECTION_LATENCY_S, CORRECTION_PERIOD_NS, EpochReception, ReceptionModel
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.messages import NAN, NAN3, NAN9, CarrierSolution, FixType, GnssFix
 from vehicled.paths.datum import Datum
@@ -48,7 +48,7 @@ class Gnss:
         self._newest_arrival_ns = 0
         self._normals = Normals(stream(seed, entity), 10)
         self._error = position_error(model, seed, entity, self._normals())
-        self._sky = Sky(model, seed, entity) if model.zones else None
+        self._sky = ReceptionModel(model, seed, entity) if model.zones else None
         self._settles = model.model in MODELS_THAT_SETTLE
         vertical = model.vdop / model.hdop
         speed = model.velocity_sigma_mps
@@ -76,7 +76,7 @@ class Gnss:
         # Fixes share one cable: a late one delays the next, which cannot overtake it.
         arrival_ns = self._newest_arrival_ns = max(t_ns + latency_ns, self._newest_arrival_ns)
         model, sky = self._model, self._sky
-        reception: Reception | None = None
+        reception: EpochReception | None = None
         extra_e, extra_n, extra_u = _NO_EXTRA
         if sky is not None:
             reception = sky.at(elapsed_ns, x_m, y_m)
@@ -140,7 +140,7 @@ class Gnss:
                 climb_mps,
             )
         rate = (motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps)
-        x, y, z = to_level(motion.roll_rad, motion.pitch_rad, turned(rate, (forward, left, up)))
+        x, y, z = to_level(motion.roll_rad, motion.pitch_rad, lever_velocity(rate, (forward, left, up)))
         return (
             motion.speed_mps * cos(motion.pitch_rad) + x,
             motion.lateral_speed_mps * cos(motion.roll_rad) + y,

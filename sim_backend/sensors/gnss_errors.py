@@ -40,7 +40,7 @@ class NoError:
         return NO_ERROR
 
 
-class White:
+class WhiteNoise:
     """White noise, independent from fix to fix."""
 
     def __init__(self, sigma_m: float, vertical: float) -> None:
@@ -53,7 +53,7 @@ class White:
         return self._sigma_m * normals[0], self._sigma_m * normals[1], self._up_m * normals[2], 0.0, 0.0, 0.0
 
 
-class Walk:
+class GaussMarkovError:
     """White noise plus a first-order Gauss-Markov process per axis."""
 
     def __init__(self, model: GnssModel, dt_s: float, vertical: float, start: list[float]) -> None:
@@ -78,7 +78,7 @@ class Walk:
         )
 
 
-class PulledWalk:
+class RandomWalkError:
     """Random walk in the second derivative, see :class:`vehicled.profile.gnss.RandomWalk`; starts at zero and steps at its own
     rate.
     """
@@ -146,7 +146,7 @@ class SecondOrderGaussMarkov:
         return self.value
 
 
-class Recorded:
+class RecordedGnssError:
     """White noise, a first-order and a second-order Gauss-Markov process per axis, fitted to recordings of plain GNSS."""
 
     def __init__(self, model: GnssModel, dt_s: float, vertical: float, normals: Normals) -> None:
@@ -178,14 +178,14 @@ def position_error(model: GnssModel, seed: int, entity: str, start: list[float])
     dt_s = 1.0 / model.rate_hz
     if model.model in _WALKS:
         form: RandomWalk = getattr(model, _WALKS[model.model])
-        return PulledWalk(form, vertical, Normals(stream(seed, f"{entity}/error"), 3))
+        return RandomWalkError(form, vertical, Normals(stream(seed, f"{entity}/error"), 3))
     if model.model in ("gauss", "gauss_airsim"):
-        return White(model.gauss.sigma_m, vertical)
+        return WhiteNoise(model.gauss.sigma_m, vertical)
     if model.model == "recorded":
-        return Recorded(model, dt_s, vertical, Normals(stream(seed, f"{entity}/error"), 12))
+        return RecordedGnssError(model, dt_s, vertical, Normals(stream(seed, f"{entity}/error"), 12))
     if model.model == "airsim":
         return NoError()
-    return Walk(model, dt_s, vertical, start)
+    return GaussMarkovError(model, dt_s, vertical, start)
 
 
 def _variances(horizontal_m2: float, vertical: float) -> Variances:

@@ -18,7 +18,7 @@ _NONE, _FLOAT, _FIXED = CarrierSolution.NONE, CarrierSolution.FLOAT, CarrierSolu
 CARRIERS = {"none": _NONE, "float": _FLOAT, "fixed": _FIXED}
 
 
-class Reception(NamedTuple):
+class EpochReception(NamedTuple):
     """Reception at one epoch."""
 
     fix: bool
@@ -72,7 +72,7 @@ class Zone:
         return east, north, up
 
 
-class Sky:
+class ReceptionModel:
     """All zones together, and the state of the receiver that passed through them."""
 
     def __init__(self, model: GnssModel, seed: int, entity: str) -> None:
@@ -91,7 +91,7 @@ class Sky:
         self._since_ns = 0
         self._corrected_ns = 0
 
-    def at(self, elapsed_ns: int, x_m: float, y_m: float) -> Reception:
+    def at(self, elapsed_ns: int, x_m: float, y_m: float) -> EpochReception:
         """Return the reception at an antenna's place, ``elapsed_ns`` after the start. Call once per fix, in order."""
         acting = [zone for zone in self._zones if zone.holds(elapsed_ns, x_m, y_m)]
         effects: set[str] = {zone.effect for zone in acting}
@@ -109,7 +109,7 @@ class Sky:
         left = self._satellites - sum(zone.satellites_lost for zone in acting)
         # A position needs four satellites; without one fewer are received.
         satellites = min(max(left, 4), self._satellites) if self._fix else min(max(left, 0), 3)
-        return Reception(self._fix, self._carrier, age_s, satellites, sigma_m, (east, north, up))
+        return EpochReception(self._fix, self._carrier, age_s, satellites, sigma_m, (east, north, up))
 
     def _age_s(self, elapsed_ns: int, arriving: bool) -> float:
         """Age of the newest corrections: made once a second and delayed on the way."""

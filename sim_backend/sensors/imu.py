@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.plant.interface import Motion
-from sim_backend.sensors.attitude import Vector, to_body, turned
+from sim_backend.sensors.attitude import Vector, lever_velocity, to_body
 from sim_backend.sensors.noise import BLOCK, stream
 from vehicled.messages import ImuSample
 from vehicled.profile.sensors import ImuModel
@@ -21,8 +21,8 @@ def specific_force(motion: Motion, arm_m: Vector) -> Vector:
     """
     rate = (motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps)
     turning = (motion.roll_acceleration_radps2, motion.pitch_acceleration_radps2, motion.yaw_acceleration_radps2)
-    ax, ay, az = turned(turning, arm_m)
-    cx, cy, cz = turned(rate, turned(rate, arm_m))
+    ax, ay, az = lever_velocity(turning, arm_m)
+    cx, cy, cz = lever_velocity(rate, lever_velocity(rate, arm_m))
     gx, gy, gz = to_body(motion.roll_rad, motion.pitch_rad, (0.0, 0.0, STANDARD_GRAVITY_MPS2))
     return (
         motion.acceleration_mps2 + ax + cx + gx,

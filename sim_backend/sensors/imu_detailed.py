@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors import imu
-from sim_backend.sensors.attitude import Matrix, Vector, rotation, times
+from sim_backend.sensors.attitude import Matrix, Vector, matrix_vector, rotation
 from sim_backend.sensors.imu_units import model_of
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.noise import stream
@@ -76,7 +76,7 @@ class DetailedImu(imu.Imu):
         true_force = self._shaken(imu.specific_force(motion, self._arm_m), t_ns, motion.speed_mps)
         true_rate = motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps
         if self._turns:
-            true_force, true_rate = times(self._force_axes, true_force), times(self._rate_axes, true_rate)
+            true_force, true_rate = matrix_vector(self._force_axes, true_force), matrix_vector(self._rate_axes, true_rate)
         out = [true + error for true, error in zip((*true_force, *true_rate), errors)]
         if self._filters:
             # The filter was running before the run began.

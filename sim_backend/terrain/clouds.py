@@ -95,7 +95,7 @@ def _las(path: Path) -> Iterator[Array]:
     except TerrainError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a foreign parser raises on a damaged file, the file is to blame
-        raise TerrainError(f"{path}: is not a readable LAS file ({said(error)}); export it again") from None
+        raise TerrainError(f"{path}: is not a readable LAS file ({parser_message(error)}); export it again") from None
 
 
 def _ply(path: Path) -> Iterator[Array]:
@@ -109,7 +109,7 @@ def _ply(path: Path) -> Iterator[Array]:
         for at in range(0, len(columns[0]), BLOCK):
             yield np.column_stack([column[at : at + BLOCK] for column in columns]).astype(np.float64)
     except Exception as error:  # noqa: BLE001 - as above
-        raise TerrainError(f"{path}: is not a PLY file with vertices x, y, z ({said(error)}); export it again") from None
+        raise TerrainError(f"{path}: is not a PLY file with vertices x, y, z ({parser_message(error)}); export it again") from None
 
 
 def _xyz(path: Path) -> Iterator[Array]:
@@ -149,7 +149,7 @@ def _numbers(path: Path, lines: list[str], at: int) -> Array:
     return np.array(found, dtype=np.float64).reshape(-1, 3)
 
 
-def said(error: Exception) -> str:
+def parser_message(error: Exception) -> str:
     """Return the message of a third-party parser on one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 

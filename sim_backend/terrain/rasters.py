@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from sim_backend.terrain.clouds import needs, said
+from sim_backend.terrain.clouds import needs, parser_message
 from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.raster import MAX_NODES, Array, Raster, check_size
 from vehicled.profile import ProfileError, loading, toml_text
@@ -87,7 +87,7 @@ def _png(path: Path) -> Raster:
     except Image.DecompressionBombError:
         raise TerrainError(f"{path}: more than {MAX_NODES} nodes: {SMALLER}") from None
     except Exception as error:  # noqa: BLE001 - whatever a foreign parser raises on a damaged file, the file is to blame
-        raise TerrainError(f"{path}: is not a readable image ({said(error)}); save it as grey PNG") from None
+        raise TerrainError(f"{path}: is not a readable image ({parser_message(error)}); save it as grey PNG") from None
     return _placed(path, pixels)
 
 
@@ -108,7 +108,7 @@ def _csv(path: Path) -> Raster:
     except OSError as error:
         raise TerrainError(f"{path}: cannot be read ({error.strerror})") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise TerrainError(f"{path}: is not CSV text ({said(error)})") from None
+        raise TerrainError(f"{path}: is not CSV text ({parser_message(error)})") from None
     if not rows:
         raise TerrainError(f"{path}: the file has no numbers")
     return _placed(path, np.array(rows))
@@ -131,7 +131,7 @@ def _tiff(path: Path) -> Raster:
     except TerrainError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
-        raise TerrainError(f"{path}: is not a readable TIFF ({said(error)}); export it again") from None
+        raise TerrainError(f"{path}: is not a readable TIFF ({parser_message(error)}); export it again") from None
     pixels = stored.astype(np.float64)
     if no_data is not None:
         try:

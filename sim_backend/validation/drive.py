@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sim_backend.plant.double_track.constants import constants
 from sim_backend.plant.double_track.parameters import Acceleration, Axle, Differential, Direction, TwinParameters
-from sim_backend.validation.metrics import Drive
+from sim_backend.validation.metrics import ModelDrive
 from sim_backend.validation.reference import Reference
 
 STEP_S = 1e-3
@@ -21,7 +21,7 @@ _LINEAR_TO = 10.0
 """Slip up to which a linearised tyre stays linear; no run reaches it."""
 
 
-class Model(Protocol):
+class VehicleModel(Protocol):
     """Vehicle model as needed here."""
 
     diverged: bool
@@ -49,10 +49,10 @@ class Model(Protocol):
         ...
 
 
-Maker = Callable[[TwinParameters, float], Model]
+Maker = Callable[[TwinParameters, float], VehicleModel]
 
 
-def drive(reference: Reference, parameters: TwinParameters, maker: Maker) -> Drive:
+def drive(reference: Reference, parameters: TwinParameters, maker: Maker) -> ModelDrive:
     """Drive a run. Never raises; the reason of an early end is in the result."""
     family = reference.family
     if float(np.abs(reference.lateral_acceleration_mps2).max()) < family.linear_tyres.get(reference.source.model, 0.0):
@@ -78,7 +78,7 @@ def drive(reference: Reference, parameters: TwinParameters, maker: Maker) -> Dri
     if reference.source.model in family.sprung_point:
         table = _of_sprung_mass(table, parameters)
     columns = {name: np.interp(t[:n], table["t"], table[name]) for name in ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll")}
-    return Drive(
+    return ModelDrive(
         x_m=columns["x"] + position * np.cos(columns["yaw"]),
         y_m=columns["y"] + position * np.sin(columns["yaw"]),
         yaw_rad=columns["yaw"],
@@ -208,7 +208,7 @@ def _speed_wanted(reference: Reference, steps: int) -> Any:
     return np.interp(grid, reference.t_s, np.hypot(reference.vx_mps, reference.vy_mps))
 
 
-def _held_to_speed(model: Model, orders: Any, speed_mps: Any, parameters: TwinParameters, point_m: float) -> dict[str, Any]:
+def _held_to_speed(model: VehicleModel, orders: Any, speed_mps: Any, parameters: TwinParameters, point_m: float) -> dict[str, Any]:
     """Drive with the speed held to a programme, because the reference has no losses that slow it down in a turn."""
     names = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll")
     rows = []
@@ -234,7 +234,7 @@ _STATE = {
 }
 
 
-def _ended(model: Model, table: dict[str, Any]) -> str:
+def _ended(model: VehicleModel, table: dict[str, Any]) -> str:
     last = float(table["t"][-1])
     if model.diverged:
         return f"ours diverged at {last:.2f} s"

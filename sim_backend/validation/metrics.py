@@ -18,7 +18,7 @@ _NEUTRAL_RAD = 0.01
 """Understeer below which a vehicle counts as neutral."""
 
 
-class Drive(Struct, frozen=True, eq=False):
+class ModelDrive(Struct, frozen=True, eq=False):
     """Our model's run at the times of the reference's rows. Arrays of shape (n,), at the reference's measuring points."""
 
     x_m: Any
@@ -35,7 +35,7 @@ class Drive(Struct, frozen=True, eq=False):
     """Reason of an early end; the arrays are then shorter than the reference's."""
 
 
-class Errors(Struct, frozen=True):
+class MotionErrors(Struct, frozen=True):
     """RMS differences; NaN if the reference lacks the quantity or the divisor is 0."""
 
     position_m: float
@@ -50,7 +50,7 @@ class Errors(Struct, frozen=True):
     roll_deg: float
 
 
-class Judgement(Struct, frozen=True):
+class TargetResult(Struct, frozen=True):
     """Result of a run against its target. ``share``: largest ratio of a figure to its limit; NaN if nothing was checked."""
 
     passed: bool | None
@@ -67,19 +67,19 @@ def rows_judged(reference: Reference) -> int:
     return int(fast[-1]) + 1 if len(fast) else len(reference.t_s)
 
 
-def errors_of(reference: Reference, drive: Drive) -> Errors:
+def errors_of(reference: Reference, drive: ModelDrive) -> MotionErrors:
     """Compare the common rows. Never raises; NaN for what cannot be compared."""
     n = min(rows_judged(reference), len(drive.x_m))
     if n < 2:
         nothing = float("nan")
-        return Errors(nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+        return MotionErrors(nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
     dx, dy = drive.x_m[:n] - reference.x_m[:n], drive.y_m[:n] - reference.y_m[:n]
     path = float(np.hypot(np.diff(reference.x_m[:n]), np.diff(reference.y_m[:n])).sum())
     position = float(np.sqrt(np.mean(dx * dx + dy * dy)))
     yaw_rate = _rms(drive.yaw_rate_radps[:n] - reference.yaw_rate_radps[:n])
     peak = float(np.abs(reference.yaw_rate_radps[:n]).max())
     ours = drive.vx_mps[:n] if reference.vy_mps is not None else np.hypot(drive.vx_mps[:n], drive.vy_mps[:n])
-    return Errors(
+    return MotionErrors(
         position_m=position,
         position_pct=100.0 * position / path if path > 0 else float("nan"),
         path_m=path,
@@ -91,10 +91,10 @@ def errors_of(reference: Reference, drive: Drive) -> Errors:
     )
 
 
-def judge(reference: Reference, drive: Drive, errors: Errors, target: Target) -> Judgement:
+def check_target(reference: Reference, drive: ModelDrive, errors: MotionErrors, target: Target) -> TargetResult:
     """Compare the errors with the target. Never raises."""
     if not target.judged:
-        return Judgement(None, float("nan"), [drive.ended] if drive.ended else [])
+        return TargetResult(None, float("nan"), [drive.ended] if drive.ended else [])
     reasons: list[str] = []
     shares: list[float] = []
     if drive.ended:
@@ -118,10 +118,10 @@ def judge(reference: Reference, drive: Drive, errors: Errors, target: Target) ->
         if opposed:
             reasons.append(f"the reference {theirs}, ours {ours}")
     worst = max((share if share == share else float("inf") for share in shares), default=0.0)
-    return Judgement(not reasons, float("inf") if drive.ended else worst, reasons)
+    return TargetResult(not reasons, float("inf") if drive.ended else worst, reasons)
 
 
-def behaviour(reference: Reference, drive: Drive) -> tuple[str, str]:
+def behaviour(reference: Reference, drive: ModelDrive) -> tuple[str, str]:
     """Classify reference and our model in the last fifth: spins, ploughs, turns in, is neutral. Uses signs only."""
     n = min(rows_judged(reference), len(drive.x_m))
     last = slice(n - max(2, n // 5), n)

@@ -13,11 +13,11 @@ from msgspec.structs import asdict
 from sim_backend.validation.families import FAMILIES, Family
 
 
-class RunError(Exception):
+class ReferenceRunError(Exception):
     """Unusable file: place, reason and what to do."""
 
 
-class Source(Struct, frozen=True):
+class ReferenceSource(Struct, frozen=True):
     """Found file, before it is read."""
 
     family: str
@@ -38,7 +38,7 @@ class Source(Struct, frozen=True):
 class Reference(Struct, frozen=True, eq=False):
     """Run of a reference model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is None."""
 
-    source: Source
+    source: ReferenceSource
     t_s: Any
     x_m: Any
     y_m: Any
@@ -67,20 +67,22 @@ def family_named(name: str) -> Family:
     return {family.name: family for family in FAMILIES}[name]
 
 
-class Found(Struct, frozen=True):
+class FoundRuns(Struct, frozen=True):
     """Reference runs found in a folder."""
 
-    sources: list[Source]
+    sources: list[ReferenceSource]
     problems: list[str]
     """Messages about files that do not fit their family, and missing families."""
 
 
-def find(folder: str | Path) -> Found:
-    """Find the reference runs below a folder, sorted by name. Raises :class:`RunError` if the folder does not exist."""
+def find(folder: str | Path) -> FoundRuns:
+    """Find the reference runs below a folder, sorted by name. Raises :class:`ReferenceRunError` if the folder does not exist."""
     root = Path(folder)
     if not root.is_dir():
-        raise RunError(f"{root}: no such folder; name the one that holds {FAMILIES[0].folder}/, {FAMILIES[1].folder}/, ...")
-    sources: list[Source] = []
+        raise ReferenceRunError(
+            f"{root}: no such folder; name the one that holds {FAMILIES[0].folder}/, {FAMILIES[1].folder}/, ..."
+        )
+    sources: list[ReferenceSource] = []
     problems: list[str] = []
     for path in sorted(root.resolve().rglob("*.csv")):
         own = next((family for family in FAMILIES if path.parent.name == family.folder), None)
@@ -95,14 +97,14 @@ def find(folder: str | Path) -> Found:
         for family in FAMILIES
         if family.name not in present
     ]
-    return Found(sorted(sources, key=lambda source: (source.family, source.path)), problems)
+    return FoundRuns(sorted(sources, key=lambda source: (source.family, source.path)), problems)
 
 
 def _is_commands(path: Path, family: Family) -> bool:
     return bool(family.commands.file) and path.name.endswith(family.commands.file)
 
 
-def _match(path: Path, own: Family | None) -> Source | None:
+def _match(path: Path, own: Family | None) -> ReferenceSource | None:
     for family in [own] if own is not None else [family for family in FAMILIES if family.anywhere]:
         match = re.fullmatch(family.pattern, path.name)
         if match is None or _is_commands(path, family) or (own is None and not _has_columns(path, family)):
@@ -110,7 +112,7 @@ def _match(path: Path, own: Family | None) -> Source | None:
         names = match.groupdict()
         vehicle = names.get("vehicle") or family.vehicle
         twin = family.twins.get(vehicle, vehicle)
-        return Source(family.name, vehicle, twin, names.get("model") or family.name, names["manoeuvre"], str(path))
+        return ReferenceSource(family.name, vehicle, twin, names.get("model") or family.name, names["manoeuvre"], str(path))
     return None
 
 
@@ -125,8 +127,8 @@ def _has_columns(path: Path, family: Family) -> bool:
     return wanted <= {name.strip() for name in names}
 
 
-def read(source: Source) -> Reference:
-    """Read a run. Raises :class:`RunError` with the file, the reason and what to do."""
+def read(source: ReferenceSource) -> Reference:
+    """Read a run. Raises :class:`ReferenceRunError` with the file, the reason and what to do."""
     family = family_named(source.family)
     path = Path(source.path)
     columns, commands = family.columns, family.commands
@@ -176,11 +178,11 @@ def _table(path: Path) -> dict[str, Any]:
             names = [name.strip() for name in next(csv.reader(stream), [])]
             rows = list(_numbers(stream, len(names)))
     except FileNotFoundError as error:
-        raise RunError(f"{path}: file not found; the run needs it") from error
+        raise ReferenceRunError(f"{path}: file not found; the run needs it") from error
     except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise RunError(f"{path}: cannot be read: {error}; download the file again") from error
+        raise ReferenceRunError(f"{path}: cannot be read: {error}; download the file again") from error
     if len(rows) < 2:
-        raise RunError(f"{path}: {len(rows)} rows are too few; download the file again")
+        raise ReferenceRunError(f"{path}: {len(rows)} rows are too few; download the file again")
     values = np.array(rows, np.float64)
     return {name: values[:, k] for k, name in enumerate(names)}
 
@@ -197,11 +199,11 @@ def _numbers(stream: Any, width: int) -> Iterator[list[float]]:
 
 def _column(path: Path, table: dict[str, Any], name: str) -> Any:
     if name not in table:
-        raise RunError(f"{path}: no column {name!r} (there are {', '.join(table)}); name it in the table of families")
+        raise ReferenceRunError(f"{path}: no column {name!r} (there are {', '.join(table)}); name it in the table of families")
     values = table[name]
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise RunError(f"{path}: line {row + 2}, column {name!r} is not a finite number; download the file again")
+        raise ReferenceRunError(f"{path}: line {row + 2}, column {name!r} is not a finite number; download the file again")
     return values
 
 
@@ -209,5 +211,5 @@ def _rising(path: Path, table: dict[str, Any], name: str) -> Any:
     t = _column(path, table, name)
     if not (np.diff(t) > 0).all():
         row = int(np.flatnonzero(np.diff(t) <= 0)[0])
-        raise RunError(f"{path}: line {row + 3}: time does not increase; sort the rows by {name!r}")
+        raise ReferenceRunError(f"{path}: line {row + 3}: time does not increase; sort the rows by {name!r}")
     return t

@@ -4,34 +4,34 @@ from collections import Counter
 
 from msgspec import Struct
 
-from sim_backend.validation.metrics import Drive, Errors, Judgement
-from sim_backend.validation.reference import Reference, Source
+from sim_backend.validation.metrics import ModelDrive, MotionErrors, TargetResult
+from sim_backend.validation.reference import Reference, ReferenceSource
 from sim_backend.validation.targets import Target
 
 
-class Comparison(Struct, frozen=True, eq=False):
+class RunComparison(Struct, frozen=True, eq=False):
     """Reference run and our model's run."""
 
     reference: Reference
-    drive: Drive
-    errors: Errors
+    drive: ModelDrive
+    errors: MotionErrors
     target: Target
-    judgement: Judgement
+    judgement: TargetResult
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ReferenceSource:
         """File of the reference run."""
         return self.reference.source
 
 
-class Failure(Struct, frozen=True):
+class FailedRun(Struct, frozen=True):
     """Run that could not be compared, with the reason and what to do."""
 
-    source: Source
+    source: ReferenceSource
     reason: str
 
 
-class Check(Struct, frozen=True):
+class TheoryCheck(Struct, frozen=True):
     """Theoretical property of one vehicle. ``passed`` None: not applicable, ``found`` says why."""
 
     vehicle: str
@@ -41,7 +41,7 @@ class Check(Struct, frozen=True):
     passed: bool | None
 
 
-class Provenance(Struct, frozen=True):
+class StatusCounts(Struct, frozen=True):
     """Number of published, calibrated, derived and assumed values in a vehicle file."""
 
     vehicle: str
@@ -55,16 +55,16 @@ class Validation(Struct, frozen=True, eq=False):
     """Complete validation result."""
 
     folder: str
-    comparisons: list[Comparison]
+    comparisons: list[RunComparison]
     """Comparisons, worst first: missed targets by their excess, then met ones, then those without target."""
-    failures: list[Failure]
+    failures: list[FailedRun]
     problems: list[str]
     """Messages about the folder: missing or unrecognised files. They do not fail a validation, but reduce it."""
-    checks: list[Check]
-    provenance: list[Provenance]
+    checks: list[TheoryCheck]
+    provenance: list[StatusCounts]
 
     @property
-    def missed(self) -> list[Comparison]:
+    def missed(self) -> list[RunComparison]:
         """Runs beyond their target."""
         return [comparison for comparison in self.comparisons if comparison.judgement.passed is False]
 
@@ -74,7 +74,7 @@ class Validation(Struct, frozen=True, eq=False):
         return sum(comparison.judgement.passed is not None for comparison in self.comparisons)
 
     @property
-    def failed_checks(self) -> list[Check]:
+    def failed_checks(self) -> list[TheoryCheck]:
         """Failed checks against theory."""
         return [check for check in self.checks if check.passed is False]
 
@@ -95,10 +95,10 @@ class Validation(Struct, frozen=True, eq=False):
         return text
 
 
-def worst_first(comparisons: list[Comparison]) -> list[Comparison]:
+def worst_first(comparisons: list[RunComparison]) -> list[RunComparison]:
     """Sort the comparisons as :class:`Validation` requires; ties are sorted by name."""
 
-    def place(comparison: Comparison) -> tuple[int, float, str]:
+    def place(comparison: RunComparison) -> tuple[int, float, str]:
         passed, share = comparison.judgement.passed, comparison.judgement.share
         if passed is None:
             position = comparison.errors.position_pct
@@ -108,7 +108,7 @@ def worst_first(comparisons: list[Comparison]) -> list[Comparison]:
     return sorted(comparisons, key=place)
 
 
-def count_provenance(vehicle: str, statuses: list[str]) -> Provenance:
+def count_provenance(vehicle: str, statuses: list[str]) -> StatusCounts:
     """Count the statuses of a vehicle file's numbers."""
     counts = Counter(statuses)
-    return Provenance(vehicle, counts["published"], counts["calibrated"], counts["derived"], counts["assumed"])
+    return StatusCounts(vehicle, counts["published"], counts["calibrated"], counts["derived"], counts["assumed"])

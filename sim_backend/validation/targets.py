@@ -29,7 +29,7 @@ class Target(Struct, frozen=True, kw_only=True):
         return self.behaviour or any(figure is not None for figure in figures)
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class TargetRule(Struct, frozen=True, kw_only=True):
     """Target and the runs it applies to; patterns match whole names."""
 
     target: Target
@@ -46,31 +46,35 @@ _TURN = r"(brake|accel|stop|throttle)\w*_in_turn\w*"
 _STRAIGHT = r"(straight|brake_straight|accel_straight|coast|full_throttle)\w*"
 
 RULES = (
-    Rule(family="chrono", manoeuvre=r"st\d\w*", target=Target(name="Chrono steer", position_pct=1.5, yaw_rate_pct=5.0)),
-    Rule(family="chrono", manoeuvre=r"double_lane\w*", target=Target(name="Chrono lanes", position_pct=2.5, yaw_rate_pct=4.0)),
+    TargetRule(family="chrono", manoeuvre=r"st\d\w*", target=Target(name="Chrono steer", position_pct=1.5, yaw_rate_pct=5.0)),
+    TargetRule(
+        family="chrono", manoeuvre=r"double_lane\w*", target=Target(name="Chrono lanes", position_pct=2.5, yaw_rate_pct=4.0)
+    ),
     # No published prototype ran these; the target is the difference of the 18-degree-of-freedom model.
-    Rule(family="chrono", target=Target(name="Chrono mixed", position_pct=2.5, yaw_rate_pct=5.0)),
-    Rule(family="lfdm", manoeuvre=r".*lift_?off.*", target=_LIMIT),
-    Rule(family="lfdm", vehicle="art", target=Target(name="LFDM ART", position_pct=1.0)),
-    Rule(family="lfdm", manoeuvre=r"ramp_steer\w*", ay_from_mps2=5.0, target=_LIMIT),
-    Rule(family="lfdm", vehicle="sedan", target=Target(name="LFDM sedan", position_pct=1.0)),
-    Rule(family="lfdm", manoeuvre=_TURN, target=Target(name="LFDM combined slip", position_pct=1.0, yaw_rate_pct=5.0)),
-    Rule(family="lfdm", manoeuvre=_STRAIGHT, target=Target(name="LFDM straight", position_pct=1.0)),
-    Rule(family="lfdm", target=Target(name="LFDM steer", position_pct=1.0, yaw_rate_pct=4.0, roll_deg=0.3)),
-    Rule(family="commonroad", manoeuvre=r".*lift_?off.*", target=_LIMIT),
-    Rule(family="commonroad", manoeuvre=_TURN, target=Target(name="CommonRoad combined slip", position_pct=1.5, yaw_rate_pct=6.0)),
-    Rule(family="commonroad", ay_from_mps2=7.0, target=_LIMIT),
-    Rule(
+    TargetRule(family="chrono", target=Target(name="Chrono mixed", position_pct=2.5, yaw_rate_pct=5.0)),
+    TargetRule(family="lfdm", manoeuvre=r".*lift_?off.*", target=_LIMIT),
+    TargetRule(family="lfdm", vehicle="art", target=Target(name="LFDM ART", position_pct=1.0)),
+    TargetRule(family="lfdm", manoeuvre=r"ramp_steer\w*", ay_from_mps2=5.0, target=_LIMIT),
+    TargetRule(family="lfdm", vehicle="sedan", target=Target(name="LFDM sedan", position_pct=1.0)),
+    TargetRule(family="lfdm", manoeuvre=_TURN, target=Target(name="LFDM combined slip", position_pct=1.0, yaw_rate_pct=5.0)),
+    TargetRule(family="lfdm", manoeuvre=_STRAIGHT, target=Target(name="LFDM straight", position_pct=1.0)),
+    TargetRule(family="lfdm", target=Target(name="LFDM steer", position_pct=1.0, yaw_rate_pct=4.0, roll_deg=0.3)),
+    TargetRule(family="commonroad", manoeuvre=r".*lift_?off.*", target=_LIMIT),
+    TargetRule(
+        family="commonroad", manoeuvre=_TURN, target=Target(name="CommonRoad combined slip", position_pct=1.5, yaw_rate_pct=6.0)
+    ),
+    TargetRule(family="commonroad", ay_from_mps2=7.0, target=_LIMIT),
+    TargetRule(
         family="commonroad",
         ay_from_mps2=5.0,
         target=Target(name="CommonRoad 5 to 7 m/s2", position_pct=2.0, yaw_rate_pct=8.0),
     ),
-    Rule(
+    TargetRule(
         family="commonroad",
         target=Target(name="CommonRoad below 5 m/s2", position_pct=1.0, yaw_rate_pct=5.0, lateral_speed_mps=0.1),
     ),
-    Rule(family="f1tenth_gym", target=Target(name="gym, linear tyres", position_pct=0.5)),
-    Rule(family="slipx", target=Target(name="slipx", position_pct=2.0)),
+    TargetRule(family="f1tenth_gym", target=Target(name="gym, linear tyres", position_pct=0.5)),
+    TargetRule(family="slipx", target=Target(name="slipx", position_pct=2.0)),
 )
 
 REPORT_ONLY = Target(name="report only")

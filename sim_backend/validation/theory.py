@@ -10,7 +10,7 @@ from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.ground import Plane
 from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.parameters import Motor, TwinParameters
-from sim_backend.validation.result import Check
+from sim_backend.validation.result import TheoryCheck
 from sim_backend.validation.rig import (
     angle_rad,
     brisk_mps,
@@ -32,24 +32,24 @@ _FINE_S = 1e-4
 _SPEEDS = (0.5, 1.0, 2.0)
 """Speeds of the yaw gain check, relative to the brisk speed."""
 
-Found = tuple[str, str, bool | None]
+CheckOutcome = tuple[str, str, bool | None]
 """Result, expectation, and pass or fail; None: not applicable."""
-_NO_STEERING: Found = ("does not steer its wheels", "", None)
+_NO_STEERING: CheckOutcome = ("does not steer its wheels", "", None)
 
 
-def check_vehicle(parameters: TwinParameters) -> list[Check]:
+def check_vehicle(parameters: TwinParameters) -> list[TheoryCheck]:
     """Run all checks of a vehicle. Never raises for a vehicle that loads."""
-    return [Check(parameters.identity.name, title, *_found(check, parameters)) for title, check in CHECKS.items()]
+    return [TheoryCheck(parameters.identity.name, title, *_found(check, parameters)) for title, check in CHECKS.items()]
 
 
-def _found(check: Callable[[TwinParameters], Found], parameters: TwinParameters) -> Found:
+def _found(check: Callable[[TwinParameters], CheckOutcome], parameters: TwinParameters) -> CheckOutcome:
     try:
         return check(parameters)
     except ParameterError as error:
         return str(error), "a vehicle that the check can vary", False
 
 
-def static_loads(p: TwinParameters) -> Found:
+def static_loads(p: TwinParameters) -> CheckOutcome:
     """Check that a standing vehicle's wheels carry its weight, distributed by axle distances and weight shift."""
     table, _ = drive(p, np.zeros((500, 3)), 0.0)
     loads = [float(table[f"fz_{wheel}"][-1]) for wheel in ("fl", "fr", "rl", "rr")]
@@ -59,7 +59,7 @@ def static_loads(p: TwinParameters) -> Found:
     return f"off by {off:.1e}", "loads sum to m g, front axle to its share, within 1e-9", off < 1e-9
 
 
-def mirror(p: TwinParameters) -> Found:
+def mirror(p: TwinParameters) -> CheckOutcome:
     """Check that left and right mirror each other bit by bit."""
     steps = np.arange(2000)
     ends = []
@@ -72,7 +72,7 @@ def mirror(p: TwinParameters) -> Found:
     return "equal" if difference == 0.0 else f"apart by {difference:.1e}", "mirrored run bit-equal", difference == 0.0
 
 
-def rest_on_slope(p: TwinParameters) -> Found:
+def rest_on_slope(p: TwinParameters) -> CheckOutcome:
     """Check that brakes and rolling resistance hold the vehicle on a slope within their limits."""
     weight = p.body.mass_kg * GRAVITY_MPS2
     resistance = min(p.front.tyre.rolling_resistance, p.rear.tyre.rolling_resistance)
@@ -90,7 +90,7 @@ def rest_on_slope(p: TwinParameters) -> Found:
     return f"crept {crept:.1e} m in 2 s at {100 * slope:.1f} %", "not one bit in 2 s, after 2 s to settle", crept == 0.0
 
 
-def kinematic(p: TwinParameters) -> Found:
+def kinematic(p: TwinParameters) -> CheckOutcome:
     """Check that at a crawl the wheels do not slip: yaw rate v (tan front - tan rear) / L."""
     angle = angle_rad(p)
     if not angle:
@@ -104,7 +104,7 @@ def kinematic(p: TwinParameters) -> Found:
     return f"off by {100 * off:+.2f} %", f"yaw rate of the kinematic model within 1 % at {_CRAWL_MPS:g} m/s", abs(off) < 0.01
 
 
-def yaw_gain(p: TwinParameters) -> Found:
+def yaw_gain(p: TwinParameters) -> CheckOutcome:
     """Check the steady yaw rate per steering angle v / (L + K v^2) with the K of the linear single track."""
     if not angle_rad(p):
         return _NO_STEERING
@@ -116,7 +116,7 @@ def yaw_gain(p: TwinParameters) -> Found:
     return f"off by {100 * worst:.2f} %", "v / (L + K v^2) of linear theory within 2 %", worst < 0.02
 
 
-def characteristic_speed(p: TwinParameters) -> Found:
+def characteristic_speed(p: TwinParameters) -> CheckOutcome:
     """Check the speed of an understeering vehicle's largest yaw gain, sqrt(L / K), or an oversteering one's critical speed, sqrt(-L
     / K).
     """
@@ -144,7 +144,7 @@ def _inverse_gain(p: TwinParameters, speed_mps: float) -> tuple[float, float]:
     return angle / float(table["yaw_rate"][-1]), float(table["vx"][-1])
 
 
-def energy(p: TwinParameters) -> Found:
+def energy(p: TwinParameters) -> CheckOutcome:
     """Check that the vehicle loses energy after a turn without input."""
     commands = steered(0.0, 4000)
     commands[:500, 0] = angle_rad(p)
@@ -155,7 +155,7 @@ def energy(p: TwinParameters) -> Found:
     return f"grows by {growth:.1e} (relative)", "grows by less than 1e-4 (relative) without input", growth < 1e-4
 
 
-def step_halving(p: TwinParameters) -> Found:
+def step_halving(p: TwinParameters) -> CheckOutcome:
     """Check that halving the step halves the error: the integration is of first order."""
     ends = []
     vehicle = ideal(p)
@@ -171,7 +171,7 @@ def step_halving(p: TwinParameters) -> Found:
     return f"order {order:.2f}, {1e3 * middle:.2g} mm at 1 ms", "order at least 0.8, or 1 ms in time at 1 ms", order > 0.8 or small
 
 
-def four_dof_limit(p: TwinParameters) -> Found:
+def four_dof_limit(p: TwinParameters) -> CheckOutcome:
     """Check that on tyres without slip the rear axle follows the kinematic single track of the 4-DOF model."""
     angle = angle_rad(p)
     if not angle or p.steering.rear_ratio:
@@ -190,7 +190,7 @@ def four_dof_limit(p: TwinParameters) -> Found:
     )
 
 
-CHECKS: dict[str, Callable[[TwinParameters], Found]] = {
+CHECKS: dict[str, Callable[[TwinParameters], CheckOutcome]] = {
     "static loads": static_loads,
     "mirror symmetry": mirror,
     "rest on a slope": rest_on_slope,

@@ -17,7 +17,7 @@ import pytest
 from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER
 from vehicled.executive import Executive, TaskSpec
 from vehicled.messages import Cause, TaskTick
-from vehicled.runtime.evidence import WallWitness
+from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.timer import Alarm
 
@@ -54,12 +54,12 @@ class Bench:
         self.ticks: list[TaskTick] = []
         self.made: list[tuple[int, int]] = []
         self.wanted = 0
-        self.witness = WallWitness(("log", "receive"))
+        self.evidence_source = WallEvidenceSource(("log", "receive"))
         table = [
             TaskSpec(name="fast", rate_hz=200.0, deadline_ns=3 * MS, run=lambda _: None),
             TaskSpec(name="slow", rate_hz=100.0, deadline_ns=5 * MS, run=self._slow),
         ]
-        self.executive = Executive(table, self.witness.stopwatch, self.ticks.append, self.witness)
+        self.executive = Executive(table, self.evidence_source.stopwatch, self.ticks.append, self.evidence_source)
 
     def _make(self) -> None:
         from_ns = time.monotonic_ns()
@@ -74,21 +74,21 @@ class Bench:
         self.wanted += 1
         asyncio.get_running_loop().call_later(0.0513, self._call)
         if self.place == "callback":
-            with self.witness.holders.hold(1):
+            with self.evidence_source.holders.hold(1):
                 self._make()
         elif self.place == "beside":
             self._make()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        self.witness.watch_loop()
+        self.evidence_source.watch_loop()
         self.executive.start(time.monotonic_ns())
         loop.call_later(0.05, self._call)
         with Alarm() as alarm:
             while sum(map(undisturbed, self.made)) < TIMES and len(self.made) < AT_MOST:
                 await alarm.wait_until(self.executive.next_due_ns())
                 self.executive.run(time.monotonic_ns())
-                self.witness.mark(time.monotonic_ns())
+                self.evidence_source.mark(time.monotonic_ns())
             await asyncio.sleep(0.02)
             self.executive.run(time.monotonic_ns())
 
@@ -96,7 +96,7 @@ class Bench:
         """Return causes of misses that coincide mostly with an injection: undisturbed ones, and all."""
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self.run())
-        self.witness.close()
+        self.evidence_source.close()
         clean, found = set(), set()
         for tick in self.ticks:
             for span in self.made:

@@ -16,7 +16,7 @@ from vehicled.cli.failsafe import command
 from vehicled.cli.failsafe.bench import Pair
 from vehicled.cli.failsafe.document import markdown
 from vehicled.cli.failsafe.injections import BOTH, INJECTIONS, Injection
-from vehicled.cli.failsafe.report import Measured, again, lines
+from vehicled.cli.failsafe.report import TrialResult, again, lines
 from vehicled.cli.failsafe.trial import run_trial
 from vehicled.cli.failsafe.wall import WALL
 from vehicled.journal import NullSink
@@ -25,9 +25,9 @@ from vehicled.profile import load_profile
 from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes
 
 
-def measured(injection: Injection, link: str, seed: int) -> Measured:
+def measured(injection: Injection, link: str, seed: int) -> TrialResult:
     """A trial that went well."""
-    return Measured(
+    return TrialResult(
         row=injection.row, code=injection.code, how=injection.how, simulated=False, clock="lockstep", link=link, profile="art",
         seed=seed, problem="", react_ms=1.0, limit_ms=10.0, stop_m=float("nan"), told=(),
     )  # fmt: skip
@@ -65,7 +65,7 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
 ) -> None:
     tried = []
 
-    def one(job: tuple[int, str, int]) -> Measured:
+    def one(job: tuple[int, str, int]) -> TrialResult:
         index, link, seed = job
         tried.append((INJECTIONS[index].row, INJECTIONS[index].code, link))
         return measured(INJECTIONS[index], link, seed)
@@ -80,7 +80,7 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
         def __exit__(self, *_: object) -> None:
             pass
 
-        def map(self, run: Callable[..., Measured], jobs: list[tuple[int, str, int]], chunksize: int) -> list[Measured]:
+        def map(self, run: Callable[..., TrialResult], jobs: list[tuple[int, str, int]], chunksize: int) -> list[TrialResult]:
             return [one(job) for job in jobs]
 
     monkeypatch.setattr(command, "ProcessPoolExecutor", Here)
@@ -142,7 +142,7 @@ def test_a_missing_actuator_ability_is_replaced_and_reported() -> None:
 def test_trials_are_put_together_by_injection_and_link() -> None:
     injection = next(each for each in INJECTIONS if each.row == 8)
 
-    def trial(seed: int, link: str, react_ms: float, problem: str = "") -> Measured:
+    def trial(seed: int, link: str, react_ms: float, problem: str = "") -> TrialResult:
         return replace(measured(injection, link, seed), react_ms=react_ms, problem=problem)
 
     first, second = lines(

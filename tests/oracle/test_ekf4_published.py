@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vehicled.estimation.ekf4_published import Belief, Ekf4Published, Ekf4PublishedParams, begin, correct, predict
+from vehicled.estimation.ekf4_published import Ekf4Published, Ekf4PublishedParams, PublishedFilterState, begin, correct, predict
 from vehicled.messages import ActuatorCommand, FixType, GnssFix, Heading, StateEstimate
 from vehicled.paths.datum import Datum
 from vehicled.profile import load_profile
@@ -40,7 +40,7 @@ def test_recorded_states_outdoors_are_reproduced_to_their_last_digit(real_data: 
         if k:
             before = rows[k - 1]
             seen = np.array((before["rtk_x_m"], before["rtk_y_m"], before["gyro_yaw_rad"], before["ekf_speed_mps"]))
-            belief = Belief(seen, belief.P)
+            belief = PublishedFilterState(seen, belief.P)
         belief = predict(OUTDOORS, belief, row["throttle_cmd"], row["steering_cmd"])
         # Values are held between fixes and a fix may repeat them: that one entered shows in the state only.
         if k == 0 or np.abs(belief.q - recorded[k])[[1, 3]].max() > 1e-5:

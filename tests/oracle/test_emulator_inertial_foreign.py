@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivers.imu.dialogue import ConfigurableParams
+from drivers.imu.set_up import ConfigurableParams
 from drivers.imu.vectornav import VectorNavParams
 from drivers.imu.witmotion import WitMotionParams
 from drivers.imu.xsens import XsensParams

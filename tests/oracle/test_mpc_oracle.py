@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from vehicled.control.errors import ErrorState
 from vehicled.control.mpc_path import Leg, legs
-from vehicled.control.mpc_plan import Envelope, Start, SteeringPlanner
+from vehicled.control.mpc_plan import PlanLimits, PlanStart, SteeringPlanner
 from vehicled.control.mpc_published import PublishedQp, condensed, dynamics, published_speed_mps
 from vehicled.control.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, HorizonQp, Weights
 from vehicled.control.qp_solver import DaqpSolver, OsqpSolver
@@ -23,7 +23,7 @@ from vehicled.profile import load_profile
 PROFILE = load_profile("art")
 WEIGHTS = Weights(left=1.0, yaw=0.2, slack=100.0, last=5.0)
 STAGES, STAGE_S = 20, 0.125
-ENVELOPE = Envelope(
+ENVELOPE = PlanLimits(
     wheelbase_m=0.5, lowest_wheel_rad=-0.31, highest_wheel_rad=0.335, rate_radps=0.67, lateral_mps2=2.5,
     acceleration_mps2=1.0, deceleration_mps2=0.5, corridor_m=0.15,
 )  # fmt: skip
@@ -37,13 +37,13 @@ def setting(course_name: str = "sine_tight") -> tuple[Leg, HorizonQp, OsqpSolver
     return leg, program, solver, SteeringPlanner(program, solver, STAGE_S)
 
 
-def thrown_off(leg: Leg, random: np.random.Generator) -> tuple[float, Start]:
+def thrown_off(leg: Leg, random: np.random.Generator) -> tuple[float, PlanStart]:
     s_m = float(random.uniform(1.0, leg.end_m - 1.0))
     row = leg.row(s_m)
     place = leg.place[row] + leg.origin
     dx, dy, dyaw = random.normal(0.0, (0.15, 0.15, 0.15))
     speed = float(random.uniform(0.2, 2.0))
-    return s_m, Start(place.real + dx, place.imag + dy, float(leg.yaw_rad[row]) + dyaw, speed, float(random.uniform(-0.3, 0.3)))
+    return s_m, PlanStart(place.real + dx, place.imag + dy, float(leg.yaw_rad[row]) + dyaw, speed, float(random.uniform(-0.3, 0.3)))
 
 
 def exact(program: HorizonQp) -> Any:
@@ -103,7 +103,7 @@ def test_an_angle_beyond_the_limits_is_led_back_at_the_rate() -> None:
     assert plan[5:].max() <= ENVELOPE.highest_wheel_rad + 1e-3
 
 
-def roll_out(start: Start, wheel: Any, speed: Any) -> Any:
+def roll_out(start: PlanStart, wheel: Any, speed: Any) -> Any:
     """Single track, midpoint rule, written out once more; (N, 3)."""
     x, y, yaw, poses = start.x_m, start.y_m, start.yaw_rad, []
     for k, v in enumerate(speed):
@@ -126,7 +126,7 @@ def test_the_linearisation_is_that_of_the_rolled_out_motion() -> None:
         states = slice(STAGES, (WHEEL + 1) * STAGES)
         a = program.dense()
         gain = np.linalg.solve(a[: DYNAMICS * STAGES, states], -a[: DYNAMICS * STAGES, :STAGES])
-        nominal, speed, feet = planner._wheel.copy(), planner._speed.copy(), planner._feet
+        nominal, speed, feet = planner._wheel.copy(), planner._speed.copy(), planner._projections
         back = leg.back_tangent[feet]
         for stage in (0, 4, 15):
             change = np.zeros(STAGES + 1)
@@ -145,7 +145,7 @@ def test_errors_of_the_nominal_motion_are_those_of_the_tracker() -> None:
     tracker = PathTracker(course, start_region_m=8.0)
     here = tracker.point_at(6.0)
     x, y = here.x_m - 0.2 * np.sin(here.yaw_rad), here.y_m + 0.2 * np.cos(here.yaw_rad)
-    start = Start(x, y, here.yaw_rad + 0.1, 1.0, 0.1)
+    start = PlanStart(x, y, here.yaw_rad + 0.1, 1.0, 0.1)
     planner._linearise(leg, 6.0, start, ENVELOPE, 0.01)
     poses = roll_out(start, planner._wheel, planner._speed)
     for k, (px, py, yaw) in enumerate(poses):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.wire.can import CanFrame, pack, unpack_all
-from vehicled.wire.slcan import BITRATES, Decoder, Text, encode
+from vehicled.wire.slcan import BITRATES, Decoder, SlcanLine, encode
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(
@@ -83,7 +83,13 @@ def adapter() -> Iterator[tuple[int, slcanBus]]:
 def test_as_adapter_we_understand_what_the_host_says(adapter: tuple[int, slcanBus]) -> None:
     ours, bus = adapter
     decoder = Decoder()
-    assert decoder.feed(os.read(ours, 4096)) == [Text(b"C"), Text(b"S6"), Text(b""), Text(b"O"), Text(b"O")]
+    assert decoder.feed(os.read(ours, 4096)) == [
+        SlcanLine(b"C"),
+        SlcanLine(b"S6"),
+        SlcanLine(b""),
+        SlcanLine(b"O"),
+        SlcanLine(b"O"),
+    ]
     assert BITRATES[500_000] == b"S6"
     for frame in EXAMPLES:
         bus.send(message(frame))

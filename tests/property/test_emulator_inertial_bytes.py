@@ -12,7 +12,7 @@ from drivers.imu import mip as mip_driver
 from drivers.imu import vectornav as vn_driver
 from drivers.imu import witmotion as wit_driver
 from drivers.imu import xsens as xsens_driver
-from drivers.imu.dialogue import ConfigurableParams
+from drivers.imu.set_up import ConfigurableParams
 from drivers.imu.vectornav_fields import NAMES, masks, names_of
 from sim_backend.emulators.line import LineDevice
 from sim_backend.emulators.mip import MipUnit

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from drivers.imu import mip, vectornav, xsens
 from drivers.imu.base import FRAME_LIMIT_BYTES
-from drivers.imu.dialogue import ConfigurableImuDevice
+from drivers.imu.set_up import ConfigurableImuDevice
 from drivers.imu.vectornav_fields import FIELDS
 from vehicled.messages import Heading, ImuSample, Message, PortState
 from vehicled.wire.crc import crc16_xmodem

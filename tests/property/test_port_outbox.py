@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from vehicled.ports import NEVER_NS
 from vehicled.runtime.ports.contract import PortCounts
-from vehicled.runtime.ports.outbox import Outbox
+from vehicled.runtime.ports.outbox import PortSendQueue
 
 LIMIT = 100
 
@@ -30,7 +30,7 @@ BAUDS = st.tuples(st.just("baud"), st.sampled_from([9600, 115200]), st.just(0))
 @given(steps=st.lists(st.one_of(PUTS, DRAINS, BAUDS), max_size=60))
 def test_frames_leave_whole_in_order_in_time_or_not_at_all(steps):
     counts = PortCounts()
-    outbox = Outbox(LIMIT, counts)
+    outbox = PortSendQueue(LIMIT, counts)
     wire = bytearray()
     begun_at: dict[int, int] = {}
     frames: dict[int, tuple[bytes, int]] = {}
@@ -79,7 +79,7 @@ def test_frames_leave_whole_in_order_in_time_or_not_at_all(steps):
 
 
 def test_a_change_of_rate_keeps_its_place():
-    outbox = Outbox(LIMIT, PortCounts())
+    outbox = PortSendQueue(LIMIT, PortCounts())
     wire: list[bytes | int] = []
 
     def write(data: bytes) -> int:
@@ -105,7 +105,7 @@ def test_a_change_of_rate_keeps_its_place():
 
 def test_what_was_begun_is_finished_after_its_deadline():
     counts = PortCounts()
-    outbox = Outbox(LIMIT, counts)
+    outbox = PortSendQueue(LIMIT, counts)
     outbox.put(b"abcd", 10)
     outbox.put(b"next", 10)
     wire = bytearray()
@@ -117,7 +117,7 @@ def test_what_was_begun_is_finished_after_its_deadline():
 
 def test_the_oldest_makes_room():
     counts = PortCounts()
-    outbox = Outbox(10, counts)
+    outbox = PortSendQueue(10, counts)
     assert all(outbox.put(bytes([k]) * 4, NEVER_NS) for k in range(5))
     wire = bytearray()
     outbox.drain(_onto(wire), 0)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.wire.can import CanFrame
-from vehicled.wire.slcan import LINE_LIMIT, Decoder, Text, encode
+from vehicled.wire.slcan import LINE_LIMIT, Decoder, SlcanLine, encode
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(
@@ -17,11 +17,13 @@ frames = st.builds(
     st.booleans(),
     st.booleans(),
 )
-answers = st.sampled_from([Text(b""), Text(b"\a"), Text(b"z"), Text(b"Z"), Text(b"F00"), Text(b"V1013")])
+answers = st.sampled_from(
+    [SlcanLine(b""), SlcanLine(b"\a"), SlcanLine(b"z"), SlcanLine(b"Z"), SlcanLine(b"F00"), SlcanLine(b"V1013")]
+)
 streams = st.lists(st.one_of(frames, frames, answers), max_size=30)
 
 
-def line(item: CanFrame | Text) -> bytes:
+def line(item: CanFrame | SlcanLine) -> bytes:
     if isinstance(item, CanFrame):
         return encode(item)
     return item.text if item.text == b"\a" else item.text + b"\r"
@@ -33,7 +35,7 @@ def chunks_of(stream: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(streams, st.lists(st.integers(0, 10**6), max_size=40))
-def test_what_was_written_is_read_however_it_is_cut(items: list[CanFrame | Text], cuts: list[int]) -> None:
+def test_what_was_written_is_read_however_it_is_cut(items: list[CanFrame | SlcanLine], cuts: list[int]) -> None:
     decoder = Decoder()
     stream = b"".join(map(line, items))
     assert [found for chunk in chunks_of(stream, cuts) for found in decoder.feed(chunk)] == items
@@ -41,7 +43,7 @@ def test_what_was_written_is_read_however_it_is_cut(items: list[CanFrame | Text]
 
 
 @given(streams, st.integers(0, 10**6), st.integers(0, 255), st.sampled_from(["replace", "insert", "delete"]))
-def test_one_bad_byte_costs_at_most_two_lines(items: list[CanFrame | Text], place: int, byte: int, accident: str) -> None:
+def test_one_bad_byte_costs_at_most_two_lines(items: list[CanFrame | SlcanLine], place: int, byte: int, accident: str) -> None:
     lines = list(map(line, items))
     stream = b"".join(lines)
     at = place % (len(stream) + 1)

@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 from vehicled.cli import main
 from vehicled.profile import Loaded, load
 from vehicled.runtime.board import facts, measure, setup_fault
-from vehicled.runtime.board.claim import Claim, claim, judge
-from vehicled.runtime.board.measure import Lateness, Measured, Spread
+from vehicled.runtime.board.claim import BoardCalibration, claim, judge
+from vehicled.runtime.board.measure import BoardMeasurements, Lateness, Spread
 
-GOOD = Claim(board="b1", fifo=False, lateness_p99_ns=60_000, lateness_max_ns=500_000, round_trip_p99_ns=100_000, disk_max_ns=10**8)
+GOOD = BoardCalibration(
+    board="b1", fifo=False, lateness_p99_ns=60_000, lateness_max_ns=500_000, round_trip_p99_ns=100_000, disk_max_ns=10**8
+)
 MS = 1_000_000
 
 
-def changed(**values: object) -> Claim:
+def changed(**values: object) -> BoardCalibration:
     return msgspec.structs.replace(GOOD, **values)
 
 
@@ -34,7 +36,7 @@ def board(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "settings"
 
 
-def store(folder: Path, found: Claim) -> None:
+def store(folder: Path, found: BoardCalibration) -> None:
     (folder / setup_fault.CALIBRATION).write_bytes(msgspec.json.encode(found))
 
 
@@ -100,11 +102,11 @@ def test_the_claim_is_by_the_worst_rate_at_the_best_priority() -> None:
         Lateness(200, True, Spread(9, 1, 1 * MS, 3 * MS)),
         Lateness(400, True, Spread(9, 1, 2 * MS, 2 * MS)),
     ]
-    found = claim(Measured(lateness=rows, round_trip=Spread(9, 1, 4 * MS, 5 * MS)), board="b1")
+    found = claim(BoardMeasurements(lateness=rows, round_trip=Spread(9, 1, 4 * MS, 5 * MS)), board="b1")
     assert found is not None
     assert (found.fifo, found.lateness_p99_ns, found.lateness_max_ns) == (True, 2 * MS, 3 * MS)
     assert (found.task_hz, found.serial_hz) == (125, 125)
-    assert claim(Measured(lateness=[]), board="b1") is None
+    assert claim(BoardMeasurements(lateness=[]), board="b1") is None
     assert GOOD.task_hz == 1000
 
 
@@ -124,7 +126,7 @@ def test_the_claim_is_by_the_worst_rate_at_the_best_priority() -> None:
         (changed(disk_max_ns=0, round_trip_p99_ns=0), []),
     ],
 )
-def test_the_rule(found: Claim, keys: list[str]) -> None:
+def test_the_rule(found: BoardCalibration, keys: list[str]) -> None:
     shortfalls = judge(load("art_vesc").profile, found)
     assert [each.what for each in shortfalls] == keys
     assert all(each.cure and "asked for" in str(each) for each in shortfalls)
@@ -239,14 +241,14 @@ def test_the_report_is_complete_and_holds_no_secrets(
     assert "wake-up lateness, 400 Hz" in text
     assert "sustains: tasks up to" in text
     assert "hunter2" not in text + json.dumps(told)
-    assert setup_fault.read_calibration(board / setup_fault.CALIBRATION) == msgspec.convert(told["claim"], Claim)
+    assert setup_fault.read_calibration(board / setup_fault.CALIBRATION) == msgspec.convert(told["claim"], BoardCalibration)
 
 
 @pytest.mark.parametrize(("accepts", "status"), [("false", 1), ("true", 0)])
 def test_the_status_says_whether_the_board_keeps_the_profile(
     accepts: str, status: int, board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slow = Measured(lateness=[Lateness(400, False, Spread(9, MS, 3 * MS, 40 * MS))])
+    slow = BoardMeasurements(lateness=[Lateness(400, False, Spread(9, MS, 3 * MS, 40 * MS))])
     monkeypatch.setattr("vehicled.cli.doctor.measure", lambda place, seconds, fifo: slow)
     profile = tmp_path / "mine.toml"
     text = Path(load("art").path).read_text()

@@ -11,11 +11,11 @@ from sim_backend.calibration import excitation, shaping, twin_model
 from sim_backend.calibration.calibrate import CalibrationError, calibrate
 from sim_backend.calibration.four_dof_model import FourDofModel
 from sim_backend.calibration.quantity import Group
-from sim_backend.calibration.run import Piece, Run, RunError, checked, pieces
+from sim_backend.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
 from sim_backend.calibration.twin_model import TwinModel, friction_of
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.twin_file import load_twin, parse
-from sim_backend.plant.twin_write import Found, write_twin
+from sim_backend.plant.twin_write import NewValue, write_twin
 from vehicled.cli.twin_calibrate import _read
 from vehicled.cli.twin_calibrate_plot import plot
 from vehicled.profile import load_profile
@@ -43,7 +43,7 @@ def blank(name: str, throttle: Any, steering: Any, seconds: float) -> Run:
 
 def driven(model: Any, run: Run, values: dict[str, float], seed: int, level: float = 1.0) -> Run:
     """The run as a vehicle with those values drives it, measured with noise."""
-    piece = Piece(run=run, index=0, rows=slice(0, len(run.t_s)), start=(0.0, 0.0, 0.0, 0.0))
+    piece = RunSegment(run=run, index=0, rows=slice(0, len(run.t_s)), start=(0.0, 0.0, 0.0, 0.0))
     made = model.drive(piece, values, model.steps_s()[0], at_speed=False, level=level)
     noise = np.random.default_rng(seed).normal(size=(4, len(run.t_s)))
     return msgspec.structs.replace(
@@ -174,7 +174,7 @@ def test_a_limit_that_is_none_is_left_alone() -> None:
 def test_drives_that_show_nothing_are_refused_with_the_cure() -> None:
     model = FourDofModel(load_profile("art"))
     stands = msgspec.structs.replace(blank("stands/1", lambda t: 0.0, lambda t: 0.0, 5.0), speed_mps=np.zeros(50))
-    with pytest.raises(RunError, match="never moves"):
+    with pytest.raises(CalibrationRunError, match="never moves"):
         checked(stands)
     with pytest.raises(CalibrationError, match="never moves"):
         calibrate(model, [stands], groups=DRIVE, friction=0.8)
@@ -268,7 +268,7 @@ def test_shaped_commands_are_those_of_the_actuators(delay_s: float) -> None:
     profile = load_profile("art_twin", [f"sim.twin.changes={_toml(changes)}"])
     run = blank("any/1", lambda t: abs(np.sin(2.0 * t)), lambda t: np.sin(3.0 * t), 4.0)
 
-    piece = Piece(run=run, index=0, rows=slice(0, len(run.t_s)), start=(0.0, 0.0, 0.0, 0.0))
+    piece = RunSegment(run=run, index=0, rows=slice(0, len(run.t_s)), start=(0.0, 0.0, 0.0, 0.0))
     steps = 4000
     actuators = Actuators(msgspec.structs.replace(profile.sim, command_timeout_s=10.0), 0, 1_000_000)
     rows = np.empty((steps, 2))
@@ -294,8 +294,8 @@ def _toml(table: dict[str, Any]) -> str:
 
 def test_a_dead_time_moves_commands_smoothly_though_a_limit_of_rate_follows() -> None:
     step = np.where(np.arange(60) < 10, 0.0, 1.0)
-    slewed = shaping.followed(step, 0.1, 0.0)
-    sums = [shaping.late(slewed, delay, 0.01).sum() * 0.01 for delay in (0.05, 0.0512, 0.0537)]
+    slewed = shaping.rate_limited(step, 0.1, 0.0)
+    sums = [shaping.delayed(slewed, delay, 0.01).sum() * 0.01 for delay in (0.05, 0.0512, 0.0537)]
     assert np.diff(sums) == pytest.approx([-0.0012, -0.0025])
 
 
@@ -312,7 +312,7 @@ def test_a_turn_does_not_shorten_the_measured_speed() -> None:
 
 
 def test_a_held_command_counts_by_its_time_within_a_step() -> None:
-    held = shaping.held(np.array([0.0, 0.016, 0.03]), np.array([1.0, 3.0, -1.0]), -0.01, 0.01, 6)
+    held = shaping.held_means(np.array([0.0, 0.016, 0.03]), np.array([1.0, 3.0, -1.0]), -0.01, 0.01, 6)
     assert held == pytest.approx([0.0, 1.0, 1.8, 3.0, -1.0, -1.0])
 
 
@@ -322,7 +322,7 @@ def test_what_was_found_is_read_again_as_it_was_written(tmp_path: Path) -> None:
     start = {q.name: q.start for q in model.quantities([0.4], 1.6) if q.group in ("powertrain", "steering")}
     values = start | {"throttle_zero": 0.31, "gain": 1.04, "drive_delay": 0.07}
     figures = model.figures(values, dict.fromkeys(values, 0.01))
-    text = write_twin(twin, {f.key: Found(f.value, f.sigma) for f in figures}, "calibration", "runs a and b", name="again")
+    text = write_twin(twin, {f.key: NewValue(f.value, f.sigma) for f in figures}, "calibration", "runs a and b", name="again")
     again = parse(text, "again.toml")
     assert {"powertrain.map_throttle", "powertrain.delay_s", "steering.map_angle_rad"} <= {figure.key for figure in figures}
     for figure in figures:

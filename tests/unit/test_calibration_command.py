@@ -10,7 +10,7 @@ import pytest
 
 from sim_backend.calibration.calibrate import CalibrationError
 from sim_backend.calibration.profile_write import written_profile
-from sim_backend.calibration.quantity import Figure
+from sim_backend.calibration.quantity import CalibratedNumber
 from sim_backend.plant.twin_file import load_twin, parse
 from vehicled.app import SetupError
 from vehicled.cli import main, twin_calibrate
@@ -45,7 +45,7 @@ def test_a_gain_beyond_the_stop_of_the_wheels_is_written_with_room_for_it(shared
 
 
 def test_a_number_whose_table_has_no_header_is_refused_by_its_key() -> None:
-    figure = Figure(key="sim.steering.gain_rad", value=0.4, sigma=0.01, before=0.3)
+    figure = CalibratedNumber(key="sim.steering.gain_rad", value=0.4, sigma=0.01, before=0.3)
     with pytest.raises(ProfileError, match=r"no header \[sim.steering\]"):
         written_profile("[sim]\nsteering.gain_rad = 0.3\n", [figure], "")
     assert "[sim.steering]\ngain_rad = 0.4 " in written_profile("[sim.steering]\nslack_rad = 0.0\n", [figure], "")

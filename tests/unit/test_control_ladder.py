@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.control.ladder import Attempt, Ladder, LadderParams, pursuit_wheel_rad, sample
+from vehicled.control.fallback_chain import FallbackChain, FallbackParams, PlannerResult, pursuit_wheel_rad, sample
 from vehicled.control.mpc import Mpc, MpcParams
-from vehicled.control.qp_solver import Answer
+from vehicled.control.qp_solver import QpSolution
 from vehicled.messages import NAN, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 
-PARAMS = LadderParams(shifted_ticks=3, pursuit_ticks=2)
+PARAMS = FallbackParams(shifted_ticks=3, pursuit_ticks=2)
 PLAN = np.array([0.0, 0.1, 0.2, 0.3, 0.3])
 PERIOD_NS = 10_000_000
 
@@ -23,15 +23,15 @@ def never() -> float:
 
 
 def test_a_plan_is_read_at_the_end_of_the_tick() -> None:
-    rung = Ladder(PARAMS).choose(Attempt(PLAN, 0.1, iterations=7), never, 0.02, 0.02)
+    rung = FallbackChain(PARAMS).choose(PlannerResult(PLAN, 0.1, iterations=7), never, 0.02, 0.02)
     assert rung == (pytest.approx(0.02), ControlLevel.PRIMARY, ControlReason.NONE, 7)
 
 
 @pytest.mark.parametrize("reason", [ControlReason.NOT_CONVERGED, ControlReason.INFEASIBLE, ControlReason.LATE])
 def test_without_a_plan_the_fallback_chain_descends_level_by_level(reason: ControlReason) -> None:
-    ladder = Ladder(PARAMS)
-    ladder.choose(Attempt(PLAN, 0.1), never, 0.05, 0.05)
-    failed = Attempt(None, 0.1, reason, 400)
+    ladder = FallbackChain(PARAMS)
+    ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05)
+    failed = PlannerResult(None, 0.1, reason, 400)
     for tick in range(1, 4):
         rung = ladder.choose(failed, never, 0.05, 0.05)
         assert rung == (pytest.approx(0.05 + 0.05 * tick), ControlLevel.SHIFTED_PLAN, reason, 400)
@@ -40,40 +40,42 @@ def test_without_a_plan_the_fallback_chain_descends_level_by_level(reason: Contr
     rung = ladder.choose(failed, lambda: -0.2, 0.05, 0.05)
     assert math.isnan(rung.wheel_rad)
     assert rung[1:] == (ControlLevel.STOP, ControlReason.PLAN_USED_UP, 400)
-    assert ladder.choose(Attempt(PLAN, 0.1), never, 0.05, 0.05).level is ControlLevel.PRIMARY, "a new plan leads back to the top"
+    assert ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05).level is ControlLevel.PRIMARY, (
+        "a new plan leads back to the top"
+    )
 
 
 def test_without_any_plan_so_far_pursuit_carries_with_the_reason_of_the_failure() -> None:
-    rung = Ladder(PARAMS).choose(Attempt(None, 0.1, ControlReason.NOT_CONVERGED, 400), lambda: 0.1, 0.01, 0.01)
+    rung = FallbackChain(PARAMS).choose(PlannerResult(None, 0.1, ControlReason.NOT_CONVERGED, 400), lambda: 0.1, 0.01, 0.01)
     assert rung == (0.1, ControlLevel.PURE_PURSUIT, ControlReason.NOT_CONVERGED, 400)
 
 
 def test_pursuit_that_knows_no_angle_is_a_stop() -> None:
-    rung = Ladder(PARAMS).choose(Attempt(None, 0.1, ControlReason.NOT_FINITE), lambda: NAN, 0.01, 0.01)
+    rung = FallbackChain(PARAMS).choose(PlannerResult(None, 0.1, ControlReason.NOT_FINITE), lambda: NAN, 0.01, 0.01)
     assert rung.level is ControlLevel.STOP
     assert rung.reason is ControlReason.NOT_FINITE
 
 
 def test_a_plan_that_is_not_finite_is_none() -> None:
-    ladder = Ladder(PARAMS)
-    ladder.choose(Attempt(PLAN, 0.1), never, 0.05, 0.05)
-    rung = ladder.choose(Attempt(np.full(5, NAN), 0.1), never, 0.05, 0.05)
+    ladder = FallbackChain(PARAMS)
+    ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05)
+    rung = ladder.choose(PlannerResult(np.full(5, NAN), 0.1), never, 0.05, 0.05)
     assert rung[:3] == (pytest.approx(0.1), ControlLevel.SHIFTED_PLAN, ControlReason.NOT_FINITE)
 
 
 def test_the_plan_may_be_overwritten_by_its_owner_once_it_is_old() -> None:
-    ladder, plan = Ladder(PARAMS), PLAN.copy()
-    ladder.choose(Attempt(plan, 0.1), never, 0.05, 0.05)
-    ladder.choose(Attempt(None, 0.1, ControlReason.LATE), never, 0.05, 0.05)
+    ladder, plan = FallbackChain(PARAMS), PLAN.copy()
+    ladder.choose(PlannerResult(plan, 0.1), never, 0.05, 0.05)
+    ladder.choose(PlannerResult(None, 0.1, ControlReason.LATE), never, 0.05, 0.05)
     plan[:] = NAN
-    assert ladder.choose(Attempt(None, 0.1, ControlReason.LATE), never, 0.05, 0.05).wheel_rad == pytest.approx(0.15)
+    assert ladder.choose(PlannerResult(None, 0.1, ControlReason.LATE), never, 0.05, 0.05).wheel_rad == pytest.approx(0.15)
 
 
 def test_what_was_planned_before_a_stop_is_not_driven_after_it() -> None:
-    ladder = Ladder(PARAMS)
-    ladder.choose(Attempt(PLAN, 0.1), never, 0.05, 0.05)
+    ladder = FallbackChain(PARAMS)
+    ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05)
     assert ladder.stop(ControlReason.STATE_UNUSABLE)[1:] == (ControlLevel.STOP, ControlReason.STATE_UNUSABLE, 0)
-    rung = ladder.choose(Attempt(None, 0.1, ControlReason.LATE), lambda: 0.1, 0.05, 0.05)
+    rung = ladder.choose(PlannerResult(None, 0.1, ControlReason.LATE), lambda: 0.1, 0.05, 0.05)
     assert rung.level is ControlLevel.PURE_PURSUIT
 
 
@@ -87,9 +89,9 @@ def test_pursuit_steers_the_arc_through_the_point_ahead() -> None:
     place = tracker.point_at(2.0)
     tracker.update(place.x_m, place.y_m, place.yaw_rad)
     x, y = place.x_m - 0.5 * math.sin(place.yaw_rad), place.y_m + 0.5 * math.cos(place.yaw_rad)
-    angle = pursuit_wheel_rad(LadderParams(), tracker, 0.5, x, y, place.yaw_rad, 2.0)
+    angle = pursuit_wheel_rad(FallbackParams(), tracker, 0.5, x, y, place.yaw_rad, 2.0)
     assert math.tan(angle) / 0.5 == pytest.approx(2.0 * -0.5 / (4.0 + 0.25))
-    assert math.isnan(pursuit_wheel_rad(LadderParams(), tracker, 0.5, NAN, y, place.yaw_rad, 2.0))
+    assert math.isnan(pursuit_wheel_rad(FallbackParams(), tracker, 0.5, NAN, y, place.yaw_rad, 2.0))
 
 
 # ---- in the controller
@@ -97,7 +99,7 @@ def test_pursuit_steers_the_arc_through_the_point_ahead() -> None:
 
 def controller(**params: object) -> Mpc:
     profile = load_profile("art")
-    ladder = LadderParams(shifted_ticks=3, pursuit_ticks=2)
+    ladder = FallbackParams(shifted_ticks=3, pursuit_ticks=2)
     return Mpc(MpcParams(ladder=ladder, **params), profile.vehicle, profile.limits, load_course("circle_r5_ccw"), 0.01)  # type: ignore[arg-type]
 
 
@@ -113,8 +115,8 @@ class Failing:
     def __init__(self, reason: ControlReason) -> None:
         self._reason = reason
 
-    def solve(self) -> Answer:
-        return Answer(None, self._reason, 11)
+    def solve(self) -> QpSolution:
+        return QpSolution(None, self._reason, 11)
 
     def forget(self) -> None:
         pass

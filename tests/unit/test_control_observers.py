@@ -88,5 +88,5 @@ def test_slip_settles_where_a_steady_turn_is() -> None:
     v, wheel, slip = 12.0, 0.05, Slip(0.0, 0.0)
     for _ in range(500):
         slip = slip_step(SLIPPING, slip, v, wheel, 0.01)
-    assert atan(slip.yaw_rate_radps / v * SLIPPING.turning_base_m(v)) == pytest.approx(wheel, rel=1e-3)
+    assert atan(slip.yaw_rate_radps / v * SLIPPING.effective_wheelbase_m(v)) == pytest.approx(wheel, rel=1e-3)
     assert slip.left_mps / v == pytest.approx(-0.017 * v * slip.yaw_rate_radps, rel=1e-3)

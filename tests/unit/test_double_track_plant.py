@@ -14,7 +14,7 @@ from sim_backend.plant.double_track.model import rest
 from sim_backend.plant.double_track.plant import DoubleTrackPlant
 from sim_backend.plant.interface import Pose
 from sim_backend.plant.twin_file import load_twin
-from sim_backend.truth import truth_of
+from sim_backend.truth import resolved_profile
 from vehicled.cli import main
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, load, load_profile
@@ -89,7 +89,7 @@ def test_ground_that_no_wheel_touches_is_not_felt() -> None:
 def test_a_step_that_the_twin_cannot_carry_is_refused_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loaded = load("art_twin", ["sim.step_ms=20"])
     with pytest.raises(ProfileError, match=r"sim\.step_ms: front\.tyre\.lateral\.carcass_stiffness_npm .* too stiff .* 20 ms"):
-        truth_of(loaded, load_course(loaded.profile.course))
+        resolved_profile(loaded, load_course(loaded.profile.course))
     slow = tmp_path / "slow.toml"
     slow.write_text((ROOT / "profiles/art_twin.toml").read_text().replace("step_ms = 1.0", "step_ms = 20.0"))
     assert main(["check", str(slow)]) == 1

@@ -12,7 +12,7 @@ from drivers.imu import mip as mip_driver
 from drivers.imu import vectornav as vn_driver
 from drivers.imu import witmotion as wit_driver
 from drivers.imu import xsens as xsens_driver
-from drivers.imu.dialogue import ConfigurableParams
+from drivers.imu.set_up import ConfigurableParams
 from sim_backend.emulators.bno08x import bno08x
 from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import parse_failure

@@ -10,16 +10,16 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from vehicled.attribution import FIRST_CALLBACK, Witness
+from vehicled.attribution import FIRST_CALLBACK, EvidenceSource
 from vehicled.executive import Stopwatch
-from vehicled.runtime.evidence import GcWatch, HolderLog, KernelCounters, NeverIdle, WallStopwatch, WallWitness, watch_idle
+from vehicled.runtime.evidence import GcWatch, HolderLog, KernelCounters, NeverIdle, WallEvidenceSource, WallStopwatch, watch_idle
 
 MS = 1_000_000
 
 
 @pytest.fixture
 def source():
-    made = WallWitness(("receive", "log"))
+    made = WallEvidenceSource(("receive", "log"))
     yield made
     made.close()
 
@@ -194,9 +194,9 @@ class TestKernelCounters:
 
 class TestWallEvidence:
     def test_is_what_the_executive_asks_for(self, source):
-        asked: Witness = source
+        asked: EvidenceSource = source
         now_ns = time.monotonic_ns()
-        around = asked.surroundings(now_ns, now_ns, now_ns)
+        around = asked.evidence(now_ns, now_ns, now_ns)
         assert around.asleep_ns is None
         assert (list(around.callbacks), list(around.collections)) == ([], [])
 
@@ -206,7 +206,7 @@ class TestWallEvidence:
             while time.monotonic_ns() < release_ns + 2 * MS:
                 pass
         start_ns = time.monotonic_ns()
-        around = source.surroundings(release_ns, start_ns, start_ns)
+        around = source.evidence(release_ns, start_ns, start_ns)
         (run,) = around.callbacks
         assert run.number == FIRST_CALLBACK + 1
         assert run.begin[0] < release_ns < release_ns + 2 * MS <= run.end[0] <= start_ns
@@ -215,22 +215,22 @@ class TestWallEvidence:
         start_ns = time.monotonic_ns()
         gc.collect()
         end_ns = time.monotonic_ns()
-        assert 0 < overlap(source.surroundings(start_ns, start_ns, end_ns).collections, start_ns, end_ns) <= end_ns - start_ns
+        assert 0 < overlap(source.evidence(start_ns, start_ns, end_ns).collections, start_ns, end_ns) <= end_ns - start_ns
 
     def test_what_was_stolen_before_the_mark_is_not_counted(self, tmp_path):
         schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
         schedstat.write_text("0 100000 0")
         stat.write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
-        source = WallWitness((), KernelCounters(str(schedstat), str(stat)))
+        source = WallEvidenceSource((), KernelCounters(str(schedstat), str(stat)))
         now_ns = time.monotonic_ns()
         source.mark(now_ns)
         schedstat.write_text("0 107000 0")
-        around = source.surroundings(now_ns, now_ns, now_ns + 50_000)
+        around = source.evidence(now_ns, now_ns, now_ns + 50_000)
         assert (around.run_delay_ns, around.since_ns) == (7000, now_ns)
         source.mark(now_ns + 60_000)
-        around = source.surroundings(now_ns + 60_000, now_ns + 60_000, now_ns + 90_000)
+        around = source.evidence(now_ns + 60_000, now_ns + 60_000, now_ns + 90_000)
         assert (around.run_delay_ns, around.since_ns) == (0, now_ns + 60_000)
-        around = source.surroundings(now_ns + 59_000, now_ns + 60_000, now_ns + 90_000)
+        around = source.evidence(now_ns + 59_000, now_ns + 60_000, now_ns + 90_000)
         assert (around.run_delay_ns, around.since_ns) == (7000, now_ns), "the release passed before the last batch had ended"
         source.close()
 
@@ -238,13 +238,13 @@ class TestWallEvidence:
         schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
         schedstat.write_text("0 0 0")
         stat.write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
-        source = WallWitness((), KernelCounters(str(schedstat), str(stat)))
+        source = WallEvidenceSource((), KernelCounters(str(schedstat), str(stat)))
         base_ns = time.monotonic_ns() + 2 * source.STEAL_REFRESH_NS
         source.mark(base_ns)
         stat.write_text("cpu 0 0 0 0 0 0 0 10 0 0\n")
         lost_ns = 10 * 10**9 // os.sysconf("SC_CLK_TCK")
         window_ns = 20 * MS
-        around = source.surroundings(base_ns + 980 * MS, base_ns + 980 * MS, base_ns + 1000 * MS)
+        around = source.evidence(base_ns + 980 * MS, base_ns + 980 * MS, base_ns + 1000 * MS)
         assert around.run_delay_ns == lost_ns * window_ns // (1000 * MS)
         source.close()
 
@@ -256,7 +256,7 @@ class TestWallEvidence:
         start_ns = time.monotonic_ns()
         # As if the release had been in the middle of that sleep.
         release_ns = (asleep_ns + start_ns) // 2
-        around = source.surroundings(release_ns, start_ns, start_ns)
+        around = source.evidence(release_ns, start_ns, start_ns)
         from_ns, to_ns = around.asleep_ns
         assert asleep_ns <= from_ns < release_ns < to_ns <= start_ns
 
@@ -274,6 +274,6 @@ class TestWallEvidence:
             await anyio.sleep(0.001)
             assert isinstance(watch_idle(), NeverIdle)
             now_ns = time.monotonic_ns()
-            assert source.surroundings(now_ns - MS, now_ns, now_ns).asleep_ns is None
+            assert source.evidence(now_ns - MS, now_ns, now_ns).asleep_ns is None
 
         anyio.run(main, backend="asyncio")

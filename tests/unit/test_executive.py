@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, Execution, Reading, Surroundings, holder_name
+from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, Evidence, Execution, Reading, holder_name
 from vehicled.executive import DeclaredStopwatch, Executive, TaskSpec
 from vehicled.messages import Cause, TaskTick
 
@@ -16,10 +16,10 @@ MS = 1_000_000
 class Bench:
     """An executive with recorded ticks and scripted costs."""
 
-    def __init__(self, *tasks: TaskSpec, costs: list[int] | None = None, witness: object = None) -> None:
+    def __init__(self, *tasks: TaskSpec, costs: list[int] | None = None, evidence_source: object = None) -> None:
         self.ticks: list[TaskTick] = []
         self.stopwatch = DeclaredStopwatch(costs or [task.declared_ns for task in tasks])
-        self.executive = Executive(tasks, self.stopwatch, self.ticks.append, witness, virtual=True)  # type: ignore[arg-type]
+        self.executive = Executive(tasks, self.stopwatch, self.ticks.append, evidence_source, virtual=True)  # type: ignore[arg-type]
         self.executive.start(0)
 
     def run_until(self, end_ns: int) -> None:
@@ -84,10 +84,10 @@ def test_response_counts_not_execution() -> None:
 
 
 class _FixedEvidence:
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Evidence) -> None:
         self.around = around
 
-    def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
+    def evidence(self, release_ns: int, start_ns: int, end_ns: int) -> Evidence:
         return self.around
 
 
@@ -158,8 +158,8 @@ def test_attribution_names_the_largest_part(
     begin: Reading, end: Reading, around: dict[str, Any], cause: Cause, holder: int
 ) -> None:
     ticks: list[TaskTick] = []
-    witness = _FixedEvidence(Surroundings(**around))
-    executive = Executive([task(deadline_ms=5)], _Scripted(begin, end), ticks.append, witness)
+    evidence_source = _FixedEvidence(Evidence(**around))
+    executive = Executive([task(deadline_ms=5)], _Scripted(begin, end), ticks.append, evidence_source)
     executive.start(0)
     executive.run(begin[0])
     assert ticks[0].missed
@@ -179,7 +179,7 @@ def test_a_task_behind_a_blocked_one_names_the_block_and_its_holder() -> None:
 def test_what_the_scheduler_owed_is_counted_once() -> None:
     """5 ms in the run of the first task are the reason; they are no reason why the loop should have woken late besides."""
     ticks: list[TaskTick] = []
-    around = Surroundings(asleep_ns=(-MS, 4 * MS), run_delay_ns=3 * MS, since_ns=0)
+    around = Evidence(asleep_ns=(-MS, 4 * MS), run_delay_ns=3 * MS, since_ns=0)
     stopwatch = _Scripted((4 * MS, 0, 0, 0, 0, 0), (8 * MS, MS, 0, 1, 0, 3 * MS))
     executive = Executive([task(deadline_ms=5)], stopwatch, ticks.append, _FixedEvidence(around))
     executive.start(0)

@@ -13,7 +13,7 @@ from vehicled.attribution import HOLDERS
 from vehicled.link import LinkError
 from vehicled.machine import Outgoing
 from vehicled.messages import Mode
-from vehicled.runtime.evidence import WallWitness
+from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.host import Host
 from vehicled.runtime.lease import Lease, LeaseEndedError
 from vehicled.runtime.run import Ending, Outcome
@@ -155,7 +155,7 @@ class Nowhere:
 def pump(wires: Wires, after: float, *services: Callable[[], Coroutine[Any, Any, None]]) -> WallPump:
     machine = Goes()
     run = Ends(machine, after)
-    return WallPump(machine, wires, run, WallWitness(HOLDERS), Nowhere(), services)  # type: ignore[arg-type]
+    return WallPump(machine, wires, run, WallEvidenceSource(HOLDERS), Nowhere(), services)  # type: ignore[arg-type]
 
 
 def stopped(frames: Sequence[Any]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from tests import log_bench as bench
 from vehicled import cli
 from vehicled.log.compare.blocks import Counts, Quantile, Ratio
-from vehicled.log.compare.comparison import Comparison, Row, compare, judge
+from vehicled.log.compare.comparison import Comparison, MetricComparison, compare, judge
 from vehicled.log.compare.gather import Measure, Run, gather
 from vehicled.log.errors import LogError
 from vehicled.messages import ControlCommand, EstimatorStatus, GroundTruth, Message, StateEstimate
@@ -31,7 +31,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: bench.write(folder / f"{name}.mcap", messages) for name, messages in drives.items()}
 
 
-def row(found: Comparison, group: str, metric: str) -> Row:
+def row(found: Comparison, group: str, metric: str) -> MetricComparison:
     return next(row for row in found.rows if (row.group, row.metric) == (group, metric))
 
 

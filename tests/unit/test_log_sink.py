@@ -2,9 +2,9 @@
 
 import json
 
-from vehicled.log.frames import Decoder, Kind
+from vehicled.log.frames import Decoder, LogFrameKind
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
-from vehicled.log.outbox import Outbox
+from vehicled.log.outbox import FrameQueue
 from vehicled.log.schema import CHANNELS
 from vehicled.log.sink import CHUNK_AGE_NS, CHUNK_BYTES, LogSink
 from vehicled.messages import Cause, Direction, Event, ImuSample, OperatorAction, OperatorCommand, TaskTick, WireChunk
@@ -30,7 +30,7 @@ def content(data):
     """[(frame number, sequence, log time, message)] of all frames."""
     found = []
     for number, (kind, payload) in enumerate(Decoder().feed(bytes(data))):
-        assert kind is Kind.RECORDS
+        assert kind is LogFrameKind.RECORDS
         for at, length, channel, sequence, log_time in message_heads(payload):
             body = payload[at + MESSAGE_HEAD.size :][:length]
             found.append((number, sequence, log_time, unpacker(BY_ID[channel])(body)))
@@ -139,7 +139,7 @@ def test_sink_that_was_stopped_keeps_nothing():
 
 
 def test_outbox_takes_partial_writes_in_order():
-    outbox = Outbox(1000, 1000)
+    outbox = FrameQueue(1000, 1000)
     assert outbox.offer(b"abcdef", lossless=True)
     assert outbox.offer(b"ghi", lossless=False)
     out = b""

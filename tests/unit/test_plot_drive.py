@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vehicled.cli.result import Figures
+from vehicled.cli.result import ErrorStats
 from vehicled.judge import TracePoint
 from vehicled.paths.catalog import load_course
 
@@ -17,7 +17,7 @@ from vehicled.cli.plot import _worst_places, plot_drive
 
 RESULT: Any = SimpleNamespace(
     programme="", profile="art", course="straight_30m", controller="mpc", seed=1, finished=True, why="", driving_s=30.0,
-    cross_track_m=Figures(0.1, 0.1, 0.2),
+    cross_track_m=ErrorStats(0.1, 0.1, 0.2),
 )  # fmt: skip
 
 

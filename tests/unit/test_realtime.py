@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from vehicled.runtime import realtime
-from vehicled.runtime.realtime import AS_IT_IS, RealtimeReport, RealtimeRequest, Row, setup
+from vehicled.runtime.realtime import AS_IT_IS, RealtimeReport, RealtimeRequest, RealtimeSetting, setup
 
 LEAVE_ALONE = RealtimeRequest(
     lock_memory=False, fifo_priority=None, timer_slack_ns=None, freeze_gc=False, switch_interval_s=None, cpus=None
@@ -38,7 +38,7 @@ def in_child(code: str, *, environ: dict[str, str] | None = None, unprivileged: 
 ROWS = "result = {row.what: (row.wanted, row.got, row.cure) for row in report.rows}"
 
 
-def row_of(report: RealtimeReport, what: str) -> Row:
+def row_of(report: RealtimeReport, what: str) -> RealtimeSetting:
     return next(row for row in report.rows if row.what == what)
 
 
@@ -52,7 +52,9 @@ def test_asking_for_nothing_changes_nothing():
 
 
 def test_text_shows_every_point_and_every_cure():
-    report = RealtimeReport((Row("memory", "locked", "locked"), Row("scheduling", "fifo 50", "other", "ask systemd")))
+    report = RealtimeReport(
+        (RealtimeSetting("memory", "locked", "locked"), RealtimeSetting("scheduling", "fifo 50", "other", "ask systemd"))
+    )
     assert not report.ok
     assert report.to_text().splitlines() == [
         "ok memory      locked   locked",

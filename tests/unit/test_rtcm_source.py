@@ -167,7 +167,7 @@ def test_timeout():
     endless = StallWatch(0)
     endless.expect(S)
     assert endless.due_ns == NEVER_NS
-    assert StallWatch(1000 * S).patience_ns == 1000 * S
+    assert StallWatch(1000 * S).timeout_ns == 1000 * S
 
 
 def source(**params: object) -> RtcmDevice:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim_backend.wall import Pace
+from sim_backend.wall import DaemonPace
 from vehicled.link import PACE_LEAD_NS, LinkError, decode_grant, encode_grant
 from vehicled.runtime.clock import PacedClock, RunClock
 
@@ -25,7 +25,7 @@ class Pair:
     def __init__(self) -> None:
         self.monotonic = Monotonic()
         self.clock = PacedClock(self.monotonic)
-        self.pace = Pace()
+        self.pace = DaemonPace()
         self.reached_ns = self.granted_ns = self.monotonic.t_ns
         self.apart_ns = 0
 

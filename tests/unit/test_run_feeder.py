@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vehicled.cli.run import Feeder
+from vehicled.cli.run import SystemdNotifier
 from vehicled.messages import ActuatorCommand, Mode, PortState
 from vehicled.runtime.sd_notify import Notifier
 
@@ -58,7 +58,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     manager = Manager(tmp_path / "notify")
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
     ports: Any = {"gnss": SimpleNamespace(trouble="not plugged in"), "imu": SimpleNamespace(trouble="")}
-    yield SimpleNamespace(manager=manager, feeder=Feeder(notifier, ports), machine=Machine())
+    yield SimpleNamespace(manager=manager, feeder=SystemdNotifier(notifier, ports), machine=Machine())
     notifier.close()
     manager.close()
 

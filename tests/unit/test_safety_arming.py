@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE
 from vehicled.messages import EstimatorStatus, GnssFix, Heartbeat, HostHealth, Mode, MotorStatus, StateEstimate
 from vehicled.safety.arming import missing
+from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.monitors.motion import GROUND_FIXES, MotionMonitor
-from vehicled.safety.situation import Situation, Watch
 from vehicled.vehicle import Limits
 
 SECOND_NS = 10**9
@@ -28,25 +28,25 @@ class Account(Struct):
     consecutive_misses: int = 0
 
 
-def situation(watch: Watch, limits: Limits = LIMITS) -> Situation:
-    return Situation(now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, watch=watch, estimate=ESTIMATE)
+def situation(watch: Monitors, limits: Limits = LIMITS) -> SafetyInputs:
+    return SafetyInputs(now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, watch=watch, estimate=ESTIMATE)
 
 
-def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Watch:
+def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Monitors:
     """All is well."""
-    watch = Watch(limits, VEHICLE, telemetry=telemetry)
+    watch = Monitors(limits, VEHICLE, telemetry=telemetry)
     deliver(watch, MOTOR)
     deliver(watch, HostHealth(NOW_NS, temperature_k=320.0))
     return watch
 
 
-def deliver(watch: Watch, message: MotorStatus | HostHealth | Heartbeat) -> None:
+def deliver(watch: Monitors, message: MotorStatus | HostHealth | Heartbeat) -> None:
     if isinstance(message, MotorStatus):
         watch.sources.heard(MotorStatus, message.t_rx_ns)
     watch.hear(message, NOW_NS)
 
 
-def ticks(watch: Watch, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control") -> None:
+def ticks(watch: Monitors, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control") -> None:
     """The executive's counters over some seconds."""
     for k in range(seconds + 1):
         watch.deadlines.look(k * SECOND_NS, [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))])
@@ -58,7 +58,7 @@ def test_nothing_is_missing_when_all_is_well() -> None:
     assert missing(situation(watch)) == []
 
 
-CASES: list[tuple[Callable[[Watch], object], str, str]] = [
+CASES: list[tuple[Callable[[Monitors], object], str, str]] = [
     (
         lambda w: deliver(w, replace(MOTOR, motor_temperature_k=360.0)),
         "motor or controller at 87 degrees (limit 80)",
@@ -77,7 +77,7 @@ CASES: list[tuple[Callable[[Watch], object], str, str]] = [
 
 
 @pytest.mark.parametrize(("happens", "cause", "cure"), CASES)
-def test_each_names_its_cause_and_cure(happens: Callable[[Watch], object], cause: str, cure: str) -> None:
+def test_each_names_its_cause_and_cure(happens: Callable[[Monitors], object], cause: str, cure: str) -> None:
     watch = watched()
     happens(watch)
     (told,) = missing(situation(watch))
@@ -100,14 +100,14 @@ def test_misses_are_forgotten_after_ten_seconds() -> None:
 
 @pytest.mark.parametrize(("age_s", "words"), [(None, "has told nothing of itself yet"), (0.5, "told nothing of itself for 0.5 s")])
 def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: str) -> None:
-    watch = Watch(LIMITS, VEHICLE, telemetry=True)
+    watch = Monitors(LIMITS, VEHICLE, telemetry=True)
     if age_s is not None:
         t_ns = NOW_NS - round(age_s * SECOND_NS)
         deliver(watch, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
     (told,) = missing(situation(watch))
     assert words in told
     assert "check its power and line" in told
-    silent = Watch(LIMITS, VEHICLE, telemetry=False)
+    silent = Monitors(LIMITS, VEHICLE, telemetry=False)
     assert missing(situation(silent)) == [], "a board that tells nothing is not waited for"
 
 

@@ -24,9 +24,9 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.safety.arming import missing
+from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors.yaw import FIXES, READINGS
-from vehicled.safety.situation import Situation, Watch
 from vehicled.vehicle import Limits
 
 MS = 1_000_000
@@ -60,7 +60,7 @@ class Road:
         antenna_x_m: float = 0.25,
         sign: float = 1.0,
     ) -> None:
-        self.watch = Watch(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
+        self.watch = Monitors(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
         self._sign = sign
         self._v, self._rate, self._heading, self._gyro, self._course = v, yaw_rate, heading, gyro, course
         self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m
@@ -94,7 +94,7 @@ class Road:
             watch.hear(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
         while self._late and self._late[0].t_rx_ns <= now:
             watch.hear(self._late.pop(0), now)
-        s = Situation(
+        s = SafetyInputs(
             now_ns=now,
             mode=Mode.AUTO,
             limits=LIMITS,
@@ -183,7 +183,7 @@ def test_old_heading_evidence_is_forgotten() -> None:
     road.drive(5.6)
     assert road.watch.yaw.parted_in_a_row >= READINGS
     assert road.watch.yaw.aside_in_a_row >= FIXES
-    late = Situation(now_ns=road.now_ns + 2 * 10**9, mode=Mode.AUTO, limits=LIMITS, watch=road.watch, estimate=ESTIMATE)
+    late = SafetyInputs(now_ns=road.now_ns + 2 * 10**9, mode=Mode.AUTO, limits=LIMITS, watch=road.watch, estimate=ESTIMATE)
     road.watch.look(late)
     assert road.watch.yaw.parted_in_a_row == road.watch.yaw.aside_in_a_row == 0
     assert not road.watch.yaw.heading_stuck
@@ -194,8 +194,10 @@ def test_old_heading_evidence_is_forgotten() -> None:
 
 def test_a_position_that_repeats_itself_counts_while_the_vehicle_moves() -> None:
     for speed, counts in ((1.0, 9), (0.0, 0)):
-        watch = Watch(LIMITS, VEHICLE)
-        watch.look(Situation(now_ns=START, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=replace(ESTIMATE, speed_mps=speed)))
+        watch = Monitors(LIMITS, VEHICLE)
+        watch.look(
+            SafetyInputs(now_ns=START, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=replace(ESTIMATE, speed_mps=speed))
+        )
         for k in range(10):
             watch.hear(GnssFix(START + k, START + k, 0.7, -1.5, 260.0), START + k)
         assert watch.gnss.same_in_a_row == counts
@@ -204,7 +206,7 @@ def test_a_position_that_repeats_itself_counts_while_the_vehicle_moves() -> None
 
 
 def test_a_bump_is_no_saturation_that_lasts() -> None:
-    watch = Watch(LIMITS, VEHICLE)
+    watch = Monitors(LIMITS, VEHICLE)
     for k in range(10):
         now = START + k * 10 * MS
         watch.hear(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5), now)
@@ -222,7 +224,7 @@ class Motion:
     """Ticks of 10 ms with a command, an estimate, and what else says how fast it is."""
 
     def __init__(self) -> None:
-        self.watch = Watch(LIMITS, BRAKED)
+        self.watch = Monitors(LIMITS, BRAKED)
         self.now_ns = START
 
     def go(
@@ -243,7 +245,7 @@ class Motion:
                 self.watch.hear(GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)), self.now_ns)
             if wheel is not None:
                 self.watch.hear(WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns)
-            s = Situation(
+            s = SafetyInputs(
                 now_ns=self.now_ns,
                 mode=mode,
                 limits=LIMITS,
@@ -320,7 +322,7 @@ def test_braking_is_explained_and_going_on_against_the_brake_is_not() -> None:
 
 def test_a_vehicle_without_a_brake_that_does_not_slow_down_is_noticed() -> None:
     motion = Motion()
-    motion.watch = Watch(LIMITS, VEHICLE)
+    motion.watch = Monitors(LIMITS, VEHICLE)
     motion.go(1.0, VEHICLE.drive.steady_throttle(1.0), 1.0)
     motion.go(2.5, 0.0, 1.0)
     assert motion.seconds[2] > 0.3
@@ -341,7 +343,7 @@ def test_a_slope_that_is_driven_down_on_the_brake_is_explained() -> None:
     """A slope of 5 %: the brake holds the speed, so half of it would have the vehicle slow down."""
     drive = replace(BRAKED.drive, friction_nm=0.002, viscous_nms=0.0, no_load_speed_radps=1e4)
     motion = Motion()
-    motion.watch = Watch(LIMITS, replace(BRAKED, drive=drive))
+    motion.watch = Monitors(LIMITS, replace(BRAKED, drive=drive))
     motion.go(2.0, drive.steady_throttle(2.0), 2.0)
     slope_mps2 = 0.05 * 9.81
     motion.go(10.0, 0.0, 2.0, brake=(slope_mps2 + drive.acceleration_mps2(0.0, 2.0)) / drive.brake_deceleration_mps2)
@@ -407,7 +409,7 @@ def test_a_stamp_from_the_future_keeps_nothing_alive() -> None:
 
 
 def test_a_voltage_that_is_not_of_this_world_does_not_stay() -> None:
-    watch = Watch(LIMITS, VEHICLE)
+    watch = Monitors(LIMITS, VEHICLE)
     watch.hear(MotorStatus(START, START, input_voltage_v=7.4), START)
     for k, volts in enumerate((1e308, -1e308, float("inf"), 7.4)):
         watch.hear(MotorStatus(START, START, input_voltage_v=volts, input_current_a=1e308 if volts > 8 else 0.0), START + k * MS)
@@ -417,13 +419,13 @@ def test_a_voltage_that_is_not_of_this_world_does_not_stay() -> None:
 @pytest.mark.parametrize("period_ms", [2, 5, 10, 20])
 def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_on(period_ms: int) -> None:
     for bit, counts in ((16, False), (64, False), (1, True), (2 | 64, True), (32, True)):
-        watch = Watch(LIMITS, VEHICLE)
+        watch = Monitors(LIMITS, VEHICLE)
         seen = 0
         for now_ns in range(START, START + 55 * MS, period_ms * MS):
             look_at_clipped(watch, now_ns, bit)
             seen += 1
         assert watch.control.clipped_in_a_row == (seen if counts else 0)
-    watch = Watch(LIMITS, VEHICLE)
+    watch = Monitors(LIMITS, VEHICLE)
     for now_ns in range(START, START + 400 * MS, period_ms * MS):
         look_at_clipped(watch, now_ns, 64)
     assert watch.control.clipped_in_a_row > 5
@@ -431,6 +433,8 @@ def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_
     assert watch.control.clipped_in_a_row == 0
 
 
-def look_at_clipped(watch: Watch, now_ns: int, clipped: int) -> None:
+def look_at_clipped(watch: Monitors, now_ns: int, clipped: int) -> None:
     sent = replace(SENT, throttle=0.4, clipped=clipped)
-    watch.look(Situation(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=ESTIMATE, control=CONTROL, sent=sent))
+    watch.look(
+        SafetyInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=ESTIMATE, control=CONTROL, sent=sent)
+    )

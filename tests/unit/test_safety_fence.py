@@ -16,8 +16,8 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17
 from vehicled.paths.errors import CourseError
 from vehicled.safety.fence import Fence, Polygon, read_geojson
+from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.monitors.stopping import StoppingMonitor
-from vehicled.safety.situation import Situation, Watch
 
 COORDINATE = st.floats(-1e3, 1e3, width=32)
 SQUARE = Polygon(((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)))
@@ -96,8 +96,8 @@ def test_a_bad_file_is_reported_with_its_place(text: str, named: str) -> None:
 
 def update(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
     estimate = replace(ESTIMATE, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=speed, yaw_rate_radps=yaw_rate)
-    watch = Watch(LIMITS, VEHICLE)
-    monitor.look(Situation(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate, control=CONTROL))
+    watch = Monitors(LIMITS, VEHICLE)
+    monitor.look(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate, control=CONTROL))
     return monitor
 
 

@@ -13,8 +13,8 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
+from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.monitors.lane import Body, CourseLane, arc
-from vehicled.safety.situation import Situation, Watch
 
 PROFILE = load_profile("art_vesc")
 VEHICLE, LIMITS = PROFILE.vehicle, PROFILE.limits
@@ -30,7 +30,7 @@ def situation(watch, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, 
     control = None
     if progress is not None:
         control = replace(ControlCommand(now_ns, now_ns, 0.0, 0.1, 0.0), progress_m=progress, cross_track_m=cross)
-    return Situation(now_ns=now_ns, mode=mode, limits=LIMITS, watch=watch, estimate=estimate, control=control, sent=sent)
+    return SafetyInputs(now_ns=now_ns, mode=mode, limits=LIMITS, watch=watch, estimate=estimate, control=control, sent=sent)
 
 
 def straight(length_m=40.0):
@@ -49,7 +49,7 @@ def scan_of(points, *, pose=(5.0, 0.0, 0.0), t_ns=NOW, mount=(0.45, 0.0)):
 
 
 def watching(course=None):
-    return Watch(LIMITS, VEHICLE, (), course if course is not None else straight())
+    return Monitors(LIMITS, VEHICLE, (), course if course is not None else straight())
 
 
 def read(watch, messages, **where):

@@ -27,10 +27,10 @@ from vehicled.messages.decisions import ControlCommand
 from vehicled.paths.formulas import straight
 from vehicled.ports import NEVER_NS
 from vehicled.safety.entry import CourseEntry
+from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
 from vehicled.safety.monitors.sources import Source
-from vehicled.safety.situation import Situation, Watch
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 from vehicled.vehicle import Limits
 
@@ -50,7 +50,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.supervisor = Supervisor()
-        self.watch = Watch(LIMITS, VEHICLE, SOURCES)
+        self.watch = Monitors(LIMITS, VEHICLE, SOURCES)
         self.now_ns = 10**9
         self.speaks: set[type[Message]] = {GnssFix, ImuSample}
         self.estimate = ESTIMATE
@@ -62,7 +62,7 @@ class Bench:
             for kind in self.speaks:
                 self.watch.sources.heard(kind, self.now_ns)
             values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, "entry": self.entry, **broken}
-            situation = Situation(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, watch=self.watch, **values)  # type: ignore[arg-type]
+            situation = SafetyInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, watch=self.watch, **values)  # type: ignore[arg-type]
             self.supervisor.step(situation)
 
     def ask(self, *actions: OperatorAction) -> None:

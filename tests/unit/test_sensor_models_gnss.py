@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.gnss import Gnss
-from sim_backend.sensors.gnss_errors import PulledWalk, SecondOrderGaussMarkov
+from sim_backend.sensors.gnss_errors import RandomWalkError, SecondOrderGaussMarkov
 from sim_backend.sensors.noise import Normals, stream
 from tests.gnss_bench import DATUM, QUIET, REST, START, Array, enu, fixes, receiver, variances
 from vehicled.experiments.gps_noise import FORMS, GpsNoise, NoiseForm
@@ -67,7 +67,7 @@ def test_the_sigma_reported_of_a_walk_is_what_it_settles_at(model: RandomWalk, s
 def test_a_walk_steps_at_its_own_rate_whatever_that_of_the_fixes():
     slow, fast = (enu(fixes(receiver(model="random_walk", rate_hz=rate_hz), n)) for rate_hz, n in ((5.0, 100), (20.0, 400)))
     assert slow == pytest.approx(fast[3::4], abs=1e-7)
-    walk = PulledWalk(RandomWalk(), 1.0, Normals(stream(1, "x"), 3))
+    walk = RandomWalkError(RandomWalk(), 1.0, Normals(stream(1, "x"), 3))
     assert walk.step(0.0, []) == (0.0,) * 6
     assert walk.step(0.0099999999, []) != (0.0,) * 6, "a rounded time is not a step too early"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vehicled.cli import environment, main, service
-from vehicled.cli.installation import Hands, InstallError
+from vehicled.cli.installation import Installer, InstallError
 from vehicled.profile import load
 
 HOME = environment.HIDDEN[0]
@@ -172,7 +172,7 @@ def test_a_damaged_account_is_not_guessed_at(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_command_that_fails_says_why_and_what_would_help() -> None:
     told: list[str] = []
-    hands = Hands("/", dry=False, say=told.append)
+    hands = Installer("/", dry=False, say=told.append)
     with pytest.raises(InstallError, match="status 3: no network; cure"):
         hands.run(["sh", "-c", "echo no network >&2; exit 3"], "cure")
     with pytest.raises(InstallError, match="no-such-command is not installed"):
@@ -200,7 +200,7 @@ class TestEnvironment:
 
     def test_an_older_python_is_left_alone_and_uv_brings_one(self, tmp_path: Path) -> None:
         called = self.uv(tmp_path)
-        hands = Hands("/", dry=False, say=lambda text: None)
+        hands = Installer("/", dry=False, say=lambda text: None)
         environment.settle(hands, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
         place, pythons = environment.PLACE, environment.PYTHONS
         assert called.read_text().splitlines() == [
@@ -214,7 +214,7 @@ class TestEnvironment:
 
     def test_no_network_is_reported_with_the_cure(self, tmp_path: Path) -> None:
         self.uv(tmp_path, "echo 'error: dns error' >&2; exit 2")
-        hands = Hands("/", dry=False, say=lambda text: None)
+        hands = Installer("/", dry=False, say=lambda text: None)
         with pytest.raises(InstallError, match=r"failed with status 2: error: dns error; without a network: create"):
             environment.settle(hands, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
         assert not hands.owns_tree(environment.PLACE)
@@ -222,7 +222,7 @@ class TestEnvironment:
     def test_without_uv_the_cure_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(InstallError, match=r"is Python 3\.10, vehicled needs 3\.11, and uv.*pip install uv"):
-            environment.settle(Hands("/", dry=True), tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
+            environment.settle(Installer("/", dry=True), tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
 
     def test_a_rehearsal_tells_the_files_before_what_is_missing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -239,7 +239,7 @@ class TestEnvironment:
     def test_a_python_in_a_home_is_of_no_use_to_a_service(self, base: str, uses: str, tmp_path: Path) -> None:
         self.uv(tmp_path)
         told: list[str] = []
-        environment.settle(Hands("/", dry=True, say=told.append), tmp_path, "0.1.0", base=Path(base), python=(3, 12, 1))
+        environment.settle(Installer("/", dry=True, say=told.append), tmp_path, "0.1.0", base=Path(base), python=(3, 12, 1))
         assert uses in "\n".join(told)
 
     def test_one_that_is_right_is_left_as_it_is(self, tmp_path: Path) -> None:
@@ -248,10 +248,10 @@ class TestEnvironment:
         command.write_text("#!/bin/sh\necho vehicled 0.1.0\n")
         command.chmod(0o755)
         told: list[str] = []
-        environment.settle(Hands("/", dry=False, say=told.append), tmp_path, "0.1.0")
+        environment.settle(Installer("/", dry=False, say=told.append), tmp_path, "0.1.0")
         assert told == []
         with pytest.raises(InstallError, match=r"is 0\.1\.0, this is 0\.2\.0, and this command did not create it"):
-            environment.settle(Hands("/", dry=False, say=told.append), tmp_path, "0.2.0")
+            environment.settle(Installer("/", dry=False, say=told.append), tmp_path, "0.2.0")
 
 
 def test_the_first_steps_need_no_package_at_all(project_root: Path) -> None:

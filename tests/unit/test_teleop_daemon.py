@@ -16,8 +16,8 @@ from vehicled.messages import (
 from vehicled.paths.formulas import straight
 from vehicled.profile import load_profile
 from vehicled.safety.entry import CourseEntry
-from vehicled.safety.monitors.hand import HandMonitor
-from vehicled.safety.situation import Situation, Watch
+from vehicled.safety.inputs import Monitors, SafetyInputs
+from vehicled.safety.monitors.teleop import TeleopMonitor
 from vehicled.safety.supervisor import Supervisor
 
 PROFILE = load_profile("art")
@@ -30,7 +30,7 @@ class Bench:
 
     def __init__(self, cross_track_m: float = 0.0) -> None:
         self.supervisor = Supervisor()
-        self.watch = Watch(LIMITS, PROFILE.vehicle)
+        self.watch = Monitors(LIMITS, PROFILE.vehicle)
         self.now_ns = 10**9
         self.cross_track_m = cross_track_m
         self.entry = CourseEntry(straight(20.0), LIMITS.corridor_m)
@@ -40,7 +40,7 @@ class Bench:
         for _ in range(times):
             self.now_ns += 10_000_000
             self.supervisor.step(
-                Situation(
+                SafetyInputs(
                     now_ns=self.now_ns,
                     mode=self.supervisor.mode,
                     limits=LIMITS,
@@ -73,7 +73,7 @@ def reading(sequence: int, origin: str = "pad", *, unplugged: bool = False, thro
 
 
 def test_an_unplugged_stick_is_gone_until_it_reads_again() -> None:
-    hand = HandMonitor(0.2)
+    hand = TeleopMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.hear(reading(1, unplugged=True), 0)
     assert hand.unplugged
@@ -83,14 +83,14 @@ def test_an_unplugged_stick_is_gone_until_it_reads_again() -> None:
 
 
 def test_what_an_unplugged_stick_says_is_not_listened_to() -> None:
-    hand = HandMonitor(0.2)
+    hand = TeleopMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.hear(reading(2, unplugged=True, throttle=1.0), 0)
     assert hand.command == reading(1)
 
 
 def test_another_input_device_takes_nothing_from_the_active_one() -> None:
-    hand = HandMonitor(0.2)
+    hand = TeleopMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.driver = "pad"
     hand.hear(reading(7, "page", throttle=1.0), 0)
@@ -104,7 +104,7 @@ def test_another_input_device_takes_nothing_from_the_active_one() -> None:
 
 
 def test_of_two_sticks_the_one_held_first_is_listened_to_until_it_is_let_go() -> None:
-    hand = HandMonitor(0.2)
+    hand = TeleopMonitor(0.2)
     hand.hear(reading(1), 0)
     hand.hear(reading(7, "page", throttle=1.0), 0)
     assert hand.ready(0)
@@ -226,7 +226,7 @@ def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
 
 
 def test_a_stick_that_repeats_one_reading_is_no_stick_after_arming_either() -> None:
-    hand = HandMonitor(0.5)
+    hand = TeleopMonitor(0.5)
     for t_ns in range(0, 2_000_000_000, 40_000_000):
         hand.hear(replace(reading(7), t_rx_ns=t_ns), t_ns)
     hand.reset()

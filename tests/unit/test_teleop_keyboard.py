@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from vehicled.teleop.keyboard import LONGEST_DELAY_NS, RELEASE_NS, Keyboard
 from vehicled.teleop.keys import Key, KeyDecoder
-from vehicled.teleop.reading import LET_GO, Reading, Wish
+from vehicled.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
 MS = 1_000_000
 DELAY, EVERY = 500, 33
@@ -56,9 +56,9 @@ def human() -> Human:
 
 
 def test_a_press_holds_nothing_and_a_key_that_repeats_does(human: Human) -> None:
-    assert human.tap(b" ") == LET_GO
-    assert human.wait(DELAY) == LET_GO
-    assert human.tap(b" ") == LET_GO, "it may have been pressed twice"
+    assert human.tap(b" ") == RELEASED
+    assert human.wait(DELAY) == RELEASED
+    assert human.tap(b" ") == RELEASED, "it may have been pressed twice"
     human.wait(EVERY)
     assert human.tap(b" ") == Reading(deadman=True)
 
@@ -108,38 +108,38 @@ def test_silence_lets_go_whatever_the_terminal_does(delay_ms: int, every_ms: int
     human.hold(b"w", 1500)
     human.tap(b"d")
     human.wait(LONGEST_DELAY_NS // MS + 110)
-    assert human.read() == LET_GO
+    assert human.read() == RELEASED
 
 
 @pytest.mark.parametrize("data", [b"p", b"\x1b[I\x1b[O", b"\x1b[M abc", b"\xc3\xa4", b"\x1b[200~"], ids=repr)
 def test_what_is_no_driving_key_lets_go_at_once(human: Human, data: bytes) -> None:
     human.hold(b" ", 900)
     assert human.read().deadman
-    assert human.tap(data) == LET_GO
-    assert human.wait(50) == LET_GO
+    assert human.tap(data) == RELEASED
+    assert human.wait(50) == RELEASED
 
 
 def test_a_lone_escape_lets_go(human: Human) -> None:
     human.hold(b" ", 900)
     human.tap(b"\x1b")
-    assert human.wait(100) == LET_GO
+    assert human.wait(100) == RELEASED
 
 
 def test_a_burst_after_a_stall_is_one_press(human: Human) -> None:
-    assert human.tap(b" " * 40) == LET_GO
+    assert human.tap(b" " * 40) == RELEASED
     human.wait(700)
-    assert human.tap(b" " * 40) == LET_GO
+    assert human.tap(b" " * 40) == RELEASED
 
 
 def test_keys_that_ask_are_wishes_and_those_that_stop_let_go(human: Human) -> None:
     human.hold(b" ", 900)
     human.tap(b"\r")
     assert human.read().deadman, "asking to drive lets nothing go"
-    assert human.keyboard.take_wishes() == [Wish.TAKE]
-    assert human.tap(b"x") == LET_GO
+    assert human.keyboard.take_wishes() == [TeleopRequestKind.TAKE]
+    assert human.tap(b"x") == RELEASED
     human.tap(b"X")
     human.tap(b"q")
-    assert human.keyboard.take_wishes() == [Wish.STOP, Wish.EMERGENCY, Wish.LEAVE]
+    assert human.keyboard.take_wishes() == [TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]
     assert human.keyboard.take_wishes() == []
 
 
@@ -170,7 +170,7 @@ def test_the_throttle_is_a_share_of_what_is_allowed() -> None:
 def test_a_terminal_that_is_gone_lets_go(human: Human) -> None:
     human.hold(b" ", 900)
     human.keyboard.lost("lost the terminal")
-    assert human.read() == LET_GO
+    assert human.read() == RELEASED
     assert human.keyboard.trouble == "lost the terminal"
 
 
@@ -196,4 +196,4 @@ def test_random_keys_give_readings_within_their_range(presses: list[tuple[bytes,
         assert -1.0 <= reading.steering <= 1.0
         assert -1.0 <= reading.throttle <= 1.0
         assert 0.0 <= reading.brake <= 1.0
-        assert reading.deadman or reading == LET_GO
+        assert reading.deadman or reading == RELEASED

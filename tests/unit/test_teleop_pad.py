@@ -14,7 +14,7 @@ from vehicled.teleop.joystick import JoystickDevice, devices
 from vehicled.teleop.js_event import FULL, JsDecoder, JsEvent, encode
 from vehicled.teleop.mapping import MAPS, XPAD, Axis, Layout, MappingError, PadMap, choose, load, resolve
 from vehicled.teleop.pad import Pad
-from vehicled.teleop.reading import LET_GO, Reading, Wish
+from vehicled.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
 MS = 1_000_000
 EVENTS = st.builds(
@@ -179,7 +179,7 @@ def xbox(**changes: object) -> Pad:
 def test_the_shoulder_button_is_the_deadman() -> None:
     pad = xbox()
     pad.feed([axis(RIGHT_TRIGGER, FULL), axis(LEFT_X, -FULL)], 0)
-    assert pad.read(0) == LET_GO
+    assert pad.read(0) == RELEASED
     pad.feed([button(SHOULDER, 1)], 0)
     assert pad.read(0) == Reading(1.0, 1.0, 0.0, True)
     pad.feed([button(OTHER_SHOULDER, 1)], 0)
@@ -187,7 +187,7 @@ def test_the_shoulder_button_is_the_deadman() -> None:
     pad.feed([axis(LEFT_TRIGGER, FULL)], 0)
     assert pad.read(0).brake == pytest.approx(1.0)
     pad.feed([button(SHOULDER, 0)], 0)
-    assert pad.read(0) == LET_GO
+    assert pad.read(0) == RELEASED
 
 
 def test_a_trigger_that_has_not_moved_is_not_believed() -> None:
@@ -195,7 +195,7 @@ def test_a_trigger_that_has_not_moved_is_not_believed() -> None:
     pad = Pad(resolve(MAPS["xbox"], XPAD, "pad"), "pad")
     pad.feed([axis(n, 0, initial=True) for n in range(8)] + [button(n, 0, initial=True) for n in range(11)], 0)
     pad.feed([button(SHOULDER, 1)], 0)
-    assert pad.read(0) == LET_GO
+    assert pad.read(0) == RELEASED
     assert "press and release throttle and brake" in pad.hint(0)
     pad.feed([axis(RIGHT_TRIGGER, FULL), axis(RIGHT_TRIGGER, -FULL), axis(LEFT_TRIGGER, -FULL)], 0)
     assert pad.read(0) == Reading(deadman=True)
@@ -205,11 +205,11 @@ def test_a_deadman_held_before_anybody_watched_does_not_count() -> None:
     pad = Pad(resolve(MAPS["xbox"], XPAD, "pad"), "pad")
     pad.feed([axis(LEFT_TRIGGER, -FULL, initial=True), axis(RIGHT_TRIGGER, -FULL, initial=True)], 0)
     pad.feed([button(SHOULDER, 1, initial=True)], 0)
-    assert pad.read(0) == LET_GO
+    assert pad.read(0) == RELEASED
     pad.feed([button(SHOULDER, 0), button(SHOULDER, 1)], 0)
     assert pad.read(0).deadman
     pad.let_go()
-    assert pad.read(0) == LET_GO
+    assert pad.read(0) == RELEASED
     assert "release the deadman" in pad.hint(0)
 
 
@@ -219,10 +219,10 @@ def test_a_wireless_pad_out_of_reach_does_not_drive_on() -> None:
     assert pad.read(1999 * MS).throttle == 1.0
     pad.feed([axis(LEFT_X, 5)], 1999 * MS)
     assert pad.read(3998 * MS).throttle == 1.0
-    assert pad.read(4000 * MS) == LET_GO
+    assert pad.read(4000 * MS) == RELEASED
     assert "in reach" in pad.hint(4000 * MS)
     pad.feed([axis(LEFT_X, 500)], 4010 * MS)
-    assert pad.read(4010 * MS) == LET_GO, "held anew, or not at all"
+    assert pad.read(4010 * MS) == RELEASED, "held anew, or not at all"
     pad.feed([button(SHOULDER, 0), button(SHOULDER, 1)], 4020 * MS)
     assert pad.read(4020 * MS).throttle == 1.0
 
@@ -238,7 +238,7 @@ def test_buttons_ask_when_they_are_pressed_and_only_then() -> None:
     pad.feed([button(START, 1, initial=True)], 0)
     assert pad.take_wishes() == []
     pad.feed([button(START, 0), button(START, 1), button(START, 1), button(EAST, 1), button(SELECT, 1)], 0)
-    assert pad.take_wishes() == [Wish.TAKE, Wish.STOP, Wish.EMERGENCY]
+    assert pad.take_wishes() == [TeleopRequestKind.TAKE, TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY]
     assert pad.take_wishes() == []
 
 
@@ -246,7 +246,7 @@ def test_unplugged_it_has_let_go() -> None:
     pad = xbox()
     pad.feed([button(SHOULDER, 1), axis(RIGHT_TRIGGER, FULL)], 0)
     pad.lost("pad was unplugged")
-    assert pad.read(0) == LET_GO
+    assert pad.read(0) == RELEASED
     assert pad.trouble == pad.hint(0) == "pad was unplugged"
 
 
@@ -260,7 +260,7 @@ def test_random_events_give_readings_within_their_range(bursts: list[tuple[list[
         assert abs(reading.steering) <= 1.0
         assert abs(reading.throttle) <= 1.0
         assert 0.0 <= reading.brake <= 1.0
-        assert reading.deadman or reading == LET_GO
+        assert reading.deadman or reading == RELEASED
 
 
 # ---------------------------------------------------------------- the device

@@ -24,9 +24,9 @@ from vehicled.teleop.js_event import FULL, JsEvent, encode
 from vehicled.teleop.keyboard import Keyboard
 from vehicled.teleop.mapping import MAPS, XPAD, resolve
 from vehicled.teleop.pad import Pad
-from vehicled.teleop.reading import Reading, Wish
+from vehicled.teleop.reading import Reading, TeleopRequestKind
 from vehicled.teleop.screen import status_line
-from vehicled.teleop.seat import Seat
+from vehicled.teleop.seat import TeleopState
 from vehicled.teleop.session import Session
 from vehicled.teleop.terminal import Terminal
 
@@ -45,11 +45,11 @@ STATUS: dict[str, Any] = {"mode": "STANDBY", "why": "waiting to be armed", "esti
 
 
 def test_nothing_is_sent_before_somebody_asks_to_drive() -> None:
-    seat = Seat("pad")
+    seat = TeleopState("pad")
     seat.hear(STATUS)
     assert seat.request(Reading(deadman=True)) is None
     assert seat.unplugged() is None
-    assert seat.wish([Wish.TAKE]) == ["arm", "teleop"]
+    assert seat.wish([TeleopRequestKind.TAKE]) == ["arm", "teleop"]
     first, second = seat.request(Reading(deadman=True)), seat.request(Reading(deadman=True))
     assert first is not None
     assert second is not None
@@ -58,14 +58,14 @@ def test_nothing_is_sent_before_somebody_asks_to_drive() -> None:
 
 @pytest.mark.parametrize(("mode", "actions"), [("ARMED", ["teleop"]), ("AUTO", ["teleop"]), ("FAULT", ["arm", "teleop"])])
 def test_what_is_asked_for_depends_on_the_mode(mode: str, actions: list[str]) -> None:
-    seat = Seat("pad")
+    seat = TeleopState("pad")
     seat.hear({**STATUS, "mode": mode})
-    assert seat.wish([Wish.TAKE]) == actions
+    assert seat.wish([TeleopRequestKind.TAKE]) == actions
 
 
 def test_a_drive_that_the_daemon_ended_must_be_asked_for_anew() -> None:
-    seat = Seat("pad")
-    seat.wish([Wish.TAKE])
+    seat = TeleopState("pad")
+    seat.wish([TeleopRequestKind.TAKE])
     seat.hear({**STATUS, "mode": "TELEOP", "why": "driven by hand: pad"})
     assert seat.seated
     seat.hear({**STATUS, "mode": "STOPPING", "why": "the deadman was released"})
@@ -74,10 +74,10 @@ def test_a_drive_that_the_daemon_ended_must_be_asked_for_anew() -> None:
 
 
 def test_stopping_and_leaving() -> None:
-    seat = Seat("pad")
-    assert seat.wish([Wish.TAKE, Wish.STOP]) == ["arm", "teleop", "stop"]
+    seat = TeleopState("pad")
+    assert seat.wish([TeleopRequestKind.TAKE, TeleopRequestKind.STOP]) == ["arm", "teleop", "stop"]
     assert not seat.seated
-    assert seat.wish([Wish.EMERGENCY, Wish.LEAVE]) == ["emergency_stop", "disarm"]
+    assert seat.wish([TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]) == ["emergency_stop", "disarm"]
     assert seat.leaving
 
 
@@ -311,8 +311,8 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_old_readings(tmp_path: Pat
         listener.listen(1)
         with Client(path) as client, listener.accept()[0] as frozen:
             client.hurry()
-            seat = Seat("keyboard of somebody")
-            seat.wish([Wish.TAKE])
+            seat = TeleopState("keyboard of somebody")
+            seat.wish([TeleopRequestKind.TAKE])
             taken = 0
             for _ in range(100):
                 request = seat.request(Reading(0.123456789, 0.987654321, 0.0, True))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sim_backend.plant import twin_file
 from sim_backend.plant.double_track.parameters import Engine, Motor
 from sim_backend.plant.twin_file import STATUSES, load_twin, parse
-from sim_backend.plant.twin_write import Found, write_twin
+from sim_backend.plant.twin_write import NewValue, write_twin
 from vehicled.profile import Problem, ProfileError, load_profile
 
 TWINS = Path(__file__).parents[2] / "profiles" / "twins"
@@ -139,7 +139,7 @@ def test_a_file_in_the_home_of_nobody_is_not_there(tmp_path: Path) -> None:
 
 def test_writing_back_keeps_everything_else() -> None:
     twin = load_twin("hmmwv_lfdm")
-    numbers = {"body.mass_kg": Found(2612.5, 20.0), "rear.tyre.lateral.slope_n": Found([50000.0, 93000.0], 900.0)}
+    numbers = {"body.mass_kg": NewValue(2612.5, 20.0), "rear.tyre.lateral.slope_n": NewValue([50000.0, 93000.0], 900.0)}
     text = write_twin(twin, numbers, "laps", 'three laps of "mine"', name="my_hmmwv")
     again = parse(text, "mine.toml")
     assert again.parameters.identity.name == "my_hmmwv"
@@ -161,14 +161,14 @@ def test_writing_back_keeps_everything_else() -> None:
 @pytest.mark.parametrize(
     ("numbers", "origin", "part"),
     [
-        ({"body.mas_kg": Found(1.0, 0.1)}, "laps", "no such parameter"),
-        ({"body.mass_kg": Found(2600.0, float("nan"))}, "laps", "sigma is not a number"),
-        ({"body.mass_kg": Found(-5.0, 1.0)}, "laps", "must be a number > 0.01"),
-        ({"body.mass_kg": Found(2600.0, 1.0)}, "lfdm", "with another text"),
-        ({"body.mass_kg": Found(2600.0, 1.0)}, "my laps", "is not a valid key"),
+        ({"body.mas_kg": NewValue(1.0, 0.1)}, "laps", "no such parameter"),
+        ({"body.mass_kg": NewValue(2600.0, float("nan"))}, "laps", "sigma is not a number"),
+        ({"body.mass_kg": NewValue(-5.0, 1.0)}, "laps", "must be a number > 0.01"),
+        ({"body.mass_kg": NewValue(2600.0, 1.0)}, "lfdm", "with another text"),
+        ({"body.mass_kg": NewValue(2600.0, 1.0)}, "my laps", "is not a valid key"),
     ],
 )
-def test_what_cannot_be_written_is_refused(numbers: dict[str, Found], origin: str, part: str) -> None:
+def test_what_cannot_be_written_is_refused(numbers: dict[str, NewValue], origin: str, part: str) -> None:
     with pytest.raises(ProfileError, match=part):
         write_twin(load_twin("hmmwv_lfdm"), numbers, origin, "laps")
 
@@ -194,7 +194,7 @@ def test_what_stands_in_another_shape_is_refused_with_its_line(shape: tuple[str,
         text = "\n".join([HMMWV.replace(old, new, 1), *rest])
     twin = parse(text, "mine.toml")
     with pytest.raises(ProfileError, match=r"is not written as .*; write it so") as caught:
-        write_twin(twin, {"body.mass_kg": Found(2612.5, 20.0)}, "laps", "three laps", name="my_hmmwv")
+        write_twin(twin, {"body.mass_kg": NewValue(2612.5, 20.0)}, "laps", "three laps", name="my_hmmwv")
     (problem,) = caught.value.problems
     assert problem.path == key
     assert key.rpartition(".")[2] in text.split("\n")[int(problem.place.removeprefix("line ")) - 1]

@@ -16,9 +16,9 @@ from sim_backend.plant.double_track import backends
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.validation import theory
 from sim_backend.validation.drive import accelerated, commands_of, drive, linear_tyres
-from sim_backend.validation.metrics import errors_of, judge, rows_judged
-from sim_backend.validation.reference import RunError, find, read
-from sim_backend.validation.result import Check, Comparison, Validation, worst_first
+from sim_backend.validation.metrics import check_target, errors_of, rows_judged
+from sim_backend.validation.reference import ReferenceRunError, find, read
+from sim_backend.validation.result import RunComparison, TheoryCheck, Validation, worst_first
 from sim_backend.validation.targets import REPORT_ONLY, Target, target_of
 from sim_backend.validation.theory import CHECKS
 from vehicled.cli import main
@@ -91,14 +91,14 @@ class Puppet:
         return table
 
 
-def compared(folder: Path, puppet: Puppet, target: Target | None = None, **columns: Any) -> Comparison:
+def compared(folder: Path, puppet: Puppet, target: Target | None = None, **columns: Any) -> RunComparison:
     write_run(folder / "commonroad", **columns)
     (source,) = find(folder).sources
     reference = read(source)
     ours = drive(reference, load_twin(source.twin).parameters, puppet)
     errors = errors_of(reference, ours)
     chosen = target or Target(name="any", position_pct=1.0, yaw_rate_pct=5.0, roll_deg=0.3)
-    return Comparison(reference, ours, errors, chosen, judge(reference, ours, errors, chosen))
+    return RunComparison(reference, ours, errors, chosen, check_target(reference, ours, errors, chosen))
 
 
 def test_the_same_drive_has_no_error(tmp_path):
@@ -253,7 +253,7 @@ def test_what_a_folder_lacks_or_cannot_be_used_is_reported_with_the_cure(tmp_pat
     assert any("notes.csv" in problem and "rename or remove it" in problem for problem in found.problems)
     assert any(problem.startswith("lfdm:") for problem in found.problems)
     assert not any("readings" in problem for problem in found.problems)
-    with pytest.raises(RunError, match="no such folder"):
+    with pytest.raises(ReferenceRunError, match="no such folder"):
         find(tmp_path / "nowhere")
 
 
@@ -271,7 +271,7 @@ def test_a_broken_file_is_refused_with_its_place(tmp_path, text, reason):
     path = write_run(tmp_path / "commonroad")
     (source,) = find(tmp_path).sources
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(RunError, match=reason):
+    with pytest.raises(ReferenceRunError, match=reason):
         read(source)
 
 
@@ -282,7 +282,7 @@ def test_a_broken_file_is_refused_with_its_place(tmp_path, text, reason):
 def test_numbers_that_are_none_are_refused(tmp_path, columns, reason):
     write_run(tmp_path / "commonroad", **columns)
     (source,) = find(tmp_path).sources
-    with pytest.raises(RunError, match=reason):
+    with pytest.raises(ReferenceRunError, match=reason):
         read(source)
 
 
@@ -292,7 +292,7 @@ def test_any_bytes_give_a_run_or_a_reason(tmp_path_factory, raw):
     folder.mkdir()
     (folder / "hmmwv__lf18__x.csv").write_bytes(raw)
     for source in find(folder).sources:
-        with pytest.raises(RunError):
+        with pytest.raises(ReferenceRunError):
             read(source)
 
 
@@ -313,10 +313,10 @@ def test_verdict_and_order(tmp_path):
     told = compared(tmp_path / "c", Puppet(wrong=5.0), REPORT_ONLY)
     ordered = worst_first([told, near, far])
     assert ordered == [far, near, told]
-    good = Validation(str(tmp_path), [near, told], [], ["something is missing"], [Check("a", "b", "", "", True)], [])
+    good = Validation(str(tmp_path), [near, told], [], ["something is missing"], [TheoryCheck("a", "b", "", "", True)], [])
     assert good.passed
     assert (good.judged, good.headline()) == (1, "1 of 1 reference runs within their target, 1 of 1 checks against theory hold")
-    assert not Validation(str(tmp_path), [near], [], [], [Check("a", "b", "", "", False)], []).passed
+    assert not Validation(str(tmp_path), [near], [], [], [TheoryCheck("a", "b", "", "", False)], []).passed
     assert not Validation(str(tmp_path), ordered, [], [], [], []).passed
     assert not Validation(str(tmp_path), [], [], [], [], []).passed
 

@@ -14,9 +14,9 @@ from vehicled.log.sink import CHUNK_BYTES, COPY_LIMIT_BYTES, LogSink
 from vehicled.messages import Event, Message
 from vehicled.safety.supervisor import Supervisor
 from vehicled.view.feed import LOOK_NS, RECORDS_NS, SHARE, Feed
-from vehicled.view.outbox import Outbox
+from vehicled.view.outbox import ClientQueue
 from vehicled.view.process import ViewProcess
-from vehicled.view.wire import Kind
+from vehicled.view.wire import ViewFrameKind
 
 MS = 1_000_000
 
@@ -25,10 +25,10 @@ class Child:
     """A process that takes everything."""
 
     def __init__(self) -> None:
-        self.frames: list[tuple[Kind, bytes]] = []
+        self.frames: list[tuple[ViewFrameKind, bytes]] = []
         self.alive, self.sent, self.dropped, self.closed = True, 0, 0, False
 
-    def offer(self, kind: Kind, *pieces: bytes) -> bool:
+    def offer(self, kind: ViewFrameKind, *pieces: bytes) -> bool:
         self.frames.append((kind, b"".join(pieces)))
         return True
 
@@ -75,9 +75,9 @@ def test_records_and_looks_go_out_at_their_rates() -> None:
         bench.sink.record(estimate(k), k * 5 * MS)
         bench.feed.turn(k * 5 * MS, k * 5 * MS + 5 * MS)
     kinds = [kind for kind, _ in bench.child.frames]
-    assert kinds.count(Kind.RECORDS) in range(36, 42)
-    assert kinds.count(Kind.LOOK) in range(9, 12)
-    heads = [head for kind, data in bench.child.frames if kind is Kind.RECORDS for head in message_heads(data)]
+    assert kinds.count(ViewFrameKind.RECORDS) in range(36, 42)
+    assert kinds.count(ViewFrameKind.LOOK) in range(9, 12)
+    heads = [head for kind, data in bench.child.frames if kind is ViewFrameKind.RECORDS for head in message_heads(data)]
     assert len({head[3] for head in heads}) == len(heads) > 380
 
 
@@ -192,7 +192,7 @@ def test_the_view_goes_on_when_the_log_does_not() -> None:
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 10), st.integers(1, 100))
 def test_a_queue_keeps_the_newest_within_its_bounds(sizes: list[int], most: int, most_bytes: int) -> None:
-    box = Outbox(most, most_bytes)
+    box = ClientQueue(most, most_bytes)
     put = [bytes([k % 256]) * size for k, size in enumerate(sizes)]
     for message in put:
         box.put(message)
@@ -207,7 +207,7 @@ def test_a_queue_keeps_the_newest_within_its_bounds(sizes: list[int], most: int,
 
 
 def test_what_is_urgent_goes_first_and_is_not_dropped_for_pictures() -> None:
-    box = Outbox(3, 100)
+    box = ClientQueue(3, 100)
     box.put_first("hello")
     for k in range(10):
         box.put(f"picture {k}")
@@ -228,12 +228,12 @@ def test_a_pipe_that_nobody_reads_costs_frames_and_no_time() -> None:
     process = ViewProcess(child)
     try:
         for _ in range(50):
-            process.offer(Kind.RECORDS, b"x" * 30_000)
+            process.offer(ViewFrameKind.RECORDS, b"x" * 30_000)
         assert process.alive
         assert process.dropped >= 40
         child.kill()
         child.wait()
-        process.offer(Kind.RECORDS, b"x")
+        process.offer(ViewFrameKind.RECORDS, b"x")
         assert not process.alive
     finally:
         process.close()

@@ -28,9 +28,9 @@ from vehicled.messages import (
     TeleopCommand,
 )
 from vehicled.profile import load_profile
+from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors.sources import Source
-from vehicled.safety.situation import Situation, Watch
 from vehicled.safety.supervisor import Supervisor
 from vehicled.view.margins import MARGINS, Sense, rows, standings
 
@@ -53,17 +53,17 @@ counts = st.integers(0, 12)
 numbers = near(0.0, LIMITS.max_speed_mps, LIMITS.max_speed_mps + LIMITS.overspeed_mps, LIMITS.corridor_m, signed=True, garbage=True)
 
 
-def see(watch: Watch, free_m: float, cap_mps: float = inf) -> None:
+def see(watch: Monitors, free_m: float, cap_mps: float = inf) -> None:
     """A sensor of obstacles that sees so far."""
     watch.obstacle._read_ns[0.0, 0.0] = 0
     watch.obstacle.free_m, watch.obstacle.cap_mps = free_m, cap_mps
 
 
 @st.composite
-def situations(draw: Any) -> Situation:
+def situations(draw: Any) -> SafetyInputs:
     """Anything that detectors may have come to, whether or not it can be so all at once."""
     now_ns = 100 * 10**9
-    watch = Watch(LIMITS, PROFILE.vehicle, SOURCES)
+    watch = Monitors(LIMITS, PROFILE.vehicle, SOURCES)
     for kind in KINDS:
         age_s = draw(seconds)
         if age_s is not None:
@@ -95,7 +95,7 @@ def situations(draw: Any) -> Situation:
     if ground_s is not None:
         watch.ground._heard_ns = now_ns - round(ground_s * 1e9)
     covariance = (draw(st.floats(0.0, 4.0)), *(0.0,) * 4, draw(st.floats(0.0, 4.0)), *(0.0,) * 10)
-    return Situation(
+    return SafetyInputs(
         now_ns=now_ns,
         mode=Mode.AUTO,
         limits=LIMITS,
@@ -110,7 +110,7 @@ def situations(draw: Any) -> Situation:
 
 @settings(max_examples=100)
 @given(situations())
-def test_beyond_its_limit_and_holding_are_the_same(s: Situation) -> None:
+def test_beyond_its_limit_and_holding_are_the_same(s: SafetyInputs) -> None:
     for code, margin in MARGINS.items():
         value, limit = margin.value(s), margin.limit(s)
         holds = RULE[code].holds(s)
@@ -130,12 +130,12 @@ def test_every_number_belongs_to_a_rule() -> None:
 def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() -> None:
     supervisor = Supervisor()
     assert standings(supervisor) == []
-    watch = Watch(LIMITS, PROFILE.vehicle)
+    watch = Monitors(LIMITS, PROFILE.vehicle)
     watch.host.hear(HostHealth(0, throttled=True), 0)
     estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
 
     def step(now_ms: int) -> dict[str, Any]:
-        supervisor.step(Situation(now_ns=now_ms * 10**6, mode=supervisor.mode, limits=LIMITS, watch=watch, estimate=estimate))
+        supervisor.step(SafetyInputs(now_ns=now_ms * 10**6, mode=supervisor.mode, limits=LIMITS, watch=watch, estimate=estimate))
         return {standing.code: standing for standing in standings(supervisor)}
 
     first = step(0)
@@ -156,10 +156,10 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
 def test_the_way_ahead_is_shown_as_a_number_or_as_clear(free_m: float | None, shown: float | None, words: str) -> None:
     supervisor, watch = (
         Supervisor(),
-        Watch(LIMITS, PROFILE.vehicle, [source for source in SOURCES if source.message is ObstacleRange]),
+        Monitors(LIMITS, PROFILE.vehicle, [source for source in SOURCES if source.message is ObstacleRange]),
     )
     estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
-    situation = Situation(now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate)
+    situation = SafetyInputs(now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate)
     supervisor.step(situation)
     if free_m is not None:
         see(watch, free_m)

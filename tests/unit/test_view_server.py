@@ -17,7 +17,7 @@ from tests.unit.view_facts import STARTED_NS, estimate, opening, packed
 from vehicled.view.connection import BURST
 from vehicled.view.process import ViewError, ViewProcess
 from vehicled.view.server import MOST_CONNECTIONS, MOST_SOCKETS
-from vehicled.view.wire import Kind
+from vehicled.view.wire import ViewFrameKind
 
 TOKEN = "t0ken-of-the-test"
 LOOK = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
@@ -100,8 +100,8 @@ def test_a_page_hears_what_the_daemon_says(view: ViewProcess) -> None:
         for reader in (first, second):
             hello = receive(reader, "hello")
             assert hello["teleop"] is False
-        view.offer(Kind.RECORDS, packed([(estimate(4.25), STARTED_NS)]))
-        view.offer(Kind.LOOK, LOOK)
+        view.offer(ViewFrameKind.RECORDS, packed([(estimate(4.25), STARTED_NS)]))
+        view.offer(ViewFrameKind.LOOK, LOOK)
         for reader in (first, second):
             seen: dict[str, Any] = {}
             while not ("look" in seen and seen["now"]):
@@ -204,7 +204,7 @@ def test_a_reader_that_never_reads_blocks_no_other() -> None:
             before = 0
             for k in range(12):
                 # More than any buffer between here and there holds.
-                view.offer(Kind.RECORDS, packed((estimate(k + n / 1e3), STARTED_NS + k) for n in range(3000)))
+                view.offer(ViewFrameKind.RECORDS, packed((estimate(k + n / 1e3), STARTED_NS + k) for n in range(3000)))
                 told = receive(reader, "tick")
                 assert before == 0 or told["n"] == before + 1, "a picture was lost"
                 before = told["n"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.control_socket.client import ControlError, HungUpError
-from vehicled.view.wheel import IDLE_MS, Ask, Driver, Hand, Wheel, understand
+from vehicled.view.wheel import IDLE_MS, Driver, PageReading, PageRequest, Wheel, understand
 
 
 class Line:
@@ -64,13 +64,13 @@ class Bench:
         return [request["action"] for line in self.lines for request in line.sent if request["do"] == "request"]
 
 
-def hand(n: int, beat: int, throttle: float = 0.0, *, deadman: bool = True) -> Hand:
-    return Hand(0.0, throttle, 0.0, deadman, n, beat)
+def hand(n: int, beat: int, throttle: float = 0.0, *, deadman: bool = True) -> PageReading:
+    return PageReading(0.0, throttle, 0.0, deadman, n, beat)
 
 
 def seated(bench: Bench) -> Driver:
     driver = bench.driver()
-    assert driver.say(Ask("take"), 1000) == ""
+    assert driver.say(PageRequest("take"), 1000) == ""
     assert driver.seated
     return driver
 
@@ -80,7 +80,7 @@ def test_taking_the_wheel_arms_and_asks_for_it_and_only_then_readings_count() ->
     driver = bench.driver()
     driver.say(hand(1, 1000), 1000)
     assert bench.lines == []
-    driver.say(Ask("take"), 1000)
+    driver.say(PageRequest("take"), 1000)
     assert bench.actions == ["arm", "teleop"]
     driver.say(hand(2, 1000, 0.8), 1050)
     (reading,) = bench.teleop_requests
@@ -119,10 +119,10 @@ def test_what_waited_in_the_network_is_thrown_away_and_counted() -> None:
 def test_one_page_has_the_wheel_and_the_others_may_only_stop() -> None:
     bench = Bench()
     first, second = seated(bench), bench.driver("another page")
-    assert second.say(Ask("take"), 1000) == "page is in control"
+    assert second.say(PageRequest("take"), 1000) == "page is in control"
     second.say(hand(1, 1000, 1.0), 1000)
     assert bench.teleop_requests == []
-    second.say(Ask("stop"), 1000)
+    second.say(PageRequest("stop"), 1000)
     assert bench.actions[-1] == "stop"
     assert first.seated
 
@@ -136,7 +136,7 @@ def test_whoever_leaves_the_wheel_hangs_up_so_that_the_daemon_takes_the_stick_fo
     if end == "gone":
         driver.gone()
     else:
-        driver.say(Ask(end), 1010)  # type: ignore[arg-type]
+        driver.say(PageRequest(end), 1010)  # type: ignore[arg-type]
     assert not driver.seated
     assert not hand_line.open
     before = len(bench.teleop_requests)
@@ -171,16 +171,16 @@ def test_a_lost_daemon_is_reported_and_does_not_keep_the_wheel() -> None:
     assert "closed the connection" in driver.say(hand(1, 1000), 1000)
     assert not driver.seated
     bench.refuses = "no daemon answers"
-    assert driver.say(Ask("take"), 1000) == "no daemon answers"
-    assert driver.say(Ask("stop"), 1000) == "no daemon answers"
+    assert driver.say(PageRequest("take"), 1000) == "no daemon answers"
+    assert driver.say(PageRequest("stop"), 1000) == "no daemon answers"
 
 
 def test_a_line_for_requests_that_broke_is_opened_anew() -> None:
     bench = Bench()
     driver = bench.driver()
-    driver.say(Ask("stop"), 0)
+    driver.say(PageRequest("stop"), 0)
     bench.lines[0].broken = True
-    assert driver.say(Ask("emergency"), 0) == ""
+    assert driver.say(PageRequest("emergency"), 0) == ""
     assert bench.actions == ["stop", "emergency_stop"]
 
 
@@ -209,5 +209,5 @@ def test_garbage_is_understood_as_nothing(text: str | bytes) -> None:
 )  # fmt: skip
 def test_a_reading_that_no_hand_makes_is_refused(change: dict[str, Any]) -> None:
     good = {"do": "hand", "steering": 0.1, "throttle": 0.2, "brake": 0.0, "deadman": True, "n": 1, "beat": 5}
-    assert understand(json.dumps(good)) == Hand(0.1, 0.2, 0.0, True, 1, 5)
+    assert understand(json.dumps(good)) == PageReading(0.1, 0.2, 0.0, True, 1, 5)
     assert understand(json.dumps(good | change)) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from vehicled.wire.can import CanFrame
-from vehicled.wire.slcan import CLOSING, LINE_LIMIT, Decoder, Text, encode, opening
+from vehicled.wire.slcan import CLOSING, LINE_LIMIT, Decoder, SlcanLine, encode, opening
 
 LINES = [
     (b"T000009010800000BB8007B00FA\r".replace(b"0108", b"018"), CanFrame(0x901, bytes.fromhex("00000bb8007b00fa"))),
@@ -12,21 +12,21 @@ LINES = [
     (b"R1FFFFFFF3\r", CanFrame(0x1FFF_FFFF, bytes(3), remote=True)),
     (b"r0018\r", CanFrame(0x001, bytes(8), extended=False, remote=True)),
     (b"x000003011AA\r", CanFrame(0x301, b"\xaa")),
-    (b"\r", Text(b"")),
-    (b"\a", Text(b"\a")),
-    (b"z\r", Text(b"z")),
-    (b"Z\r", Text(b"Z")),
-    (b"F04\r", Text(b"F04")),
-    (b"V1013\r", Text(b"V1013")),
-    (b"NA123\r", Text(b"NA123")),
-    (b"S6\r", Text(b"S6")),
-    (b"O\r", Text(b"O")),
-    (b"\nz\r", Text(b"z")),
+    (b"\r", SlcanLine(b"")),
+    (b"\a", SlcanLine(b"\a")),
+    (b"z\r", SlcanLine(b"z")),
+    (b"Z\r", SlcanLine(b"Z")),
+    (b"F04\r", SlcanLine(b"F04")),
+    (b"V1013\r", SlcanLine(b"V1013")),
+    (b"NA123\r", SlcanLine(b"NA123")),
+    (b"S6\r", SlcanLine(b"S6")),
+    (b"O\r", SlcanLine(b"O")),
+    (b"\nz\r", SlcanLine(b"z")),
 ]
 
 
 @pytest.mark.parametrize(("line", "meaning"), LINES, ids=[repr(line) for line, _ in LINES])
-def test_lines(line: bytes, meaning: CanFrame | Text) -> None:
+def test_lines(line: bytes, meaning: CanFrame | SlcanLine) -> None:
     decoder = Decoder()
     assert decoder.feed(line) == [meaning]
     assert (decoder.bad_lines, decoder.dropped_bytes, decoder.buffered_bytes) == (0, 0, 0)
@@ -80,7 +80,7 @@ def test_a_bad_line_costs_itself_only(line: bytes) -> None:
 
 def test_a_refusal_inside_of_a_line_is_still_heard() -> None:
     decoder = Decoder()
-    assert decoder.feed(b"T0000\aS6\r") == [Text(b"\a"), Text(b"S6")]
+    assert decoder.feed(b"T0000\aS6\r") == [SlcanLine(b"\a"), SlcanLine(b"S6")]
     assert (decoder.bad_lines, decoder.dropped_bytes) == (1, 5)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from vehicled.log.sink import LogSink
 from vehicled.messages import Cause, EstimatorStatus, Message, StateEstimate, TaskTick
 from vehicled.view.margins import rows
-from vehicled.view.wire import CourseFacts, Opening, RingFacts, TaskFacts
+from vehicled.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 
 OFFSET_NS = 1_700_000_000 * 10**9
 STARTED_NS = 5 * 10**9
 
 
-def opening(**changes: Any) -> Opening:
+def opening(**changes: Any) -> ViewConfig:
     """Return the opening of a read-only view on this machine."""
     facts: dict[str, Any] = {
         "host": "127.0.0.1", "port": 0, "token": "", "names": [], "foxglove": True, "teleop": False, "control_socket": "",
@@ -24,7 +24,7 @@ def opening(**changes: Any) -> Opening:
         "course": CourseFacts("line", 10.0, False, [0.0, 10.0], [0.0, 0.0]), "matrix": rows(),
         "fence": [RingFacts([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], True)],
     }  # fmt: skip
-    return Opening(**(facts | changes))
+    return ViewConfig(**(facts | changes))
 
 
 def packed(messages: Iterable[tuple[Message, int]]) -> bytes:

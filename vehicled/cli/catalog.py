@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from sim_backend.plant.registry import UnknownPlantError, plant_class
-from sim_backend.truth import TRUTH_ERRORS, truth_of
+from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
 from vehicled.app import SetupError
 from vehicled.cli.findings import findings, placed
 from vehicled.cli.plan import check_direction, course_of, fence_of
@@ -141,10 +141,10 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
         yield problem("fence", error)
     try:
         if plant_known:
-            truth_of(loaded, course)
+            resolved_profile(loaded, course)
     except ProfileError as error:
         yield from error.problems
-    except TRUTH_ERRORS as error:
+    except SIM_PROFILE_ERRORS as error:
         yield Problem("", str(error))
 
 

@@ -20,13 +20,13 @@ from vehicled.cli.show import print_table
 from vehicled.profile import Loaded, load
 from vehicled.registry import names, resolve
 from vehicled.runtime.board import facts
-from vehicled.runtime.board.claim import Claim, Shortfall, claim, judge
-from vehicled.runtime.board.measure import Measured, Spread, measure
+from vehicled.runtime.board.claim import BoardCalibration, Shortfall, claim, judge
+from vehicled.runtime.board.measure import BoardMeasurements, Spread, measure
 from vehicled.runtime.board.setup_fault import CALIBRATION, folder, setup_fault
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
 from vehicled.runtime.ports.probe import Answer, probe
-from vehicled.runtime.realtime import RealtimeReport, Row
+from vehicled.runtime.realtime import RealtimeReport, RealtimeSetting
 
 SPEAKERS = {
     "nmea": 'sentences of a GNSS receiver (driver ublox, protocol = "nmea", configure = false)',
@@ -44,9 +44,9 @@ class Report(Struct, frozen=True, kw_only=True):
     board: str
     model: str
     when: str
-    state: list[Row]
-    measured: Measured | None
-    claim: Claim | None
+    state: list[RealtimeSetting]
+    measured: BoardMeasurements | None
+    claim: BoardCalibration | None
     profile: str
     profile_digest: str
     arming: str
@@ -139,7 +139,7 @@ def _text(report: Report) -> list[str]:
     return lines
 
 
-def _measured_text(measured: Measured) -> list[str]:
+def _measured_text(measured: BoardMeasurements) -> list[str]:
     rows = [
         (f"wake-up lateness, {late.rate_hz} Hz, {'fifo' if late.fifo else 'ordinary'}", late.spread) for late in measured.lateness
     ]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from vehicled.cli.installation import Hands, InstallError
+from vehicled.cli.installation import Installer, InstallError
 
 PLACE = "/opt/vehicled"
 PYTHONS = "/opt/vehicled-python"
@@ -22,7 +22,7 @@ HIDDEN = ("/home", "/root", "/run/user", "/tmp")  # noqa: S108
 _OFFLINE = "without a network: create /opt/vehicled on another board of the same kind and copy it, or install Python 3.11"
 
 
-def settle(hands: Hands, root: Path, version: str, *, base: Path | None = None, python: Sequence[int] | None = None) -> None:
+def settle(hands: Installer, root: Path, version: str, *, base: Path | None = None, python: Sequence[int] | None = None) -> None:
     """Create the environment or update it to this version. Does nothing if it is up to date or if this process runs from it.
 
     ``root`` is the checkout or the folder of the installed package, ``base`` the interpreter to build on, ``python`` its version;
@@ -69,7 +69,7 @@ def settle(hands: Hands, root: Path, version: str, *, base: Path | None = None, 
     hands.own_tree(PLACE)
 
 
-def take_away(hands: Hands) -> None:
+def take_away(hands: Installer) -> None:
     """Remove the environment that :func:`settle` created."""
     for path in (PLACE, PYTHONS):
         if hands.owns_tree(path):
@@ -77,7 +77,7 @@ def take_away(hands: Hands) -> None:
             hands.disown(path)
 
 
-def _bring_python(hands: Hands, why: str) -> None:
+def _bring_python(hands: Installer, why: str) -> None:
     uv = shutil.which("uv")
     if uv is None:
         raise InstallError(f"{why}, and uv is not installed: sudo python3 -m pip install uv, or apt install python3.11")

@@ -23,7 +23,7 @@ class InstallError(Exception):
     """The installation is impossible, or a command failed; the text gives the remedy."""
 
 
-class Hands:
+class Installer:
     """Writes and removes files and runs commands below a prefix, or only prints these actions."""
 
     def __init__(self, prefix: str, *, dry: bool, say: Callable[[str], None] = print) -> None:

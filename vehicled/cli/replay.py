@@ -9,7 +9,7 @@ from vehicled.cli.output import check_plot_file
 from vehicled.cli.show import Progress, print_table
 from vehicled.log.replay.drive import DIFFERENT, WHAT_IF, Replay, ReplayResult
 from vehicled.log.replay.journal import Journal
-from vehicled.log.replay.numbers import Numbers, rows
+from vehicled.log.replay.numbers import ReplayDifferences, rows
 from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, PortEvent
 
@@ -99,7 +99,7 @@ def _introduce(run: Replay) -> None:
         print(f"note: {note}")
 
 
-def _print_numbers(numbers: Numbers) -> None:
+def _print_numbers(numbers: ReplayDifferences) -> None:
     table = [
         [name, f"{spread.rms:.4g} {unit}", f"{spread.max:.4g} {unit}", f"{spread.max_t_s:.3f} s", f"{spread.unequal} of {spread.n}"]
         for name, spread, unit in rows(numbers)

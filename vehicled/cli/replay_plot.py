@@ -4,13 +4,13 @@ from typing import Any
 
 from vehicled.app import SetupError
 from vehicled.log.replay.drive import WHAT_IF, ReplayResult
-from vehicled.log.replay.numbers import Meter
+from vehicled.log.replay.numbers import DifferenceMeter
 from vehicled.paths.course import Course
 
 _COURSE, _LOG, _NOW, _TRUTH = "#9aa5b1", "#1b6ca8", "#d1495b", "#0b6e4f"
 
 
-def plot_replay(course: Course, meter: Meter, result: ReplayResult, file: str) -> None:
+def plot_replay(course: Course, meter: DifferenceMeter, result: ReplayResult, file: str) -> None:
     """Plot into ``file`` (PNG, SVG or PDF by extension). Raises :class:`SetupError` if it cannot be written."""
     import matplotlib
 
@@ -58,7 +58,7 @@ def _title(result: ReplayResult) -> str:
     return f"{what}\n{position}; wheel angle difference {numbers.wheel_angle_rad.max:.3g} rad max"
 
 
-def _map(area: Any, course: Course, meter: Meter) -> None:
+def _map(area: Any, course: Course, meter: DifferenceMeter) -> None:
     trace = meter.trace or []
     samples = [*range(len(course.x_m)), *([0] if course.closed else [])]
     area.plot(course.x_m[samples], course.y_m[samples], color=_COURSE, lw=4, alpha=0.5, label="course")

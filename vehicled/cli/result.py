@@ -16,7 +16,7 @@ from vehicled.runtime.clock import StallCount
 from vehicled.runtime.run import Ending, Outcome
 
 
-class Figures(Struct, frozen=True):
+class ErrorStats(Struct, frozen=True):
     """Mean, RMS and maximum magnitude of one error."""
 
     mean: float
@@ -24,7 +24,7 @@ class Figures(Struct, frozen=True):
     max: float
 
     @classmethod
-    def of(cls, errors: Errors) -> "Figures":
+    def of(cls, errors: Errors) -> "ErrorStats":
         """Return the statistics of an error; NaN if empty."""
         return cls(errors.mean, errors.rms, errors.max if errors.n else float("nan"))
 
@@ -74,12 +74,12 @@ class Result(Struct, frozen=True, kw_only=True):
     driven_m: float
     course_m: float
     driving_s: float
-    cross_track_m: Figures
-    heading_rad: Figures
-    speed_mps: Figures
-    estimate_position_m: Figures
-    estimate_yaw_rad: Figures
-    estimate_speed_mps: Figures
+    cross_track_m: ErrorStats
+    heading_rad: ErrorStats
+    speed_mps: ErrorStats
+    estimate_position_m: ErrorStats
+    estimate_yaw_rad: ErrorStats
+    estimate_speed_mps: ErrorStats
     tasks: list[TaskHealth]
     run_s: float
     """Duration of the run on the daemon's clock, s."""
@@ -160,10 +160,10 @@ def _motion_rows(motion: Motion, driving_s: float) -> list[list[str]]:
     ]
 
 
-def figures_of(judge: Judge) -> dict[str, Figures]:
+def figures_of(judge: Judge) -> dict[str, ErrorStats]:
     """Return all error statistics by their name in :class:`Result`."""
     names = ("cross_track_m", "heading_rad", "speed_mps", "estimate_position_m", "estimate_yaw_rad", "estimate_speed_mps")
-    return {name: Figures.of(getattr(judge, name)) for name in names}
+    return {name: ErrorStats.of(getattr(judge, name)) for name in names}
 
 
 def health_of(executive: Executive) -> list[TaskHealth]:
@@ -194,19 +194,19 @@ def _identified(found: dict[str, float]) -> str:
     return ", ".join(texts)
 
 
-def _line(figures: Figures, unit: str, digits: int) -> str:
+def _line(figures: ErrorStats, unit: str, digits: int) -> str:
     if isnan(figures.mean):
         return "not available: the vehicle did not drive in AUTO mode"
     return f"mean {figures.mean:.{digits}f}  RMS {figures.rms:.{digits}f}  max {figures.max:.{digits}f} {unit}"
 
 
-def _metres(figures: Figures) -> str:
+def _metres(figures: ErrorStats) -> str:
     return _line(figures, "m", 3)
 
 
-def _degrees(figures_rad: Figures) -> str:
+def _degrees(figures_rad: ErrorStats) -> str:
     """Format angles in degrees for people; code, logs and JSON use radians."""
-    return _line(Figures(*(degrees(value) for value in (figures_rad.mean, figures_rad.rms, figures_rad.max))), "deg", 2)
+    return _line(ErrorStats(*(degrees(value) for value in (figures_rad.mean, figures_rad.rms, figures_rad.max))), "deg", 2)
 
 
 def _health(tasks: list[TaskHealth]) -> str:

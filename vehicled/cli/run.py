@@ -36,7 +36,7 @@ def serve(arguments: Namespace) -> int:
         check_view(plan.loaded.profile.view, arguments.view)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
-    feeder = Feeder(notifier, ports)
+    feeder = SystemdNotifier(notifier, ports)
     with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
         done = drive(
             plan,
@@ -79,7 +79,7 @@ def own_ports(profile: Profile) -> dict[str, Port]:
     return ports
 
 
-class Feeder:
+class SystemdNotifier:
     """Notifies systemd of readiness, watchdog and status."""
 
     STATUS_NS = 1_000_000_000

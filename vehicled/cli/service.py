@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vehicled import __version__, shipped
 from vehicled.cli import environment
-from vehicled.cli.installation import SETTINGS, Hands, InstallError
+from vehicled.cli.installation import SETTINGS, Installer, InstallError
 
 if TYPE_CHECKING:
     from vehicled.profile import Loaded
@@ -39,7 +39,7 @@ def install(arguments: Namespace) -> int:
     """Install the service for one profile. Status 2 with a remedy if that is impossible."""
     command = f"vehicled service install --profile {arguments.profile}"
     try:
-        hands = Hands(arguments.prefix, dry=arguments.dry_run)
+        hands = Installer(arguments.prefix, dry=arguments.dry_run)
         if not hands.dry:
             folders = [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])]
             hands.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
@@ -65,7 +65,7 @@ def install(arguments: Namespace) -> int:
 def uninstall(arguments: Namespace) -> int:
     """Remove one profile's files, or everything that was installed."""
     try:
-        hands = Hands(arguments.prefix, dry=arguments.dry_run)
+        hands = Installer(arguments.prefix, dry=arguments.dry_run)
         names = hands.profiles
         if arguments.profile is not None:
             if arguments.profile not in names:
@@ -85,7 +85,7 @@ def uninstall(arguments: Namespace) -> int:
     return 0
 
 
-def _settle(hands: Hands) -> InstallError | None:
+def _settle(hands: Installer) -> InstallError | None:
     """Create the environment. A missing prerequisite ends an installation; a dry run reports it last."""
     try:
         environment.settle(hands, shipped.folder("systemd").parent, __version__)
@@ -96,7 +96,7 @@ def _settle(hands: Hands) -> InstallError | None:
     return None
 
 
-def _install(hands: Hands, name_or_file: str, *, with_environment: bool) -> None:
+def _install(hands: Installer, name_or_file: str, *, with_environment: bool) -> None:
     """Install the files, then run the commands that activate them."""
     from vehicled.profile import load
 
@@ -139,7 +139,7 @@ def _install(hands: Hands, name_or_file: str, *, with_environment: bool) -> None
     print("  sudo usermod -aG vehicled NAME   # for each person who may arm the vehicle; then log in again")
 
 
-def _uninstall(hands: Hands, names: list[str]) -> None:
+def _uninstall(hands: Installer, names: list[str]) -> None:
     for name in names:
         hands.run(["systemctl", "disable", "--now", f"vehicled@{name}.service"], needs=SYSTEMD)
         for path in hands.owned(name):

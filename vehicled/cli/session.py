@@ -117,18 +117,26 @@ def drive(
                 started_ns = link.hello.start_ns
         profile, wiring = plan.loaded.profile, plan.wiring
         door_path = _door_path(profile.name, door) if door and not lockstep else None
-        witness = None
+        evidence_source = None
         if not lockstep:
             # Imported here, because it brings an event loop that lockstep does not need.
             from vehicled.cli import wall_session
 
             clock = wall_session.clock(link)
-            witness = wall_session.witness(clock)
-            undo.callback(witness.close)
-        stopwatch = declared_stopwatch(plan.wiring) if witness is None else witness.stopwatch
+            evidence_source = wall_session.evidence_source(clock)
+            undo.callback(evidence_source.close)
+        stopwatch = declared_stopwatch(plan.wiring) if evidence_source is None else evidence_source.stopwatch
         router = Router()
         machine = build(
-            profile, plan.course, wiring, stopwatch, router, witness, fence=plan.fence, setup_fault=setup_fault, virtual=lockstep
+            profile,
+            plan.course,
+            wiring,
+            stopwatch,
+            router,
+            evidence_source,
+            fence=plan.fence,
+            setup_fault=setup_fault,
+            virtual=lockstep,
         )
         _hand_out_secrets(plan, machine)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
@@ -166,7 +174,7 @@ def drive(
     )
     begin_ns = time.monotonic_ns()
     try:
-        if witness is None:
+        if evidence_source is None:
             assert link is not None
             with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
@@ -175,28 +183,28 @@ def drive(
             transport = wall_session.transport(plan, link, ports or {}, router, clock)
             with _refusal_alone():
                 ending = wall_session.run_wall(
-                    plan, machine, transport, run, witness, router, services, live.turn if live else None
+                    plan, machine, transport, run, evidence_source, router, services, live.turn if live else None
                 )
     except BaseException:
         # After a crash the stop is still sent; the writer closes the log when the pipe ends.
         with suppress(Exception):
-            run.lost("the daemon crashed", witness.clock.now_ns() if witness is not None else begin_ns)
+            run.lost("the daemon crashed", evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
         raise
     finally:
         if link is not None:
             link.close("the run has ended")
         gc.unfreeze()
-        if witness is not None:
-            witness.close()
+        if evidence_source is not None:
+            evidence_source.close()
         if live is not None:
-            live.finish(witness.clock.now_ns() if witness is not None else begin_ns)
+            live.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
     if on_end is not None:
         on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
     if judged is not None and (verdict := judged()):
         end["lanes"] = verdict
-    stalls = None if witness is None else wall_session.stalls(witness.clock)
+    stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
     log = None if writer is None else writer.close(end, ending.now_ns)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TextIO, cast
 
-from vehicled.runtime.events import PatientStream
+from vehicled.runtime.events import NonBlockingStream
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -56,7 +56,7 @@ class Progress:
     EVERY_NS = 250_000_000
 
     def __init__(self) -> None:
-        self._stream = PatientStream(sys.stderr)
+        self._stream = NonBlockingStream(sys.stderr)
         self._interactive = sys.stderr.isatty()
         self._every_ns = self.EVERY_NS if self._interactive else 20 * self.EVERY_NS
         self._next_ns = 0

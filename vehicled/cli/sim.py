@@ -202,15 +202,15 @@ def _check_simulated(plan: Plan, failures: list[str]) -> None:
     """Check the set-up before a simulator is started that would refuse it. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
-    from sim_backend.truth import TRUTH_ERRORS, truth_of
+    from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
 
     wires = plan.link == "wires"
     try:
-        profile = truth_of(plan.loaded, plan.course)
+        profile = resolved_profile(plan.loaded, plan.course)
         if wires:
             check_emulators(profile)
         check_failures(profile, [parse_failure(text) for text in failures], wires=wires)
     except FailureError as error:
         raise SetupError(f"--fail: {error}") from error
-    except TRUTH_ERRORS as error:
+    except SIM_PROFILE_ERRORS as error:
         raise SetupError(str(error)) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sim_backend.validation.result import Check, Comparison, Validation
+from sim_backend.validation.result import RunComparison, TheoryCheck, Validation
 from vehicled.app import SetupError
 from vehicled.cli.output import check_output, write_output
 from vehicled.cli.show import Progress, print_table
@@ -21,7 +21,7 @@ _MARKS = {True: "yes", False: "NO", None: "-"}
 
 def validate(arguments: Namespace) -> int:
     """Validate, print and write the requested outputs. Return 0 if all targets are met, else 1. Raises :class:`SetupError`."""
-    from sim_backend.validation.reference import RunError
+    from sim_backend.validation.reference import ReferenceRunError
     from sim_backend.validation.runner import Selection, run_all
 
     _check_outputs(arguments)
@@ -37,7 +37,7 @@ def validate(arguments: Namespace) -> int:
     selection = Selection(str(folder), arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
     try:
         validation = run_all(selection, jobs=arguments.jobs, progress=tell)
-    except RunError as error:
+    except ReferenceRunError as error:
         raise SetupError(str(error)) from error
     finally:
         progress.close()
@@ -70,7 +70,7 @@ def as_data(validation: Validation) -> dict[str, Any]:
     }
 
 
-def _run_data(run: Comparison) -> dict[str, Any]:
+def _run_data(run: RunComparison) -> dict[str, Any]:
     return {
         "run": run.source.name,
         "vehicle": run.source.twin,
@@ -114,7 +114,7 @@ def _show(validation: Validation) -> None:
     print(("PASS: " if validation.passed else "FAIL: ") + validation.headline())
 
 
-def _show_checks(checks: list[Check]) -> None:
+def _show_checks(checks: list[TheoryCheck]) -> None:
     names = list(dict.fromkeys(check.name for check in checks))
     rows = []
     for name in names:

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from sim_backend.calibration.calibrate import CalibrationError, calibrate
 from sim_backend.calibration.four_dof_model import FourDofModel
 from sim_backend.calibration.profile_write import written_profile
-from sim_backend.calibration.quantity import GROUPS, Figure, Group, Model
+from sim_backend.calibration.quantity import GROUPS, CalibratedNumber, CalibrationModel, Group
 from sim_backend.calibration.result import Calibration, RunResult
 from sim_backend.calibration.run import Run
 from sim_backend.calibration.twin_model import TwinModel, friction_of
 from sim_backend.plant.twin_file import Twin, anchored, load_twin
-from sim_backend.plant.twin_write import Found as Number
+from sim_backend.plant.twin_write import NewValue as Number
 from sim_backend.plant.twin_write import write_twin
 from vehicled.app import SetupError
 from vehicled.cli.output import check_output, check_plot_file, write_output
@@ -113,7 +113,7 @@ def _groups(text: str) -> list[Group]:
     return groups
 
 
-def _model(arguments: Namespace) -> tuple[Model, float, Twin | str]:
+def _model(arguments: Namespace) -> tuple[CalibrationModel, float, Twin | str]:
     """Return the model to fit, its grip over weight, and its source: a twin, or the text of a profile."""
     try:
         if arguments.vehicle:
@@ -203,14 +203,14 @@ def _check_outputs(arguments: Namespace) -> None:
         raise SetupError(f"--folds {arguments.folds}: use 0 for none, or 2 or more")
 
 
-def _check_source(model: Model, groups: Collection[Group], source: Twin | str, file: Path) -> None:
+def _check_source(model: CalibrationModel, groups: Collection[Group], source: Twin | str, file: Path) -> None:
     """Check before the work that the fitted parameters have a place in the file, by writing their present values into it."""
     moved = {one.name: one.start + one.sigma for one in model.quantities((), 1.0) if one.group in groups}
     figures = model.figures(moved, dict.fromkeys(moved, 0.0))
     _written(source, [replace(figure, value=figure.before) for figure in figures], file, "")
 
 
-def _written(source: Twin | str, figures: Sequence[Figure], file: Path, text: str) -> str:
+def _written(source: Twin | str, figures: Sequence[CalibratedNumber], file: Path, text: str) -> str:
     # Restrict the name to characters allowed for a twin.
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in file.stem.lower())[:64]
     try:

@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from sim_backend.calibration.quantity import Model
+from sim_backend.calibration.quantity import CalibrationModel
 from sim_backend.calibration.result import Calibration
-from sim_backend.calibration.run import Piece, Run, as_measured, pieces
+from sim_backend.calibration.run import Run, RunSegment, as_measured, pieces
 from vehicled.app import SetupError
 
 _RECORDED, _BEFORE, _AFTER = "#0b6e4f", "#b8b8b8", "#d1495b"
 MOST_KINDS = 12
 
 
-def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
+def plot(model: CalibrationModel, runs: list[Run], found: Calibration, file: Path) -> None:
     """Plot speed and path of the worst run of each kind, driven by throttle. Raises :class:`SetupError` if the file cannot be
     written.
     """
@@ -24,7 +24,7 @@ def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
     for one in found.runs:
         worst[one.kind] = max(worst.get(one.kind, (-1.0, "")), (one.after.speed_mps, one.name))
     names = [name for _, name in list(worst.values())[:MOST_KINDS]]
-    by_name: dict[str, list[Piece]] = {name: [] for name in names}
+    by_name: dict[str, list[RunSegment]] = {name: [] for name in names}
     for piece in pieces([run for run in runs if run.name in by_name]):
         by_name[piece.run.name].append(piece)
     values = {one.name: one.value for one in found.found}
@@ -49,7 +49,14 @@ def plot(model: Model, runs: list[Run], found: Calibration, file: Path) -> None:
 
 
 def _draw(
-    model: Model, piece: Piece, values: dict[str, float], misaligned_rad: float, speeds: Any, paths: Any, *, labelled: bool
+    model: CalibrationModel,
+    piece: RunSegment,
+    values: dict[str, float],
+    misaligned_rad: float,
+    speeds: Any,
+    paths: Any,
+    *,
+    labelled: bool,
 ) -> None:
     run, rows = piece.run, piece.rows
     t = run.t_s[rows]

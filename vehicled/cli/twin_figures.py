@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_backend.validation.result import Comparison
+from sim_backend.validation.result import RunComparison
 from vehicled.log.report.chart import HEIGHT, Scale, key, number, time_axis
 from vehicled.log.report.thin import Axis
 
@@ -21,7 +21,7 @@ def legend() -> str:
     return key("reference", _REFERENCE) + key("ours", _OURS, _DASH) + key("ours minus reference", _RESIDUAL)
 
 
-def figures(comparison: Comparison) -> str:
+def figures(comparison: RunComparison) -> str:
     """Return all figures of a run."""
     reference, drive = comparison.reference, comparison.drive
     t = reference.t_s
@@ -77,7 +77,7 @@ def _curve(t: Any, values: Any, scale: Scale, colour: int, dash: str = "") -> st
     return f'<path class="line c{colour}"{dashed} d="{_path(np.stack((x, scale.height(values[known])), axis=1))}"/>'
 
 
-def _map(comparison: Comparison) -> str:
+def _map(comparison: RunComparison) -> str:
     """Return both paths at one scale, on a grid whose size is in the caption."""
     reference, drive = comparison.reference, comparison.drive
     paths = [np.stack((reference.x_m, reference.y_m), axis=1), np.stack((drive.x_m, drive.y_m), axis=1)]

@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 
 from sim_backend.validation.families import FAMILIES
-from sim_backend.validation.result import Check, Comparison, Validation
+from sim_backend.validation.result import RunComparison, TheoryCheck, Validation
 from vehicled import __version__
 from vehicled.cli.twin_figures import figures, legend
 
@@ -34,7 +34,7 @@ def render(validation: Validation) -> str:
     )
 
 
-def errors_cells(comparison: Comparison) -> list[tuple[str, str]]:
+def errors_cells(comparison: RunComparison) -> list[tuple[str, str]]:
     """Return the errors of a run as texts (value, limit): position, yaw rate, lateral speed, roll, speed. The limit may be
     empty.
     """
@@ -87,7 +87,7 @@ def _families(validation: Validation) -> str:
     return _table("families", "By reference", heads, rows, numeric=(2, 3, 4, 6))
 
 
-def _runs(comparisons: Sequence[Comparison]) -> str:
+def _runs(comparisons: Sequence[RunComparison]) -> str:
     rows = []
     for run in comparisons:
         cells = "".join(_figure(value, limit) for value, limit in errors_cells(run))
@@ -104,7 +104,7 @@ def _figure(value: str, limit: str) -> str:
     return f'<td class="n">{value}' + (f' <span class="of">/ {limit}</span></td>' if limit else "</td>")
 
 
-def _theory(checks: Sequence[Check]) -> str:
+def _theory(checks: Sequence[TheoryCheck]) -> str:
     if not checks:
         return ""
     names = list(dict.fromkeys(check.name for check in checks))
@@ -137,7 +137,7 @@ def _origins(validation: Validation) -> str:
     return _table("origins", "Origin of the parameters", heads, rows, numeric=(1, 2, 3, 4, 5))
 
 
-def _figures(comparisons: Sequence[Comparison]) -> str:
+def _figures(comparisons: Sequence[RunComparison]) -> str:
     parts = []
     for run in comparisons:
         texts = [f"{name} {value}" for name, (value, _) in zip(("position", "yaw rate"), errors_cells(run))]
@@ -151,11 +151,11 @@ def _figures(comparisons: Sequence[Comparison]) -> str:
     return f'<section id="figures"><h2>Every run</h2><p class="legend">{legend()}</p>{"".join(parts)}</section>' if parts else ""
 
 
-def _anchor(run: Comparison) -> str:
+def _anchor(run: RunComparison) -> str:
     return run.source.name.replace("/", "--")
 
 
-def _link(run: Comparison) -> str:
+def _link(run: RunComparison) -> str:
     return f'<a href="#{escape(_anchor(run))}">{_breakable(run.source.name)}</a>'
 
 
@@ -164,7 +164,7 @@ def _breakable(name: str) -> str:
     return escape(name).replace("_", "_<wbr>").replace("/", "/<wbr>")
 
 
-def _share(run: Comparison) -> str:
+def _share(run: RunComparison) -> str:
     share = run.judgement.share
     if share != share:
         return "\N{EN DASH}"

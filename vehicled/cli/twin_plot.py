@@ -3,7 +3,7 @@
 from math import degrees
 from pathlib import Path
 
-from sim_backend.validation.result import Comparison, Validation
+from sim_backend.validation.result import RunComparison, Validation
 from vehicled.app import SetupError
 
 _REFERENCE, _OURS, _RESIDUAL = "#0b6e4f", "#d1495b", "#5a6673"
@@ -22,7 +22,7 @@ def plot_runs(validation: Validation, folder: Path) -> None:
             raise SetupError(f"--plot-dir {folder}: {error.strerror}; choose another folder") from error
 
 
-def _plot(run: Comparison, file: Path) -> None:
+def _plot(run: RunComparison, file: Path) -> None:
     from matplotlib.figure import Figure
 
     reference, drive = run.reference, run.drive

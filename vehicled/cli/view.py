@@ -20,7 +20,7 @@ from vehicled.view.access import is_loopback, new_token
 from vehicled.view.address import parse_address, url_of
 from vehicled.view.margins import rows
 from vehicled.view.process import ViewProcess
-from vehicled.view.wire import CourseFacts, Opening, RingFacts, TaskFacts
+from vehicled.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 
 MOST_POINTS = 3_000
 """Largest number of course points sent to the page."""
@@ -36,7 +36,7 @@ def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, cont
     step = max(1, ceil(len(course.x_m) / MOST_POINTS))
     rates = plan.wiring.rates
     process = ViewProcess.start(
-        Opening(
+        ViewConfig(
             host=host,
             port=port,
             token=token,

@@ -18,7 +18,7 @@ from vehicled.machine import Machine
 from vehicled.messages import HostHealth
 from vehicled.runtime.clock import PacedClock, RunClock, StallCount
 from vehicled.runtime.connection import Link
-from vehicled.runtime.evidence import WallWitness
+from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.health import HealthSampler, LogHealth
 from vehicled.runtime.host import Transport
 from vehicled.runtime.link_port import LinkTransport
@@ -42,9 +42,9 @@ def stalls(clock: RunClock) -> StallCount | None:
     return clock.stalls if isinstance(clock, PacedClock) else None
 
 
-def witness(clock: RunClock) -> WallWitness:
+def evidence_source(clock: RunClock) -> WallEvidenceSource:
     """Return the evidence source and stopwatch of the loop. The caller must close it."""
-    return WallWitness(HOLDERS, clock=clock)
+    return WallEvidenceSource(HOLDERS, clock=clock)
 
 
 def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
@@ -86,7 +86,7 @@ def run_wall(
     machine: Machine,
     transport: Transport,
     run: Run,
-    witness: WallWitness,
+    evidence_source: WallEvidenceSource,
     router: Router,
     services: Sequence[Service],
     spare: Callable[[int, int], None] | None,
@@ -96,7 +96,7 @@ def run_wall(
     async def signals() -> None:
         await _watch_signals(pump)
 
-    pump = WallPump(machine, transport, run, witness, router, [signals, *services], spare)
+    pump = WallPump(machine, transport, run, evidence_source, router, [signals, *services], spare)
     if plan.backend == "trio":
         try:
             import trio  # noqa: F401  (anyio would fail later and in other words)

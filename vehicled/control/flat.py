@@ -62,7 +62,7 @@ def slip_step(vehicle: Vehicle, slip: Slip, speed_mps: float, wheel_rad: float, 
     front, rear = compliances(vehicle)
     base_m, v = vehicle.wheelbase_m, speed_mps
     if v < SLIPPING_MPS or rear <= 0.0:
-        return Slip(0.0, v * tan(wheel_rad) / vehicle.turning_base_m(v))
+        return Slip(0.0, v * tan(wheel_rad) / vehicle.effective_wheelbase_m(v))
     left, rate = slip
     ahead_mps = left + base_m * rate
     turned = v * rate
@@ -112,7 +112,7 @@ class Flat(PathFollower):
         """Return the slip at the time of the estimate, from the measured yaw rate and the modelled rear axle."""
         rate, rear = estimate.yaw_rate_radps, self.vehicle.rear_slip_rad_per_mps2
         if not isfinite(rate):
-            rate = speed_mps * tan(wheel_rad) / self.vehicle.turning_base_m(speed_mps)
+            rate = speed_mps * tan(wheel_rad) / self.vehicle.effective_wheelbase_m(speed_mps)
         before_ns, self._slip_ns = self._slip_ns, t_ns
         if speed_mps < SLIPPING_MPS or rear <= 0.0:
             self._left_mps = 0.0
@@ -148,36 +148,36 @@ class Flat(PathFollower):
 
     def _steer(self, state: FollowerState) -> SteeringDemand:
         ahead, vehicle, tracker = state.ahead, self.vehicle, self.tracker
-        foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
-        sign = 1.0 if foot.direction > 0 else -1.0
-        wheel = atan(self._tangent(foot, sign, abs(ahead.speed_mps)))
+        projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        sign = 1.0 if projection.direction > 0 else -1.0
+        wheel = atan(self._tangent(projection, sign, abs(ahead.speed_mps)))
         radius_m = vehicle.min_turn_radius_m
-        if self._corners.near(foot.s_m, radius_m):
+        if self._corners.near(projection.s_m, radius_m):
             faced = ahead if sign > 0.0 else ahead._replace(yaw_rad=ahead.yaw_rad + pi)
             curvature = sign * tan(wheel) / vehicle.wheelbase_m
-            curvature = turn_in(tracker.point_at, faced, foot.s_m, curvature, radius_m, self._params.turn_in_share)
+            curvature = turn_in(tracker.point_at, faced, projection.s_m, curvature, radius_m, self._params.turn_in_share)
             wheel = atan(sign * vehicle.wheelbase_m * curvature)
         return SteeringDemand(wheel)
 
-    def _tangent(self, foot: PathPoint, sign: float, v: float) -> float:
+    def _tangent(self, projection: PathPoint, sign: float, v: float) -> float:
         """Return the tangent of the wheel angle; ``sign`` is the direction of the leg, ``v`` the magnitude of the speed."""
         p, vehicle, point_at = self._params, self.vehicle, self.tracker.point_at
         response_m = max(p.response_s * v, p.response_min_m)
         stiffness, damping = 2.0 / (response_m * response_m), 2.0 / response_m
         most_m = STEEPEST * damping / stiffness
-        left_m = min(max(foot.cross_track_m, -most_m), most_m)
+        left_m = min(max(projection.cross_track_m, -most_m), most_m)
         # In the direction of motion: in reverse, a vehicle that points to the left moves to the right.
-        sine = -sign * sin(foot.heading_error_rad)
-        curvature = foot.curvature_per_m - stiffness * left_m - damping * sine
-        base_m = vehicle.turning_base_m(v)
+        sine = -sign * sin(projection.heading_error_rad)
+        curvature = projection.curvature_per_m - stiffness * left_m - damping * sine
+        base_m = vehicle.effective_wheelbase_m(v)
         front, rear = compliances(vehicle)
         if sign < 0.0 or v < SLIPPING_MPS or rear <= 0.0:
             return base_m * curvature
         # The course has derivatives by arc length: d/dt = v d/ds.
         reach_m = max(p.smoothing_s * v, SHORTEST_M)
-        before = point_at(foot.s_m - reach_m).curvature_per_m
-        after = point_at(foot.s_m + reach_m).curvature_per_m
-        bend, slope = foot.curvature_per_m, 0.5 * (after - before) / reach_m
+        before = point_at(projection.s_m - reach_m).curvature_per_m
+        after = point_at(projection.s_m + reach_m).curvature_per_m
+        bend, slope = projection.curvature_per_m, 0.5 * (after - before) / reach_m
         change = (after - 2.0 * bend + before) / (reach_m * reach_m)
         slip, rate = self._slip
         slip_rad = slip / v

@@ -5,7 +5,7 @@
   :mod:`vehicled.control.qp`), with hard angle and rate limits and a soft corridor.
 * The measured yaw rate corrects the modelled curvature (:mod:`vehicled.control.mpc_follower`): for the seconds until
   identification converges, and for slopes and tyres that it cannot model.
-* The fallback chain (:mod:`vehicled.control.ladder`) covers ticks without a solution.
+* The fallback chain (:mod:`vehicled.control.fallback_chain`) covers ticks without a solution.
 
 A PID with feed-forward holds the speed profile, and the plan takes the resulting speeds as given. One program over both would plan
 throttle for a time already past, because throttle and wheel act after different delays (0.1 s and 0.4 s on the ART); to first order
@@ -19,10 +19,10 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from vehicled.control.ladder import Attempt, Ladder, LadderParams, pursuit_wheel_rad
+from vehicled.control.fallback_chain import FallbackChain, FallbackParams, PlannerResult, pursuit_wheel_rad
 from vehicled.control.mpc_follower import MpcPathFollower
 from vehicled.control.mpc_path import drive_at, legs
-from vehicled.control.mpc_plan import Envelope, Start, SteeringPlanner
+from vehicled.control.mpc_plan import PlanLimits, PlanStart, SteeringPlanner
 from vehicled.control.path_follower import FollowerState, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.qp import HorizonQp, Weights
@@ -59,7 +59,7 @@ class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Time constant of the yaw rate correction, s; 0 disables it and trusts the model."""
     throttle_rate_per_s: Positive = 5.0
     """Largest rate of throttle and brake, in fractions of full per second."""
-    ladder: LadderParams = field(default_factory=LadderParams)
+    ladder: FallbackParams = field(default_factory=FallbackParams)
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
@@ -81,7 +81,7 @@ class Mpc(MpcPathFollower):
         else:
             solver = DaqpSolver(program, params.iterations)
         self._planner = SteeringPlanner(program, solver, params.stage_s)
-        self._ladder = Ladder(params.ladder)
+        self._ladder = FallbackChain(params.ladder)
         self.adapt(vehicle)
         self.reset()
 
@@ -99,7 +99,7 @@ class Mpc(MpcPathFollower):
         lock = steering.max_wheel_rad
         lowest = max(-lock, steering.wheel_angle_rad(-1.0))
         highest = min(lock, steering.wheel_angle_rad(1.0))
-        self._envelope = Envelope(
+        self._envelope = PlanLimits(
             wheelbase_m=vehicle.wheelbase_m,
             lowest_wheel_rad=min(lowest, highest),
             highest_wheel_rad=max(lowest, highest),
@@ -135,19 +135,19 @@ class Mpc(MpcPathFollower):
         # On STOP the angle is NaN, and the base class then brakes.
         return SteeringDemand(self._rung.wheel_rad)
 
-    def _attempt(self, state: FollowerState) -> Attempt:
+    def _attempt(self, state: FollowerState) -> PlannerResult:
         stage_s = self._params.stage_s
         if self._late:
             self._late = False
-            return Attempt(None, stage_s, ControlReason.LATE)
+            return PlannerResult(None, stage_s, ControlReason.LATE)
         tracker, ahead = self.tracker, state.ahead
-        foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
-        if not abs(foot.heading_error_rad) <= pi:
-            return Attempt(None, stage_s, ControlReason.NOT_FINITE)
+        projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        if not abs(projection.heading_error_rad) <= pi:
+            return PlannerResult(None, stage_s, ControlReason.NOT_FINITE)
         # Commands never run ahead of the slewing wheel, so it has reached the last command when this one takes effect.
-        start = Start(ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps, self.command_rad, self.cap_mps)
-        found = self._planner.step(self._legs[tracker.leg], foot.s_m, start, self._envelope, state.dt_s)
-        return Attempt(found.wheel_rad, stage_s, found.reason, found.iterations)
+        start = PlanStart(ahead.x_m, ahead.y_m, ahead.yaw_rad, ahead.speed_mps, self.command_rad, self.cap_mps)
+        found = self._planner.step(self._legs[tracker.leg], projection.s_m, start, self._envelope, state.dt_s)
+        return PlannerResult(found.wheel_rad, stage_s, found.reason, found.iterations)
 
     def _pursue(self, ahead: Preview) -> float:
         """Return the wheel angle of the pure pursuit level, which needs no solver."""

@@ -131,14 +131,14 @@ class MpcPathFollower(PathFollower):
         self.turning = replace(self.vehicle, wheelbase_m=self._base_m(speed_mps), understeer_rad_per_mps2=0.0)
 
     def _base_m(self, speed_mps: float) -> float:
-        return self.vehicle.turning_base_m(speed_mps) / self._scale.value
+        return self.vehicle.effective_wheelbase_m(speed_mps) / self._scale.value
 
     def _ahead(self, estimate: StateEstimate, now_ns: int, age_ns: int) -> Preview:
         speed = self._speed_mps(estimate)
         delay_ns = int(path_delay_s(self.vehicle, speed) * 1e9)
         start_ns, horizon_ns = now_ns - age_ns, age_ns + delay_ns
         wheel = self._wheel_at(start_ns, delay_ns)
-        self._scale.observe(tan(wheel) / self.vehicle.turning_base_m(speed), estimate.yaw_rate_radps, speed, self._period_s)
+        self._scale.observe(tan(wheel) / self.vehicle.effective_wheelbase_m(speed), estimate.yaw_rate_radps, speed, self._period_s)
         if abs(self._base_m(speed) - self.turning.wheelbase_m) > self.NOTABLE * self.turning.wheelbase_m:
             self._renew(speed)
         later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns, self._observer.surplus_mps2)

@@ -18,7 +18,7 @@ from vehicled.control.qp_solver import Solver
 from vehicled.messages import ControlReason
 
 
-class Start(NamedTuple):
+class PlanStart(NamedTuple):
     """State in which the command takes effect, with signed speed, and the speed cap."""
 
     x_m: float
@@ -29,7 +29,7 @@ class Start(NamedTuple):
     cap_mps: float = inf
 
 
-class Envelope(NamedTuple):
+class PlanLimits(NamedTuple):
     """Limits of the plan."""
 
     wheelbase_m: float
@@ -43,7 +43,7 @@ class Envelope(NamedTuple):
     corridor_m: float
 
 
-class Found(NamedTuple):
+class SteeringPlan(NamedTuple):
     """Wheel angles (N + 1,) at the ends of the stages, beginning with the start's; None if a reason is given."""
 
     wheel_rad: Array | None
@@ -69,7 +69,7 @@ class SteeringPlanner:
         self._yaw = np.zeros(n + 1)
         self._place: Complex = np.zeros(n + 1, dtype=np.complex128)
         self._place_xy = self._place.view(np.float64).reshape(n + 1, 2)
-        self._feet: Rows = np.zeros(n, dtype=np.intp)
+        self._projections: Rows = np.zeros(n, dtype=np.intp)
         self._leg: Leg | None = None
         self._stages = np.arange(1.0, n + 1)
         self._faster = np.zeros(n)
@@ -79,7 +79,7 @@ class SteeringPlanner:
         self._half = np.full(n, 0.5)
         self._minus_half = -self._half
         self._half_turned: Complex = 1j * self._half
-        self._limits: Envelope | None = None
+        self._limits: PlanLimits | None = None
         self._bent = False
         """True if the wheel limits vary over the horizon."""
 
@@ -89,17 +89,17 @@ class SteeringPlanner:
         self._leg = None
         self._solver.forget()
 
-    def step(self, leg: Leg, foot_m: float, start: Start, limits: Envelope, shift_s: float) -> Found:
-        """Return the plan from ``start``, whose projection is at arc length ``foot_m``. ``shift_s`` is the time since the last
-        plan."""
+    def step(self, leg: Leg, projection_m: float, start: PlanStart, limits: PlanLimits, shift_s: float) -> SteeringPlan:
+        """Return the plan from ``start``, whose projection is at arc length ``projection_m``. ``shift_s`` is the time since the
+        last plan."""
         if limits is not self._limits:
             self._adapt(limits)
-        turned = self._linearise(leg, foot_m, start, limits, shift_s)
+        turned = self._linearise(leg, projection_m, start, limits, shift_s)
         # Both are running sums, so a value that is not finite anywhere shows at the end.
         end = self._place_xy[-1]
         if not isfinite(end[0] + end[1] + self._yaw[-1]):
             self._has_plan = False
-            return Found(None, ControlReason.NOT_FINITE, 0)
+            return SteeringPlan(None, ControlReason.NOT_FINITE, 0)
         self._bound(start, limits)
         self._program.fill(turned)
         x, reason, iterations = self._solver.solve()
@@ -110,9 +110,9 @@ class SteeringPlanner:
             wheel[1:-1] += x[WHEEL]
         wheel[-1] = wheel[-2]
         self._has_plan = True
-        return Found(None if x is None else wheel[:-1], reason, iterations)
+        return SteeringPlan(None if x is None else wheel[:-1], reason, iterations)
 
-    def _adapt(self, limits: Envelope) -> None:
+    def _adapt(self, limits: PlanLimits) -> None:
         self._limits = limits
         self._bent = False
         self._widest_tangent = tan(max(limits.highest_wheel_rad, -limits.lowest_wheel_rad))
@@ -125,10 +125,10 @@ class SteeringPlanner:
         if self._has_plan:
             np.clip(self._plan, limits.lowest_wheel_rad, limits.highest_wheel_rad, out=self._plan)
 
-    def _linearise(self, leg: Leg, foot_m: float, start: Start, limits: Envelope, shift_s: float) -> Complex:
+    def _linearise(self, leg: Leg, projection_m: float, start: PlanStart, limits: PlanLimits, shift_s: float) -> Complex:
         """Write the linearised motion into the program; return exp(i D_k) of the path."""
         wheel, middle, motion = self._wheel, self._middle, self._program.motion
-        row = leg.row(foot_m)
+        row = leg.row(projection_m)
         self._shift(start, shift_s)
         after, before = wheel[1:], wheel[:-1]
         np.subtract(after, before, out=motion.turn_rad)
@@ -156,14 +156,14 @@ class SteeringPlanner:
         np.add.accumulate(place, out=place)
 
         # Projections: nearest sample, then along its tangent and arc.
-        feet = self._feet = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(way))))
-        back = leg.back_tangent.take(feet)
-        off = ahead - leg.place.take(feet)
+        projections = self._projections = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(way))))
+        back = leg.back_tangent.take(projections)
+        off = ahead - leg.place.take(projections)
         off *= back
-        bend = leg.curvature_per_m.take(feet)
+        bend = leg.curvature_per_m.take(projections)
         along = off.real
         bend *= along
-        np.subtract(after, leg.yaw_rad.take(feet), out=motion.yaw_rad)
+        np.subtract(after, leg.yaw_rad.take(projections), out=motion.yaw_rad)
         np.subtract(motion.yaw_rad, bend, out=motion.yaw_rad)
         bend *= along
         bend *= self._half
@@ -182,7 +182,7 @@ class SteeringPlanner:
         turned *= back[:-1]
         return turned
 
-    def _shift(self, start: Start, shift_s: float) -> None:
+    def _shift(self, start: PlanStart, shift_s: float) -> None:
         """Set the nominal wheel angles: the last plan, shifted by the elapsed time, from the predicted wheel angle."""
         wheel, plan = self._wheel, self._plan
         if not self._has_plan:
@@ -194,19 +194,19 @@ class SteeringPlanner:
         wheel += plan[:-1]
         wheel[0] = start.wheel_rad
 
-    def _way(self, leg: Leg, row: int, start: Start) -> Array:
+    def _way(self, leg: Leg, row: int, start: PlanStart) -> Array:
         """Return the signed distance of each stage, from the present speed to that of the profile along the last motion."""
         if leg is not self._leg:
             self._leg = leg
-            self._feet.fill(row)
-        speed = self._speed = leg.speed_mps.take(self._feet)
+            self._projections.fill(row)
+        speed = self._speed = leg.speed_mps.take(self._projections)
         present = leg.direction * start.speed_mps
         np.minimum(speed, np.minimum(self._faster + present, start.cap_mps), out=speed)
         np.maximum(speed, self._slower + present, out=speed)
         np.maximum(speed, MIN_SPEED_MPS, out=speed)
         return speed * (leg.direction * self._dt_s)
 
-    def _bound(self, start: Start, limits: Envelope) -> None:
+    def _bound(self, start: PlanStart, limits: PlanLimits) -> None:
         """Set the wheel limits over the horizon. An angle beyond them returns at the slew rate, so that they are feasible."""
         lowest, highest = self._program.lowest[1], self._program.highest[1]
         fastest = float(np.maximum.reduce(self._speed))

@@ -48,7 +48,7 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
     """
     if horizon_ns <= 0:
         return start
-    steering, wheelbase_m = vehicle.steering, vehicle.turning_base_m(start.speed_mps)
+    steering, wheelbase_m = vehicle.steering, vehicle.effective_wheelbase_m(start.speed_mps)
     rate, lock, at = steering.rate_radps, steering.max_wheel_rad, commands.at
     step_ns = max(horizon_ns // MAX_STEPS + 1, MIN_STEP_NS)
     x, y, yaw, v, wheel = start

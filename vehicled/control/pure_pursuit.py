@@ -54,7 +54,7 @@ class PurePursuit(PathFollower):
         self._corners = Corners(course)
 
     def _steer(self, state: FollowerState) -> SteeringDemand:
-        return SteeringDemand(atan(self.vehicle.turning_base_m(state.ahead.speed_mps) * self._pursue(state.ahead)))
+        return SteeringDemand(atan(self.vehicle.effective_wheelbase_m(state.ahead.speed_mps) * self._pursue(state.ahead)))
 
     def _pursue(self, ahead: Preview) -> float:
         """Return the curvature to steer at the predicted pose."""
@@ -63,10 +63,10 @@ class PurePursuit(PathFollower):
         shortest = min(max(p.look_ahead_min_s * size, p.look_ahead_min_m), p.look_ahead_max_m)
         longest = min(max(p.look_ahead_max_s * size, shortest), p.look_ahead_max_m)
         step_m = (longest - shortest) / max(p.candidates - 1, 1)
-        foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
-        sign, turned = (1.0, 0.0) if foot.direction > 0 else (-1.0, pi)
+        projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        sign, turned = (1.0, 0.0) if projection.direction > 0 else (-1.0, pi)
         ahead = ahead._replace(yaw_rad=ahead.yaw_rad + turned)
-        start_m = foot.s_m
+        start_m = projection.s_m
         s_m = start_m + shortest
         place = tracker.point_at(s_m)
         curvature, bearing = arc_to(ahead, place.x_m, place.y_m)
@@ -86,5 +86,5 @@ class PurePursuit(PathFollower):
         if not p.feed_forward or corner_m <= s_m:
             return sign * curvature
         # Pursuit without error steers the chord, which cuts every bend. The difference to it leaves the feedback unchanged.
-        chord, _ = arc_to(Preview(foot.x_m, foot.y_m, foot.yaw_rad + turned, 0.0, 0.0), place.x_m, place.y_m)
-        return sign * (curvature + sign * foot.curvature_per_m - chord)
+        chord, _ = arc_to(Preview(projection.x_m, projection.y_m, projection.yaw_rad + turned, 0.0, 0.0), place.x_m, place.y_m)
+        return sign * (curvature + sign * projection.curvature_per_m - chord)

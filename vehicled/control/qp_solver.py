@@ -12,7 +12,7 @@ TOLERANCE = 1e-5
 """Solution tolerance, m and rad. OSQP's default of 1e-3 gives visibly wrong first inputs."""
 
 
-class Answer(NamedTuple):
+class QpSolution(NamedTuple):
     """Result of a solver. ``x`` (6, N) belongs to the caller and is finite if ``reason`` is NONE; otherwise it is None."""
 
     x: Array | None
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 class Solver(Protocol):
     """Interface of the solvers; each is built for one program."""
 
-    def solve(self) -> Answer:
+    def solve(self) -> QpSolution:
         """Return the solution, warm-started at the last one. Never raises."""
         ...
 
@@ -106,7 +106,7 @@ class OsqpSolver:
         """Start cold next time."""
         self._solver.warm_start(*self._zeros)
 
-    def solve(self) -> Answer:
+    def solve(self) -> QpSolution:
         """Solve the program; see :class:`Solver`."""
         program, solver = self._program, self._solver
         solver.update_data_vec(program.q, program.lower, program.upper)
@@ -119,15 +119,15 @@ class OsqpSolver:
         if info.status_val != self._solved:
             if info.status_val in self._bounded:
                 # The next program is similar, so it continues from here.
-                return Answer(None, ControlReason.NOT_CONVERGED, iterations)
+                return QpSolution(None, ControlReason.NOT_CONVERGED, iterations)
             self.forget()
-            return Answer(None, ControlReason.INFEASIBLE, iterations)
+            return QpSolution(None, ControlReason.INFEASIBLE, iterations)
         x = solver.solution.x
         # NaN and infinity propagate through a sum.
         if not isfinite(np.add.reduce(x)):
             self.forget()
-            return Answer(None, ControlReason.NOT_FINITE, iterations)
-        return Answer(x.reshape(self._shape), ControlReason.NONE, iterations)
+            return QpSolution(None, ControlReason.NOT_FINITE, iterations)
+        return QpSolution(x.reshape(self._shape), ControlReason.NONE, iterations)
 
     @property
     def run_time_s(self) -> float:
@@ -154,13 +154,13 @@ class DaqpSolver:
     def forget(self) -> None:
         """Do nothing: this solver has no warm start."""
 
-    def solve(self) -> Answer:
+    def solve(self) -> QpSolution:
         """Solve the program; see :class:`Solver`."""
         program = self._program
         n, m = program.stages, DYNAMICS * program.stages
         a = program.dense()
         if not (np.isfinite(a).all() and np.isfinite(program.q).all() and np.isfinite(program.lower + program.upper).all()):
-            return Answer(None, ControlReason.NOT_FINITE, 0)
+            return QpSolution(None, ControlReason.NOT_FINITE, 0)
         # Dynamics: states = gain z. Their block is triangular with -1 on the diagonal, hence invertible.
         gain = np.linalg.solve(a[:m, self._states], -a[:m, self._free])
         whole = np.zeros((program.unknowns, 2 * n))
@@ -178,8 +178,8 @@ class DaqpSolver:
         )
         iterations = int(info["iterations"])
         if flag < 1:
-            return Answer(None, ControlReason.INFEASIBLE if flag == -1 else ControlReason.NOT_CONVERGED, iterations)
+            return QpSolution(None, ControlReason.INFEASIBLE if flag == -1 else ControlReason.NOT_CONVERGED, iterations)
         x = whole @ z
         if not np.isfinite(x).all():
-            return Answer(None, ControlReason.NOT_FINITE, iterations)
-        return Answer(x.reshape(-1, n), ControlReason.NONE, iterations)
+            return QpSolution(None, ControlReason.NOT_FINITE, iterations)
+        return QpSolution(x.reshape(-1, n), ControlReason.NONE, iterations)

@@ -62,11 +62,11 @@ class RegulatedPurePursuit(PathFollower):
 
     def _steer(self, state: FollowerState) -> SteeringDemand:
         p, tracker, ahead = self._params, self.tracker, state.ahead
-        foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         reach_m = min(max(p.look_ahead_s * abs(ahead.speed_mps), p.look_ahead_min_m), p.look_ahead_max_m)
-        point = tracker.point_at(foot.s_m + reach_m)
-        sign, turned = (1.0, 0.0) if foot.direction > 0 else (-1.0, pi)
+        point = tracker.point_at(projection.s_m + reach_m)
+        sign, turned = (1.0, 0.0) if projection.direction > 0 else (-1.0, pi)
         curvature, _ = arc_to(ahead._replace(yaw_rad=ahead.yaw_rad + turned), point.x_m, point.y_m)
-        target_mps = abs(self.target(foot.s_m).speed_mps)
-        cap_mps = regulated_mps(p, target_mps, curvature, tracker.leg_end_m - foot.s_m)
-        return SteeringDemand(atan(self.vehicle.turning_base_m(ahead.speed_mps) * sign * curvature), cap_mps)
+        target_mps = abs(self.target(projection.s_m).speed_mps)
+        cap_mps = regulated_mps(p, target_mps, curvature, tracker.leg_end_m - projection.s_m)
+        return SteeringDemand(atan(self.vehicle.effective_wheelbase_m(ahead.speed_mps) * sign * curvature), cap_mps)

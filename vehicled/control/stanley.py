@@ -45,14 +45,14 @@ class StanleyParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
-def front_axle_error(x_m: float, y_m: float, yaw_rad: float, foot: PathPoint, wheelbase_m: float, turned_rad: float) -> float:
+def front_axle_error(x_m: float, y_m: float, yaw_rad: float, projection: PathPoint, wheelbase_m: float, turned_rad: float) -> float:
     """Return the cross-track offset (m, left positive) of the pose's front axle.
 
-    It is measured across the wheel direction, from a vehicle at ``foot`` with the wheel angle ``turned_rad``.
+    It is measured across the wheel direction, from a vehicle at ``projection`` with the wheel angle ``turned_rad``.
     """
-    dx = x_m + wheelbase_m * cos(yaw_rad) - foot.x_m - wheelbase_m * cos(foot.yaw_rad)
-    dy = y_m + wheelbase_m * sin(yaw_rad) - foot.y_m - wheelbase_m * sin(foot.yaw_rad)
-    rolling_rad = foot.yaw_rad + turned_rad
+    dx = x_m + wheelbase_m * cos(yaw_rad) - projection.x_m - wheelbase_m * cos(projection.yaw_rad)
+    dy = y_m + wheelbase_m * sin(yaw_rad) - projection.y_m - wheelbase_m * sin(projection.yaw_rad)
+    rolling_rad = projection.yaw_rad + turned_rad
     return dy * cos(rolling_rad) - dx * sin(rolling_rad)
 
 
@@ -68,21 +68,21 @@ class Stanley(PathFollower):
 
     def _steer(self, state: FollowerState) -> SteeringDemand:
         ahead, vehicle, tracker = state.ahead, self.vehicle, self.tracker
-        foot = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         lock = vehicle.steering.max_wheel_rad
         # At a corner the curvature is concentrated in one point.
-        bend_rad = min(max(atan(vehicle.turning_base_m(ahead.speed_mps) * foot.curvature_per_m), -lock), lock)
-        if foot.direction < 0:
+        bend_rad = min(max(atan(vehicle.effective_wheelbase_m(ahead.speed_mps) * projection.curvature_per_m), -lock), lock)
+        if projection.direction < 0:
             reach_m = 4.0 * self._params.reverse_damping**2 * vehicle.wheelbase_m
-            return SteeringDemand(bend_rad - foot.heading_error_rad - atan(foot.cross_track_m / reach_m))
-        wheel = min(max(self._forward(ahead, foot, bend_rad), -lock), lock)
-        if self._corners.near(foot.s_m, vehicle.min_turn_radius_m):
+            return SteeringDemand(bend_rad - projection.heading_error_rad - atan(projection.cross_track_m / reach_m))
+        wheel = min(max(self._forward(ahead, projection, bend_rad), -lock), lock)
+        if self._corners.near(projection.s_m, vehicle.min_turn_radius_m):
             curvature = tan(wheel) / vehicle.wheelbase_m
             share, radius_m = self._params.turn_in_share, vehicle.min_turn_radius_m
-            wheel = atan(vehicle.wheelbase_m * turn_in(tracker.point_at, ahead, foot.s_m, curvature, radius_m, share))
+            wheel = atan(vehicle.wheelbase_m * turn_in(tracker.point_at, ahead, projection.s_m, curvature, radius_m, share))
         return SteeringDemand(wheel)
 
-    def _forward(self, ahead: Preview, foot: PathPoint, bend_rad: float) -> float:
+    def _forward(self, ahead: Preview, projection: PathPoint, bend_rad: float) -> float:
         """Return the wheel angle of the published law; ``bend_rad`` is that of a vehicle on the course."""
         p, wheelbase_m = self._params, self.vehicle.wheelbase_m
         speed = abs(ahead.speed_mps)
@@ -91,7 +91,7 @@ class Stanley(PathFollower):
             front = self.tracker.locate(front_x, front_y, ahead.yaw_rad)
             heading_rad, error_m = front.heading_error_rad, front.cross_track_m
         else:
-            heading_rad = foot.heading_error_rad + bend_rad
-            error_m = front_axle_error(ahead.x_m, ahead.y_m, ahead.yaw_rad, foot, wheelbase_m, bend_rad)
+            heading_rad = projection.heading_error_rad + bend_rad
+            error_m = front_axle_error(ahead.x_m, ahead.y_m, ahead.yaw_rad, projection, wheelbase_m, bend_rad)
         wheel = heading_rad - atan(p.gain_per_s * error_m / (p.softening_mps + speed))
         return wheel + p.yaw_damping_s * speed * (tan(bend_rad) - tan(ahead.wheel_rad)) / wheelbase_m

@@ -27,25 +27,25 @@ ACTIONS: dict[str, OperatorAction] = {
 }
 
 
-class Ask(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="status"):
+class StatusRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="status"):
     """Request for the state of the run."""
 
 
-class Act(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="request", kw_only=True):
+class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="request", kw_only=True):
     """Request for a change of mode."""
 
     action: Literal["arm", "drive", "teleop", "align", "stop", "disarm", "emergency_stop", "reset"]
     origin: Origin = ""
 
 
-class Follow(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="watch", kw_only=True):
+class WatchRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="watch", kw_only=True):
     """Request for the state of the run at a rate, until the client disconnects."""
 
     rate_hz: Annotated[float, Meta(ge=0.1, le=20.0)] = 2.0
     """Rate, Hz; the lower limit ensures that a lost client is noticed."""
 
 
-class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand", kw_only=True):
+class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand", kw_only=True):
     """One teleop reading; it is not answered."""
 
     steering: Share
@@ -58,13 +58,13 @@ class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag=
     """True if the input device is gone; the other fields are then ignored."""
 
 
-class Beat(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="heartbeat", kw_only=True):
+class HeartbeatRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="heartbeat", kw_only=True):
     """Heartbeat of a ground station; it is not answered."""
 
     origin: Origin = "ground station"
 
 
-Request = Ask | Act | Follow | Hand | Beat
+Request = StatusRequest | ActionRequest | WatchRequest | TeleopRequest | HeartbeatRequest
 
 _decoder = msgspec.json.Decoder(Request)
 

@@ -16,7 +16,19 @@ from msgspec.structs import replace
 
 from vehicled.control_socket.console import Console
 from vehicled.control_socket.place import GROUP, answers, taken
-from vehicled.control_socket.protocol import ACTIONS, MAX_LINE, Act, Ask, Beat, Follow, Hand, RequestError, answer, parse, refusal
+from vehicled.control_socket.protocol import (
+    ACTIONS,
+    MAX_LINE,
+    ActionRequest,
+    HeartbeatRequest,
+    RequestError,
+    StatusRequest,
+    TeleopRequest,
+    WatchRequest,
+    answer,
+    parse,
+    refusal,
+)
 from vehicled.messages import TeleopCommand
 
 MAX_CLIENTS = 8
@@ -161,17 +173,19 @@ class ControlServer:
             self.refused += 1
             await stream.send(refusal(str(error)))
             return
-        if stream.only_stops and not (isinstance(request, Ask) or (isinstance(request, Act) and request.action in STOPS)):
+        if stream.only_stops and not (
+            isinstance(request, StatusRequest) or (isinstance(request, ActionRequest) and request.action in STOPS)
+        ):
             await stream.send(refusal(FULL))
             return
         now_ns = self._now_ns()
         match request:
-            case Ask():
+            case StatusRequest():
                 await stream.send(answer(status=console.status(now_ns)))
-            case Act():
+            case ActionRequest():
                 refused = console.request(ACTIONS[request.action], request.origin or who, now_ns)
                 await stream.send(refusal(refused) if refused else answer(mode=console.mode.name))
-            case Hand():
+            case TeleopRequest():
                 if not self._holds(stream, request.origin):
                     if not stream.told:
                         stream.told = True
@@ -183,9 +197,9 @@ class ControlServer:
                 )  # fmt: skip
                 stream.hand = reading
                 console.hand(reading, now_ns)
-            case Beat():
+            case HeartbeatRequest():
                 console.heartbeat(request.origin, now_ns)
-            case Follow():
+            case WatchRequest():
                 while True:
                     await stream.send(answer(status=console.status(self._now_ns())))
                     await anyio.sleep(1.0 / request.rate_hz)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from vehicled.estimation.alignment import initial_state
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
-from vehicled.estimation.ekf4_fusion import NAN, POSITION, Belief, Seen, fuse, setting
+from vehicled.estimation.ekf4_fusion import NAN, POSITION, FilterState, Seen, fuse, setting
 from vehicled.estimation.ekf4_inputs import MAX_RANGE_M, Observable, enu_m, is_possible, seen, source_of
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
@@ -79,7 +79,7 @@ class Ekf4:
         self._commands: CommandHistory[Command] = CommandHistory(Command(), keep_ns)
         self._rates: CommandHistory[float] = CommandHistory(NAN, keep_ns)
         self._rate_holds = False
-        self._timeline: Timeline[Belief, Seen] = Timeline(
+        self._timeline: Timeline[FilterState, Seen] = Timeline(
             self._predict,
             lambda belief, z: fuse(self._setting, belief, z),
             keep_ns=self._history_ns,
@@ -216,7 +216,7 @@ class Ekf4:
             and self._commands.at(now_ns - self._drive_delay_ns).throttle == 0.0
         )
 
-    def _predict(self, belief: Belief, t0_ns: int, t1_ns: int) -> Belief:
+    def _predict(self, belief: FilterState, t0_ns: int, t1_ns: int) -> FilterState:
         state = belief.state
         while t0_ns < t1_ns:
             dt_ns = min(t1_ns - t0_ns, MAX_SUBSTEP_NS)
@@ -226,7 +226,7 @@ class Ekf4:
             command = Input(drive.throttle, drive.brake, steering.wheel_angle_rad, self._rates.at(middle_ns))
             state = predict(self._noise, self._vehicle, state, command, dt_ns * 1e-9, self._track)
             t0_ns += dt_ns
-        return Belief(state, belief.newest_ns, belief.good_fixes, belief.rejected, belief.nis, belief.strikes)
+        return FilterState(state, belief.newest_ns, belief.good_fixes, belief.rejected, belief.nis, belief.strikes)
 
     # ---------------------------------------------------------------- start and end
 
@@ -259,7 +259,7 @@ class Ekf4:
         if state is None:
             return False
         t_ns = min(fix.t_ns, now_ns)
-        self._timeline.start(t_ns, Belief(state, t_ns, 1, self._rejected_before))
+        self._timeline.start(t_ns, FilterState(state, t_ns, 1, self._rejected_before))
         return True
 
     def _restart(self) -> None:
@@ -271,13 +271,13 @@ class Ekf4:
         self._direction.restarted()
         self.restarts += 1
 
-    def _check(self, belief: Belief) -> None:
+    def _check(self, belief: FilterState) -> None:
         state = belief.state
         far = max(abs(state.x_m), abs(state.y_m)) > 2.0 * MAX_RANGE_M
         if far or not self._spread(belief) <= RESTART_FACTOR:
             self._restart()
 
-    def _spread(self, belief: Belief) -> float:
+    def _spread(self, belief: FilterState) -> float:
         """Largest of the sigmas, each over its limit."""
         p, c = self._params, belief.state.covariance
         return max(

@@ -1,6 +1,6 @@
 """What a measurement does to the belief of the 4-DOF filter: gate, correction and the counts that go with them.
 
-Everything that a measurement changes stands in :class:`Belief`, so that a belief of the past can be taken up again and the
+Everything that a measurement changes stands in :class:`FilterState`, so that a belief of the past can be taken up again and the
 measurements since fused anew without counting anything twice.
 """
 
@@ -27,7 +27,7 @@ HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = 0, 3, 4, 5, 6, 7
 GATES = 8
 
 
-class YawSeen(Struct, frozen=True, gc=False):
+class YawMeasurement(Struct, frozen=True, gc=False):
     """Yaw from a heading source."""
 
     t_ns: int
@@ -36,7 +36,7 @@ class YawSeen(Struct, frozen=True, gc=False):
     sigma_rad: float
 
 
-class SpeedSeen(Struct, frozen=True, gc=False):
+class SpeedMeasurement(Struct, frozen=True, gc=False):
     """Speed of the rear axle from wheels or motor."""
 
     t_ns: int
@@ -45,13 +45,13 @@ class SpeedSeen(Struct, frozen=True, gc=False):
     sigma_mps: float
 
 
-class WheelSeen(Struct, frozen=True, gc=False):
+class SteeringMeasurement(Struct, frozen=True, gc=False):
     """Wheel angle as the steering measures it."""
 
     wheel_rad: float
 
 
-class FixSeen(Struct, frozen=True, gc=False):
+class PositionMeasurement(Struct, frozen=True, gc=False):
     """Antenna in the map frame, and its velocity where the receiver tells one that counts."""
 
     t_ns: int
@@ -67,10 +67,10 @@ class FixSeen(Struct, frozen=True, gc=False):
     carrier: int = 0
 
 
-Seen = YawSeen | SpeedSeen | WheelSeen | FixSeen
+Seen = YawMeasurement | SpeedMeasurement | SteeringMeasurement | PositionMeasurement
 
 
-class Belief(Struct, frozen=True, gc=False):
+class FilterState(Struct, frozen=True, gc=False):
     """State of the filter and what its measurements have left behind."""
 
     state: State
@@ -85,7 +85,7 @@ class Belief(Struct, frozen=True, gc=False):
     """Rejections in a row, by gate."""
 
 
-class Setting(Struct, frozen=True, gc=False):
+class FusionConfig(Struct, frozen=True, gc=False):
     """What fusion depends on beside belief and measurement."""
 
     params: Ekf4Params
@@ -103,26 +103,26 @@ def setting(
     lowest_speed_mps: float,
     max_wheel_rad: float,
     max_surplus_mps2: float,
-) -> Setting:
+) -> FusionConfig:
     """Setting with the limits of the gate; infinite where the gate is off."""
     infinity = float("inf")
     limits = [chi_square_limit(params.gate_probability, m) if params.gate else infinity for m in (1, 2)]
-    return Setting(params, (limits[0], limits[1]), lever_arm_m, lowest_speed_mps, max_wheel_rad, max_surplus_mps2)
+    return FusionConfig(params, (limits[0], limits[1]), lever_arm_m, lowest_speed_mps, max_wheel_rad, max_surplus_mps2)
 
 
-def fuse(with_: Setting, belief: Belief, z: Seen) -> Belief:
+def fuse(with_: FusionConfig, belief: FilterState, z: Seen) -> FilterState:
     """Belief at the same instant with the measurement in it, or with its rejection counted."""
     pose = _pose(belief.state)
-    if isinstance(z, YawSeen):
+    if isinstance(z, YawMeasurement):
         return _apply(with_, belief, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, z.sigma_rad))
-    if isinstance(z, SpeedSeen):
+    if isinstance(z, SpeedMeasurement):
         return _apply(with_, belief, z.source, z.t_ns, measurements.speed(pose, z.speed_mps, z.sigma_mps))
-    if isinstance(z, WheelSeen):
+    if isinstance(z, SteeringMeasurement):
         return _with_wheel(belief, min(max(z.wheel_rad, -with_.max_wheel_rad), with_.max_wheel_rad))
     return _fuse_fix(with_, belief, pose, z)
 
 
-def _fuse_fix(with_: Setting, belief: Belief, pose: Pose, z: FixSeen) -> Belief:
+def _fuse_fix(with_: FusionConfig, belief: FilterState, pose: Pose, z: PositionMeasurement) -> FilterState:
     rejected = belief.rejected
     east_m, north_m = z.east_m, z.north_m
     coloured = None
@@ -142,7 +142,7 @@ def _fuse_fix(with_: Setting, belief: Belief, pose: Pose, z: FixSeen) -> Belief:
     return _apply(with_, belief, VELOCITY, z.t_ns, moved)
 
 
-def _apply(with_: Setting, belief: Belief, gate: int, t_ns: int, z: Measurement) -> Belief:
+def _apply(with_: FusionConfig, belief: FilterState, gate: int, t_ns: int, z: Measurement) -> FilterState:
     """Gate, correct, count; each gate keeps its patience apart."""
     state, strikes = belief.state, belief.strikes
     position = gate == POSITION
@@ -153,7 +153,7 @@ def _apply(with_: Setting, belief: Belief, gate: int, t_ns: int, z: Measurement)
     nis = result.nis if position else belief.nis
     if not result.accepted:
         strikes = (*strikes[:gate], strikes[gate] + 1, *strikes[gate + 1 :])
-        return Belief(state, belief.newest_ns, belief.good_fixes, min(belief.rejected + 1, MAX_COUNT), nis, strikes)
+        return FilterState(state, belief.newest_ns, belief.good_fixes, min(belief.rejected + 1, MAX_COUNT), nis, strikes)
     if strikes[gate]:
         strikes = (*strikes[:gate], 0, *strikes[gate + 1 :])
     dx, dy, dyaw, dv = result.shift
@@ -177,10 +177,10 @@ def _apply(with_: Setting, belief: Belief, gate: int, t_ns: int, z: Measurement)
     )
     doubted = result.nis > limit and not z.with_error
     good = (0 if doubted else belief.good_fixes) + position
-    return Belief(corrected, max(belief.newest_ns, t_ns), good, belief.rejected, nis, strikes)
+    return FilterState(corrected, max(belief.newest_ns, t_ns), good, belief.rejected, nis, strikes)
 
 
-def _with_wheel(b: Belief, wheel_rad: float) -> Belief:
+def _with_wheel(b: FilterState, wheel_rad: float) -> FilterState:
     return replace(b, state=replace(b.state, wheel_rad=wheel_rad))
 
 

@@ -4,7 +4,17 @@ from math import isfinite, tau
 
 from vehicled.estimation import measurements
 from vehicled.estimation.alignment import MAX_SPEED_MPS, heading_sigma_rad, position_covariance
-from vehicled.estimation.ekf4_fusion import HEADING, MOTOR, STEERING, WHEEL, FixSeen, Seen, SpeedSeen, WheelSeen, YawSeen
+from vehicled.estimation.ekf4_fusion import (
+    HEADING,
+    MOTOR,
+    STEERING,
+    WHEEL,
+    PositionMeasurement,
+    Seen,
+    SpeedMeasurement,
+    SteeringMeasurement,
+    YawMeasurement,
+)
 from vehicled.estimation.ekf4_fusion import POSITION as FIX
 from vehicled.estimation.ekf4_params import Ekf4Params
 from vehicled.messages import FixType, GnssFix, Heading, MotorStatus, SteeringFeedback, WheelSpeed
@@ -63,23 +73,23 @@ def seen(params: Ekf4Params, drive: Drive, datum: Datum, message: Observable) ->
         case GnssFix():
             return _fix(params, datum, message)
         case Heading():
-            return YawSeen(message.t_ns, source_of(message), message.yaw_rad, heading_sigma_rad(params, message))
+            return YawMeasurement(message.t_ns, source_of(message), message.yaw_rad, heading_sigma_rad(params, message))
         case WheelSpeed():
             floor = params.wheel_speed_sigma_floor_mps
             sigma = max(message.sigma_mps, floor) if isfinite(message.sigma_mps) else floor
-            return SpeedSeen(message.t_ns, WHEEL, message.speed_mps, min(sigma, measurements.MAX_SIGMA))
+            return SpeedMeasurement(message.t_ns, WHEEL, message.speed_mps, min(sigma, measurements.MAX_SIGMA))
         case MotorStatus():
             speed = message.motor_speed_radps * drive.gear_ratio * drive.wheel_radius_m
-            return SpeedSeen(message.t_ns, MOTOR, speed, params.motor_speed_sigma_mps)
+            return SpeedMeasurement(message.t_ns, MOTOR, speed, params.motor_speed_sigma_mps)
         case _:
-            return WheelSeen(message.wheel_angle_rad)
+            return SteeringMeasurement(message.wheel_angle_rad)
 
 
-def _fix(params: Ekf4Params, datum: Datum, fix: GnssFix) -> FixSeen:
+def _fix(params: Ekf4Params, datum: Datum, fix: GnssFix) -> PositionMeasurement:
     east, north, _ = enu_m(datum, fix)
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     counts = params.use_gnss_velocity and abs(ve) <= MAX_SPEED_MPS and abs(vn) <= MAX_SPEED_MPS
-    return FixSeen(
+    return PositionMeasurement(
         fix.t_ns,
         east,
         north,

@@ -59,19 +59,19 @@ class Ekf4PublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     measured_yaw_sigma_rad: Positive = 0.3
 
 
-class Belief(Struct, frozen=True):
+class PublishedFilterState(Struct, frozen=True):
     """q (4,) = x, y, theta, v; P (4, 4)."""
 
     q: Array
     P: Array
 
 
-def begin(x_m: float, y_m: float, yaw_rad: float) -> Belief:
+def begin(x_m: float, y_m: float, yaw_rad: float) -> PublishedFilterState:
     """Belief at a given pose: standing, and as unsure of it as the code was."""
-    return Belief(np.array((x_m, y_m, yaw_rad, 0.0)), np.eye(4))
+    return PublishedFilterState(np.array((x_m, y_m, yaw_rad, 0.0)), np.eye(4))
 
 
-def predict(p: Ekf4PublishedParams, belief: Belief, throttle: float, steering: float) -> Belief:
+def predict(p: Ekf4PublishedParams, belief: PublishedFilterState, throttle: float, steering: float) -> PublishedFilterState:
     """Belief one step later, for commands 0..1 and -1..1. The Jacobian is taken at the new state and is wrong, see above."""
     x, y, theta, v = belief.q.tolist()
     reduced = p.wheel_radius_m * p.gear_ratio
@@ -94,10 +94,12 @@ def predict(p: Ekf4PublishedParams, belief: Belief, throttle: float, steering: f
         )
     )
     Q = np.diag((p.position_sigma_m, p.position_sigma_m, p.yaw_sigma_rad, p.speed_sigma_mps)) ** 2
-    return Belief(np.array((x, y, theta, v)), F @ belief.P @ F.T + Q)
+    return PublishedFilterState(np.array((x, y, theta, v)), F @ belief.P @ F.T + Q)
 
 
-def correct(p: Ekf4PublishedParams, belief: Belief, x_m: float, y_m: float, yaw_rad: float) -> tuple[Belief, float]:
+def correct(
+    p: Ekf4PublishedParams, belief: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float
+) -> tuple[PublishedFilterState, float]:
     """Belief with a measurement in it, however unlikely, and the normalised innovation squared of its position."""
     q, P = belief.q, belief.P
     yaw_error = yaw_rad - float(q[2])
@@ -106,7 +108,7 @@ def correct(p: Ekf4PublishedParams, belief: Belief, x_m: float, y_m: float, yaw_
     S = _H @ P @ _H.T + R
     K = P @ _H.T @ np.linalg.inv(S)
     nis = float(residual[:2] @ np.linalg.solve(S[:2, :2], residual[:2]))
-    return Belief(q + K @ residual, (np.eye(4) - K @ _H) @ P), nis
+    return PublishedFilterState(q + K @ residual, (np.eye(4) - K @ _H) @ P), nis
 
 
 class Ekf4Published:
@@ -120,7 +122,7 @@ class Ekf4Published:
     ) -> None:
         self._params = params
         self._datum = datum
-        self._belief: Belief | None = None
+        self._belief: PublishedFilterState | None = None
         self._fix: GnssFix | None = None
         self._yaw_rad: float | None = None
         self._throttle = 0.0

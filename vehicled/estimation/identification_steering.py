@@ -45,7 +45,7 @@ class Sample(NamedTuple):
     interval_s: float
 
 
-class Found(NamedTuple):
+class SteeringEstimate(NamedTuple):
     """Mean and sigma of the bank."""
 
     gain_rad: float
@@ -159,7 +159,7 @@ class SteeringBank:
         self._evidence += faded * (self._prior - self._evidence)
         self._evidence -= np.max(self._evidence)
 
-    def _mean(self) -> Found:
+    def _mean(self) -> SteeringEstimate:
         p = self._params
         weight = np.exp(self._evidence)
         weight /= np.sum(weight)
@@ -171,7 +171,7 @@ class SteeringBank:
         # The grid cuts the prior at 0, which pulls its mean; the pull fades as the evidence takes over.
         pull = self._pull_s * min(1.0, spread / self._delay_variance)
         zone = float(by_zone @ self.dead_zones)
-        return Found(
+        return SteeringEstimate(
             gain,
             sqrt(float(np.sum(weight * (self._p00 + (self._gain - gain) ** 2)))),
             offset,

@@ -17,10 +17,10 @@ from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.ins_alignment import Aligner, first_state
-from vehicled.estimation.ins_inertial import FUTURE_TOLERANCE_NS, Queue, Stillness
+from vehicled.estimation.ins_inertial import FUTURE_TOLERANCE_NS, Queue, ZeroVelocityDetector
 from vehicled.estimation.ins_measurements import POSITION, Sensors
 from vehicled.estimation.ins_mechanisation import NOTHING, Drive, Predictor, mechanise
-from vehicled.estimation.ins_messages import HEADING, MAX_RANGE_M, MOTOR, WHEEL, Measured, measured, wanted
+from vehicled.estimation.ins_messages import HEADING, MAX_RANGE_M, MOTOR, WHEEL, PendingMeasurement, measured, wanted
 from vehicled.estimation.ins_params import InsParams
 from vehicled.estimation.ins_state import N, State, Triple, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
@@ -64,17 +64,19 @@ class Ins:
         self._predictor = Predictor(params, vehicle.wheelbase_m)
         self._history_ns = int(params.history_length_s * 1e9) if params.smooth_lagged_data else UNSMOOTHED_NS
         self._grid_ns = int(1e9 / params.constraints.rate_hz)
-        self._timeline: Timeline[State, Measured] = Timeline(self._predict, self._update, keep_ns=self._history_ns, capacity=2048)
+        self._timeline: Timeline[State, PendingMeasurement] = Timeline(
+            self._predict, self._update, keep_ns=self._history_ns, capacity=2048
+        )
         keep_ns = self._history_ns + 2 * MAX_GAP_NS
         self._drives: CommandHistory[Drive] = CommandHistory(NOTHING, keep_ns)
         self._commands: CommandHistory[ActuatorCommand] = CommandHistory(NEUTRAL, keep_ns + MAX_DELAY_NS)
         self._inertial = Queue(params.sensor_timeout_s)
-        self._still = Stillness(params.rest)
+        self._still = ZeroVelocityDetector(params.rest)
         self._aligner = Aligner(params)
         uses = zip(HeadingKind, (params.inertial, params.magnetic, params.moving_base))
         kinds = frozenset(kind for kind, use in uses if use.use_yaw and use.bias_sigma_rad < params.max_yaw_sigma_rad)
         self._direction = DirectionMonitor(datum, vehicle, kinds)
-        self._waiting: list[Measured] = []
+        self._waiting: list[PendingMeasurement] = []
         self._last_drive = NOTHING
         self._wheel_rad = 0.0
         self._step_ns: int | None = None
@@ -195,7 +197,7 @@ class Ins:
         quiet = throttle == 0.0 and speed < self._params.rest.max_speed_mps
         return self._still.update(t_ns, force, rate, bias, quiet) and state is not None
 
-    def _possible(self, z: Measured, now_ns: int) -> bool:
+    def _possible(self, z: PendingMeasurement, now_ns: int) -> bool:
         if z.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
             return True
         self._refused += 1
@@ -221,7 +223,7 @@ class Ins:
                 self._sensors.level(state)
         return state
 
-    def _update(self, state: State, z: Measured) -> State:
+    def _update(self, state: State, z: PendingMeasurement) -> State:
         state = state.copy()
         if z.fix is not None:
             accepted = self._sensors.fix(state, z.fix)
@@ -253,7 +255,7 @@ class Ins:
             elif HEADING <= z.source < WHEEL:
                 self._aligner.heading(z.source - HEADING, z.t_ns, z.value, z.sigma)
 
-    def _start(self, z: Measured, state: State, known_ns: int) -> None:
+    def _start(self, z: PendingMeasurement, state: State, known_ns: int) -> None:
         state.newest_ns = z.t_ns
         state.rejected = self._rejected
         self._drives.clear(self._last_drive)

@@ -10,7 +10,7 @@ from math import atan2, hypot, isfinite, pi, sqrt
 import numpy as np
 from msgspec import Struct
 
-from vehicled.estimation.ins_inertial import Stillness
+from vehicled.estimation.ins_inertial import ZeroVelocityDetector
 from vehicled.estimation.ins_measurements import Fix
 from vehicled.estimation.ins_mechanisation import GRAVITY_MPS2
 from vehicled.estimation.ins_params import InsParams
@@ -125,7 +125,7 @@ def tilt(force_mps2: Triple) -> tuple[float, float]:
     return atan2(fy, fz), atan2(-fx, hypot(fy, fz))
 
 
-def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: Stillness, arm_m: Triple) -> State:
+def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetector, arm_m: Triple) -> State:
     """State of the inertial unit at the fix. ``arm_m`` is the antenna from the unit. What the first errors share is kept: position
     with coloured error, attitude and lever arm, yaw with the bias of its heading."""
     imu = params.imu

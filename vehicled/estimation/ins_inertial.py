@@ -83,7 +83,7 @@ class Queue:
         return max(since_ns, min(newest_ns, now_ns)), mean, (wx / rates, wy / rates, wz / rates)
 
 
-class Stillness:
+class ZeroVelocityDetector:
     """Since when nothing moves, by the inertial unit, the throttle and the believed speed; and the means over that time."""
 
     def __init__(self, rest: Rest) -> None:

@@ -17,7 +17,7 @@ GNSS, HEADING, WHEEL, MOTOR = 0, 1, 4, 5
 Measuring = GnssFix | Heading | WheelSpeed | MotorStatus
 
 
-class Measured(Struct, frozen=True, gc=False):
+class PendingMeasurement(Struct, frozen=True, gc=False):
     """A measurement on its way to its time of validity. ``fix`` of GNSS, else a value with its sigma."""
 
     t_ns: int
@@ -36,7 +36,7 @@ def wanted(params: InsParams, message: Measuring) -> bool:
     return (params.wheel_speed if isinstance(message, WheelSpeed) else params.motor_speed).use_speed
 
 
-def measured(params: InsParams, vehicle: Vehicle, datum: Datum, message: Measuring) -> Measured | None:
+def measured(params: InsParams, vehicle: Vehicle, datum: Datum, message: Measuring) -> PendingMeasurement | None:
     """What the filter makes of a message; None where the values it exists for are not finite or not possible."""
     if isinstance(message, GnssFix):
         return _fix(params, datum, message)
@@ -44,21 +44,21 @@ def measured(params: InsParams, vehicle: Vehicle, datum: Datum, message: Measuri
         if not abs(message.yaw_rad) <= 1e3:
             return None
         sigma = heading_sigma((params.inertial, params.magnetic, params.moving_base)[message.kind], message)
-        return Measured(message.t_ns, HEADING + int(message.kind), None, message.yaw_rad, sigma)
+        return PendingMeasurement(message.t_ns, HEADING + int(message.kind), None, message.yaw_rad, sigma)
     if isinstance(message, WheelSpeed):
         return _speed(message.t_ns, WHEEL, message.speed_mps, message.sigma_mps, params.wheel_speed)
     speed_mps = message.motor_speed_radps * vehicle.drive.gear_ratio * vehicle.drive.wheel_radius_m
     return _speed(message.t_ns, MOTOR, speed_mps, inf, params.motor_speed)
 
 
-def _speed(t_ns: int, source: int, speed_mps: float, sigma_mps: float, use: SpeedUse) -> Measured | None:
+def _speed(t_ns: int, source: int, speed_mps: float, sigma_mps: float, use: SpeedUse) -> PendingMeasurement | None:
     if not abs(speed_mps) <= MAX_SPEED_MPS:
         return None
     sigma = max(sigma_mps, use.sigma_floor_mps) if 0.0 < sigma_mps < inf else use.sigma_floor_mps
-    return Measured(t_ns, source, None, speed_mps, min(sigma, MAX_SPEED_MPS))
+    return PendingMeasurement(t_ns, source, None, speed_mps, min(sigma, MAX_SPEED_MPS))
 
 
-def _fix(params: InsParams, datum: Datum, fix: GnssFix) -> Measured | None:
+def _fix(params: InsParams, datum: Datum, fix: GnssFix) -> PendingMeasurement | None:
     possible = (
         fix.fix_type >= FixType.FIX_2D
         and abs(fix.latitude_rad) <= 0.25 * tau
@@ -69,4 +69,4 @@ def _fix(params: InsParams, datum: Datum, fix: GnssFix) -> Measured | None:
         return None
     height = fix.height_m if isfinite(fix.height_m) else datum.height_m
     enu = datum.to_enu(fix.latitude_rad, fix.longitude_rad, height)
-    return Measured(fix.t_ns, GNSS, prepare(params, fix, enu))
+    return PendingMeasurement(fix.t_ns, GNSS, prepare(params, fix, enu))

@@ -14,18 +14,18 @@ HEAD = struct.Struct("<IB")
 MAX_FRAME_BYTES = 1 << 30
 
 
-class Kind(IntEnum):
+class LogFrameKind(IntEnum):
     """Type of a frame."""
 
     OPENING = 1
-    """First frame: :class:`Opening` as MessagePack."""
+    """First frame: :class:`WriterConfig` as MessagePack."""
     RECORDS = 2
     """MCAP message records, as they go into one chunk."""
     END = 3
     """Last frame of an orderly end: a map of strings as MessagePack, stored as metadata."""
 
 
-class Opening(Struct, frozen=True, kw_only=True):
+class WriterConfig(Struct, frozen=True, kw_only=True):
     """Configuration of the writer, sent in the first frame."""
 
     folder: str
@@ -41,7 +41,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     projections: bool = True
 
 
-class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WriterReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Status report of the writer, one JSON object per line."""
 
     state: str
@@ -58,7 +58,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu_s: float = 0.0
 
 
-def frame(kind: Kind, payload: bytes) -> bytes:
+def frame(kind: LogFrameKind, payload: bytes) -> bytes:
     """Return an encoded frame."""
     return HEAD.pack(len(payload), kind) + payload
 
@@ -69,7 +69,7 @@ class Decoder:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+    def feed(self, data: bytes) -> Iterator[tuple[LogFrameKind, bytes]]:
         """Yield the frames completed by ``data``. Raises ``ValueError`` for an invalid frame; the stream is then lost."""
         buffer = self._buffer
         buffer += data
@@ -81,7 +81,7 @@ class Decoder:
             stop = at + HEAD.size + length
             if stop > len(buffer):
                 break
-            yield Kind(kind), bytes(memoryview(buffer)[at + HEAD.size : stop])
+            yield LogFrameKind(kind), bytes(memoryview(buffer)[at + HEAD.size : stop])
             at = stop
         del buffer[:at]
 

@@ -8,7 +8,7 @@ it costs the journal.
 from collections import deque
 
 
-class Outbox:
+class FrameQueue:
     """Frames waiting for the pipe. Memory is bounded by the two limits plus one frame each."""
 
     def __init__(self, journal_limit_bytes: int, derived_limit_bytes: int) -> None:

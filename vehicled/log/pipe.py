@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from vehicled.log.errors import LogError
-from vehicled.log.frames import Kind, Opening, Report, frame
+from vehicled.log.frames import LogFrameKind, WriterConfig, WriterReport, frame
 from vehicled.log.schema import Attachment, RunHeader, log_stem
 from vehicled.log.sink import DERIVED_LIMIT_BYTES, JOURNAL_LIMIT_BYTES, LogSink
 
@@ -63,7 +63,7 @@ class WriterProcess:
         self._blocking = blocking
         self._listen_due_ns = 0
         self._heard = b""
-        self._reports: list[Report] = []
+        self._reports: list[WriterReport] = []
         self._noise: list[str] = []
         self._failure = ""
         self._failure_told = False
@@ -92,7 +92,7 @@ class WriterProcess:
 
         Raises :class:`LogError` when the folder cannot be written, the compression is not installed, or the process does not start.
         """
-        opening = Opening(
+        opening = WriterConfig(
             folder=os.path.abspath(os.path.expanduser(folder)),
             stem=log_stem(header.profile, header.course, header.start_wall_ns, header.run_id),
             header=msgspec.convert(msgspec.to_builtins(header), RunHeader),
@@ -200,7 +200,7 @@ class WriterProcess:
                 self._drain(deadline_s)
             if not self._failure:
                 if not self.sink.outbox.waiting_bytes:
-                    self._send(frame(Kind.END, msgspec.msgpack.encode(self._end_record(end))), deadline_s)
+                    self._send(frame(LogFrameKind.END, msgspec.msgpack.encode(self._end_record(end))), deadline_s)
                 self.sink.stop()
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -283,7 +283,7 @@ class WriterProcess:
 
     # ------------------------------------------------------------------ the child
 
-    def _greet(self, opening: Opening, timeout_s: float) -> None:
+    def _greet(self, opening: WriterConfig, timeout_s: float) -> None:
         try:
             fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
@@ -292,7 +292,7 @@ class WriterProcess:
         os.set_blocking(self._to_child, False)
         os.set_blocking(self._from_child, False)
         deadline_s = time.monotonic() + timeout_s
-        self._send(frame(Kind.OPENING, msgspec.msgpack.encode(opening)), deadline_s)
+        self._send(frame(LogFrameKind.OPENING, msgspec.msgpack.encode(opening)), deadline_s)
         while True:
             ended = self._ended()
             for report in self._reports:
@@ -322,7 +322,7 @@ class WriterProcess:
             *lines, self._heard = self._heard.split(b"\n")
             for line in lines:
                 try:
-                    self._reports.append(msgspec.json.decode(line, type=Report))
+                    self._reports.append(msgspec.json.decode(line, type=WriterReport))
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     self._noise.append(line.decode(errors="replace"))
                     del self._noise[:-20]

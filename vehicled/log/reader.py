@@ -48,7 +48,7 @@ class Record(Struct, Generic[M], frozen=True):
     message: M
 
 
-class Stored(Struct, frozen=True):
+class StoredMessage(Struct, frozen=True):
     """Encoded message with its place in the journal."""
 
     t_ns: int
@@ -154,12 +154,12 @@ class LogReader:
         for entry in self._in_order(self._decoders(types), low, high):
             yield self._decode(entry, offset)
 
-    def stored(self, *types: type[Message]) -> Iterator[Stored]:
+    def stored(self, *types: type[Message]) -> Iterator[StoredMessage]:
         """Yield messages like :meth:`messages`, but encoded, to compare bytes."""
         kinds = {channel: (kind, unpacker(kind, fields)) for channel, kind, fields in self._channels(types)}
         offset = self.offset_ns
         for sequence, log_time, _, (kind, unpack), data in self._in_order(kinds, -(2**63), 2**64):
-            yield Stored(log_time - offset, sequence, kind, data, unpack)
+            yield StoredMessage(log_time - offset, sequence, kind, data, unpack)
 
     def _in_order(self, decoders: dict[int, T], low: int, high: int) -> Iterator[tuple[int, int, int, T, bytes]]:
         """Yield (sequence, log time, count, decoder, data) of the records of these channels, ``low <= log time < high``."""

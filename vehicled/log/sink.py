@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from vehicled.log.frames import HEAD, Kind
-from vehicled.log.outbox import Outbox
+from vehicled.log.frames import HEAD, LogFrameKind
+from vehicled.log.outbox import FrameQueue
 from vehicled.log.schema import CHANNELS, Stream
 from vehicled.messages import Event, Message
 from vehicled.ros.cdr import CdrError, packer
@@ -76,7 +76,7 @@ class LogSink:
         """Take ``offset_ns``, UTC minus the clock of the messages; see :class:`~vehicled.log.schema.RunHeader`."""
         self.offset_ns = offset_ns
         """UTC minus the clock of the messages, ns."""
-        self.outbox = Outbox(journal_limit_bytes, derived_limit_bytes)
+        self.outbox = FrameQueue(journal_limit_bytes, derived_limit_bytes)
         self._buffers = [_Buffer(stream) for stream in Stream]
         self._routes: dict[type[Message], tuple[Callable[[Any], bytes], int, _Buffer]] = {
             kind: (packer(kind), channel.id, self._buffers[channel.stream]) for kind, channel in CHANNELS.items()
@@ -184,7 +184,7 @@ class LogSink:
         self._renew(buffer)
         if self._stopped:
             return
-        HEAD.pack_into(frame, 0, len(frame) - HEAD.size, Kind.RECORDS)
+        HEAD.pack_into(frame, 0, len(frame) - HEAD.size, LogFrameKind.RECORDS)
         lossless = buffer.stream is not Stream.DERIVED
         losses = self.journal_losses if lossless else self.derived_losses
         if self.outbox.offer(frame, lossless=lossless):
@@ -236,7 +236,7 @@ class LogSink:
         t_ns = now_ns + self.offset_ns
         self._sequence = (self._sequence + 1) & _WRAP
         buffer.data += _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, self._sequence, t_ns, t_ns) + payload
-        HEAD.pack_into(buffer.data, 0, len(buffer.data) - HEAD.size, Kind.RECORDS)
+        HEAD.pack_into(buffer.data, 0, len(buffer.data) - HEAD.size, LogFrameKind.RECORDS)
         self.outbox.offer(buffer.data, lossless=True, forced=True)
 
     def _misfit(self, message: Message, log_time_ns: int, error: Exception) -> None:

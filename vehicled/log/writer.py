@@ -5,7 +5,7 @@ when the daemon is killed: the pipe ends, the writer writes summary and footer a
 daemon's group for the same reason.
 
 The file carries its final name from the start; nothing is renamed. What is whole up to a power cut is found by
-:mod:`vehicled.log.recover`. On standard output it reports, one JSON object per line (:class:`~vehicled.log.frames.Report`).
+:mod:`vehicled.log.recover`. On standard output it reports, one JSON object per line (:class:`~vehicled.log.frames.WriterReport`).
 """
 
 import os
@@ -19,7 +19,7 @@ from mcap.records import Channel, Schema
 
 import vehicled
 from vehicled.log.errors import LogError, why
-from vehicled.log.frames import Decoder, Kind, Opening, Report
+from vehicled.log.frames import Decoder, LogFrameKind, WriterConfig, WriterReport
 from vehicled.log.mcapfile import McapFile, compressor
 from vehicled.log.projecting import Projector
 from vehicled.log.quota import enforce, lock
@@ -94,7 +94,7 @@ class Output:
 class Writer:
     """Log of one run: one or more parts."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: WriterConfig) -> None:
         """Create the first file. Raises OSError or :class:`LogError`."""
         self._opening = opening
         self._mcap_compression, self._compress = compressor(opening.compression)
@@ -172,14 +172,14 @@ class Writer:
         self.finish({})
         self.part += 1
         self._open()
-        _report(Report(state="rotated", path=self.files[-1]))
+        _report(WriterReport(state="rotated", path=self.files[-1]))
 
     def enforce_quota(self) -> None:
         """Remove old logs as the quota requires."""
         self._quota_due = self.total_bytes + self._quota_step
         removed = enforce(self._opening.folder, self._opening.quota_bytes, os.path.basename(self._output.path))
         if removed:
-            _report(Report(state="removed", files=removed))
+            _report(WriterReport(state="removed", files=removed))
 
     def sync(self) -> None:
         """Flush the log to disk. Raises OSError."""
@@ -211,25 +211,25 @@ def run(source: int) -> int:
             if data == b"":
                 break
             for kind, payload in decoder.feed(data or b""):
-                if kind is Kind.RECORDS and writer is not None:
+                if kind is LogFrameKind.RECORDS and writer is not None:
                     writer.add(payload)
-                elif kind is Kind.END:
+                elif kind is LogFrameKind.END:
                     end = msgspec.msgpack.decode(payload, type=dict[str, str])
-                elif kind is Kind.OPENING and writer is None:
-                    opening = msgspec.msgpack.decode(payload, type=Opening)
+                elif kind is LogFrameKind.OPENING and writer is None:
+                    opening = msgspec.msgpack.decode(payload, type=WriterConfig)
                     writer = Writer(opening)
                     sync_period_s = opening.sync_period_s
-                    _report(Report(state="open", path=writer.files[0]))
+                    _report(WriterReport(state="open", path=writer.files[0]))
                 else:
                     raise ValueError(f"{kind.name} out of place")
             if writer is not None and time.monotonic() >= sync_due_s:
                 writer.sync()
                 sync_due_s = time.monotonic() + sync_period_s
     except (ValueError, msgspec.MsgspecError) as error:
-        _report(Report(state="failed", detail=f"the daemon's pipe carried {error}", path=writer.files[-1] if writer else ""))
+        _report(WriterReport(state="failed", detail=f"the daemon's pipe carried {error}", path=writer.files[-1] if writer else ""))
         status = EXIT_GARBLED
     except LogError as error:
-        _report(Report(state="failed", detail=str(error)))
+        _report(WriterReport(state="failed", detail=str(error)))
         return EXIT_FAILED
     except OSError as error:
         return _disk_failed(writer, error)
@@ -249,21 +249,21 @@ def _disk_failed(writer: Writer | None, error: OSError) -> int:
     detail = why(error)
     if writer is not None:
         detail += "; what was written before is kept, `vehicled log recover` completes it"
-    _report(Report(state="failed", path=path, detail=detail, files=writer.files if writer is not None else []))
+    _report(WriterReport(state="failed", path=path, detail=detail, files=writer.files if writer is not None else []))
     return EXIT_FAILED
 
 
 def _report_done(writer: Writer) -> None:
     spent = time.process_time()
     _report(
-        Report(
+        WriterReport(
             state="done", path=writer.files[0], files=writer.files, messages=writer.messages, chunks=writer.chunks,
             bytes=writer.total_bytes, record_bytes=writer.record_bytes, cpu_s=spent,
         )
     )  # fmt: skip
 
 
-def _report(report: Report) -> None:
+def _report(report: WriterReport) -> None:
     try:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
         sys.stdout.buffer.flush()

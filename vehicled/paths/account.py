@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ReadSummary:
     """Contents that a reader used, ignored and noticed in a course file."""
 
     form: str

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vehicled.paths import cusps, smoothing
-from vehicled.paths.account import Account
+from vehicled.paths.account import ReadSummary
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import NO_MARKINGS, Markings
@@ -74,7 +74,7 @@ class Course:
     """Lanes and boxes that a drive is judged by, where the course has some."""
     waypoints: int = 0
     """Waypoints that the line was drawn through; 0 for a line that is known point by point."""
-    account: Account | None = None
+    account: ReadSummary | None = None
     """Record of what was read from the file; None for a course without a file."""
 
     @property

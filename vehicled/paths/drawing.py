@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vehicled.paths.account import Account
+from vehicled.paths.account import ReadSummary
 from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
@@ -32,7 +32,7 @@ class Drawing:
     geodetic: bool
     order: str
     """Order of the coordinates in the format; shown to a user who has swapped them."""
-    account: Account
+    account: ReadSummary
     """Record of what was read and ignored."""
     speeds_mps: Sequence[float] | None = None
     """Negative from each waypoint that is left backward."""

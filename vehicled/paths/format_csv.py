@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 
-from vehicled.paths.account import Account
+from vehicled.paths.account import ReadSummary
 from vehicled.paths.columns import WANTED, Column, column_of
 from vehicled.paths.datum import Datum
 from vehicled.paths.drawing import DEFAULT_SPEED_MPS, POLAR_DEG, Drawing, check_count, shown, text_of
@@ -270,7 +270,7 @@ class _Table:
             raise CourseError(f"{at}: decimals are written with a comma here and with a point elsewhere; write all with a point")
         return float(cell)
 
-    def _account(self, values: Mapping[str, list[float]]) -> Account:
+    def _account(self, values: Mapping[str, list[float]]) -> ReadSummary:
         columns, taken = self._columns, {i: role for role, i in self._found.items() if role in _DRIVEN}
         meanings = {"x": "east, m", "y": "north, m", "lat": "latitude, deg", "lon": "longitude, deg", "gear": "direction"}
         used = []
@@ -282,7 +282,7 @@ class _Table:
             remarks.append(f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
         ignored = [(column.name, _REASONS.get(column.role, "")) for i, column in enumerate(columns) if i not in taken]
         form = f"a table separated by {_SEPARATORS[self._separator]}, {self._where}"
-        return Account(form, tuple(used), tuple(item for item in ignored if item[0] not in UNUSED), tuple(remarks))
+        return ReadSummary(form, tuple(used), tuple(item for item in ignored if item[0] not in UNUSED), tuple(remarks))
 
 
 def _separator(line: str) -> str:

@@ -6,7 +6,7 @@ backward) and ``closed`` (true or false).
 
 from collections.abc import Mapping
 
-from vehicled.paths.account import Account
+from vehicled.paths.account import ReadSummary
 from vehicled.paths.columns import column_of
 from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, number, shown
 from vehicled.paths.errors import CourseError
@@ -36,7 +36,7 @@ def read(data: bytes, file_name: str) -> Drawing:
     )
 
 
-def _account(file_name: str, where: str, properties: Mapping[str, object]) -> Account:
+def _account(file_name: str, where: str, properties: Mapping[str, object]) -> ReadSummary:
     """Raises CourseError for a speed that is not in m/s."""
     used = [("coordinates", "longitude, latitude, deg")]
     remarks = []
@@ -50,7 +50,7 @@ def _account(file_name: str, where: str, properties: Mapping[str, object]) -> Ac
     else:
         used.append(("speed_mps", "speed, m/s"))
     ignored = tuple((key[:40], "") for key in properties if key not in ("name", "speed_mps", "closed"))
-    return Account("GeoJSON", tuple(used), (*ignored, ("heights", "")), tuple(remarks))
+    return ReadSummary("GeoJSON", tuple(used), (*ignored, ("heights", "")), tuple(remarks))
 
 
 def _line(file_name: str, features: list[Feature]) -> Feature:

@@ -6,7 +6,7 @@ Parsed with expat as a stream; a document type declaration, and with it every en
 from typing import NoReturn
 from xml.parsers import expat
 
-from vehicled.paths.account import Account
+from vehicled.paths.account import ReadSummary
 from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, check_count
 from vehicled.paths.errors import CourseError
 
@@ -116,7 +116,7 @@ def read(data: bytes, file_name: str) -> Drawing:
         geodetic=True,
         order=ORDER,
         name=reader.name.strip(),
-        account=Account(
+        account=ReadSummary(
             "GPX",
             ((what, "latitude, longitude, deg"),),
             ignored,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from vehicled.paths.account import Account
+from vehicled.paths.account import ReadSummary
 from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, check_count, json_of, number, shown, text_of
 from vehicled.paths.errors import CourseError
 
@@ -97,7 +97,7 @@ class _Mission:
             order=ORDER,
             speeds_mps=self.speeds_mps,
             speed_holds=True,
-            account=Account(form, tuple(used), ignored, tuple(remarks)),
+            account=ReadSummary(form, tuple(used), ignored, tuple(remarks)),
         )
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-Point = tuple[float, float]
+PlanePoint = tuple[float, float]
 
 
-def encloses(corners: Sequence[Point], x_m: float, y_m: float) -> bool:
+def encloses(corners: Sequence[PlanePoint], x_m: float, y_m: float) -> bool:
     """True if a point lies inside, by the even-odd rule: a ring may be concave, and may cross itself."""
     inside = False
     x1, y1 = corners[-1]

@@ -16,7 +16,7 @@ TAPS: tuple[type[Message], ...] = (Fault, PortEvent)
 """Message types that are reported."""
 
 
-class PatientStream:
+class NonBlockingStream:
     """Text stream that drops lines rather than block the loop, since a terminal may be paused or a pipe full."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -58,7 +58,7 @@ class EventLog:
         if not self._json:
             renderers = [structlog.dev.ConsoleRenderer(colors=self._out.isatty(), pad_event_to=0)]
         return structlog.wrap_logger(
-            structlog.WriteLogger(cast(TextIO, PatientStream(self._out))),
+            structlog.WriteLogger(cast(TextIO, NonBlockingStream(self._out))),
             processors=[structlog.processors.add_log_level, *renderers],
             wrapper_class=structlog.make_filtering_bound_logger(20),
         )

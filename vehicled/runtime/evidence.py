@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, cast
 
-from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, UNEXPLAINED_TOLERANCE_NS, Execution, Reading, Surroundings
+from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, UNEXPLAINED_TOLERANCE_NS, Evidence, Execution, Reading
 from vehicled.messages import GarbageCollection
 from vehicled.runtime.clock import RunClock
 from vehicled.runtime.loop import PreciseEventLoop
@@ -244,7 +244,7 @@ def watch_idle() -> Idle:
     return loop.selector if isinstance(loop, PreciseEventLoop) else NeverIdle()
 
 
-class WallWitness:
+class WallEvidenceSource:
     """Collects the evidence about late releases. Must be created on the thread that will run the loop.
 
     Call ``watch_loop`` once inside the loop, and ``mark`` after each batch of tasks, before the loop may sleep: later kernel counts
@@ -278,7 +278,7 @@ class WallWitness:
             self._steal_ns = self.kernel.steal_ns()
             self._steal_since_ns = now_ns
 
-    def surroundings(self, release_ns: int, start_ns: int, end_ns: int) -> Surroundings:
+    def evidence(self, release_ns: int, start_ns: int, end_ns: int) -> Evidence:
         """Return what happened around the loop between release and end."""
         idle, lost_ns = self._idle, self.clock.lost_ns
         since_ns, delay_before_ns = next((mark for mark in reversed(self._marks) if mark[0] <= release_ns), self._marks[0])
@@ -287,7 +287,7 @@ class WallWitness:
         # The hypervisor's counter is coarse and covers more than the window, so only a proportional part is attributed to it.
         window_ns = max(0, end_ns - release_ns)
         stolen_ns = (self.kernel.steal_ns() - self._steal_ns) * window_ns // max(end_ns - self._steal_since_ns, window_ns, 1)
-        return Surroundings(
+        return Evidence(
             asleep_ns=None if isinstance(idle, NeverIdle) else (idle.idle_from_ns - lost_ns, idle.woke_ns - lost_ns),
             callbacks=self.holders.since(release_ns),
             collections=[(start - lost_ns, end - lost_ns) for start, end in self.collections.since(release_ns + lost_ns)],

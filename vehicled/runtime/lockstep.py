@@ -39,7 +39,7 @@ def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:
-                    out.append(encode(Kind.DONE, 0, max(wake_ns, machine.next_word_ns())))
+                    out.append(encode(Kind.DONE, 0, max(wake_ns, machine.next_output_ns())))
                     link.send(b"".join(out))
                     out.clear()
     except (LinkError, IndexError) as error:

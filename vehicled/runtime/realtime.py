@@ -39,7 +39,7 @@ class RealtimeRequest(Struct, frozen=True, kw_only=True):
     """Processors to run on."""
 
 
-class Row(Struct, frozen=True):
+class RealtimeSetting(Struct, frozen=True):
     """One setting of the report; ``cure`` is empty if it is as wanted."""
 
     what: str
@@ -56,7 +56,7 @@ class Row(Struct, frozen=True):
 class RealtimeReport(Struct, frozen=True):
     """Result of the real-time set-up."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RealtimeSetting, ...]
 
     @property
     def ok(self) -> bool:
@@ -85,7 +85,7 @@ def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
     excluded from garbage collection.
     """
     request = request or RealtimeRequest()
-    points: tuple[tuple[str, Callable[[], Row]], ...] = (
+    points: tuple[tuple[str, Callable[[], RealtimeSetting]], ...] = (
         ("memory", lambda: _memory(request)),
         ("scheduling", lambda: _scheduling(request)),
         ("timer slack", lambda: _timer_slack(request)),
@@ -103,68 +103,72 @@ def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
         try:
             rows.append(check())
         except Exception as error:  # noqa: BLE001 - a point that cannot be had is a row of the report, whatever the reason
-            rows.append(Row(what, "-", f"{type(error).__name__}: {error}", "not possible on this system"))
+            rows.append(RealtimeSetting(what, "-", f"{type(error).__name__}: {error}", "not possible on this system"))
     return RealtimeReport(tuple(rows))
 
 
-def limit_blas_threads() -> Row:
+def limit_blas_threads() -> RealtimeSetting:
     """Request one BLAS thread. Has an effect only before numpy is imported; the row says if that was in time."""
     for name in BLAS_VARIABLES:
         os.environ.setdefault(name, "1")
     return _blas()
 
 
-def _memory(request: RealtimeRequest) -> Row:
+def _memory(request: RealtimeRequest) -> RealtimeSetting:
     what = "memory"
     if not request.lock_memory:
-        return Row(what, AS_IT_IS, f"{_status_kb('VmLck')} kB locked")
+        return RealtimeSetting(what, AS_IT_IS, f"{_status_kb('VmLck')} kB locked")
     wanted = "locked as touched"
     libc = _libc("mlockall")
     if libc is None:
-        return Row(what, wanted, f"not locked: no mlockall on {sys.platform}", RUN_ON_LINUX)
+        return RealtimeSetting(what, wanted, f"not locked: no mlockall on {sys.platform}", RUN_ON_LINUX)
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if limit != resource.RLIM_INFINITY and not capable(CAP_IPC_LOCK):
         # Under a limit the call may succeed and a later allocation fail in mid-drive.
         cure = "LimitMEMLOCK=infinity in the systemd unit, or 'memlock unlimited' in /etc/security/limits.conf"
-        return Row(what, wanted, f"not locked: the limit is {limit // 1024} kB", cure)
+        return RealtimeSetting(what, wanted, f"not locked: the limit is {limit // 1024} kB", cure)
     # Without ONFAULT every mapping becomes resident in full, with stacks and BLAS arenas: hundreds of megabytes.
     if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT):
-        return Row(what, wanted, f"not locked: {os.strerror(ctypes.get_errno())}", "needs Linux 4.4 and CAP_IPC_LOCK")
-    return Row(what, wanted, f"locked as touched, {_status_kb('VmRSS')} kB resident")
+        return RealtimeSetting(what, wanted, f"not locked: {os.strerror(ctypes.get_errno())}", "needs Linux 4.4 and CAP_IPC_LOCK")
+    return RealtimeSetting(what, wanted, f"locked as touched, {_status_kb('VmRSS')} kB resident")
 
 
-def _scheduling(request: RealtimeRequest) -> Row:
+def _scheduling(request: RealtimeRequest) -> RealtimeSetting:
     what, priority = "scheduling", request.fifo_priority
     wanted = AS_IT_IS if priority is None else f"fifo {priority}"
     if not hasattr(os, "sched_setscheduler"):
-        return Row(what, wanted, f"no real-time classes on {sys.platform}", "" if priority is None else RUN_ON_LINUX)
+        return RealtimeSetting(what, wanted, f"no real-time classes on {sys.platform}", "" if priority is None else RUN_ON_LINUX)
     if priority is None:
-        return Row(what, wanted, _policy())
+        return RealtimeSetting(what, wanted, _policy())
     try:
         # Reset on fork, so that helper threads and the log writer do not compete with the loop.
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except OSError as error:
         cure = f"LimitRTPRIO={priority} in the systemd unit, or 'rtprio {priority}' in /etc/security/limits.conf"
-        return Row(what, wanted, f"{_policy()}: {error.strerror}", cure)
+        return RealtimeSetting(what, wanted, f"{_policy()}: {error.strerror}", cure)
     throttle = _read("/proc/sys/kernel/sched_rt_runtime_us")
-    return Row(what, wanted, _policy() + (", never throttled: a runaway loop freezes its processor" if throttle == "-1" else ""))
+    return RealtimeSetting(
+        what, wanted, _policy() + (", never throttled: a runaway loop freezes its processor" if throttle == "-1" else "")
+    )
 
 
-def _timer_slack(request: RealtimeRequest) -> Row:
+def _timer_slack(request: RealtimeRequest) -> RealtimeSetting:
     what, slack_ns = "timer slack", request.timer_slack_ns
     wanted = AS_IT_IS if slack_ns is None else f"{slack_ns} ns"
     libc = _libc("prctl") if sys.platform == "linux" else None
     if libc is None:
-        return Row(what, wanted, f"not settable on {sys.platform}", "" if slack_ns is None else RUN_ON_LINUX)
+        return RealtimeSetting(what, wanted, f"not settable on {sys.platform}", "" if slack_ns is None else RUN_ON_LINUX)
     if slack_ns is not None:
         libc.prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(slack_ns), 0, 0, 0)
     got_ns = libc.prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
     if got_ns == 0:
-        return Row(what, wanted, "0 ns: a real-time thread has none")
-    return Row(what, wanted, f"{got_ns} ns", "the kernel refused: see prctl(2)" if slack_ns not in (None, got_ns) else "")
+        return RealtimeSetting(what, wanted, "0 ns: a real-time thread has none")
+    return RealtimeSetting(
+        what, wanted, f"{got_ns} ns", "the kernel refused: see prctl(2)" if slack_ns not in (None, got_ns) else ""
+    )
 
 
-def _garbage_collector(request: RealtimeRequest) -> Row:
+def _garbage_collector(request: RealtimeRequest) -> RealtimeSetting:
     if request.freeze_gc:
         gc.collect()
         gc.freeze()
@@ -172,95 +176,99 @@ def _garbage_collector(request: RealtimeRequest) -> Row:
         # ones short.
         gc.collect()
     got = f"{gc.get_freeze_count()} objects frozen, collector {'on' if gc.isenabled() else 'off'}"
-    return Row("garbage collector", "set-up frozen" if request.freeze_gc else AS_IT_IS, got)
+    return RealtimeSetting("garbage collector", "set-up frozen" if request.freeze_gc else AS_IT_IS, got)
 
 
-def _switch_interval(request: RealtimeRequest) -> Row:
+def _switch_interval(request: RealtimeRequest) -> RealtimeSetting:
     interval_s = request.switch_interval_s
     if interval_s is not None:
         sys.setswitchinterval(interval_s)
     wanted = AS_IT_IS if interval_s is None else f"{interval_s * 1e3:g} ms"
-    return Row("switch interval", wanted, f"{sys.getswitchinterval() * 1e3:g} ms")
+    return RealtimeSetting("switch interval", wanted, f"{sys.getswitchinterval() * 1e3:g} ms")
 
 
-def _affinity(request: RealtimeRequest) -> Row:
+def _affinity(request: RealtimeRequest) -> RealtimeSetting:
     what, cpus = "processors", request.cpus
     wanted = "any" if cpus is None else _numbers(cpus)
     if not hasattr(os, "sched_setaffinity"):
-        return Row(what, wanted, f"no affinity on {sys.platform}", "" if cpus is None else RUN_ON_LINUX)
+        return RealtimeSetting(what, wanted, f"no affinity on {sys.platform}", "" if cpus is None else RUN_ON_LINUX)
     if cpus is None:
         isolated = _read("/sys/devices/system/cpu/isolated")
-        return Row(what, wanted, _numbers(os.sched_getaffinity(0)) + (f"; isolated: {isolated}" if isolated else ""))
+        return RealtimeSetting(what, wanted, _numbers(os.sched_getaffinity(0)) + (f"; isolated: {isolated}" if isolated else ""))
     before = os.sched_getaffinity(0)
     cure = "choose processors that are online and permitted for this process (AllowedCPUs= of the unit)"
     try:
         os.sched_setaffinity(0, cpus)
     except (OSError, ValueError, OverflowError) as error:
-        return Row(what, wanted, f"{_numbers(before)}: {error}", cure)
+        return RealtimeSetting(what, wanted, f"{_numbers(before)}: {error}", cure)
     got = os.sched_getaffinity(0)
     if got == set(cpus):
-        return Row(what, wanted, _numbers(got))
+        return RealtimeSetting(what, wanted, _numbers(got))
     # The kernel silently leaves out missing processors, so restore the old set if any is missing.
     os.sched_setaffinity(0, before)
-    return Row(what, wanted, f"{_numbers(before)}: only {_numbers(got)} of these are available", cure)
+    return RealtimeSetting(what, wanted, f"{_numbers(before)}: only {_numbers(got)} of these are available", cure)
 
 
-def _blas() -> Row:
+def _blas() -> RealtimeSetting:
     what, wanted = "BLAS threads", "1"
     if "numpy" not in sys.modules:
         unset = [name for name in BLAS_VARIABLES if os.environ.get(name) != "1"]
         if not unset:
-            return Row(what, wanted, "1 requested, numpy not loaded yet")
-        return Row(what, wanted, f"numpy not loaded yet, {unset[0]} is not 1", "call limit_blas_threads() before importing numpy")
+            return RealtimeSetting(what, wanted, "1 requested, numpy not loaded yet")
+        return RealtimeSetting(
+            what, wanted, f"numpy not loaded yet, {unset[0]} is not 1", "call limit_blas_threads() before importing numpy"
+        )
     # The number requested at import is unknown by now, so count the threads of the pool, which is created at import.
     cure = "set OPENBLAS_NUM_THREADS=1 in the unit, or import nothing that imports numpy before limit_blas_threads()"
     native = _native_threads()
     if native is None:
         asked = os.environ.get("OPENBLAS_NUM_THREADS", "default")
-        return Row(what, wanted, f"{asked} requested; threads cannot be counted", "" if asked == "1" else cure)
-    return Row(what, wanted, f"1 and {native} that Python did not start" if native else "1", cure if native else "")
+        return RealtimeSetting(what, wanted, f"{asked} requested; threads cannot be counted", "" if asked == "1" else cure)
+    return RealtimeSetting(what, wanted, f"1 and {native} that Python did not start" if native else "1", cure if native else "")
 
 
-def _governor() -> Row:
+def _governor() -> RealtimeSetting:
     what, wanted = "CPU governor", "performance"
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     found = {_read(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {""}
     if not found:
-        return Row(what, wanted, "none: the clock is not governed by this system")
+        return RealtimeSetting(what, wanted, "none: the clock is not governed by this system")
     cure = "" if found == {wanted} else "cpupower frequency-set -g performance (on a Jetson: jetson_clocks)"
-    return Row(what, wanted, ", ".join(sorted(found)), cure)
+    return RealtimeSetting(what, wanted, ", ".join(sorted(found)), cure)
 
 
-def _preemption() -> Row:
+def _preemption() -> RealtimeSetting:
     what, wanted = "preemption", "full or PREEMPT_RT"
     version = os.uname().version
     if _read("/sys/kernel/realtime") == "1" or "PREEMPT_RT" in version.replace("PREEMPT RT", "PREEMPT_RT"):
-        return Row(what, wanted, "PREEMPT_RT")
+        return RealtimeSetting(what, wanted, "PREEMPT_RT")
     # The file marks the active mode, "none voluntary (full)", and is readable only by root.
     modes = _read("/sys/kernel/debug/sched/preempt")
     current = modes[modes.find("(") + 1 : modes.find(")")] if "(" in modes else ""
     if "PREEMPT_DYNAMIC" in version:
         if not current:
-            return Row(what, wanted, "dynamic, mode not readable")
-        return Row(what, wanted, f"dynamic, {current}", "" if current in ("full", "lazy") else "boot with preempt=full")
+            return RealtimeSetting(what, wanted, "dynamic, mode not readable")
+        return RealtimeSetting(what, wanted, f"dynamic, {current}", "" if current in ("full", "lazy") else "boot with preempt=full")
     if "PREEMPT_VOLUNTARY" not in version and "PREEMPT" in version:
-        return Row(what, wanted, "full")
+        return RealtimeSetting(what, wanted, "full")
     got = "voluntary or none" if sys.platform == "linux" else f"unknown on {sys.platform}"
-    return Row(what, wanted, got, "use a kernel with CONFIG_PREEMPT, best PREEMPT_RT")
+    return RealtimeSetting(what, wanted, got, "use a kernel with CONFIG_PREEMPT, best PREEMPT_RT")
 
 
-def _clock_source() -> Row:
+def _clock_source() -> RealtimeSetting:
     got = _read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     # These are read through a system call and, on PCs, slow hardware: 1 us and more per reading.
     slow = got in ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
-    return Row("clock source", "fast", got or "unknown", "boot with tsc=reliable if the processor's TSC is sound" if slow else "")
+    return RealtimeSetting(
+        "clock source", "fast", got or "unknown", "boot with tsc=reliable if the processor's TSC is sound" if slow else ""
+    )
 
 
-def _run_delay() -> Row:
+def _run_delay() -> RealtimeSetting:
     # The first value is the thread's run time: it is 0 without statistics.
     kept = (_read("/proc/thread-self/schedstat") or "0").split()[0] != "0"
     cure = "" if kept else "use a kernel with CONFIG_SCHEDSTATS: a miss by preemption may be named blocked or wake_up without"
-    return Row("run delay", "recorded", "recorded" if kept else "not recorded", cure)
+    return RealtimeSetting("run delay", "recorded", "recorded" if kept else "not recorded", cure)
 
 
 def _libc(function: str) -> ctypes.CDLL | None:

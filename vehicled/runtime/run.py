@@ -83,9 +83,9 @@ class Run:
             self._stop("the time limit", now_ns)
         over = machine.at_rest(now_ns) and (self._stop_sent or not self._stays)
         disarmed_by = machine.supervisor.disarmed_by
-        if self._ends_disarmed and disarmed_by and not machine.rolls_out:
+        if self._ends_disarmed and disarmed_by and not machine.coasting:
             return Ending(Outcome.FINISHED, f"disarmed by {disarmed_by}; the vehicle stands", now_ns)
-        if over or (self._stop_sent and not machine.rolls_out):
+        if over or (self._stop_sent and not machine.coasting):
             return self._ending(now_ns)
         if now_ns - self._started_ns > self._patience_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
             return Ending(Outcome.NOT_FINISHED, f"the drive did not start: {machine.why}", now_ns)
@@ -110,7 +110,7 @@ class Run:
         if by is not None:
             # Keep the machine's reason if the vehicle was not driving.
             why = why if by in why else f"ended by {by} ({why})"
-            return Ending(Outcome.INTERRUPTED, f"{why}; the vehicle {'may roll' if self._machine.rolls_out else 'stands'}", now_ns)
+            return Ending(Outcome.INTERRUPTED, f"{why}; the vehicle {'may roll' if self._machine.coasting else 'stands'}", now_ns)
         if self._machine.course_driven:
             return Ending(Outcome.FINISHED, why, now_ns)
         return Ending(Outcome.NOT_FINISHED, why, now_ns)

@@ -12,7 +12,7 @@ from vehicled.machine import Machine, Outgoing
 from vehicled.messages import Event, PortState
 from vehicled.runtime.block_sampler import BlockSampler
 from vehicled.runtime.clock import PacedClock
-from vehicled.runtime.evidence import WallWitness
+from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.host import Transport
 from vehicled.runtime.lease import Lease
 from vehicled.runtime.run import Ending, Outcome, Run
@@ -36,7 +36,7 @@ class WallPump:
         machine: Machine,
         transport: Transport,
         run: Run,
-        witness: WallWitness,
+        evidence_source: WallEvidenceSource,
         sink: Sink,
         services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         spare: Callable[[int, int], None] | None = None,
@@ -51,13 +51,13 @@ class WallPump:
         self._machine = machine
         self._transport = transport
         self._run = run
-        self._witness = witness
-        self._clock = witness.clock
+        self._evidence_source = evidence_source
+        self._clock = evidence_source.clock
         self._sink = sink
         self._alarm = Alarm()
         if isinstance(self._clock, PacedClock):
             self._clock.on_released = self._rearm
-        self._lease = Lease(machine, transport, witness.clock.now_ns)
+        self._lease = Lease(machine, transport, evidence_source.clock.now_ns)
         self._sampler = BlockSampler(BLOCK_NS)
         self._ending: Ending | None = None
         self._interrupted = False
@@ -68,7 +68,7 @@ class WallPump:
         machine.start(self._clock.now_ns())
         try:
             with self._alarm, self._lease:
-                self._witness.watch_loop()
+                self._evidence_source.watch_loop()
                 async with anyio.create_task_group() as group:
                     self._scope = group.cancel_scope
                     group.start_soon(self._serve)
@@ -103,7 +103,7 @@ class WallPump:
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Handle received bytes."""
-        with self._witness.holders.hold(RECEIVE):
+        with self._evidence_source.holders.hold(RECEIVE):
             self._sampler.arm()
             self._machine.on_rx(port, data, t_rx_ns)
             self._sampler.disarm()
@@ -111,7 +111,7 @@ class WallPump:
             self._rearm()
 
     async def _tick(self) -> None:
-        machine, witness, sampler, clock = self._machine, self._witness, self._sampler, self._clock
+        machine, evidence_source, sampler, clock = self._machine, self._evidence_source, self._sampler, self._clock
         while not self._over():
             # Always wait on the alarm, because it is a checkpoint even if late: an overload cannot starve the receiver.
             await self._alarm.wait_until(clock.alarm_ns(machine.next_due_ns()))
@@ -127,19 +127,19 @@ class WallPump:
             sampler.disarm()
             self._name_block(now_ns)
             if self._transmit(machine.take_tx(), now_ns):
-                with witness.holders.hold(LOG):
+                with evidence_source.holders.hold(LOG):
                     self._end(self._run.turn(self._clock.now_ns()))
                 if self._spare is not None:
-                    with witness.holders.hold(VIEW):
+                    with evidence_source.holders.hold(VIEW):
                         self._spare(self._clock.now_ns(), machine.next_due_ns())
-            for collection in witness.collections.take():
+            for collection in evidence_source.collections.take():
                 self._sink.record(collection, collection.t_ns + collection.duration_ns)
-            witness.mark(self._clock.now_ns())
+            evidence_source.mark(self._clock.now_ns())
 
     def _transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> bool:
         """Send outputs; return False if that ends the run."""
         try:
-            with self._witness.holders.hold(TRANSMIT):
+            with self._evidence_source.holders.hold(TRANSMIT):
                 self._lease.transmit(outgoing, now_ns)
         except LinkError as error:
             self._end(self._run.lost(str(error), self._clock.now_ns()))

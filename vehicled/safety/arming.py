@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, Reaction
 from vehicled.ports import NEVER_NS
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.inertial import GRAVITY_MPS2
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
-from vehicled.safety.situation import Situation
 
 STANDSTILL_MPS = 0.05
 ROLLING_MPS = 0.25
@@ -25,13 +25,13 @@ class Check(Struct, frozen=True):
     """One condition of arming."""
 
     code: str
-    missing: Callable[[Situation], str]
+    missing: Callable[[SafetyInputs], str]
     """What is wrong and what to do, in words; empty when it is right."""
     wants: str
     """What must be right, in words."""
 
 
-def _inputs(s: Situation) -> str:
+def _inputs(s: SafetyInputs) -> str:
     silent = s.watch.sources.silent(s.now_ns)
     if silent:
         return f"{', '.join(silent)} {'is' if len(silent) == 1 else 'are'} silent: check cable, power and port"
@@ -39,7 +39,7 @@ def _inputs(s: Situation) -> str:
     return f"{'; '.join(slow)}: look at its settings and its line, or write the rate_hz that it has" if slow else ""
 
 
-def _estimator(s: Situation) -> str:
+def _estimator(s: SafetyInputs) -> str:
     estimate = s.estimate
     if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
         if estimate is not None and waits_for_heading(s):
@@ -54,17 +54,17 @@ def _estimator(s: Situation) -> str:
 ALIGN_CURE = "align it by driving (vehicled mode align), push it 3 m forward, or drive it by hand"
 
 
-def waits_for_heading(s: Situation) -> bool:
+def waits_for_heading(s: SafetyInputs) -> bool:
     """Whether only motion can give the estimator a heading: fixes come, and no device measures it."""
     waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
     return waits and s.watch.alignment.antenna_m is not None and not s.watch.sources.promised(Heading)
 
 
-def _estimator_by_hand(s: Situation) -> str:
+def _estimator_by_hand(s: SafetyInputs) -> str:
     return "" if waits_for_heading(s) else _estimator(s)
 
 
-def _heading(s: Situation) -> str:
+def _heading(s: SafetyInputs) -> str:
     estimate, limit = s.estimate, s.watch.alignment.params.arming_sigma_rad
     if estimate is None or not heading_sigma_rad(estimate) > limit:
         return ""
@@ -72,7 +72,7 @@ def _heading(s: Situation) -> str:
     return f"the heading is known to {known} only (limit {degrees(limit):.0f}): {ALIGN_CURE}"
 
 
-def _alignment(s: Situation) -> str:
+def _alignment(s: SafetyInputs) -> str:
     """What an alignment by driving needs in the place of the checks of the estimate."""
     alignment, stopping = s.watch.alignment, s.watch.stopping
     params = alignment.params
@@ -87,7 +87,7 @@ def _alignment(s: Situation) -> str:
     return f"the alignment may drive in any direction, and {near}: take the vehicle to the middle" if near else ""
 
 
-def _certainty(s: Situation) -> str:
+def _certainty(s: SafetyInputs) -> str:
     estimate, limit = s.estimate, s.limits.corridor_m / 3.0
     if estimate is None or not is_finite(estimate):
         return ""
@@ -95,12 +95,12 @@ def _certainty(s: Situation) -> str:
     return "" if sigma <= limit else f"the position is known to {sigma:.2f} m only (limit {limit:.2f} m): wait for a better fix"
 
 
-def off_course(s: Situation) -> str:
+def off_course(s: SafetyInputs) -> str:
     """Why the course cannot be driven from here, in words; empty when it can."""
     return "" if s.entry is None else s.entry.choose(s.estimate).refused
 
 
-def _still(s: Situation) -> str:
+def _still(s: SafetyInputs) -> str:
     speed = s.speed_mps
     if isfinite(speed) and abs(speed) > STANDSTILL_MPS * 4:
         return f"the vehicle moves at {speed:.2f} m/s: let it stand"
@@ -108,7 +108,7 @@ def _still(s: Situation) -> str:
     return f"wheels or GNSS measure {measured:.2f} m/s: let it stand, or look at both" if measured > ROLLING_MPS else ""
 
 
-def _imu(s: Situation) -> str:
+def _imu(s: SafetyInputs) -> str:
     inertial, limits = s.watch.inertial, s.limits
     if not inertial.has_samples or not s.watch.sources.promised(ImuSample):
         return ""
@@ -123,11 +123,11 @@ def _imu(s: Situation) -> str:
     return ""
 
 
-def _actuator(s: Situation) -> str:
+def _actuator(s: SafetyInputs) -> str:
     return f"the actuator cannot be reached: {s.actuator_lost}" if s.actuator_lost else ""
 
 
-def _telemetry(s: Situation) -> str:
+def _telemetry(s: SafetyInputs) -> str:
     if not s.watch.telemetry:
         return ""
     age_ns = s.watch.sources.age_ns(MotorStatus, s.now_ns)
@@ -137,7 +137,7 @@ def _telemetry(s: Situation) -> str:
     return f"the motor controller {since}: check its power and line, or write telemetry = false where it has none"
 
 
-def _motor(s: Situation) -> str:
+def _motor(s: SafetyInputs) -> str:
     motor, limits = s.watch.motor, s.limits
     found = []
     if motor.hottest_k > limits.motor_hot_k:
@@ -148,7 +148,7 @@ def _motor(s: Situation) -> str:
     return "; ".join(found)
 
 
-def _ground(s: Situation) -> str:
+def _ground(s: SafetyInputs) -> str:
     limits, age_ns = s.limits, s.watch.ground.age_ns(s.now_ns)
     if age_ns >= NEVER_NS:
         expected = "no ground station has been heard: start it, or write ground_expected = false"
@@ -158,7 +158,7 @@ def _ground(s: Situation) -> str:
     return f"the ground station has been silent for {age_ns * 1e-9:.1f} s: bring it back into reach"
 
 
-def _deadlines(s: Situation) -> str:
+def _deadlines(s: SafetyInputs) -> str:
     deadlines, limit = s.watch.deadlines, s.limits.arming_missed_share
     if not deadlines.share > limit:
         return ""
@@ -166,16 +166,16 @@ def _deadlines(s: Situation) -> str:
     return f"{missed} (limit {100 * limit:g} %): end other programs, or lower its rate"
 
 
-def _devices(s: Situation) -> str:
+def _devices(s: SafetyInputs) -> str:
     stopping = [fault for fault in s.watch.told.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
     return "; ".join(f"{fault.origin}: {fault.reason}" for fault in stopping)
 
 
-def _setup(s: Situation) -> str:
+def _setup(s: SafetyInputs) -> str:
     return s.setup_fault
 
 
-def _doubts(s: Situation) -> str:
+def _doubts(s: SafetyInputs) -> str:
     """What would stop the drive as soon as it began."""
     gnss, yaw, limit = s.watch.gnss, s.watch.yaw, s.limits.gnss_refusals
     found = []
@@ -188,7 +188,7 @@ def _doubts(s: Situation) -> str:
     return "; ".join(found)
 
 
-def blocked(s: Situation) -> str:
+def blocked(s: SafetyInputs) -> str:
     """What stands before the vehicle, in words; empty where it could move off and not be stopped at once."""
     obstacle = s.watch.obstacle
     if obstacle.blind:
@@ -199,7 +199,7 @@ def blocked(s: Situation) -> str:
     return f"something stands {obstacle.free_m:.2f} m ahead (it takes {least_m:.2f} m to move off): clear the lane"
 
 
-def _host(s: Situation) -> str:
+def _host(s: SafetyInputs) -> str:
     health = s.watch.host.health
     if health is None:
         return ""
@@ -217,7 +217,7 @@ def _host(s: Situation) -> str:
     return ""
 
 
-def _clock(s: Situation) -> str:
+def _clock(s: SafetyInputs) -> str:
     host = s.watch.host
     health, since_ns = host.health, s.now_ns - host.stepped_ns
     if health is not None and health.wall_clock_s < FIRST_WALL_CLOCK_S:
@@ -261,13 +261,13 @@ ALIGNING = frozenset({off_course, _estimator, _heading})
 """What an alignment by driving does not have to wait for: it is to find the heading."""
 
 
-def missing(s: Situation, *, by_hand: bool = False, aligning: bool = False) -> list[str]:
+def missing(s: SafetyInputs, *, by_hand: bool = False, aligning: bool = False) -> list[str]:
     """What arming still waits for, in words; empty when it may proceed.
 
     ``by_hand``: a hand drives from any place, away from what stands there, and without a heading where no device gives one.
     ``aligning``: the vehicle is armed to learn its heading.
     """
-    spared = BY_HAND if by_hand else ALIGNING if aligning else frozenset[Callable[[Situation], str]]()
+    spared = BY_HAND if by_hand else ALIGNING if aligning else frozenset[Callable[[SafetyInputs], str]]()
     checks = [check.missing for check in CHECKS if check.missing not in spared]
     if by_hand:
         checks = [_estimator_by_hand if check is _estimator else check for check in checks]

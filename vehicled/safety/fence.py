@@ -14,7 +14,7 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.drawing import shown
 from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import Feature, features_of, map_ring
-from vehicled.paths.polygon import Point, encloses
+from vehicled.paths.polygon import PlanePoint, encloses
 
 KIND = "GeoJSON with polygons"
 MAX_CORNERS = 10_000
@@ -23,7 +23,7 @@ MAX_CORNERS = 10_000
 class Polygon(NamedTuple):
     """A ring of corners, metres in the map frame; the last is joined to the first."""
 
-    corners: tuple[Point, ...]
+    corners: tuple[PlanePoint, ...]
     keep_out: bool = False
     name: str = ""
 

@@ -193,14 +193,16 @@ class Gate:
         if not speed_mps > SLOW_MPS:
             return mechanical
         curvature = self._limits.max_lateral_acceleration_mps2 / (speed_mps * speed_mps)
-        return min(mechanical, atan(self._vehicle.turning_base_m(speed_mps) * curvature))
+        return min(mechanical, atan(self._vehicle.effective_wheelbase_m(speed_mps) * curvature))
 
     def _wheel_rate_radps(self, speed_mps: float) -> float:
         """Fastest turn of the wheel at a size of speed: v^2 rate / base, the jerk across with the wheel near straight."""
         rate = self._limits.max_steering_rate_radps
         if not speed_mps > SLOW_MPS:
             return rate
-        return min(rate, self._vehicle.turning_base_m(speed_mps) * self._limits.max_lateral_jerk_mps3 / (speed_mps * speed_mps))
+        return min(
+            rate, self._vehicle.effective_wheelbase_m(speed_mps) * self._limits.max_lateral_jerk_mps3 / (speed_mps * speed_mps)
+        )
 
 
 def authority_mps2(drive: Drive) -> float:

@@ -7,8 +7,8 @@ from math import inf
 from msgspec import Struct, field
 
 from vehicled.messages import Mode, Reaction
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
-from vehicled.safety.situation import Situation
 
 
 class Clear(Enum):
@@ -23,8 +23,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     code: str
     reaction: Reaction
-    holds: Callable[[Situation], bool]
-    reason: Callable[[Situation], str]
+    holds: Callable[[SafetyInputs], bool]
+    reason: Callable[[SafetyInputs], str]
     """In words, with the numbers of the moment it tripped."""
     detect_ms: float
     """What the detector needs until ``holds`` says so, with the limits as shipped."""
@@ -36,7 +36,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     clear_ms: float = 0.0
     """With ``Clear.ITSELF``: how long it must be gone."""
     modes: frozenset[Mode] = MOVING
-    cap_mps: Callable[[Situation], float] = lambda s: s.limits.capped_speed_mps
+    cap_mps: Callable[[SafetyInputs], float] = lambda s: s.limits.capped_speed_mps
     """Speed allowed under ``Reaction.CAP_SPEED``."""
     releases_brake: bool = False
     """Under ``Reaction.DISABLE``: no current at all, for a motor that would only heat."""

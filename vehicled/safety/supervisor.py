@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.safety.arming import STANDSTILL_MPS, missing
 from vehicled.safety.entry import Entry
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
-from vehicled.safety.rest import Rest
 from vehicled.safety.rule import Clear, Rule
-from vehicled.safety.situation import Situation
+from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
@@ -32,7 +32,7 @@ class Supervisor:
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
         self._wanted_ns, self._wanted_by = 0, ""
-        self._rest = Rest()
+        self._rest = StandstillDetector()
         self._ignored: tuple[OperatorAction, Mode] | None = None
         self._seen = Mode.INIT
         """Mode at the end of the last step."""
@@ -49,7 +49,7 @@ class Supervisor:
         """Everything that tripped since the vehicle was armed, in order: why it stopped, with what led to it."""
         self.faults: list[Fault] = []
         """Trips and clearances since they were last taken."""
-        self.situation: Situation | None = None
+        self.situation: SafetyInputs | None = None
         """What the last step looked at, for those who show it."""
         self.entry = Entry()
         """Where the newest drive along the course began."""
@@ -125,7 +125,7 @@ class Supervisor:
 
     # ---------------------------------------------------------------- the fold
 
-    def step(self, s: Situation) -> None:
+    def step(self, s: SafetyInputs) -> None:
         """Update mode, reaction and cap for this instant."""
         s.watch.look(s)
         self._follow_requests(s)
@@ -167,7 +167,7 @@ class Supervisor:
         self.situation = s
         s.watch.host.answered()
 
-    def _react(self, s: Situation, rule: Rule | None, reaction: Reaction, reason: str) -> None:
+    def _react(self, s: SafetyInputs, rule: Rule | None, reaction: Reaction, reason: str) -> None:
         if reaction is Reaction.DISABLE:
             self._latch(rule, reason)
         elif reaction >= Reaction.CONTROLLED_STOP:
@@ -181,7 +181,7 @@ class Supervisor:
                 self.course_driven = True
                 self._stop(Trigger.STOP, "the course is finished", Reaction.CONTROLLED_STOP, s.now_ns, "course_finished")
 
-    def _follow_alignment(self, s: Situation) -> None:
+    def _follow_alignment(self, s: SafetyInputs) -> None:
         """Stop an alignment that has found the heading, or cannot."""
         alignment = s.watch.alignment
         if alignment.failed:
@@ -198,7 +198,7 @@ class Supervisor:
         self._go(Trigger.DISABLE, why)
         self.reaction = Reaction.DISABLE
 
-    def _expire(self, s: Situation) -> None:
+    def _expire(self, s: SafetyInputs) -> None:
         """What has waited for too long, through a mode that does not allow it or a loop that stood still, does not come true."""
         waited, self.waiting = self.waiting, []
         if s.watch.host.woke_s > 0.0:
@@ -215,7 +215,7 @@ class Supervisor:
                 self.why = "driving refused: " + ("; ".join(waited) or "the daemon stood still meanwhile, ask again")
                 self._record("driving_refused", "", Reaction.NONE, True, self.why, s.now_ns)
 
-    def _follow_requests(self, s: Situation) -> None:
+    def _follow_requests(self, s: SafetyInputs) -> None:
         self._expire(s)
         asked = self._arm_requested_ns is not None or self._wanted is OperatorAction.RESET
         # Not while the vehicle still rolls: the request waits.
@@ -244,7 +244,7 @@ class Supervisor:
             resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
             self._wanted = self._wanted if resets else None
 
-    def _take_by_hand(self, s: Situation) -> None:
+    def _take_by_hand(self, s: SafetyInputs) -> None:
         """A hand takes the vehicle over: out of a drive at any time, from a standstill when nothing is missing."""
         hand = s.watch.hand
         lacking = [f"driving by hand waits: {text}" for text in (hand.missing(self._wanted_by, s.now_ns),) if text]
@@ -264,7 +264,7 @@ class Supervisor:
         if lacking:
             self.why = "driving waits: " + "; ".join(lacking)
 
-    def _arm(self, s: Situation, requested_ns: int) -> None:
+    def _arm(self, s: SafetyInputs, requested_ns: int) -> None:
         wanted = self._wanted
         self.waiting = missing(s, by_hand=wanted is OperatorAction.TELEOP, aligning=wanted is OperatorAction.ALIGN)
         late = s.now_ns - requested_ns > ARM_REQUEST_VALID_NS
@@ -286,7 +286,7 @@ class Supervisor:
             self._record("arming_refused", "", Reaction.WARN, True, self.why, s.now_ns)
             self.why = "arming refused: " + "; ".join(self.waiting)
 
-    def _reset(self, s: Situation) -> None:
+    def _reset(self, s: SafetyInputs) -> None:
         """Leave FAULT, unless what led there lasts."""
         if self._wanted is OperatorAction.RESET:
             self._wanted = None
@@ -305,7 +305,7 @@ class Supervisor:
         trip = self._trips.get(code)
         return trip.reason if trip is not None and trip.tripped else ""
 
-    def _worst(self, s: Situation) -> tuple[Rule | None, Reaction, str]:
+    def _worst(self, s: SafetyInputs) -> tuple[Rule | None, Reaction, str]:
         """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
         worst: tuple[Rule | None, Reaction, str] = (None, Reaction.NONE, "")
         cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
@@ -329,7 +329,7 @@ class Supervisor:
         self.speed_cap_mps = cap
         return worst
 
-    def _follow(self, rule: Rule, s: Situation, *, holds: bool) -> Trip | None:
+    def _follow(self, rule: Rule, s: SafetyInputs, *, holds: bool) -> Trip | None:
         """Follow one rule; its trip while it is in force. What tripped once stays in force however the mode changes."""
         trip = self._trips.get(rule.code)
         if holds:
@@ -372,7 +372,7 @@ class Supervisor:
             self.reaction, self.why = reaction, f"{self.why}; then {why}"
             self._chain(now_ns, code, reaction, why)
 
-    def _stands(self, s: Situation) -> bool:
+    def _stands(self, s: SafetyInputs) -> bool:
         # Without a trustworthy speed the brake stays on: STOPPING does not end by itself. INIT may: nothing has driven it yet.
         if self.mode is Mode.INIT:
             return s.estimate is not None and not abs(s.estimate.speed_mps) >= STANDSTILL_MPS

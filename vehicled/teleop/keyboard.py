@@ -14,7 +14,7 @@ steer and drive at the same time otherwise.
 """
 
 from vehicled.teleop.keys import Key, KeyDecoder
-from vehicled.teleop.reading import LET_GO, Reading, Wish
+from vehicled.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
 RELEASE_NS = 300_000_000
 """Time without a byte after which a repeating key counts as released."""
@@ -27,7 +27,12 @@ ESCAPE_NS = 60_000_000
 """Timeout of an incomplete escape sequence; a terminal sends the bytes of one key together."""
 
 DRIVING = frozenset({Key.HOLD, Key.FORWARD, Key.SLOWER, Key.LEFT, Key.RIGHT, Key.CENTRE, Key.TURN_ROUND})
-_WISHES = {Key.TAKE: Wish.TAKE, Key.STOP: Wish.STOP, Key.EMERGENCY: Wish.EMERGENCY, Key.LEAVE: Wish.LEAVE}
+_WISHES = {
+    Key.TAKE: TeleopRequestKind.TAKE,
+    Key.STOP: TeleopRequestKind.STOP,
+    Key.EMERGENCY: TeleopRequestKind.EMERGENCY,
+    Key.LEAVE: TeleopRequestKind.LEAVE,
+}
 
 THROTTLE_STEP = 0.1
 THROTTLE_PER_S = 0.6
@@ -91,7 +96,7 @@ class Keyboard:
         self._decoder = KeyDecoder()
         self._repeat = KeyRepeat()
         self._escape_ns = 0
-        self._wishes: list[Wish] = []
+        self._wishes: list[TeleopRequestKind] = []
         self._steering = self._throttle = self._brake = 0.0
         self._direction = 1.0
 
@@ -115,11 +120,11 @@ class Keyboard:
         if self._repeat.expire(now_ns):
             self._forget()
         if not self._repeat.held:
-            return LET_GO
+            return RELEASED
         throttle = 0.0 if self._repeat.silent(now_ns) else self._direction * self._throttle * self._most
         return Reading(self._steering, throttle + 0.0, self._brake, True)
 
-    def take_wishes(self) -> list[Wish]:
+    def take_wishes(self) -> list[TeleopRequestKind]:
         """Return the requests since the last call."""
         wishes, self._wishes = self._wishes, []
         return wishes

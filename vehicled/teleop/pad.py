@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from vehicled.teleop.js_event import JsEvent
 from vehicled.teleop.mapping import Axis, PadMap
-from vehicled.teleop.reading import LET_GO, Reading, Wish
+from vehicled.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
 HELD = 1
 
@@ -27,8 +27,12 @@ class Pad:
         """True until the deadman was released once; holding it before the start does not count."""
         self._moved_ns = 0
         self._quiet = False
-        self._wishes: list[Wish] = []
-        asks = {mapping.take: Wish.TAKE, mapping.stop: Wish.STOP, mapping.emergency: Wish.EMERGENCY}
+        self._wishes: list[TeleopRequestKind] = []
+        asks = {
+            mapping.take: TeleopRequestKind.TAKE,
+            mapping.stop: TeleopRequestKind.STOP,
+            mapping.emergency: TeleopRequestKind.EMERGENCY,
+        }
         self._asks = {number: wish for number, wish in asks.items() if number is not None}
 
     def feed(self, events: Iterable[JsEvent], now_ns: int) -> None:
@@ -58,18 +62,18 @@ class Pad:
     def read(self, now_ns: int) -> Reading:
         """Return the present reading."""
         if not self._any_held() or self._must_release or self._unproven or self.trouble:
-            return LET_GO
+            return RELEASED
         mapping = self._map
         throttle = self._value(mapping.throttle)
         if mapping.throttle.one_sided and mapping.backward is not None and self._buttons.get(int(mapping.backward)) == HELD:
             throttle = -throttle
         if mapping.quiet_s > 0.0 and throttle != 0.0 and now_ns - self._moved_ns > mapping.quiet_s * 1e9:
             self._quiet = self._must_release = True
-            return LET_GO
+            return RELEASED
         brake = self._value(mapping.brake) if mapping.brake is not None else 0.0
         return Reading(self._value(mapping.steering), throttle * self._most + 0.0, max(0.0, brake), True)
 
-    def take_wishes(self) -> list[Wish]:
+    def take_wishes(self) -> list[TeleopRequestKind]:
         """Return the requests since the last call."""
         wishes, self._wishes = self._wishes, []
         return wishes

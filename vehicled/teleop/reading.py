@@ -19,11 +19,11 @@ class Reading(Struct, frozen=True, gc=False):
     """True while the deadman is held; without it the vehicle brakes."""
 
 
-LET_GO = Reading()
+RELEASED = Reading()
 """Reading with the deadman released."""
 
 
-class Wish(Enum):
+class TeleopRequestKind(Enum):
     """Request by a key or button."""
 
     TAKE = "take"
@@ -49,7 +49,7 @@ class Source(Protocol):
         """Return the present reading. If the last input is too old, the deadman counts as released."""
         ...
 
-    def take_wishes(self) -> list[Wish]:
+    def take_wishes(self) -> list[TeleopRequestKind]:
         """Return the requests since the last call."""
         ...
 

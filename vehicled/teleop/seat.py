@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vehicled.teleop.reading import Reading, Wish
+from vehicled.teleop.reading import Reading, TeleopRequestKind
 
 STALL_NS = 250_000_000
 """Longest pause of the front end; after a longer one the deadman must be pressed again, because its state was not observed."""
 
 
-class Seat:
+class TeleopState:
     """Decides which readings and requests are sent from a source to the daemon."""
 
     def __init__(self, origin: str) -> None:
@@ -22,23 +22,23 @@ class Seat:
         self.mode = ""
         self.why = ""
 
-    def wish(self, wishes: Sequence[Wish]) -> list[str]:
+    def wish(self, wishes: Sequence[TeleopRequestKind]) -> list[str]:
         """Return the actions to request from the daemon, in order."""
         actions: list[str] = []
         for wish in wishes:
             match wish:
-                case Wish.TAKE:
+                case TeleopRequestKind.TAKE:
                     self.seated = True
                     if self.mode in ("INIT", "STANDBY", "FAULT", ""):
                         actions.append("arm")
                     actions.append("teleop")
-                case Wish.STOP:
+                case TeleopRequestKind.STOP:
                     self.seated = False
                     actions.append("stop")
-                case Wish.EMERGENCY:
+                case TeleopRequestKind.EMERGENCY:
                     self.seated = False
                     actions.append("emergency_stop")
-                case Wish.LEAVE:
+                case TeleopRequestKind.LEAVE:
                     self.leaving = True
                     actions.append("disarm")
         return actions

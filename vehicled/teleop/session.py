@@ -19,7 +19,7 @@ from vehicled.teleop.keyboard import Keyboard
 from vehicled.teleop.pad import Pad
 from vehicled.teleop.reading import Reading
 from vehicled.teleop.screen import status_line
-from vehicled.teleop.seat import STALL_NS, Seat
+from vehicled.teleop.seat import STALL_NS, TeleopState
 from vehicled.teleop.terminal import Terminal
 
 SHOW_NS = 100_000_000
@@ -53,7 +53,7 @@ class Session:
         self._clock = clock
         self._say = terminal.say if terminal is not None else say
         self._source: Keyboard | Pad = pad[0] if pad is not None else keyboard
-        self._seat = Seat(self._source.name[:64])
+        self._seat = TeleopState(self._source.name[:64])
         self._status: dict[str, Any] = {}
         self._ended_by = ""
         self._suspended = False

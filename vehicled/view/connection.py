@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-from vehicled.view.outbox import Outbox
+from vehicled.view.outbox import ClientQueue
 
 SEND_TIMEOUT_S = 10.0
 """Timeout for a client that accepts no data, s; it is then disconnected."""
@@ -20,7 +20,7 @@ class Connection:
 
     def __init__(self, socket: ServerConnection, most_messages: int, most_bytes: int) -> None:
         self._socket = socket
-        self.outbox = Outbox(most_messages, most_bytes)
+        self.outbox = ClientQueue(most_messages, most_bytes)
         self._news = asyncio.Event()
         self.peer = str(socket.remote_address[0]) if socket.remote_address else "?"
 

@@ -16,7 +16,7 @@ from vehicled.messages import Event, Message
 from vehicled.safety.supervisor import Supervisor
 from vehicled.view.margins import standings
 from vehicled.view.process import ViewProcess
-from vehicled.view.wire import Kind
+from vehicled.view.wire import ViewFrameKind
 
 RECORDS_NS = 50_000_000
 """Interval between two copies of the records."""
@@ -108,7 +108,7 @@ class Feed:
     def _copy(self, now_ns: int) -> None:
         pieces = self._sink.take_copy()
         if pieces:
-            self._process.offer(Kind.RECORDS, *pieces)
+            self._process.offer(ViewFrameKind.RECORDS, *pieces)
         if not self._process.alive:
             self._gone = True
             self._record(Event(now_ns, "warning", "view_gone", '{"why": "its process ended; the drive continues"}'), now_ns)
@@ -124,12 +124,12 @@ class Feed:
                 "dropped": process.dropped,
             },
         }
-        process.offer(Kind.LOOK, msgspec.json.encode(look))
+        process.offer(ViewFrameKind.LOOK, msgspec.json.encode(look))
 
     def finish(self, now_ns: int) -> None:
         """Send the remaining data, log the cost of the view, and end the child."""
         cost, process = self.cost, self._process
-        process.offer(Kind.RECORDS, *self._sink.take_copy())
+        process.offer(ViewFrameKind.RECORDS, *self._sink.take_copy())
         if self._began_ns is not None:
             ran_s = max(now_ns - self._began_ns, 1) * 1e-9
             fields = {

@@ -16,7 +16,7 @@ from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.projecting import Projector
 from vehicled.log.schema import CHANNELS, MESSAGE_ENCODING, PROJECTION_CHANNEL_BASE, SCHEMA_ENCODING, schema_of
 from vehicled.messages import Path
-from vehicled.view.wire import Opening
+from vehicled.view.wire import ViewConfig
 
 SUBPROTOCOLS = ("foxglove.sdk.v1", "foxglove.websocket.v1")
 """Supported subprotocols, in order of preference."""
@@ -50,7 +50,7 @@ _decoder = msgspec.json.Decoder(Subscribe | Unsubscribe)
 class Hub:
     """State shared by all Foxglove connections: channels, latched messages, and conversions to standard types."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: ViewConfig) -> None:
         self._projector = Projector(opening.offset_ns)
         course = {number for number, channel in self._projector.channels.items() if channel.topic == "/course"}
         self._course = CHANNELS[Path].id

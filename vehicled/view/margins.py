@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from vehicled.messages import GnssFix, ImuSample, LaserScan, Message, MotorStatus, ObstacleRange, Reaction
 from vehicled.ports import NEVER_NS
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.matrix import MATRIX
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rows.sensors import STANDING_MPS
-from vehicled.safety.situation import Situation
 from vehicled.safety.supervisor import Supervisor
 
 MILLI = 1e-6
@@ -39,14 +39,14 @@ class Sense(Enum):
 class Margin(Struct, frozen=True):
     """Value and limit of a rule."""
 
-    value: Callable[[Situation], float | None]
+    value: Callable[[SafetyInputs], float | None]
     """Function that returns the value; None while unknown, infinite if the lane is clear."""
-    limit: Callable[[Situation], float]
+    limit: Callable[[SafetyInputs], float]
     unit: str
     sense: Sense = Sense.OVER
 
 
-class Standing(Struct, frozen=True, array_like=True):
+class RuleState(Struct, frozen=True, array_like=True):
     """State of one rule. It is an array in JSON, because some fifty of them are sent several times a second."""
 
     code: str
@@ -62,10 +62,10 @@ class Standing(Struct, frozen=True, array_like=True):
     """Text in place of a value without a number: ``clear`` if the lane is free."""
 
 
-def _age_ms(*kinds: type[Message]) -> Callable[[Situation], float | None]:
+def _age_ms(*kinds: type[Message]) -> Callable[[SafetyInputs], float | None]:
     """Return a function for the age of the oldest of the promised inputs."""
 
-    def age(s: Situation) -> float | None:
+    def age(s: SafetyInputs) -> float | None:
         sources = s.watch.sources
         ages_ns = [sources.age_ns(kind, s.now_ns) for kind in kinds if sources.promised(kind)]
         return _known_ms(max(ages_ns)) if ages_ns else None
@@ -78,29 +78,29 @@ def _known_ms(age_ns: int) -> float | None:
     return None if age_ns >= NEVER_NS else max(age_ns, 0) * MILLI
 
 
-def _sigma_m(s: Situation) -> float | None:
+def _sigma_m(s: SafetyInputs) -> float | None:
     if s.estimate is None:
         return None
     variance = max(s.estimate.covariance[0], s.estimate.covariance[5])
     return variance**0.5 if variance >= 0.0 else None
 
 
-def _telemetry_ms(s: Situation) -> float | None:
+def _telemetry_ms(s: SafetyInputs) -> float | None:
     return _known_ms(s.watch.sources.age_ns(MotorStatus, s.now_ns))
 
 
-def _free_m(s: Situation) -> float | None:
+def _free_m(s: SafetyInputs) -> float | None:
     """Return the free distance ahead; None without an obstacle sensor."""
     obstacle = s.watch.obstacle
     return obstacle.free_m if obstacle.sees or isfinite(obstacle.free_m) else None
 
 
-def _cap_mps(s: Situation) -> float | None:
+def _cap_mps(s: SafetyInputs) -> float | None:
     obstacle = s.watch.obstacle
     return obstacle.cap_mps if obstacle.sees or isfinite(obstacle.cap_mps) else None
 
 
-def _limit_ms(name: str) -> Callable[[Situation], float]:
+def _limit_ms(name: str) -> Callable[[SafetyInputs], float]:
     return lambda s: getattr(s.limits, name) * 1e3
 
 
@@ -160,7 +160,7 @@ MARGINS: dict[str, Margin] = {
 """Margins by rule code."""
 
 
-def standings(supervisor: Supervisor) -> list[Standing]:
+def standings(supervisor: Supervisor) -> list[RuleState]:
     """Return the state of every rule in matrix order, and of the devices' faults, at the supervisor's last step; empty
     before it.
     """
@@ -185,9 +185,9 @@ def standings(supervisor: Supervisor) -> list[Standing]:
             limit = margin.limit(s) if margin is not None else None
             shown = round(value, 4) if known and value is not None else None
             words = "clear" if value == inf else ""
-            found.append(Standing(rule.code, state, shown, limit, said, _grade(rule.reaction), words))
+            found.append(RuleState(rule.code, state, shown, limit, said, _grade(rule.reaction), words))
     told = s.watch.told.values()
-    return found + [Standing(f.code, "force", None, None, f"{f.origin}: {f.reason}", _grade(f.reaction)) for f in told]
+    return found + [RuleState(f.code, "force", None, None, f"{f.origin}: {f.reason}", _grade(f.reaction)) for f in told]
 
 
 def _grade(reaction: Reaction) -> str:

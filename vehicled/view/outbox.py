@@ -3,7 +3,7 @@
 from collections import deque
 
 
-class Outbox:
+class ClientQueue:
     """Messages of a connection that have not been sent. Clients share the data; only references are queued."""
 
     def __init__(self, most_messages: int, most_bytes: int) -> None:

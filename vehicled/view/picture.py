@@ -26,7 +26,7 @@ from vehicled.messages import (
 from vehicled.ros.cdr import CdrError, unpacker
 from vehicled.view.deadlines import DeadlineWindow
 from vehicled.view.log_tail import KINDS, LogTail
-from vehicled.view.wire import Opening
+from vehicled.view.wire import ViewConfig
 
 NEWEST: tuple[type[Message], ...] = (StateEstimate, ControlCommand, ActuatorCommand, GnssFix, MotorStatus, HostHealth, GroundTruth)
 """Message types of which only the newest is kept."""
@@ -40,7 +40,7 @@ ZERO_C_K = 273.15
 class Picture:
     """Newest messages and a bounded history."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: ViewConfig) -> None:
         self._opening = opening
         kinds: tuple[type[Message], ...] = (*NEWEST, *KINDS, TaskTick)
         self._decode: dict[int, tuple[type[Message], Callable[[bytes], Any]]] = {

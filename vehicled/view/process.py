@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 
 from vehicled.log.frames import HEAD
-from vehicled.view.wire import Kind, Opening, Report, frame
+from vehicled.view.wire import Report, ViewConfig, ViewFrameKind, frame
 
 PIPE_BYTES = 1 << 20
 START_TIMEOUT_S = 15.0
@@ -44,7 +44,7 @@ class ViewProcess:
         """True while the child reads the pipe."""
 
     @classmethod
-    def start(cls, opening: Opening) -> Self:
+    def start(cls, opening: ViewConfig) -> Self:
         """Start the child and wait until it listens (about half a second); call this before the loop runs. Raises
         :class:`ViewError`.
         """
@@ -75,7 +75,7 @@ class ViewProcess:
         """Process id of the child."""
         return self._process.pid
 
-    def offer(self, kind: Kind, *pieces: bytes | bytearray) -> bool:
+    def offer(self, kind: ViewFrameKind, *pieces: bytes | bytearray) -> bool:
         """Send one frame at once or not at all; the rest of a partly written frame is sent before the next."""
         if not self.alive or not self._flush():
             self.dropped += 1
@@ -120,14 +120,14 @@ class ViewProcess:
             self._rest = self._rest[written:] if written < len(self._rest) else None
         return True
 
-    def _greet(self, opening: Opening) -> None:
+    def _greet(self, opening: ViewConfig) -> None:
         try:
             fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
             # The size is beyond the user's limit, or this is not Linux: a smaller pipe only drops data sooner.
             pass
         try:
-            os.write(self._to_child, frame(Kind.OPENING, msgspec.msgpack.encode(opening)))
+            os.write(self._to_child, frame(ViewFrameKind.OPENING, msgspec.msgpack.encode(opening)))
         except OSError:
             pass  # The child ended; its report gives the reason.
         os.set_blocking(self._to_child, False)

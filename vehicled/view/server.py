@@ -31,7 +31,7 @@ from vehicled.view.connection import Connection
 from vehicled.view.foxglove import SUBPROTOCOLS, Hub, Session, dropped_status
 from vehicled.view.picture import Picture
 from vehicled.view.wheel import Driver, Wheel, understand
-from vehicled.view.wire import MAX_FRAME_BYTES, Kind, Opening, Report
+from vehicled.view.wire import MAX_FRAME_BYTES, Report, ViewConfig, ViewFrameKind
 
 TICK_S = 0.1
 BEAT_S = 0.05
@@ -67,7 +67,7 @@ class _Counted(ServerConnection):
 class Server:
     """Server of the child process."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: ViewConfig) -> None:
         self._opening = opening
         name = gethostname().lower()
         self._access = Access(opening.token, {name, f"{name.partition('.')[0]}.local", *opening.names})
@@ -93,10 +93,10 @@ class Server:
                     return
                 data = await reader.readexactly(length)
                 self._fed_s = time.monotonic()
-                if kind == Kind.RECORDS:
+                if kind == ViewFrameKind.RECORDS:
                     self._picture.records(data)
                     self._to_foxglove(data)
-                elif kind == Kind.LOOK:
+                elif kind == ViewFrameKind.LOOK:
                     self._picture.look(data)
                     self._hear()
 
@@ -310,7 +310,7 @@ async def run() -> None:
     reader = asyncio.StreamReader(limit=1 << 20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0))
     length, _ = HEAD.unpack(await reader.readexactly(HEAD.size))
-    opening = msgspec.msgpack.decode(await reader.readexactly(length), type=Opening)
+    opening = msgspec.msgpack.decode(await reader.readexactly(length), type=ViewConfig)
     server = Server(opening)
     connection_class = type("Counted", (_Counted,), {"view": server})
     try:

@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.place import PlaceError
-from vehicled.teleop.reading import Reading, Wish
-from vehicled.teleop.seat import Seat
+from vehicled.teleop.reading import Reading, TeleopRequestKind
+from vehicled.teleop.seat import TeleopState
 
 Share = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
@@ -24,13 +24,13 @@ IDLE_MS = 5_000
 """Silence after which a page loses control, ms."""
 
 
-class Ask(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="wish"):
+class PageRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="wish"):
     """Button pressed on the page."""
 
     what: Literal["take", "stop", "emergency", "disarm"]
 
 
-class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand"):
+class PageReading(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand"):
     """Teleop reading of the page."""
 
     steering: Share
@@ -43,9 +43,14 @@ class Hand(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag=
     """Number of the newest beat that the page has received."""
 
 
-Said = Ask | Hand
+Said = PageRequest | PageReading
 _decoder = msgspec.json.Decoder(Said)
-_WISHES = {"take": Wish.TAKE, "stop": Wish.STOP, "emergency": Wish.EMERGENCY, "disarm": Wish.LEAVE}
+_WISHES = {
+    "take": TeleopRequestKind.TAKE,
+    "stop": TeleopRequestKind.STOP,
+    "emergency": TeleopRequestKind.EMERGENCY,
+    "disarm": TeleopRequestKind.LEAVE,
+}
 
 
 def understand(text: str | bytes) -> Said | None:
@@ -126,11 +131,11 @@ class Wheel:
             refused += [answer for answer in (self._line.arrived() if self._line is not None else []) if not answer.get("ok")]
         return str(refused[0].get("why"))[:MOST_TEXT] if refused else ""
 
-    def reading(self, hand: Hand) -> Reading:
+    def reading(self, hand: PageReading) -> Reading:
         """Return the reading for the daemon, within the limits of this page."""
         return Reading(hand.steering, hand.throttle * self._most_throttle + 0.0, hand.brake, hand.deadman)
 
-    def fresh(self, hand: Hand, now_ms: int) -> bool:
+    def fresh(self, hand: PageReading, now_ms: int) -> bool:
         """Return True if a reading is recent, judged by its beat."""
         return 0 <= now_ms - hand.beat <= self._silence_ms
 
@@ -146,7 +151,7 @@ class Driver:
 
     def __init__(self, wheel: Wheel, origin: str) -> None:
         self._wheel = wheel
-        self._seat = Seat(origin[:64])
+        self._seat = TeleopState(origin[:64])
         self.origin = self._seat.origin
         self._n = self._beat = -1
         self._said_ms = 0
@@ -161,17 +166,17 @@ class Driver:
     def say(self, said: Said, now_ms: int) -> str:
         """Process a message of the page. Return a text for its user, else empty."""
         self._said_ms = now_ms
-        return self._ask(_WISHES[said.what]) if isinstance(said, Ask) else self._read(said, now_ms)
+        return self._ask(_WISHES[said.what]) if isinstance(said, PageRequest) else self._read(said, now_ms)
 
-    def _ask(self, wish: Wish) -> str:
-        if wish is Wish.TAKE and (why := self._wheel.take(self)):
+    def _ask(self, wish: TeleopRequestKind) -> str:
+        if wish is TeleopRequestKind.TAKE and (why := self._wheel.take(self)):
             return why
         told = [self._wheel.request(action, self.origin) for action in self._seat.wish([wish])]
-        if wish is not Wish.TAKE:
+        if wish is not TeleopRequestKind.TAKE:
             self.gone()
         return next(filter(None, told), "")
 
-    def _read(self, hand: Hand, now_ms: int) -> str:
+    def _read(self, hand: PageReading, now_ms: int) -> str:
         if not self.seated or hand.n <= self._n:
             return ""
         self._n = hand.n

@@ -13,11 +13,11 @@ from vehicled.log.frames import HEAD
 MAX_FRAME_BYTES = 8 << 20
 
 
-class Kind(IntEnum):
+class ViewFrameKind(IntEnum):
     """Kind of a frame."""
 
     OPENING = 1
-    """First frame: :class:`Opening` as MessagePack."""
+    """First frame: :class:`ViewConfig` as MessagePack."""
     RECORDS = 2
     """Packed records of the log: MCAP message records."""
     LOOK = 3
@@ -49,7 +49,7 @@ class RingFacts(Struct, frozen=True):
     keep_out: bool
 
 
-class Opening(Struct, frozen=True, kw_only=True):
+class ViewConfig(Struct, frozen=True, kw_only=True):
     """Configuration of the child process."""
 
     host: str
@@ -99,6 +99,6 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str = ""
 
 
-def frame(kind: Kind, payload: bytes) -> bytes:
+def frame(kind: ViewFrameKind, payload: bytes) -> bytes:
     """Encode one frame."""
     return HEAD.pack(len(payload), kind) + payload

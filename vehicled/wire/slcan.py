@@ -36,7 +36,7 @@ _TEXT = re.compile(rb"[ -~]*")
 _FD_FRAMES = b"dDbB"
 
 
-class Text(Struct, frozen=True, gc=False):
+class SlcanLine(Struct, frozen=True, gc=False):
     """Line that is not a frame, without its CR: a command or a reply. Empty is OK, ``REFUSED`` is an error."""
 
     text: bytes
@@ -90,11 +90,11 @@ class Decoder:
         """Bytes of an incomplete line; at most ``LINE_LIMIT``."""
         return len(self._rest)
 
-    def feed(self, data: bytes) -> list[CanFrame | Text]:
+    def feed(self, data: bytes) -> list[CanFrame | SlcanLine]:
         """Return the frames and other lines completed by ``data``, in order."""
         if self._rest:
             data = self._rest + data
-        found: list[CanFrame | Text] = []
+        found: list[CanFrame | SlcanLine] = []
         at = 0
         for match in _LINE.finditer(data):
             at = match.end()
@@ -109,7 +109,7 @@ class Decoder:
             elif line or end == END:
                 found.append(item)
             if end == REFUSED:
-                found.append(Text(REFUSED))
+                found.append(SlcanLine(REFUSED))
         rest = data[at:]
         if len(rest) > LINE_LIMIT or self._overlong:
             self._overlong = True
@@ -118,7 +118,7 @@ class Decoder:
         self._rest = rest
         return found
 
-    def _parse(self, line: bytes) -> CanFrame | Text | None:
+    def _parse(self, line: bytes) -> CanFrame | SlcanLine | None:
         """Return the content of a line; None if it has none."""
         if len(line) > LINE_LIMIT:
             return None
@@ -128,7 +128,7 @@ class Decoder:
         # A frame letter alone is a query in some dialects; with digits it would have been a frame.
         if not _TEXT.fullmatch(line) or (len(line) > 1 and line[:1] in b"tTrRx" + _FD_FRAMES):
             return None
-        return Text(line)
+        return SlcanLine(line)
 
     def _parse_frame(self, line: bytes) -> CanFrame | None:
         """Return a frame if lengths and id are valid."""

@@ -1,7 +1,7 @@
 """C source of the equations for one kind of vehicle: the same operations in the same order, so that results are bit-identical.
 
-A kind comprises what the text depends on, see :func:`sim_backend.plant.double_track.specialise.decides`: flags, constants that are
-0 or 1, and table lengths. All other numbers are passed as one array.
+A kind comprises what the text depends on, see :func:`sim_backend.plant.double_track.specialise.affects_text`: flags, constants that
+are 0 or 1, and table lengths. All other numbers are passed as one array.
 """
 
 import ast
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from sim_backend.plant.double_track.constants import Constants
-from sim_backend.plant.double_track.specialise import decides
+from sim_backend.plant.double_track.specialise import affects_text
 from sim_backend.plant.double_track.state import Outputs, State, Surface
 
 ENTRY = "advance"
@@ -98,7 +98,7 @@ def _paths(bundle: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_written(value: Any) -> bool:
-    return not isinstance(value, tuple) and decides(value)
+    return not isinstance(value, tuple) and affects_text(value)
 
 
 def _listed(value: Any) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ import copy
 from typing import Any
 
 
-def flattened(function: ast.FunctionDef, bodies: dict[str, ast.FunctionDef], bundles: dict[str, tuple[str, ...]]) -> None:
+def inline_calls(function: ast.FunctionDef, bodies: dict[str, ast.FunctionDef], bundles: dict[str, tuple[str, ...]]) -> None:
     """Inline calls of ``bodies`` in the statements of a function. ``bundles``: fields by the name of a NamedTuple."""
     function.body = _Flat(bodies, bundles).statements(function.body)
 

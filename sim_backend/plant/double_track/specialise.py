@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, TypeGuard
 
 from sim_backend.plant.double_track.constants import Constants
-from sim_backend.plant.double_track.flatten import flattened
+from sim_backend.plant.double_track.flatten import inline_calls
 
 NUMBER = "number"
 """Kind of a constant that is neither 0, 1 nor a flag, so that the text does not depend on its value."""
@@ -30,7 +30,7 @@ def specialised(listed: list[tuple[ModuleType, str]], drive: str, c: Constants) 
     return step
 
 
-def decides(value: Any) -> bool:
+def affects_text(value: Any) -> bool:
     """True if the text depends on a constant: a flag, or a number whose addition or multiplication can be left out."""
     return isinstance(value, bool) or value in (0.0, 1.0)
 
@@ -55,7 +55,7 @@ def bodies(listed: list[tuple[ModuleType, str]], drive: str, c: Constants, *, na
             known |= {key: (value, "") for key, value in vars(module).items() if key.isupper() and isinstance(value, float)}
             function = _Writer(known, suffix, written, named=named).visit(function)
             if name == "step":
-                flattened(function, written, _bundles(module for module, _ in listed))
+                inline_calls(function, written, _bundles(module for module, _ in listed))
                 _unpack_state(function)
             ast.fix_missing_locations(function)
             written[function.name] = function
@@ -161,7 +161,7 @@ class _Writer(ast.NodeTransformer):
         if found is None or hasattr(found[0], "_fields"):
             return None
         value, path = found
-        if not path or decides(value):
+        if not path or affects_text(value):
             return ast.Constant(value)
         return ast.Name(id=path, ctx=ast.Load()) if self._named else ast.Constant(value, NUMBER)
 

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from vehicled.app import SetupError
 from vehicled.cli.failsafe import document
-from vehicled.cli.failsafe.report import Measured, lines, show, to_json
+from vehicled.cli.failsafe.report import TrialResult, lines, show, to_json
 from vehicled.cli.show import Progress
 from vehicled.safety.matrix import MATRIX
 
@@ -30,7 +30,7 @@ def test(arguments: Namespace) -> int:
     rows = _rows(arguments.row)
     clocks = [arguments.clock] if arguments.clock else ["lockstep", "wall"]
     links = [arguments.link] if arguments.link else ["messages", "wires"]
-    trials: list[Measured] = []
+    trials: list[TrialResult] = []
     progress = Progress()
     for clock in clocks:
         run = _lockstep if clock == "lockstep" else _wall
@@ -61,7 +61,7 @@ def _rows(chosen: Sequence[int]) -> list[int]:
     return list(chosen) or known
 
 
-def _lockstep(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, Measured]]:
+def _lockstep(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, TrialResult]]:
     """Run trials on all processors. Each trial is independent of those that run in parallel."""
     from vehicled.cli.failsafe.injections import INJECTIONS
 
@@ -78,7 +78,7 @@ def _lockstep(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> I
             yield done, len(jobs), trial
 
 
-def _one(job: tuple[int, str, int]) -> Measured:
+def _one(job: tuple[int, str, int]) -> TrialResult:
     from vehicled.cli.failsafe.injections import INJECTIONS
     from vehicled.cli.failsafe.trial import run_trial
 
@@ -86,7 +86,7 @@ def _one(job: tuple[int, str, int]) -> Measured:
     return run_trial(INJECTIONS[index], link, seed)
 
 
-def _wall(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, Measured]]:
+def _wall(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, TrialResult]]:
     """Run trials one after the other, because parallel ones would disturb each other."""
     from vehicled.cli.failsafe.wall import WALL, run_wall
 

@@ -27,7 +27,7 @@ class Injected(Struct, frozen=True, kw_only=True):
     profile: str
 
 
-class Measured(Injected, frozen=True, kw_only=True):
+class TrialResult(Injected, frozen=True, kw_only=True):
     """Result of one trial."""
 
     seed: int
@@ -43,7 +43,7 @@ class Measured(Injected, frozen=True, kw_only=True):
         return self.row, self.code, self.how, self.clock, self.link, self.profile
 
 
-class Line(Injected, frozen=True, kw_only=True):
+class TrialSummary(Injected, frozen=True, kw_only=True):
     """Summary of all trials of one injection on one link. Times in ms, distances in m; None if not measured."""
 
     n: int
@@ -59,19 +59,19 @@ class Line(Injected, frozen=True, kw_only=True):
     """Problems of the failed trials, with their seeds."""
 
 
-def lines(trials: Sequence[Measured]) -> list[Line]:
+def lines(trials: Sequence[TrialResult]) -> list[TrialSummary]:
     """Return one line per group of trials, in the order of first occurrence."""
-    groups: dict[tuple[int, str, str, str, str, str], list[Measured]] = {}
+    groups: dict[tuple[int, str, str, str, str, str], list[TrialResult]] = {}
     for trial in trials:
         groups.setdefault(trial.group, []).append(trial)
     return [_line(group) for group in groups.values()]
 
 
-def _line(group: Sequence[Measured]) -> Line:
+def _line(group: Sequence[TrialResult]) -> TrialSummary:
     first = group[0]
     reacted = [trial.react_ms for trial in group if isfinite(trial.react_ms)]
     stopped = [trial.stop_m for trial in group if isfinite(trial.stop_m)]
-    return Line(
+    return TrialSummary(
         **{name: getattr(first, name) for name in Injected.__struct_fields__},
         n=len(group),
         passed=sum(not trial.problem for trial in group),
@@ -86,12 +86,12 @@ def _line(group: Sequence[Measured]) -> Line:
     )
 
 
-def to_json(found: Sequence[Line]) -> str:
+def to_json(found: Sequence[TrialSummary]) -> str:
     """Return the lines as JSON."""
     return msgspec.json.format(msgspec.json.encode(list(found)), indent=2).decode()
 
 
-def show(found: Sequence[Line]) -> None:
+def show(found: Sequence[TrialSummary]) -> None:
     """Print the table (minimum, median and maximum of times and distances), the failures, and a note on simulated faults."""
     print_table("", COLUMNS, [_cells(line) for line in found])
     if any(line.simulated for line in found):
@@ -104,13 +104,13 @@ def show(found: Sequence[Line]) -> None:
     print(f"{passed} of {n} trials passed, {len({line.row for line in found})} rows of the matrix")
 
 
-def again(line: Line, problem: str) -> str:
+def again(line: TrialSummary, problem: str) -> str:
     """Return the command that repeats a failed trial; in lockstep it is reproducible bit for bit."""
     seed = problem.removeprefix("seed ").partition(":")[0]
     return f"vehicled failsafe test --row {line.row} --clock {line.clock} --link {line.link} --seed {seed} --n 1"
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: TrialSummary) -> list[str]:
     where = line.link + (", wall" if line.clock == "wall" else "") + (f", {line.profile}" if line.profile != USUAL else "")
     return [
         str(line.row),

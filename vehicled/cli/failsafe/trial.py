@@ -7,7 +7,7 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from sim_backend.emulators.registry import emulator
 from vehicled.cli.failsafe.injections import Injection
-from vehicled.cli.failsafe.report import Measured
+from vehicled.cli.failsafe.report import TrialResult
 from vehicled.cli.failsafe.stage import SECOND_NS, Stage
 from vehicled.messages import ActuatorCommand, Direction, Fault, Message, Mode, Reaction, WireChunk
 from vehicled.paths.catalog import load_course
@@ -60,22 +60,22 @@ class _Witness:
                 self.frames.append((log_time_ns, self.command, understood[-1].throttle, understood[-1].brake))
 
 
-def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> Measured:
+def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> TrialResult:
     """Drive, inject at a random phase and observe; on ``COURSE`` if no course is given."""
     profile, course = profile_of(injection), course or _course()
     at_s = BEGIN_S + DRIVE_S + Random(f"{seed} {injection.key} {link}").random()
-    witness = _Witness(profile, link, seed)
+    evidence_source = _Witness(profile, link, seed)
     failures = [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []
-    stage = Stage(profile, course, injection.scene, link, failures, witness, seed)
+    stage = Stage(profile, course, injection.scene, link, failures, evidence_source, seed)
     if injection.prepare is not None:
         injection.prepare(stage)
     at_ns = START_NS + round(at_s * SECOND_NS)
     while stage.now_ns < at_ns:
         stage.step()
-    judge = _Judge(injection, link, seed, stage, witness)
-    if not stage.ready or witness.command is None or witness.command.reaction > Reaction.WARN:
+    judge = _Judge(injection, link, seed, stage, evidence_source)
+    if not stage.ready or evidence_source.command is None or evidence_source.command.reaction > Reaction.WARN:
         return judge.trial(f"the vehicle was not in the required state: {stage.pair.machine.mode.name}, {stage.pair.machine.why}")
-    witness.since_ns = at_ns
+    evidence_source.since_ns = at_ns
     judge.begin(at_ns)
     if injection.act is not None:
         injection.act(stage)
@@ -85,8 +85,8 @@ def run_trial(injection: Injection, link: str, seed: int, course: Course | None 
 class _Judge:
     """Evaluates one trial."""
 
-    def __init__(self, injection: Injection, link: str, seed: int, stage: Stage, witness: _Witness) -> None:
-        self._injection, self._link, self._seed, self._stage, self._witness = injection, link, seed, stage, witness
+    def __init__(self, injection: Injection, link: str, seed: int, stage: Stage, evidence_source: _Witness) -> None:
+        self._injection, self._link, self._seed, self._stage, self._evidence_source = injection, link, seed, stage, evidence_source
         row = row_of(injection)
         rule = rule_of(injection)
         self._reaction = rule.reaction if rule is not None else Reaction.DISABLE if injection.row == 4 else Reaction.BRAKE
@@ -106,7 +106,7 @@ class _Judge:
         if self._injection.since is None:
             self._origin_ns = at_ns + round(self._injection.grace_s(self._stage.profile.limits) * SECOND_NS)
 
-    def watch(self) -> Measured:
+    def watch(self) -> TrialResult:
         """Run until the vehicle has reacted and stopped, or the time is up."""
         injection, stage = self._injection, self._stage
         if injection.refused:
@@ -124,18 +124,18 @@ class _Judge:
         return self.trial(self._verdict(stops))
 
     def _look(self) -> None:
-        injection, stage, witness = self._injection, self._stage, self._witness
+        injection, stage, evidence_source = self._injection, self._stage, self._evidence_source
         if self._origin_ns is None and injection.since is not None and injection.since(stage):
             self._origin_ns = stage.now_ns + round(injection.grace_s(stage.profile.limits) * SECOND_NS)
         if self._own:
             self._reacted_ns = stage.actuator_neutral_ns
         elif self._reaction is Reaction.WARN:
-            self._reacted_ns = next((fault.t_ns for fault in witness.faults if fault.code == injection.code), None)
+            self._reacted_ns = next((fault.t_ns for fault in evidence_source.faults if fault.code == injection.code), None)
         else:
-            for t_ns, command, throttle, brake in witness.frames[self._seen :]:
+            for t_ns, command, throttle, brake in evidence_source.frames[self._seen :]:
                 if self._reacted_ns is None and self._answers(command, throttle, brake):
                     self._reacted_ns = t_ns
-            self._seen = len(witness.frames)
+            self._seen = len(evidence_source.frames)
         if self._stood_ns is None and self._reacted_ns is not None and stage.speed_mps < STANDSTILL_MPS:
             self._stood_ns, self._stop_m = stage.now_ns, stage.way_m - self._way_m
 
@@ -151,13 +151,13 @@ class _Judge:
             return throttle <= 0.0 or not over
         if throttle > 0.0:
             return False
-        if not self._witness.has_brake or self._releases:
+        if not self._evidence_source.has_brake or self._releases:
             return True
         return brake > (0.4 if self._reaction is Reaction.CONTROLLED_STOP else 0.99)
 
     def _detected(self) -> bool:
         accepted = (self._injection.code, *self._injection.also)
-        return not self._injection.code or any(fault.code in accepted for fault in self._witness.faults)
+        return not self._injection.code or any(fault.code in accepted for fault in self._evidence_source.faults)
 
     def _verdict(self, stops: bool) -> str:
         if not self._detected():
@@ -171,7 +171,7 @@ class _Judge:
             return "reacted, but the vehicle did not stop"
         return ""
 
-    def _watch_refusal(self) -> Measured:
+    def _watch_refusal(self) -> TrialResult:
         stage, injection = self._stage, self._injection
         machine = stage.pair.machine
         end_ns = stage.now_ns + round(REFUSAL_S * SECOND_NS)
@@ -191,13 +191,13 @@ class _Judge:
         return max(0.0, (self._reacted_ns - self._origin_ns) / 1e6) if self._origin_ns is not None else 0.0
 
     def _told(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(fault.code for fault in self._witness.faults))
+        return tuple(dict.fromkeys(fault.code for fault in self._evidence_source.faults))
 
-    def trial(self, problem: str) -> Measured:
+    def trial(self, problem: str) -> TrialResult:
         """Return the result with all measurements so far."""
         stops = self._reaction >= Reaction.CONTROLLED_STOP and not self._injection.refused
         injection = self._injection
-        return Measured(
+        return TrialResult(
             row=injection.row,
             code=injection.code,
             how=injection.how,

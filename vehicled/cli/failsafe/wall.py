@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from vehicled.cli.failsafe.processes import LOOP, SILENCE, TELEMETRY, EndedError, Processes, TrialError
-from vehicled.cli.failsafe.report import Measured
+from vehicled.cli.failsafe.report import TrialResult
 from vehicled.messages import (
     ActuatorCommand,
     Direction,
@@ -59,14 +59,14 @@ class WallInjection(Struct, frozen=True, kw_only=True):
     row: int
     code: str
     how: str
-    run: Callable[["Processes", Random, "WallInjection"], "Found"]
+    run: Callable[["Processes", Random, "WallInjection"], "WallTrialResult"]
     simulated: bool = False
     links: tuple[str, ...] = ("wires", "messages")
     on_trial: tuple[str, ...] = ()
     """Limits that must not be widened."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class WallTrialResult(Struct, frozen=True, kw_only=True):
     """Measurements of one trial."""
 
     problem: str = ""
@@ -135,7 +135,7 @@ class Evidence:
         usual = min(before)
         return next((m.t_ns for m in self.truth if m.t_ns >= self.since_ns and abs(m.speed_mps) < usual - SLOWER_MPS), None)
 
-    def found(self, code: str, react_ms: float) -> Found:
+    def found(self, code: str, react_ms: float) -> WallTrialResult:
         """Return the result judged by the rule's code; the caller checks the time limit."""
         problem = ""
         if not self.driving():
@@ -146,7 +146,7 @@ class Evidence:
             problem = f"not detected by {code}; reported: {', '.join(self.told) or 'nothing'}"
         elif not react_ms >= 0.0:
             problem = "no frame to the actuator changed"
-        return Found(problem=problem, react_ms=react_ms, stop_m=self.stop_m(), told=self.told)
+        return WallTrialResult(problem=problem, react_ms=react_ms, stop_m=self.stop_m(), told=self.told)
 
 
 STOPPED_BEFORE = "the vehicle was no longer driving at the injection"
@@ -154,24 +154,24 @@ STALLED = "this computer stalled during the trial, so nothing could be measured"
 AGAIN = (STOPPED_BEFORE, STALLED)
 
 
-def run_wall(injection: WallInjection, link: str, seed: int) -> Measured:
+def run_wall(injection: WallInjection, link: str, seed: int) -> TrialResult:
     """Run one trial; repeat it if a stall of the computer spoilt it."""
     chance = Random(f"{seed} {injection.row} {injection.code} {link}")
-    found = Found(problem=STOPPED_BEFORE)
+    found = WallTrialResult(problem=STOPPED_BEFORE)
     for _ in range(ATTEMPTS):
         spoilt = False
         with TemporaryDirectory(prefix="vehicled-") as folder, _processes(injection, folder, link, seed) as processes:
             try:
                 found = injection.run(processes, chance, injection)
             except TrialError as error:
-                found, spoilt = Found(problem=str(error)), isinstance(error, EndedError)
+                found, spoilt = WallTrialResult(problem=str(error)), isinstance(error, EndedError)
         if found.problem not in AGAIN and not spoilt:
             break
     limit_ms = limit_of(injection)
     problem = found.problem
     if not problem and found.react_ms > limit_ms:
         problem = f"reacted after {found.react_ms:.0f} ms (limit {limit_ms:.0f} ms)"
-    return Measured(
+    return TrialResult(
         row=injection.row,
         code=injection.code,
         how=injection.how,
@@ -208,7 +208,7 @@ def _drive_on(processes: Processes, chance: Random, *options: str) -> None:
     time.sleep(SETTLE_S + chance.random())
 
 
-def _frozen(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _frozen(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     _drive_on(processes, chance)
     since_ns = time.monotonic_ns()
     os.kill(processes.daemon.pid, signal.SIGSTOP)
@@ -222,7 +222,7 @@ def _frozen(processes: Processes, chance: Random, injection: WallInjection) -> F
     return evidence.found(injection.code, nan if slower_ns is None else max(0.0, (slower_ns - delay_ns - since_ns) / 1e6))
 
 
-def _unplugged_stick(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _unplugged_stick(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     processes.sim("--by-hand")
     with processes.client() as client:
         end_s = time.monotonic() + 2.0 + SETTLE_S + chance.random()
@@ -235,7 +235,7 @@ def _unplugged_stick(processes: Processes, chance: Random, injection: WallInject
     return evidence.found(injection.code, evidence.reacted_ms(Reaction.BRAKE))
 
 
-def _pulled(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _pulled(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     kind = "usb" if processes.link == "wires" else "off"
     processes.sim("--fail", f"{DRIVE}:{kind}@{PULL_S + chance.random():.3f}")
     processes.wait_for_mode("AUTO")
@@ -244,14 +244,14 @@ def _pulled(processes: Processes, chance: Random, injection: WallInjection) -> F
     whole = Evidence(processes, 0)
     stopped_ns = next((c.t_ns for c in whole.commands if c.reaction >= Reaction.BRAKE), None)
     if stopped_ns is None:
-        return Found(problem="no frame to the actuator changed", told=whole.told)
+        return WallTrialResult(problem="no frame to the actuator changed", told=whole.told)
     heard = [c.t_ns for c in whole.chunks if c.direction is Direction.RX and c.t_ns < stopped_ns]
     # Count from the last data received, because the plug was pulled after it.
     evidence = Evidence(processes, heard[-1] if heard else stopped_ns)
     return evidence.found(injection.code, evidence.reacted_ms(Reaction.BRAKE))
 
 
-def _full_disk(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _full_disk(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     _drive_on(processes, chance)
     writer = processes.writer_pid()
     since_ns = time.monotonic_ns()
@@ -259,7 +259,7 @@ def _full_disk(processes: Processes, chance: Random, injection: WallInjection) -
     return _told_live(processes, injection, since_ns)
 
 
-def _busy(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _busy(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     _drive_on(processes, chance)
     since_ns = time.monotonic_ns()
     burn = [sys.executable, "-c", "import os\nos.nice(19)\nwhile True: pass"]
@@ -272,7 +272,7 @@ def _busy(processes: Processes, chance: Random, injection: WallInjection) -> Fou
             burner.wait()
 
 
-def _told_live(processes: Processes, injection: WallInjection, since_ns: int) -> Found:
+def _told_live(processes: Processes, injection: WallInjection, since_ns: int) -> WallTrialResult:
     """Check by the control socket that a fault is reported, since the log may be what fails. The vehicle must keep driving."""
     limit_s = limit_of(injection) * 1e-3 + 1.0
     with processes.client() as client:
@@ -285,15 +285,15 @@ def _told_live(processes: Processes, injection: WallInjection, since_ns: int) ->
                 react_ms = (now_ns - links[0]["ago_s"] * 1e9 - since_ns) / 1e6
                 problem = "" if state["mode"] == "AUTO" else f"the vehicle stopped: {state['why']}"
                 # Other load may have triggered the rule before the injection.
-                return Found(problem=problem, react_ms=max(0.0, react_ms), told=(injection.code,))
+                return WallTrialResult(problem=problem, react_ms=max(0.0, react_ms), told=(injection.code,))
             time.sleep(0.02)
-    return Found(
+    return WallTrialResult(
         problem=f"not detected by {injection.code}; reported: {', '.join(link['code'] for link in state['chain']) or 'nothing'}"
     )
 
 
-def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Processes, Random, WallInjection], Found]:
-    def run(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Processes, Random, WallInjection], WallTrialResult]:
+    def run(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
         processes.sim(lying=True)
         processes.wait_for_mode("AUTO")
         time.sleep(SETTLE_S + chance.random())
@@ -308,7 +308,7 @@ def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Proces
     return run
 
 
-def _changed_profile(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _changed_profile(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     """Use a profile whose stored hash is that of another text."""
     file = processes.folder / f"{PROFILE}.toml"
     file.write_text(load(PROFILE, []).source)
@@ -320,14 +320,14 @@ def _changed_profile(processes: Processes, chance: Random, injection: WallInject
         while time.monotonic() < end_s:
             state = client.ask(do="status")["status"]
             if state["mode"] not in ("INIT", "STANDBY"):
-                return Found(problem=f"arming was not refused: {state['mode']}, {state['why']}")
+                return WallTrialResult(problem=f"arming was not refused: {state['mode']}, {state['why']}")
             time.sleep(0.05)
     said = " ".join((state["why"], *state["waiting_for"]))
     refused = file.name in said or "profile" in said
-    return Found(problem="" if refused else f"refused for another reason: {said}", react_ms=0.0)
+    return WallTrialResult(problem="" if refused else f"refused for another reason: {said}", react_ms=0.0)
 
 
-def _restarted(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _restarted(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     """Kill the daemon while driving and restart it at once, with nothing that arms it."""
     processes.plug_in()
     processes.run_on_ptys(operator=True)
@@ -344,13 +344,13 @@ def _restarted(processes: Processes, chance: Random, injection: WallInjection) -
     frames = [chunk.t_ns for chunk in evidence.chunks if chunk.direction is Direction.TX and opened and chunk.t_ns >= opened[0]]
     driven = [command for command in evidence.commands if command.throttle != 0.0 or command.mode not in (Mode.INIT, Mode.STANDBY)]
     if driven:
-        return Found(problem=f"the vehicle drove: {driven[0].mode.name}, throttle {driven[0].throttle:.2f}")
+        return WallTrialResult(problem=f"the vehicle drove: {driven[0].mode.name}, throttle {driven[0].throttle:.2f}")
     if not frames or not evidence.commands or evidence.commands[0].brake < 1.0:
-        return Found(problem="the vehicle did not brake first")
-    return Found(react_ms=(frames[0] - opened[0]) / 1e6, told=evidence.told)
+        return WallTrialResult(problem="the vehicle did not brake first")
+    return WallTrialResult(react_ms=(frames[0] - opened[0]) / 1e6, told=evidence.told)
 
 
-def _killed_simulator(processes: Processes, chance: Random, injection: WallInjection) -> Found:
+def _killed_simulator(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
     _drive_on(processes, chance)
     since_ns = time.monotonic_ns()
     os.kill(processes.simulator_pid(), signal.SIGKILL)
@@ -358,7 +358,7 @@ def _killed_simulator(processes: Processes, chance: Random, injection: WallInjec
         processes.daemon.wait(5.0)
     processes.end()
     if "the simulator" not in processes.said():
-        return Found(problem="the run did not end with the expected reason")
+        return WallTrialResult(problem="the run did not end with the expected reason")
     evidence = Evidence(processes, since_ns)
     return evidence.found("", evidence.reacted_ms(Reaction.BRAKE))
 

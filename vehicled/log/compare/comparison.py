@@ -34,7 +34,7 @@ MIN_TAIL = 10
 VERDICTS = ("regression", "improvement", "noise", "unknown")
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class MetricComparison(Struct, frozen=True, kw_only=True):
     """Comparison of one metric."""
 
     group: str
@@ -69,7 +69,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     seed: int
     level: float
     threshold: float
-    rows: list[Row]
+    rows: list[MetricComparison]
     notes: list[str]
 
     def count(self, verdict: str) -> int:
@@ -177,8 +177,8 @@ def _too_little(old: Sequence[Run], new: Sequence[Run], measure: Measure) -> str
     return ""
 
 
-def _row(measure: Measure, a: float | None, b: float | None, samples_a: Array, samples_b: Array, doubt: str) -> Row:
-    row = Row(group=measure.group, metric=measure.quantity, unit=measure.unit, old=a, new=b, verdict="unknown")
+def _row(measure: Measure, a: float | None, b: float | None, samples_a: Array, samples_b: Array, doubt: str) -> MetricComparison:
+    row = MetricComparison(group=measure.group, metric=measure.quantity, unit=measure.unit, old=a, new=b, verdict="unknown")
     if a is None or b is None:
         return msgspec.structs.replace(row, note=f"not in the {'old' if a is None else 'new'} side")
     difference = b - a
@@ -199,7 +199,7 @@ def _share(difference: float, old: float) -> float | None:
     return difference / abs(old) if old else None
 
 
-def _verdicts(drafts: Sequence[tuple[Row, Measure]], threshold: float) -> list[Row]:
+def _verdicts(drafts: Sequence[tuple[MetricComparison, Measure]], threshold: float) -> list[MetricComparison]:
     judged = [(row.p_value, number) for number, (row, _) in enumerate(drafts) if row.p_value is not None]
     standing: set[int] = set()
     for rank, (p_value, number) in enumerate(sorted(judged)):
@@ -274,22 +274,22 @@ def _text(found: Comparison, every: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rank(row: Row) -> int:
+def _rank(row: MetricComparison) -> int:
     return SUMMARY.index((row.group, row.metric)) if (row.group, row.metric) in SUMMARY else len(SUMMARY)
 
 
-def _changed(row: Row) -> bool:
+def _changed(row: MetricComparison) -> bool:
     return row.verdict in ("regression", "improvement")
 
 
-def _summary(row: Row) -> bool:
+def _summary(row: MetricComparison) -> bool:
     # A metric missing on one side is a change of another kind.
     missing = row.old is None or row.new is None
     missed = row.metric == "missed" and bool(row.old or row.new)
     return (row.group, row.metric) in SUMMARY or missing or missed
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: MetricComparison) -> list[str]:
     interval = f"{_number(row.low)} .. {_number(row.high)}" if row.low is not None else ""
     share = f"{row.relative:+.1%}" if row.relative is not None else ""
     verdict = row.verdict + (f": {row.note}" if row.note else "")

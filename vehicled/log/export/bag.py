@@ -8,13 +8,13 @@ from typing import Any
 from mcap.records import Statistics
 
 from vehicled.log.errors import LogError
-from vehicled.log.export.exporting import Exported, Wish
+from vehicled.log.export.exporting import ExportRequest, ExportResult
 from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor, message_heads
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import CHANNELS, MCAP_PROFILE, MESSAGE_ENCODING
 
 
-def write(wish: Wish) -> Exported:
+def write(wish: ExportRequest) -> ExportResult:
     """Write all topics, or a choice of ours; standard ROS types are copied from the log. Raises :class:`LogError`."""
     parts = run_parts(wish.path)
     topics = {CHANNELS[kind].topic for kind in wish.kinds}
@@ -42,7 +42,7 @@ def write(wish: Wish) -> Exported:
     with open(path, "x", encoding="utf-8") as stream:
         json.dump(_metadata([(name, statistics) for name, (_, _, statistics) in found], types, counts), stream, indent=1)
         stream.write("\n")
-    return Exported(files=[path, *(os.path.join(wish.out, name) for name, _ in found)], counts=counts, notes=[])
+    return ExportResult(files=[path, *(os.path.join(wish.out, name) for name, _ in found)], counts=counts, notes=[])
 
 
 def _rewrite(log: LogReader, target: str, topics: set[str]) -> None:

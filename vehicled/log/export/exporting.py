@@ -13,7 +13,7 @@ from vehicled.messages import Message
 FORMATS = ("csv", "parquet", "gpx", "geojson", "kml", "rosbag2")
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class ExportRequest(Struct, frozen=True, kw_only=True):
     """Validated export request."""
 
     path: str
@@ -24,7 +24,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     rate_hz: float | None = None
 
 
-class Exported(Struct, frozen=True, kw_only=True):
+class ExportResult(Struct, frozen=True, kw_only=True):
     """Summary of a finished export."""
 
     files: list[str]
@@ -45,7 +45,7 @@ def export(
     *,
     topics: Sequence[str] = (),
     rate_hz: float | None = None,
-) -> Exported:
+) -> ExportResult:
     """Write a run in the format ``to``, one of :data:`FORMATS`. Existing files are never overwritten. Raises :class:`LogError`.
 
     ``topics`` applies to CSV, Parquet and rosbag2. ``rate_hz`` joins CSV and Parquet into one table of that rate; for tracks it is
@@ -54,7 +54,7 @@ def export(
     """
     if to not in FORMATS:
         raise LogError(f'unknown format "{to[:40]}": there are {", ".join(FORMATS)}')
-    wish = Wish(path=os.fspath(path), out=os.fspath(out), kinds=kinds_of(topics), rate_hz=rate_hz)
+    wish = ExportRequest(path=os.fspath(path), out=os.fspath(out), kinds=kinds_of(topics), rate_hz=rate_hz)
     if topics and to in ("gpx", "geojson", "kml"):
         raise LogError(f"{to} is a map of the drive and takes no topics")
     if rate_hz is not None and to == "rosbag2":
@@ -79,7 +79,7 @@ def _remove(out: str) -> None:
         os.unlink(out)
 
 
-def _writer(to: str) -> Callable[[Wish], Exported]:
+def _writer(to: str) -> Callable[[ExportRequest], ExportResult]:
     if to in ("csv", "parquet"):
         from vehicled.log.export import tables
 

@@ -12,13 +12,13 @@ import msgspec
 
 from vehicled.log.errors import LogError
 from vehicled.log.export.columns import Column, Joined, columns_of, header_of, present, records, topic_name
-from vehicled.log.export.exporting import Exported, Wish
+from vehicled.log.export.exporting import ExportRequest, ExportResult
 from vehicled.messages import Message
 
 _BATCH_ROWS = 16_384
 
 
-def write_csv(wish: Wish) -> Exported:
+def write_csv(wish: ExportRequest) -> ExportResult:
     """Write CSV by RFC 4180 with a header line.
 
     NaN is an empty cell, infinities are ``inf`` and ``-inf``, bytes hexadecimal, enumerations names (numbers in the joined table),
@@ -35,7 +35,7 @@ def write_csv(wish: Wish) -> Exported:
             for row in joined.rows(wish.path, header.offset_ns, header.start_monotonic_ns):
                 writer.writerow([_cell(value) for value in row])
                 count += 1
-        return Exported(files=[wish.out], counts={"rows": count}, notes=[])
+        return ExportResult(files=[wish.out], counts={"rows": count}, notes=[])
     os.mkdir(wish.out)
     files, counts = [], dict.fromkeys(map(topic_name, kinds), 0)
     with ExitStack() as stack:
@@ -50,7 +50,7 @@ def write_csv(wish: Wish) -> Exported:
             writer, columns, name = writers[type(record.message)]
             writer.writerow([t_ns / 1e9, *(_cell(column.take(record.message)) for column in columns)])
             counts[name] += 1
-    return Exported(files=files, counts=counts, notes=[])
+    return ExportResult(files=files, counts=counts, notes=[])
 
 
 def _cell(value: Any) -> Any:
@@ -66,7 +66,7 @@ def _cell(value: Any) -> Any:
     return name if name is not None else "" if value is None else value
 
 
-def write_parquet(wish: Wish) -> Exported:
+def write_parquet(wish: ExportRequest) -> ExportResult:
     """Write Parquet with pyarrow.
 
     NaN stays NaN, enumerations are text (numbers in the joined table), sequences lists, bytes binary. Stamps are int64
@@ -91,7 +91,7 @@ def write_parquet(wish: Wish) -> Exported:
             header = header_of(wish.path)
             table = open_table(stack, wish.out, joined.names, joined.kinds)
             table.add_all(joined.rows(wish.path, header.offset_ns, header.start_monotonic_ns))
-            return Exported(files=[wish.out], counts={"rows": table.count}, notes=[])
+            return ExportResult(files=[wish.out], counts={"rows": table.count}, notes=[])
         os.mkdir(wish.out)
         files, tables = [], {}
         for kind in kinds:
@@ -106,7 +106,7 @@ def write_parquet(wish: Wish) -> Exported:
             table.add([t_ns / 1e9, *values])
         for table, _ in tables.values():
             table.flush()
-        return Exported(files=files, counts={topic_name(kind): tables[kind][0].count for kind in kinds}, notes=[])
+        return ExportResult(files=files, counts={topic_name(kind): tables[kind][0].count for kind in kinds}, notes=[])
 
 
 class _Table:

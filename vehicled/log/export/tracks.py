@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from vehicled.log.errors import LogError
 from vehicled.log.export.columns import header_of, records
-from vehicled.log.export.exporting import Exported, Wish
+from vehicled.log.export.exporting import ExportRequest, ExportResult
 from vehicled.log.reader import LogReader
 from vehicled.messages import EstimatorStatus, FixType, GnssFix, StateEstimate
 from vehicled.paths.datum import Datum
@@ -27,7 +27,7 @@ GAP_NS = 2_000_000_000
 """Longest gap within a segment of the track, ns."""
 
 
-class Point(Struct, frozen=True, gc=False):
+class TrackPoint(Struct, frozen=True, gc=False):
     """Geodetic point of a track."""
 
     utc_ns: int
@@ -53,7 +53,7 @@ class _Course(Struct):
 class _Map:
     """Tracks and course of a run. Each track is read from the file again, so nothing is kept in memory."""
 
-    def __init__(self, wish: Wish) -> None:
+    def __init__(self, wish: ExportRequest) -> None:
         rate_hz = wish.rate_hz if wish.rate_hz is not None else DEFAULT_RATE_HZ
         if not 0.0 < rate_hz <= 1000.0:
             raise LogError(f"a rate of {rate_hz:g} Hz must be above 0 and at most 1000 Hz")
@@ -78,9 +78,9 @@ class _Map:
     def title(self) -> str:
         return f"{self.header.profile} {self.header.course} {self.header.run_id}"
 
-    def segments(self, name: str) -> Iterator[list[Point]]:
+    def segments(self, name: str) -> Iterator[list[TrackPoint]]:
         """Yield the segments of a track, split at gaps."""
-        piece: list[Point] = []
+        piece: list[TrackPoint] = []
         for point in self._estimate() if name == "estimate" else self._fixes():
             self.counts[name] += 1
             if piece and not 0 <= point.utc_ns - piece[-1].utc_ns <= GAP_NS:
@@ -90,7 +90,7 @@ class _Map:
         if piece:
             yield piece
 
-    def _estimate(self) -> Iterator[Point]:
+    def _estimate(self) -> Iterator[TrackPoint]:
         datum = self._datum
         if datum is None:
             return
@@ -105,17 +105,17 @@ class _Map:
             # Keep the phase; otherwise jitter would lower the rate.
             due_ns = due_ns + self._period_ns if due_ns + self._period_ns > t_ns else t_ns + self._period_ns
             latitude, longitude, height = datum.to_geodetic(message.x_m, message.y_m, 0.0)
-            yield Point(message.t_ns + offset_ns, degrees(latitude), degrees(longitude), height)
+            yield TrackPoint(message.t_ns + offset_ns, degrees(latitude), degrees(longitude), height)
 
-    def _fixes(self) -> Iterator[Point]:
+    def _fixes(self) -> Iterator[TrackPoint]:
         offset_ns = self.header.offset_ns
         for _, record in records(self._wish.path, (GnssFix,)):
             fix = record.message
             assert isinstance(fix, GnssFix)
             if fix.fix_type >= FixType.DEAD_RECKONING and isfinite(fix.latitude_rad) and isfinite(fix.longitude_rad):
-                yield Point(fix.t_ns + offset_ns, degrees(fix.latitude_rad), degrees(fix.longitude_rad), fix.height_m)
+                yield TrackPoint(fix.t_ns + offset_ns, degrees(fix.latitude_rad), degrees(fix.longitude_rad), fix.height_m)
 
-    def course(self) -> tuple[str, list[Point]]:
+    def course(self) -> tuple[str, list[TrackPoint]]:
         """Return name and points of the course; both empty if the log has no course."""
         course, datum = self._course, self._datum
         if course is None or datum is None or len(course.x_m) < 2 or len(course.x_m) != len(course.y_m):
@@ -123,16 +123,16 @@ class _Map:
         points = []
         for x, y in zip(course.x_m, course.y_m):
             latitude, longitude, height = datum.to_geodetic(x, y, 0.0)
-            points.append(Point(0, degrees(latitude), degrees(longitude), height))
+            points.append(TrackPoint(0, degrees(latitude), degrees(longitude), height))
         return course.name, points + points[:1] if course.closed else points
 
-    def done(self) -> Exported:
+    def done(self) -> ExportResult:
         if not any(self.counts.values()):
             raise LogError(f"{self._wish.path}: holds neither a georeferenced estimate nor a GNSS fix: no track to export")
-        return Exported(files=[self._wish.out], counts=self.counts, notes=self.notes)
+        return ExportResult(files=[self._wish.out], counts=self.counts, notes=self.notes)
 
 
-def write_gpx(wish: Wish) -> Exported:
+def write_gpx(wish: ExportRequest) -> ExportResult:
     """Write GPX 1.1: tracks ``estimate`` and ``gnss`` with times, and the course as a route."""
     drawn = _Map(wish)
     with open(wish.out, "x", encoding="utf-8") as out:
@@ -157,7 +157,7 @@ def write_gpx(wish: Wish) -> Exported:
     return drawn.done()
 
 
-def write_geojson(wish: Wish) -> Exported:
+def write_geojson(wish: ExportRequest) -> ExportResult:
     """Write GeoJSON (RFC 7946): a MultiLineString for each track with its times in ``coordTimes``, and the course."""
     drawn = _Map(wish)
     with open(wish.out, "x", encoding="utf-8") as out:
@@ -181,7 +181,7 @@ def write_geojson(wish: Wish) -> Exported:
     return drawn.done()
 
 
-def write_kml(wish: Wish) -> Exported:
+def write_kml(wish: ExportRequest) -> ExportResult:
     """Write KML 2.2: a coloured ground line for each track and for the course."""
     drawn = _Map(wish)
     with open(wish.out, "x", encoding="utf-8") as out:
@@ -199,7 +199,7 @@ def write_kml(wish: Wish) -> Exported:
     return drawn.done()
 
 
-def _kml_line(out: IO[str], name: str, style: str, points: list[Point]) -> None:
+def _kml_line(out: IO[str], name: str, style: str, points: list[TrackPoint]) -> None:
     span = ""
     if points[0].utc_ns:
         span = f"<TimeSpan><begin>{_utc(points[0].utc_ns)}</begin><end>{_utc(points[-1].utc_ns)}</end></TimeSpan>"
@@ -214,12 +214,12 @@ def _json_feature(out: IO[str], properties: object, geometry: object, *, end: st
     out.write(msgspec.json.encode(feature).decode() + end)
 
 
-def _coordinates(point: Point) -> list[float]:
+def _coordinates(point: TrackPoint) -> list[float]:
     place = [round(point.longitude_deg, 9), round(point.latitude_deg, 9)]
     return [*place, round(point.height_m, 3)] if isfinite(point.height_m) else place
 
 
-def _attributes(point: Point) -> str:
+def _attributes(point: TrackPoint) -> str:
     return f'lat="{point.latitude_deg:.9f}" lon="{point.longitude_deg:.9f}"'
 
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 from vehicled.log.errors import LogError
 from vehicled.log.replay.compare import Comparison, Difference, JournalGapError
 from vehicled.log.replay.journal import Entry, Journal, JournalEndsError, JournalStopwatch
-from vehicled.log.replay.numbers import FrameDifference, Meter, Numbers
-from vehicled.log.replay.open_loop import OpenLoop, Parting
+from vehicled.log.replay.numbers import DifferenceMeter, FrameDifference, ReplayDifferences
+from vehicled.log.replay.open_loop import ModeDivergence, OpenLoop
 from vehicled.log.replay.setup import Parts, what_differs
 from vehicled.machine import PIPELINE, Machine
 from vehicled.messages import MachineCall, Message, PortEvent, TaskTick, Verb, WireChunk
@@ -22,7 +22,7 @@ ALTERED_LIMIT = 1_000
 PROGRESS_EVERY = 2_000
 """Records between two progress calls."""
 
-Show = Callable[[Machine, Message, int], None]
+OutputListener = Callable[[Machine, Message, int], None]
 """Function called with each output of the machine and its time."""
 
 
@@ -58,9 +58,9 @@ class ReplayResult(Struct, kw_only=True):
     """Received bytes whose checksum is wrong."""
     first: Difference | None = None
     first_frame: FrameDifference | None = None
-    numbers: Numbers | None = None
+    numbers: ReplayDifferences | None = None
     """Differences from the first difference, or of the what-if."""
-    partings: list[Parting] = []
+    partings: list[ModeDivergence] = []
     """Periods of a what-if in which only one of the two machines drove."""
 
     @property
@@ -90,7 +90,7 @@ class Replay:
         until_difference: bool = False,
         from_s: float = 0.0,
         keep: bool = False,
-        show: Show | None = None,
+        show: OutputListener | None = None,
     ) -> None:
         """Prepare a replay; ``overrides`` make it a what-if. Differences before ``from_s`` are not counted; ``keep`` stores pairs
         for a plot.
@@ -107,7 +107,7 @@ class Replay:
         self._show = show
         self.machine = self.parts.machine(self._stopwatch, self)
         start_ns = journal.start_ns
-        self.meter = Meter(start_ns, from_ns=start_ns + round(from_s * 1e9), keep=keep)
+        self.meter = DifferenceMeter(start_ns, from_ns=start_ns + round(from_s * 1e9), keep=keep)
         lockstep = journal.header.clock == "lockstep"
         self._comparison = Comparison(
             start_ns, PIPELINE, evidence=lockstep, exact=not overrides, torn=lambda: not journal.whole,
@@ -116,7 +116,7 @@ class Replay:
         self._open_loop: OpenLoop | None = None
         if overrides:
             self._open_loop = OpenLoop(journal)
-            self.machine.moved_by(self._open_loop.drove)
+            self.machine.override_commands(self._open_loop.drove)
         self._ticks = 0
         self._altered: list[str] = []
         self._sequence = 0

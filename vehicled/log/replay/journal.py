@@ -12,7 +12,7 @@ import msgspec
 from vehicled.attribution import Reading
 from vehicled.executive import Stopwatch
 from vehicled.log.errors import LogError
-from vehicled.log.reader import LogReader, Stored, run_parts
+from vehicled.log.reader import LogReader, StoredMessage, run_parts
 from vehicled.log.schema import RunHeader
 from vehicled.messages import Direction, Event, MachineCall, Message, PortEvent, TaskTick, WireChunk
 from vehicled.ros.cdr import CdrError
@@ -26,7 +26,7 @@ class Entry:
 
     __slots__ = ("_message", "data", "is_call", "kind", "sequence", "stored", "t_ns", "taken")
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: StoredMessage) -> None:
         self.stored = stored
         self.t_ns, self.sequence, self.kind, self.data = stored.t_ns, stored.sequence, stored.kind, stored.data
         self._message: Message | None = None
@@ -68,7 +68,9 @@ class Journal:
             self._stack.close()
             raise
         self.start_ns = self.header.start_monotonic_ns
-        self._records: Iterator[Stored] = heapq.merge(*(part.stored() for part in self.parts), key=lambda record: record.sequence)
+        self._records: Iterator[StoredMessage] = heapq.merge(
+            *(part.stored() for part in self.parts), key=lambda record: record.sequence
+        )
         self._ahead: deque[Entry] = deque()
         self.on_read: Callable[[Entry], None] | None = None
         """Function called with every record as it is read, which may be ahead of :meth:`pop`."""

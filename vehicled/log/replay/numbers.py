@@ -10,7 +10,7 @@ from vehicled.log.replay.compare import FieldDifference, different_fields, hex_o
 from vehicled.messages import ActuatorCommand, Direction, GroundTruth, Message, StateEstimate, WireChunk
 
 
-class Spread(Struct):
+class DifferenceStats(Struct):
     """RMS and largest magnitude of a difference."""
 
     n: int = 0
@@ -53,19 +53,19 @@ class FrameDifference(Struct, frozen=True, kw_only=True):
         return "\n".join([*lines, *(f"  command.{each.field}: log {each.log}, now {each.now}" for each in self.command)])
 
 
-class Numbers(Struct, kw_only=True):
+class ReplayDifferences(Struct, kw_only=True):
     """Differences, now minus log, in SI units; estimates after each fusion, commands after each actuation."""
 
-    position_m: Spread
-    yaw_rad: Spread
-    speed_mps: Spread
-    wheel_angle_rad: Spread
-    throttle: Spread
-    brake: Spread
-    steering: Spread
-    log_error_m: Spread
+    position_m: DifferenceStats
+    yaw_rad: DifferenceStats
+    speed_mps: DifferenceStats
+    wheel_angle_rad: DifferenceStats
+    throttle: DifferenceStats
+    brake: DifferenceStats
+    steering: DifferenceStats
+    log_error_m: DifferenceStats
     """Position error of the estimate in the log against ground truth, if simulated."""
-    now_error_m: Spread
+    now_error_m: DifferenceStats
     """Position error of the estimate made now."""
     other_mode: int = 0
     """Number of commands whose mode or reaction differs."""
@@ -100,14 +100,14 @@ class CommandPoint(Struct, frozen=True, gc=False):
     now_brake: float
 
 
-class Meter:
+class DifferenceMeter:
     """Pairs the outputs of both sides by time. Unpaired ones are ignored, except frames."""
 
     def __init__(self, start_ns: int, *, from_ns: int, keep: bool) -> None:
         """Count nothing before ``from_ns``; ``keep`` stores every pair for the plot."""
         self._start_ns, self._from_ns = start_ns, from_ns
-        self.numbers = Numbers(
-            **{name: Spread() for name in Numbers.__struct_fields__[:9]}  # type: ignore[arg-type]
+        self.numbers = ReplayDifferences(
+            **{name: DifferenceStats() for name in ReplayDifferences.__struct_fields__[:9]}  # type: ignore[arg-type]
         )
         self.first_frame: FrameDifference | None = None
         self.trace: list[TracePoint] | None = [] if keep else None
@@ -234,7 +234,7 @@ def _turn(angle_rad: float) -> float:
     return remainder(angle_rad, 2.0 * pi) if angle_rad - angle_rad == 0.0 else nan
 
 
-def rows(numbers: Numbers) -> Iterator[tuple[str, Spread, str]]:
+def rows(numbers: ReplayDifferences) -> Iterator[tuple[str, DifferenceStats, str]]:
     """Yield name, values and unit of each difference, for tables."""
     yield "estimate: position", numbers.position_m, "m"
     yield "estimate: heading", numbers.yaw_rad, "rad"

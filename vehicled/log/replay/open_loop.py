@@ -19,7 +19,7 @@ MODE = "mode"
 """Code of the records of a mode change."""
 
 
-class Parting(Struct, kw_only=True):
+class ModeDivergence(Struct, kw_only=True):
     """Period in which only one of the two machines drove."""
 
     t_s: float
@@ -58,7 +58,7 @@ class OpenLoop:
         """Reason of the current mode in the log."""
         self._codes: tuple[dict[str, str], dict[str, str]] = {}, {}
         """Fault codes by reason, of the log and of the replay."""
-        self._partings: list[Parting] = []
+        self._partings: list[ModeDivergence] = []
         self._newest_s = 0.0
         self._log_drove_s = self._drove_s = 0.0
         """Times at which each of them last drove."""
@@ -80,7 +80,7 @@ class OpenLoop:
             self._newest_s = (message.t_ns - self._journal.start_ns) * 1e-9
             self._compare(machine.why if log_drives else self._why, log_drives=log_drives, drives=drives)
 
-    def partings(self) -> list[Parting]:
+    def partings(self) -> list[ModeDivergence]:
         """Return all periods longer than :data:`SHORT_S`, in order."""
         found = []
         for each in self._partings:
@@ -112,4 +112,4 @@ class OpenLoop:
             lasting.until_s = self._newest_s
         if log_drives is not drives:
             code = self._codes[1 if log_drives else 0].get(why, "")
-            self._partings.append(Parting(t_s=self._newest_s, log_drives=log_drives, code=code, reason=why))
+            self._partings.append(ModeDivergence(t_s=self._newest_s, log_drives=log_drives, code=code, reason=why))

@@ -5,7 +5,7 @@ from html import escape
 import numpy as np
 
 from vehicled.log.report.chart import number
-from vehicled.log.report.panel import Made, Missing, Panel
+from vehicled.log.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.log.report.scan import Findings
 from vehicled.log.report.thin import LogBins
 
@@ -13,9 +13,9 @@ _QUANTITIES = (("lateness", 2), ("execution", 1), ("response", 3))
 _STAGE_COLOURS = (2, 5, 1, 3, 4)
 
 
-def histograms(f: Findings) -> list[Made]:
+def histograms(f: Findings) -> list[PanelOrMissing]:
     """Draw one figure per task: lateness, execution and response in logarithmic bins."""
-    made: list[Made] = []
+    made: list[PanelOrMissing] = []
     for task in sorted({of for of, _ in f.bins}):
         name = f.task_name(task)
         counts = [f.bins[task, quantity].counts for quantity, _ in _QUANTITIES]
@@ -36,7 +36,7 @@ def histograms(f: Findings) -> list[Made]:
         note = f"{total} releases. Heights are logarithmic, so that a single slow release is visible."
         unit = f"deadline {_duration(deadline_ns)}" if deadline_ns else ""
         made.append(Panel(f"histogram-{task}", name, unit, f'{rows}<div class="x">{labels}</div>', "", note))
-    return made or [Missing("histograms", "Histograms of the tasks", "The log has no task ticks.")]
+    return made or [MissingPanel("histograms", "Histograms of the tasks", "The log has no task ticks.")]
 
 
 def _bars(quantity: str, colour: int, counts: "np.ndarray", deadline: float, has_deadline: bool) -> str:
@@ -64,9 +64,9 @@ def _duration(ns: float) -> str:
     return f"{ns / 1e9:g} s"
 
 
-def waterfalls(f: Findings) -> list[Made]:
+def waterfalls(f: Findings) -> list[PanelOrMissing]:
     """Draw the latency of GNSS epochs and IMU samples by stage: medians as a staircase, percentiles as numbers."""
-    made: list[Made] = []
+    made: list[PanelOrMissing] = []
     for name, stages in sorted(f.journey.stages.items()):
         totals = f.journey.totals[name]
         n = totals["actuation"].n
@@ -103,7 +103,9 @@ def waterfalls(f: Findings) -> list[Made]:
     if made:
         return made
     return [
-        Missing("way", "From measurement to actuator", "The log has no measurements, ticks and commands that could be followed.")
+        MissingPanel(
+            "way", "From measurement to actuator", "The log has no measurements, ticks and commands that could be followed."
+        )
     ]
 
 

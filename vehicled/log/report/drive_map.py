@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vehicled.log.report.chart import key, moment, number
-from vehicled.log.report.panel import Made, Missing, Panel
+from vehicled.log.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.log.report.scan import Findings
 from vehicled.log.report.verdict import stops
 from vehicled.messages import Fault, Path
@@ -15,12 +15,12 @@ _MARGIN = 0.05
 _EXAGGERATIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
-def drive_map(f: Findings) -> Made:
+def drive_map(f: Findings) -> PanelOrMissing:
     """Draw the map, or give the reason why it is missing."""
     paths = [path for path in f.rare[Path] if len(path.x_m)]
     traces = {name: trace.places for name, trace in f.traces.items() if len(trace.places)}
     if not paths and not traces:
-        return Missing("map", "Map of the drive", "The log has neither a course nor estimates.")
+        return MissingPanel("map", "Map of the drive", "The log has neither a course nor estimates.")
     clouds = [np.stack([path.x_m, path.y_m], axis=1) for path in paths] + list(traces.values())
     places = np.concatenate(clouds)
     places = places[np.isfinite(places).all(axis=1)]

@@ -46,7 +46,7 @@ class _Tail:
         return self.rows is None or not len(self.rows)
 
 
-class Journey:
+class LatencyJoin:
     """Latency from the time of validity of a measurement to the first frame that can answer it, by stage.
 
     A stage ends with the first run of its task that begins after the previous stage; the frame leaves when actuation ends.

@@ -11,7 +11,7 @@ from vehicled.log.errors import LogError, why
 from vehicled.log.report.chart import moment, number
 from vehicled.log.report.diagrams import histograms, waterfalls
 from vehicled.log.report.drive_map import drive_map
-from vehicled.log.report.panel import Made, Missing, Panel
+from vehicled.log.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.log.report.panels import panels
 from vehicled.log.report.rows import said
 from vehicled.log.report.scan import KEPT, Findings
@@ -42,8 +42,8 @@ def render(f: Findings, judged: Verdict | None = None) -> str:
     judged = judged or verdict(f)
     title = f"{f.header.profile} on {f.header.course}" if f.header else os.path.basename(f.path)
     made = [] if f.empty else panels(f)
-    diagrams: list[Made] = [] if f.empty else [*waterfalls(f), *histograms(f)]
-    plan: Made | None = None if f.empty else drive_map(f)
+    diagrams: list[PanelOrMissing] = [] if f.empty else [*waterfalls(f), *histograms(f)]
+    plan: PanelOrMissing | None = None if f.empty else drive_map(f)
     parts = [
         _verdict(f, judged, title),
         _section("drive", "Map", [plan]) if plan is not None and isinstance(plan, Panel) else "",
@@ -51,7 +51,7 @@ def render(f: Findings, judged: Verdict | None = None) -> str:
         _section("ways", "Timing in all", diagrams),
         _tables(f),
     ]
-    missing = [m for m in [*made, *diagrams, plan] if isinstance(m, Missing)]
+    missing = [m for m in [*made, *diagrams, plan] if isinstance(m, MissingPanel)]
     if missing:
         rows = "".join(f"<li><b>{escape(m.title)}</b>: {escape(m.reason)}</li>" for m in missing)
         parts.append(f'<section id="absent"><h2>Not shown, and why</h2><ul>{rows}</ul></section>')
@@ -73,7 +73,7 @@ def _resource(name: str) -> str:
     return files("vehicled.log.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _section(name: str, title: str, made: Sequence[Made], before: str = "") -> str:
+def _section(name: str, title: str, made: Sequence[PanelOrMissing], before: str = "") -> str:
     figures = "".join(panel.html() for panel in made if isinstance(panel, Panel))
     if not figures:
         return ""

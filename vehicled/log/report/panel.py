@@ -25,7 +25,7 @@ class Panel(Struct, frozen=True):
         )
 
 
-class Missing(Struct, frozen=True):
+class MissingPanel(Struct, frozen=True):
     """Missing panel, with the reason as a sentence."""
 
     name: str
@@ -33,4 +33,4 @@ class Missing(Struct, frozen=True):
     reason: str
 
 
-Made = Panel | Missing
+PanelOrMissing = Panel | MissingPanel

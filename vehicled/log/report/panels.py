@@ -7,7 +7,7 @@ from math import degrees, isfinite
 import numpy as np
 
 from vehicled.log.report.chart import Level, Line, key, line_plot
-from vehicled.log.report.panel import Made, Missing, Panel
+from vehicled.log.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.log.report.rows import collector_panel, marks_panel, misses_panel, states_panel, word
 from vehicled.log.report.scan import NIS_95, Findings
 from vehicled.log.report.thin import COLUMNS, Thinned
@@ -19,9 +19,9 @@ from vehicled.messages import (
 DASHED, DOTTED = "6 3", "2 3"
 
 
-def panels(f: Findings) -> list[Made]:
+def panels(f: Findings) -> list[PanelOrMissing]:
     """Return every panel in page order, or the reason why it is missing."""
-    makers: tuple[Callable[[Findings], Made], ...] = (
+    makers: tuple[Callable[[Findings], PanelOrMissing], ...] = (
         states_panel, marks_panel, _deadlines, misses_panel, collector_panel, _ages, _tracking, _heading_error, _estimation,
         _speed, _steering, _throttle, _gnss, _satellites, _nis, _rejected, _solver, _host, _temperature, _motor,
     )  # fmt: skip
@@ -32,11 +32,11 @@ def _lines(
     f: Findings, name: str, title: str, unit: str, wanted: Sequence[tuple[str, str, int, str, float]], absent: str, *,
     levels: Sequence[Level] = (), note: str = "", logarithmic: bool = False, at_least: tuple[float, float] | None = None,
     bands: Sequence[tuple[Thinned, Thinned, int]] = (), zone: tuple[float, float] | None = None, held: bool = False,
-) -> Made:  # fmt: skip
+) -> PanelOrMissing:  # fmt: skip
     """Return a panel of those ``wanted`` series (series, name, colour, dash, factor) that the log has."""
     lines = [Line(label, f.series[s], colour, dash, factor, held) for s, label, colour, dash, factor in wanted if f.has(s)]
     if not lines:
-        return Missing(name, title, absent)
+        return MissingPanel(name, title, absent)
     levels = [level for level in levels if isfinite(level.value)]
     body = line_plot(
         f.axis,
@@ -60,7 +60,7 @@ def _lines(
 # ------------------------------------------------------------------ timing
 
 
-def _deadlines(f: Findings) -> Made:
+def _deadlines(f: Findings) -> PanelOrMissing:
     names = {f"task_tick.{task}.response_share": task for task in sorted({task for task, _ in f.bins})}
     wanted = [(name, f.task_name(task), 1 + task % 6, "", 100.0) for name, task in names.items()]
     # One long stall would flatten all other values, so the axis is logarithmic.
@@ -72,7 +72,7 @@ def _deadlines(f: Findings) -> Made:
     )  # fmt: skip
 
 
-def _ages(f: Findings) -> Made:
+def _ages(f: Findings) -> PanelOrMissing:
     wanted = [
         ("age.estimate_ms", "state estimate", 3, "", 1.0), ("age.imu_ms", "IMU", 1, "", 1.0), ("age.gnss_ms", "GNSS", 2, "", 1.0),
         ("age.odometry_ms", "wheels or motor", 4, "", 1.0),
@@ -94,7 +94,7 @@ def _ages(f: Findings) -> Made:
 # ------------------------------------------------------------------ errors
 
 
-def _tracking(f: Findings) -> Made:
+def _tracking(f: Findings) -> PanelOrMissing:
     corridor = f.limits.get("corridor_m", float("nan"))
     believed = f.series.get("control_command.cross_track_m")
     wide = believed is not None and believed.n and believed.largest_magnitude > 0.4 * corridor
@@ -110,12 +110,12 @@ def _tracking(f: Findings) -> Made:
     )
 
 
-def _heading_error(f: Findings) -> Made:
+def _heading_error(f: Findings) -> PanelOrMissing:
     wanted = [("control_command.heading_error_rad", "path minus vehicle", 2, "", degrees(1.0))]
     return _lines(f, "heading", "Heading error", "degrees", wanted, "The controller tells no heading error.")
 
 
-def _estimation(f: Findings) -> Made:
+def _estimation(f: Findings) -> PanelOrMissing:
     name, title = "estimation", "Error of the estimated position"
     if f.has("error.position_m"):
         wanted = [
@@ -133,7 +133,7 @@ def _estimation(f: Findings) -> Made:
 # ------------------------------------------------------------------ commands
 
 
-def _speed(f: Findings) -> Made:
+def _speed(f: Findings) -> PanelOrMissing:
     limit = f.limits.get("max_speed_mps", float("nan"))
     highest = max(
         (f.series[s].max for s in ("state_estimate.speed_mps", "control_command.target_speed_mps") if f.has(s)), default=0.0
@@ -148,7 +148,7 @@ def _speed(f: Findings) -> Made:
     return _lines(f, "speed", "Speed", "m/s", wanted, "The log has neither estimates nor commands.", levels=levels, note=note)
 
 
-def _steering(f: Findings) -> Made:
+def _steering(f: Findings) -> PanelOrMissing:
     stop = degrees(f.limits.get("max_wheel_rad", float("nan")))
     wanted = [
         ("control_command.wheel_angle_rad", "wanted", 0, "", degrees(1.0)),
@@ -162,7 +162,7 @@ def _steering(f: Findings) -> Made:
     return _lines(f, "steering", "Wheel angle", "degrees", wanted, "The log has no commands.", levels=levels, note=note)
 
 
-def _throttle(f: Findings) -> Made:
+def _throttle(f: Findings) -> PanelOrMissing:
     wanted = [
         ("control_command.throttle", "throttle wanted", 0, "", 100.0), ("actuator_command.throttle", "throttle", 3, "", 100.0),
         ("actuator_command.brake", "brake", 6, DASHED, 100.0),
@@ -179,14 +179,14 @@ def _throttle(f: Findings) -> Made:
 # ------------------------------------------------------------------ measurements and estimator
 
 
-def _gnss(f: Findings) -> Made:
+def _gnss(f: Findings) -> PanelOrMissing:
     wanted = [("gnss_fix.sigma_m", "sigma told by the receiver", 1, "", 100.0)]
     return _lines(
         f, "gnss", "GNSS: horizontal sigma", "cm, logarithmic", wanted, "The log has no GNSS fixes with a sigma.", logarithmic=True
     )
 
 
-def _satellites(f: Findings) -> Made:
+def _satellites(f: Findings) -> PanelOrMissing:
     wanted = [
         ("gnss_fix.satellites", "satellites", 3, "", 1.0),
         ("gnss_fix.correction_age_s", "age of the corrections in s", 2, DASHED, 1.0),
@@ -196,7 +196,7 @@ def _satellites(f: Findings) -> Made:
     return _lines(f, "satellites", "GNSS: satellites, corrections", "", wanted, absent, at_least=(0.0, 0.0))
 
 
-def _nis(f: Findings) -> Made:
+def _nis(f: Findings) -> PanelOrMissing:
     found = f.series.get("nis")
     note = ""
     if found is not None and found.n:
@@ -215,13 +215,13 @@ def _nis(f: Findings) -> Made:
     )  # fmt: skip
 
 
-def _rejected(f: Findings) -> Made:
+def _rejected(f: Findings) -> PanelOrMissing:
     name, title = "rejected", "Measurements refused by the gate"
     found = f.series.get("state_estimate.rejected")
     if found is None or not found.n:
-        return Missing(name, title, "The log has no estimates.")
+        return MissingPanel(name, title, "The log has no estimates.")
     if found.max == 0:
-        return Missing(name, title, "No measurement was refused.")
+        return MissingPanel(name, title, "No measurement was refused.")
     wanted = [
         ("state_estimate.rejected", "since the start", 2, "", 1.0),
         ("state_estimate.rejected_in_a_row", "in a row", 6, DASHED, 1.0),
@@ -229,10 +229,10 @@ def _rejected(f: Findings) -> Made:
     return _lines(f, name, title, "", wanted, "", at_least=(0.0, 0.0))
 
 
-def _solver(f: Findings) -> Made:
+def _solver(f: Findings) -> PanelOrMissing:
     found = f.series.get("control_command.iterations")
     if found is None or not found.n or found.max == 0:
-        return Missing("solver", "Iterations of the solver", "This controller has no solver.")
+        return MissingPanel("solver", "Iterations of the solver", "This controller has no solver.")
     counts = f.states["level"].counts
     others = [f"{int(counts[level])} {word(level)}" for level in ControlLevel if level and counts[level]]
     note = (
@@ -247,7 +247,7 @@ def _solver(f: Findings) -> Made:
 # ------------------------------------------------------------------ host, motor, parameters
 
 
-def _host(f: Findings) -> Made:
+def _host(f: Findings) -> PanelOrMissing:
     wanted = [
         ("host_health.cpu_busy_share", "processors busy", 2, "", 100.0),
         ("host_health.memory_free_share", "memory free", 3, DASHED, 100.0),
@@ -260,7 +260,7 @@ def _host(f: Findings) -> Made:
     return _lines(f, "host", "Computer", "%", wanted, absent, at_least=(0.0, 100.0))
 
 
-def _temperature(f: Findings) -> Made:
+def _temperature(f: Findings) -> PanelOrMissing:
     wanted = [
         ("host_health.temperature_k", "processor", 2, "", 1.0), ("motor_status.motor_temperature_k", "motor", 6, DASHED, 1.0),
         ("motor_status.controller_temperature_k", "motor controller", 4, DOTTED, 1.0),
@@ -268,7 +268,7 @@ def _temperature(f: Findings) -> Made:
     return _lines(f, "temperature", "Temperatures", "K", wanted, "Nothing in this log tells a temperature.")
 
 
-def _motor(f: Findings) -> Made:
+def _motor(f: Findings) -> PanelOrMissing:
     wanted = [
         ("motor_status.input_voltage_v", "voltage in V", 1, "", 1.0),
         ("ground_truth.battery_v", "true battery voltage in V", 3, DASHED, 1.0),
@@ -278,9 +278,9 @@ def _motor(f: Findings) -> Made:
     return _lines(f, "motor", "Motor and battery", "V, A", wanted, "Nothing in this log tells a voltage or a current.")
 
 
-def _parameters(f: Findings) -> list[Made]:
+def _parameters(f: Findings) -> list[PanelOrMissing]:
     """Return one panel per identified parameter, with a band of one sigma."""
-    made: list[Made] = []
+    made: list[PanelOrMissing] = []
     fields = Identification.__struct_fields__
     for field in fields:
         head, _, unit = field.rpartition("_")
@@ -309,4 +309,4 @@ def _parameters(f: Findings) -> list[Made]:
                 note=note,
             )
         )
-    return made or [Missing("parameters", "Identified parameters", "No parameter of the vehicle was being identified.")]
+    return made or [MissingPanel("parameters", "Identified parameters", "No parameter of the vehicle was being identified.")]

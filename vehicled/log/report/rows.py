@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vehicled.log.report.chart import key, strip, time_axis
-from vehicled.log.report.panel import Made, Missing, Panel
+from vehicled.log.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.log.report.scan import Findings
 from vehicled.log.report.thin import COLUMNS
 from vehicled.log.words import shorten
@@ -54,7 +54,7 @@ def word(state: object) -> str:
     return str(getattr(state, "name", state)).lower().replace("_", " ")
 
 
-def states_panel(f: Findings) -> Made:
+def states_panel(f: Findings) -> PanelOrMissing:
     """Draw modes, reactions, and the states of estimator, receiver and controller as bands."""
     rows = []
     for name, title in _ROWS.items():
@@ -68,12 +68,12 @@ def states_panel(f: Findings) -> Made:
         bands = [(a, b, colours[members[s]], word(members[s])) for a, b, s in found.bands()]
         rows.append(strip(title, keys, bands))
     if not rows:
-        return Missing("states", "Mode and safety", "The log has neither commands nor estimates.")
+        return MissingPanel("states", "Mode and safety", "The log has neither commands nor estimates.")
     body = "".join(rows) + time_axis(f.axis, f.seconds(f.axis.start_ns))
     return Panel("states", "Mode and safety", "", body, note="Each pixel shows the worst state that occurred in it.")
 
 
-def marks_panel(f: Findings) -> Made:
+def marks_panel(f: Findings) -> PanelOrMissing:
     """Draw faults as bars from trip to clearance; events, requests and ports as marks."""
     rows: dict[str, list[tuple[float, float, int, str]]] = {}
     opened: dict[str, tuple[float, int, str]] = {}
@@ -102,7 +102,7 @@ def marks_panel(f: Findings) -> Made:
         at = f.axis.place(request.t_ns)
         rows.setdefault("operator", []).append((at, at + 4, 1, f"{word(request.action)} ({request.origin})"))
     if not rows:
-        return Missing("faults", "Faults and events", "There is no fault, no event and no request in the log.")
+        return MissingPanel("faults", "Faults and events", "There is no fault, no event and no request in the log.")
     ordered = sorted(rows.items(), key=lambda item: min(band[0] for band in item[1]))
     strips = []
     for label, bands in ordered[:16]:
@@ -127,12 +127,12 @@ def said(fields: str) -> str:
     return ", ".join(f"{name} {value}" for name, value in words.items())
 
 
-def misses_panel(f: Findings) -> Made:
+def misses_panel(f: Findings) -> PanelOrMissing:
     """Draw one row of misses per cause, or return a sentence if there were none."""
     if not f.misses and not f.skips.any():
         ticks = f.seen.get("/vehicled/task_tick", 0)
         reason = f"None of {ticks} releases missed its deadline." if ticks else "The log has no task ticks."
-        return Missing("misses", "Missed deadlines and their causes", reason)
+        return MissingPanel("misses", "Missed deadlines and their causes", reason)
     strips = []
     for cause, counts in sorted(f.misses.items(), key=lambda item: -int(item[1].sum())):
         held = ", ".join(f"{name} {count}" for name, count in sorted(f.holders.get(cause, {}).items(), key=lambda item: -item[1]))
@@ -148,12 +148,12 @@ _PAUSES = ((5.0, _RED, "5 ms and more"), (1.0, _ORANGE, "1 to 5 ms"), (0.0, _SKY
 """Garbage collections by duration in ms, rated by their cost to a 400 Hz task."""
 
 
-def collector_panel(f: Findings) -> Made:
+def collector_panel(f: Findings) -> PanelOrMissing:
     """Draw the runs of Python's garbage collector, by the longest collection in each column."""
     name, title = "collector", "Garbage collector"
     found = f.series.get("collector.ms")
     if found is None or not found.n:
-        return Missing(name, title, "The log has no garbage collection of 0.1 ms or more; in lockstep none is logged.")
+        return MissingPanel(name, title, "The log has no garbage collection of 0.1 ms or more; in lockstep none is logged.")
     bands = []
     for column in np.flatnonzero(np.isfinite(found.high)).tolist():
         longest_ms = float(found.high[column])

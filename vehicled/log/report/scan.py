@@ -12,7 +12,7 @@ from vehicled.attribution import NO_HOLDER, holder_name
 from vehicled.log.course import course_notes, course_of
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
-from vehicled.log.report.join import Journey
+from vehicled.log.report.join import LatencyJoin
 from vehicled.log.report.thin import COLUMNS, Axis, LogBins, States, Thinned
 from vehicled.log.report.trace import Trace
 from vehicled.log.report.wires import PortCount, count
@@ -145,7 +145,7 @@ class Findings:
         self.origin_ns = self.header.start_monotonic_ns if self.header else start
         self.empty = not bounds
         names = {row.name: number for number, row in enumerate(self.header.tasks)} if self.header else {}
-        self.journey = Journey(names)
+        self.journey = LatencyJoin(names)
         for log in readers:
             if self.header is not None and (not log.is_vehicled_log or log.header.run_id != self.header.run_id):
                 raise LogError(f"{log.path}: belongs to another run than {self.path}")

@@ -15,7 +15,7 @@ _TOLD = 12
 """Largest number of stops and chain links listed in full."""
 
 
-class Stop(Struct, frozen=True):
+class DriveStop(Struct, frozen=True):
     """One stop, with the faults that led to it."""
 
     t_ns: int
@@ -31,19 +31,19 @@ class Verdict(Struct, frozen=True):
     """True if the drive succeeded; None if the log does not tell."""
     headline: str
     sentences: list[tuple[bool | None, str]]
-    stops: list[Stop]
+    stops: list[DriveStop]
 
 
-def stops(faults: list[Fault]) -> list[Stop]:
+def stops(faults: list[Fault]) -> list[DriveStop]:
     """Return every transition to STOPPING or FAULT, with the faults since the drive began, in order."""
-    found: list[Stop] = []
+    found: list[DriveStop] = []
     chain: list[Fault] = []
     for fault in faults:
         if fault.code != "mode":
             if fault.active and fault.reaction > Reaction.NONE:
                 chain.append(fault)
         elif any(way in fault.reason for way in _STOPPING):
-            found.append(Stop(fault.t_ns, fault.reason, fault.reaction, list(chain)))
+            found.append(DriveStop(fault.t_ns, fault.reason, fault.reaction, list(chain)))
         elif any(way in fault.reason for way in _DRIVING) and found and found[-1].t_ns < fault.t_ns:
             chain = []
     return found
@@ -134,7 +134,7 @@ class StopStory(NamedTuple):
     consequences: list[str]
 
 
-def stop_story(f: Findings, stop: Stop) -> StopStory:
+def stop_story(f: Findings, stop: DriveStop) -> StopStory:
     """Return the cause of a stop, the faults that tripped before it, and its consequences.
 
     The cause is the fault that the stop names, else the first active fault that asked for a reaction as strong as the stop's, else
@@ -165,7 +165,7 @@ def stop_story(f: Findings, stop: Stop) -> StopStory:
     return StopStory(moved if cause is None else told(cause), chain, consequences)
 
 
-def _over_ns(f: Findings, fault: Fault, stop: Stop) -> int | None:
+def _over_ns(f: Findings, fault: Fault, stop: DriveStop) -> int | None:
     """Return the time at which a fault ended, if before the stop."""
     faults: list[Fault] = f.rare[Fault]
     for later in faults:

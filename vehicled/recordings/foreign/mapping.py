@@ -16,7 +16,7 @@ from vehicled.recordings.foreign.units import SIGMA_OF, converter, dimension_of
 from vehicled.ros.fields import SCALAR, Field, fields_of
 
 _TYPES = {kind.__name__: kind for kind in ALL}
-Row = dict[str, str]
+CsvRow = dict[str, str]
 
 
 class MapTime(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,11 +94,11 @@ class MappedField:
         """Return the names of the required columns."""
         return self._columns
 
-    def reader(self) -> Callable[[Row], Any]:
+    def reader(self) -> Callable[[CsvRow], Any]:
         """Function from a row to the value. It raises ``ValueError`` where there is none."""
         return self._read
 
-    def _one(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[Row], Any]:
+    def _one(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
         if isinstance(value, dict):
             cell = msgspec.convert(value, _Cell)
             self._columns.append(cell.column)
@@ -113,13 +113,13 @@ class MappedField:
         found = _literal(spec, value, place)
         return lambda row: found
 
-    def _diagonal(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[Row], Any]:
+    def _diagonal(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
         if not dimension or not isinstance(value, list) or len(value) != 3:
             raise ValueError(f"{place}: sigma takes a list of three standard deviations (east, north, up)")
         sigma = Field(spec.name, "float64")
         parts = [self._one(sigma, item, dimension, place) for item in value]
 
-        def read(row: Row) -> tuple[float, ...]:
+        def read(row: CsvRow) -> tuple[float, ...]:
             e, n, u = (_or_nan(part, row) for part in parts)
             return e * e, 0.0, 0.0, 0.0, n * n, 0.0, 0.0, 0.0, u * u
 
@@ -228,7 +228,7 @@ def _finisher(spec: Field) -> Callable[[float], Any]:
     return float if spec.base.startswith("float") else round
 
 
-def _or_nan(part: Callable[[Row], Any], row: Row) -> float:
+def _or_nan(part: Callable[[CsvRow], Any], row: CsvRow) -> float:
     try:
         return float(part(row))
     except EmptyCellError:

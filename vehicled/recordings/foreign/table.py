@@ -17,7 +17,7 @@ from vehicled.ros.fields import fields_of
 _NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _TYPES = {kind.__name__: kind for kind in ALL}
 
-Row = dict[str, str]
+CsvRow = dict[str, str]
 
 
 def read(path: Path, mapping_file: Path) -> Foreign:
@@ -63,7 +63,7 @@ class _Maker:
             known = ", ".join(sorted(columns)[:30])
             raise RecordingError(f"{place}: has no column {', '.join(map(repr, missing))}; there are: {known}")
 
-    def make(self, row: Row) -> Stamped | None:
+    def make(self, row: CsvRow) -> Stamped | None:
         """The message of a row; None where it has none."""
         if self._when_changed:
             now = [row[column] for column in self._when_changed]

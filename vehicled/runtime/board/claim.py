@@ -13,7 +13,7 @@ Rules 1 to 3 prevent arming. Rule 4 is only a warning, because the log writer is
 from msgspec import Struct, structs
 
 from vehicled.profile.schema import Profile
-from vehicled.runtime.board.measure import Measured, Spread
+from vehicled.runtime.board.measure import BoardMeasurements, Spread
 
 SHARE_OF_PERIOD = 4
 SHARE_OF_SILENCE = 2
@@ -23,7 +23,7 @@ MAX_CLAIM_HZ = 1000
 """Highest rate that is judged, Hz."""
 
 
-class Claim(Struct, frozen=True, kw_only=True, omit_defaults=False):
+class BoardCalibration(Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Calibration of one board: the measurements and the rates derived from them."""
 
     board: str
@@ -64,13 +64,13 @@ class Shortfall(Struct, frozen=True):
         return f"{self.what}: the profile needs {self.asked}, this board has {self.measured}: {self.cure}"
 
 
-def claim(measured: Measured, *, board: str, kernel: str = "", when: str = "") -> Claim | None:
+def claim(measured: BoardMeasurements, *, board: str, kernel: str = "", when: str = "") -> BoardCalibration | None:
     """Return the calibration from the lateness at real-time priority, else at ordinary priority; None if neither was measured."""
     fifo = measured.worst(fifo=True) is not None
     late = measured.worst(fifo=fifo)
     if late is None:
         return None
-    return Claim(
+    return BoardCalibration(
         board=board,
         kernel=kernel,
         measured=when,
@@ -82,7 +82,7 @@ def claim(measured: Measured, *, board: str, kernel: str = "", when: str = "") -
     )
 
 
-def judge(profile: Profile, found: Claim) -> list[Shortfall]:
+def judge(profile: Profile, found: BoardCalibration) -> list[Shortfall]:
     """Return the shortfalls of the board for a profile, most severe first."""
     shortfalls = []
     cure = _cure(found)
@@ -117,7 +117,7 @@ def judge(profile: Profile, found: Claim) -> list[Shortfall]:
     return shortfalls
 
 
-def _cure(found: Claim) -> str:
+def _cure(found: BoardCalibration) -> str:
     if not found.fifo:
         return "measure at real-time priority (sudo vehicled doctor), which the service uses; or lower the value in the profile"
     return "follow the advice of 'vehicled doctor' for this board, stop other programs, or lower the value in the profile"

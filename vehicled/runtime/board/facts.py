@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from vehicled.runtime import realtime
-from vehicled.runtime.realtime import FIFO_PRIORITY, Row
+from vehicled.runtime.realtime import FIFO_PRIORITY, RealtimeSetting
 
 HOT_C = 80.0
 """Temperature from which boards throttle, deg C."""
@@ -50,63 +50,65 @@ def may_use_fifo(priority: int = FIFO_PRIORITY) -> bool:
     return realtime.capable(realtime.CAP_SYS_NICE) or _rtprio_limit() >= priority
 
 
-def state(folder: Path) -> list[Row]:
+def state(folder: Path) -> list[RealtimeSetting]:
     """Return all points; ``folder`` is that of the log."""
     rows = [row for row in realtime.setup(_READ_ONLY).rows if row.what in _STATE]
     return [_python(), _kernel(), *rows, _rt_limit(), _memory_limit(), _swap(), _heat(), _throttling(), _disk(folder)]
 
 
-def _python() -> Row:
+def _python() -> RealtimeSetting:
     got = f"{platform.python_version()}, {64 if sys.maxsize > 2**32 else 32} bit"
     cure = "" if sys.version_info >= (3, 11) else "vehicled service install provides one: see docs/service.md"
-    return Row("Python", "3.11 or newer", got, cure)
+    return RealtimeSetting("Python", "3.11 or newer", got, cure)
 
 
-def _kernel() -> Row:
-    return Row("kernel", "Linux", f"{platform.system()} {platform.release()}", "" if sys.platform == "linux" else "run on Linux")
+def _kernel() -> RealtimeSetting:
+    return RealtimeSetting(
+        "kernel", "Linux", f"{platform.system()} {platform.release()}", "" if sys.platform == "linux" else "run on Linux"
+    )
 
 
-def _rt_limit() -> Row:
+def _rt_limit() -> RealtimeSetting:
     what, wanted = "RT priority", f"{FIFO_PRIORITY} allowed"
     limit = _rtprio_limit()
     if may_use_fifo():
-        return Row(what, wanted, "any, by capability" if limit < FIFO_PRIORITY else f"up to {limit}")
+        return RealtimeSetting(what, wanted, "any, by capability" if limit < FIFO_PRIORITY else f"up to {limit}")
     cure = _SERVICE_HAS_IT.format(who="@vehicled", what=f"rtprio {FIFO_PRIORITY}", file="vehicled-rtprio")
-    return Row(what, wanted, f"up to {limit}", cure)
+    return RealtimeSetting(what, wanted, f"up to {limit}", cure)
 
 
-def _memory_limit() -> Row:
+def _memory_limit() -> RealtimeSetting:
     what, wanted = "locked memory", "unlimited"
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if limit == resource.RLIM_INFINITY:
-        return Row(what, wanted, "unlimited")
+        return RealtimeSetting(what, wanted, "unlimited")
     if realtime.capable(realtime.CAP_IPC_LOCK):
-        return Row(what, wanted, "unlimited, by capability")
+        return RealtimeSetting(what, wanted, "unlimited, by capability")
     cure = _SERVICE_HAS_IT.format(who="@vehicled", what="memlock unlimited", file="vehicled-memlock")
-    return Row(what, wanted, f"{limit // 1024} kB", cure)
+    return RealtimeSetting(what, wanted, f"{limit // 1024} kB", cure)
 
 
-def _swap() -> Row:
+def _swap() -> RealtimeSetting:
     lines = _read("/proc/swaps").splitlines()[1:]
     on_disk = [line.split()[0] for line in lines if not Path(line.split()[0]).name.startswith("zram")]
     cure = f"harmless while memory is locked, as by the service; otherwise: sudo swapoff {on_disk[0]}" if on_disk else ""
-    return Row("swap", "none on disk", ", ".join(line.split()[0] for line in lines) or "none", cure)
+    return RealtimeSetting("swap", "none on disk", ", ".join(line.split()[0] for line in lines) or "none", cure)
 
 
-def _heat() -> Row:
+def _heat() -> RealtimeSetting:
     found = []
     for zone in Path("/sys/class/thermal").glob("thermal_zone*"):
         value = _read(str(zone / "temp"))
         if value.lstrip("-").isdigit():
             found.append((int(value) / 1000.0, _read(str(zone / "type")) or zone.name))
     if not found:
-        return Row("temperature", f"below {HOT_C:.0f} C", "not reported by this system")
+        return RealtimeSetting("temperature", f"below {HOT_C:.0f} C", "not reported by this system")
     hottest, where = max(found)
     cure = f"cool the board: processors slow down from {HOT_C:.0f} C" if hottest >= HOT_C else ""
-    return Row("temperature", f"below {HOT_C:.0f} C", f"{hottest:.0f} C ({where})", cure)
+    return RealtimeSetting("temperature", f"below {HOT_C:.0f} C", f"{hottest:.0f} C ({where})", cure)
 
 
-def _throttling() -> Row:
+def _throttling() -> RealtimeSetting:
     what, wanted = "throttling", "never"
     word = _read(str(_THROTTLED))
     if word:
@@ -114,26 +116,28 @@ def _throttling() -> Row:
         undervoltage = bool(bits & 0x1_0001)
         told = {0: "never"}.get(bits, ("now" if bits & 0xF else "since power-on") + f" (0x{bits:x})")
         cure = "use the manufacturer's power supply and a short cable" if undervoltage else "cool the board"
-        return Row(what, wanted, told, cure if bits else "")
+        return RealtimeSetting(what, wanted, told, cure if bits else "")
     slowed = [
         zone.parent.name
         for zone in Path("/sys/class/thermal").glob("cooling_device*/cur_state")
         if _read(str(zone)) not in ("", "0")
         and _read(str(zone.parent / "type")).lower().startswith(("processor", "cpu", "thermal-cpufreq"))
     ]
-    return Row(what, wanted, f"now, by {', '.join(slowed)}" if slowed else "not now", "cool the board" if slowed else "")
+    return RealtimeSetting(
+        what, wanted, f"now, by {', '.join(slowed)}" if slowed else "not now", "cool the board" if slowed else ""
+    )
 
 
-def _disk(folder: Path) -> Row:
+def _disk(folder: Path) -> RealtimeSetting:
     what, wanted = "disk of the log", f"{LOW_DISK_SHARE:.0%} free"
     place = existing(folder)
     try:
         disk = os.statvfs(place)
     except OSError as error:
-        return Row(what, wanted, f"{place}: {error.strerror}", "choose another log.folder in the profile")
+        return RealtimeSetting(what, wanted, f"{place}: {error.strerror}", "choose another log.folder in the profile")
     share = disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
     got = f"{share:.0%} free, {disk.f_bavail * disk.f_frsize / 1e9:.1f} GB"
-    return Row(what, wanted, got, "" if share >= LOW_DISK_SHARE else f"free space in {place}, or lower log.quota_mb")
+    return RealtimeSetting(what, wanted, got, "" if share >= LOW_DISK_SHARE else f"free space in {place}, or lower log.quota_mb")
 
 
 def existing(folder: Path) -> Path:

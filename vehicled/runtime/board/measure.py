@@ -136,7 +136,7 @@ def disk_stall(folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] 
     return Spread.of(times)
 
 
-class Measured(Struct, frozen=True, kw_only=True):
+class BoardMeasurements(Struct, frozen=True, kw_only=True):
     """Results of all measurements; None for a failed one, with its reason in ``troubles``."""
 
     lateness: list[Lateness]
@@ -157,7 +157,7 @@ class Measured(Struct, frozen=True, kw_only=True):
         )
 
 
-def measure(folder: Path, seconds: float, *, fifo: bool) -> Measured:
+def measure(folder: Path, seconds: float, *, fifo: bool) -> BoardMeasurements:
     """Run all measurements: twice ``seconds`` for the lateness with ``fifo``, once without, plus about 1.5 s. Never raises."""
     rows: list[Lateness] = []
     troubles: list[str] = []
@@ -175,4 +175,4 @@ def measure(folder: Path, seconds: float, *, fifo: bool) -> Measured:
         disk = disk_stall(folder, min(1.0, seconds))
     except OSError as error:
         troubles.append(f"disk: cannot write to {folder} ({error.strerror})")
-    return Measured(lateness=rows, round_trip=trip, disk=disk, troubles=troubles)
+    return BoardMeasurements(lateness=rows, round_trip=trip, disk=disk, troubles=troubles)

@@ -11,12 +11,12 @@ import msgspec
 
 from vehicled.profile.loading import Loaded
 from vehicled.runtime.board import facts
-from vehicled.runtime.board.claim import Claim, judge
+from vehicled.runtime.board.claim import BoardCalibration, judge
 from vehicled.runtime.realtime import FIFO_PRIORITY
 
 DEFAULT_FOLDER = Path("/etc/vehicled")
 CALIBRATION = "board.json"
-TOLD = 2
+NAMED_SHORTFALLS = 2
 """Number of shortfalls named in the message; the others are counted."""
 
 
@@ -31,14 +31,14 @@ def hash_file(profile: Path) -> Path:
     return profile.with_suffix(".sha256")
 
 
-def read_calibration(file: Path) -> Claim | None:
+def read_calibration(file: Path) -> BoardCalibration | None:
     """Return the stored calibration of a board; None if there is none. Raises ValueError for an invalid file."""
     try:
         data = file.read_bytes()
     except OSError:
         return None
     try:
-        return msgspec.json.decode(data, type=Claim)
+        return msgspec.json.decode(data, type=BoardCalibration)
     except msgspec.DecodeError as error:
         raise ValueError(f"{file} is not a valid calibration ({error})") from None
 
@@ -94,6 +94,6 @@ def _too_much(loaded: Loaded, file: Path) -> str:
     refusing = [shortfall for shortfall in judge(loaded.profile, found) if shortfall.refuses]
     if not refusing:
         return ""
-    more = f"; {len(refusing) - TOLD} more, see vehicled doctor --profile" if len(refusing) > TOLD else ""
-    told = "; ".join(map(str, refusing[:TOLD]))
+    more = f"; {len(refusing) - NAMED_SHORTFALLS} more, see vehicled doctor --profile" if len(refusing) > NAMED_SHORTFALLS else ""
+    told = "; ".join(map(str, refusing[:NAMED_SHORTFALLS]))
     return f"this board does not meet the profile's requirements: {told}{more}. To arm anyway, set host.allow_shortfall = true"

@@ -64,19 +64,19 @@ class CanInterface(Struct, frozen=True, kw_only=True):
         return f"can:{self.name}"
 
 
-class Found(Struct, frozen=True):
+class DiscoveredPorts(Struct, frozen=True):
     """Ports found on this computer, ordered by name."""
 
     serial: tuple[SerialDevice, ...]
     can: tuple[CanInterface, ...]
 
 
-def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> Found:
+def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> DiscoveredPorts:
     """List the ports of this computer. Never raises: unreadable ones are left out."""
     by_id, by_path = _links(dev / "serial" / "by-id"), _links(dev / "serial" / "by-path")
     serial = [_serial(folder, dev, by_id, by_path) for folder in _folders(sysfs / "class" / "tty") if _is_hardware(folder)]
     can = [_can(folder) for folder in _folders(sysfs / "class" / "net") if _number(folder / "type") == _CAN_HARDWARE]
-    return Found(tuple(serial), tuple(can))
+    return DiscoveredPorts(tuple(serial), tuple(can))
 
 
 def udev_rule(device: SerialDevice, link: str) -> str:

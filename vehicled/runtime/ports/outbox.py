@@ -6,7 +6,7 @@ from collections.abc import Callable
 from vehicled.runtime.ports.contract import PortCounts
 
 
-class Outbox:
+class PortSendQueue:
     """Frames that could not be written at once. A change of the baud rate is queued among the frames."""
 
     def __init__(self, limit_bytes: int, counts: PortCounts) -> None:

@@ -8,7 +8,7 @@ import anyio
 from vehicled.messages import PortState
 from vehicled.runtime.ports.backoff import Backoff, Retry
 from vehicled.runtime.ports.contract import Channel, LostError, Opener, OpenError, PortCounts, PortHost
-from vehicled.runtime.ports.outbox import Outbox
+from vehicled.runtime.ports.outbox import PortSendQueue
 
 TX_LIMIT_BYTES = 16_384
 """Largest send queue, bytes: 1.4 s of a line at 115200 baud, more than any burst of commands or corrections."""
@@ -33,7 +33,7 @@ class SupervisedPort:
         self._opener = opener
         self._retry = retry or Retry()
         self._rng = rng or random.Random()
-        self._outbox = Outbox(tx_limit_bytes, self.counts)
+        self._outbox = PortSendQueue(tx_limit_bytes, self.counts)
         self._channel: Channel | None = None
         self._usable = False
         self._scope: anyio.CancelScope | None = None

@@ -8,7 +8,7 @@ from vehicled.paths.datum import Datum
 from vehicled.vehicle import AlignmentParams
 
 if TYPE_CHECKING:
-    from vehicled.safety.situation import Situation
+    from vehicled.safety.inputs import SafetyInputs
 
 MIN_SHARE = 0.4
 """Share of the longest drive that is always driven: the estimator's sigma believes noise to be white, which GNSS noise is not."""
@@ -63,7 +63,7 @@ class AlignmentMonitor:
         self.active = self.without_heading = False
         self.known = self.failed = ""
 
-    def begin(self, s: "Situation") -> None:
+    def begin(self, s: "SafetyInputs") -> None:
         """An alignment drive begins."""
         self.reset()
         self.active = True
@@ -73,7 +73,7 @@ class AlignmentMonitor:
         self._driven_m, self._reversed_ns = 0.0, 0
         self._turned_before_rad, self.turned_rad = s.watch.yaw.turned_rad, 0.0
 
-    def begin_by_hand(self, s: "Situation") -> None:
+    def begin_by_hand(self, s: "SafetyInputs") -> None:
         """A human drives, with a heading or without."""
         self.reset()
         self.without_heading = not usable(s.estimate)
@@ -93,7 +93,7 @@ class AlignmentMonitor:
         if self.active and self._from_m is None:
             self._from_m = self.antenna_m
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """Judge the drive by what is measured now."""
         if usable(s.estimate):
             self.without_heading = False
@@ -126,7 +126,7 @@ class AlignmentMonitor:
             return 0.0
         return atan2(self.antenna_m[1] - self._from_m[1], self.antenna_m[0] - self._from_m[0])
 
-    def _success(self, s: "Situation") -> str:
+    def _success(self, s: "SafetyInputs") -> str:
         estimate = s.estimate
         if estimate is None or not usable(estimate) or self.moved_m < MIN_SHARE * self.params.distance_m:
             return ""
@@ -135,7 +135,7 @@ class AlignmentMonitor:
             return ""
         return f"the heading is known to {degrees(sigma_rad):.1f} degrees: arm and drive"
 
-    def _failure(self, s: "Situation", wheel_mps: float) -> str:
+    def _failure(self, s: "SafetyInputs", wheel_mps: float) -> str:
         params, estimate = self.params, s.estimate
         if s.watch.sources.age_ns(GnssFix, s.now_ns) > s.limits.gnss_silence_s * 1e9:
             return f"no GNSS fix for {s.limits.gnss_silence_s:.1f} s: check antenna, cable and sky, then align again"
@@ -168,7 +168,7 @@ class AlignmentMonitor:
         limit = f"{params.time_s:.0f} s" if over_s else f"{params.distance_m:.1f} m"
         return f"{limit} are used up and {self._missing(s)}"
 
-    def _missing(self, s: "Situation") -> str:
+    def _missing(self, s: "SafetyInputs") -> str:
         """What an alignment that ran out of time or room lacked."""
         if self._driven_m > 1.0 and self.moved_m < 0.5 * self._driven_m:
             return (

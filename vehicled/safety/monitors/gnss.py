@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from vehicled.messages import CarrierSolution, FixType, GnssFix
 
 if TYPE_CHECKING:
-    from vehicled.safety.situation import Situation
+    from vehicled.safety.inputs import SafetyInputs
 
 MOVING_MPS = 0.3
 RESUME_FIXED_NS = 3_000_000_000
@@ -53,7 +53,7 @@ class GnssMonitor:
             if self.had_fixed and self.degraded_since_ns is None:
                 self.degraded_since_ns = now_ns
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """Follow the estimator: what its gate refuses, and whether it moves."""
         self._moves = abs(s.speed_mps) > MOVING_MPS
         self.rejected_in_a_row = s.estimate.rejected_in_a_row if s.estimate is not None else 0

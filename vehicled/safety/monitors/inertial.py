@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from vehicled.messages import ImuSample
 
 if TYPE_CHECKING:
-    from vehicled.safety.situation import Situation
+    from vehicled.safety.inputs import SafetyInputs
 
 STUCK_NS = 500_000_000
 STUCK_SAMPLES = 20
@@ -61,7 +61,7 @@ class InertialMonitor:
         """For how long every sample has been at the end of the range; 0 when the newest is not."""
         return 0 if self.saturated_since_ns is None else now_ns - self.saturated_since_ns
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """Magnitudes of the means, once per tick instead of once per sample."""
         if self.has_samples:
             x, y, z = self._rate

@@ -9,7 +9,7 @@ from vehicled.ports import NEVER_NS
 from vehicled.vehicle import Vehicle
 
 if TYPE_CHECKING:
-    from vehicled.safety.situation import Situation
+    from vehicled.safety.inputs import SafetyInputs
 
 MOVING_MPS = 0.15
 """Slower than this is standing, within what the estimate can tell."""
@@ -95,7 +95,7 @@ class MotionMonitor:
             self.wheel_mps = message.motor_speed_radps * drive.wheel_radius_m * drive.gear_ratio
             self._wheel_ns = min(message.t_rx_ns, now_ns)
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """Compare the last command with the motion since."""
         dt_ns = 0 if self._before_ns is None else s.now_ns - self._before_ns
         self._before_ns = s.now_ns
@@ -109,14 +109,14 @@ class MotionMonitor:
         apart = fresh and self._apart(s, abs(speed))
         self.mismatch_ns = self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
 
-    def _apart(self, s: "Situation", magnitude: float) -> bool:
+    def _apart(self, s: "SafetyInputs", magnitude: float) -> bool:
         """Whether the wheels contradict estimate or GNSS: an estimate that believes the wheels is no witness against them."""
         others = [magnitude]
         if self._ground and s.now_ns - self._ground_ns <= GROUND_FRESH_NS:
             others.append(hypot(*self._ground[-1]))
         return any(abs(abs(self.wheel_mps) - other) > max(MISMATCH_MPS, MISMATCH_SHARE * other) for other in others)
 
-    def _slowest_mps(self, s: "Situation", speed: float) -> float:
+    def _slowest_mps(self, s: "SafetyInputs", speed: float) -> float:
         """Size of the speed by the witness that sees the least: an estimate predicts by the very drive that may not obey."""
         if len(self._ground) < GROUND_FIXES or s.now_ns - self._ground_ns > GROUND_FRESH_NS:
             return abs(speed)
@@ -144,7 +144,7 @@ class MotionMonitor:
         forward = wheel_mps if isfinite(wheel_mps) and wheel_mps != 0.0 else throttle
         return copysign(self.measured_mps(now_ns, gnss_unheard=False), forward)
 
-    def _look_for_standing(self, s: "Situation", sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
+    def _look_for_standing(self, s: "SafetyInputs", sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
         magnitude = self._slowest_mps(s, speed)
         # Creeping up to the end of a course is slower than an estimate can tell from standing.
         wanted = s.mode is not Mode.AUTO or s.control is None or not abs(s.control.target_speed_mps) < 2.0 * MOVING_MPS
@@ -157,7 +157,7 @@ class MotionMonitor:
             self._under_way = copysign(1.0, sent.throttle)
         self.stalled_ns = self.stalled_ns + dt_ns if stands and self._under_way else 0
 
-    def _look_for_motion(self, s: "Situation", sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
+    def _look_for_motion(self, s: "SafetyInputs", sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
         magnitude = abs(speed)
         brake = self._weakest_brake(sent, s.now_ns)
         driven = s.now_ns - self._driven_ns <= self._lag_ns

@@ -21,7 +21,7 @@ from vehicled.vehicle import Limits, Vehicle
 
 if TYPE_CHECKING:
     from vehicled.messages import StateEstimate
-    from vehicled.safety.situation import Situation
+    from vehicled.safety.inputs import SafetyInputs
 
 Mask = npt.NDArray[np.bool_]
 
@@ -88,7 +88,7 @@ class ObstacleMonitor:
         """Time since the last reading; ``NEVER_NS`` when there was none."""
         return NEVER_NS if self._heard_ns is None else now_ns - self._heard_ns
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """Take the readings since the last time, and judge by the newest estimate."""
         if self._heard_ns is None:
             return
@@ -119,7 +119,7 @@ class ObstacleMonitor:
         gentle_mps = s.watch.stopping.speed_mps(room_m, GENTLE_SHARE) if isfinite(room_m) else inf
         self.cap_mps = max(gentle_mps, self._limits.capped_speed_mps)
 
-    def _follow(self, s: "Situation", estimate: "StateEstimate") -> None:
+    def _follow(self, s: "SafetyInputs", estimate: "StateEstimate") -> None:
         """The way driven since the last look; the other way round everything is looked at anew."""
         if self._looked_ns is not None:
             self._driven_m += abs(estimate.speed_mps) * min((s.now_ns - self._looked_ns) * 1e-9, LONGEST_STEP_S)
@@ -134,7 +134,7 @@ class ObstacleMonitor:
             self._direction = direction
             self._blocked_m.clear()
 
-    def drives(self, s: "Situation") -> bool:
+    def drives(self, s: "SafetyInputs") -> bool:
         """It moves, or is told to: who stands before an obstacle does it no harm."""
         return abs(s.speed_mps) > MOVING_MPS or (s.sent is not None and s.sent.throttle != 0.0)
 
@@ -148,7 +148,7 @@ class ObstacleMonitor:
         last = self._blocked_m.setdefault(source, deque((inf, inf, inf), maxlen=3))
         last.append(self._driven_m + max(free_m, 0.0))
 
-    def _scanned(self, scan: LaserScan, s: "Situation", estimate: "StateEstimate") -> None:
+    def _scanned(self, scan: LaserScan, s: "SafetyInputs", estimate: "StateEstimate") -> None:
         source = self._source(scan.x_m, scan.y_m)
         ranges = np.array(scan.ranges_m)
         near = ranges < scan.range_min_m
@@ -188,7 +188,7 @@ class ObstacleMonitor:
         y = estimate.y_m - way * np.sin(course) + s * forward + c * left
         return x, y
 
-    def _lane_ahead(self, s: "Situation", estimate: "StateEstimate") -> Stations:
+    def _lane_ahead(self, s: "SafetyInputs", estimate: "StateEstimate") -> Stations:
         horizon_m = s.watch.stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
         control = s.control
         if s.mode is not Mode.STOPPING:
@@ -198,5 +198,5 @@ class ObstacleMonitor:
             assert self._lane is not None
             return self._lane.ahead(control.progress_m, control.cross_track_m, horizon_m)
         wheel = s.sent.wheel_angle_rad if s.sent is not None else 0.0
-        curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._vehicle.turning_base_m(estimate.speed_mps)
+        curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._vehicle.effective_wheelbase_m(estimate.speed_mps)
         return arc(estimate.x_m, estimate.y_m, estimate.yaw_rad, curvature, self._direction, horizon_m)

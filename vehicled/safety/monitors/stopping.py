@@ -13,7 +13,7 @@ from vehicled.safety.monitors.lane import Body
 from vehicled.vehicle import Limits, Vehicle
 
 if TYPE_CHECKING:
-    from vehicled.safety.situation import Situation
+    from vehicled.safety.inputs import SafetyInputs
 
 STOP_SHARE = 0.5
 """Share of the brake that a controlled stop uses; see the gate."""
@@ -77,7 +77,7 @@ class StoppingMonitor:
         lag_m = deceleration * self.reaction_s
         return sqrt(lag_m * lag_m + 2.0 * deceleration * way_m) - lag_m
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """Predict the stop from the newest estimate."""
         estimate, control, alignment = s.estimate, s.control, s.watch.alignment
         if alignment.active or alignment.without_heading:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vehicled.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
 
 if TYPE_CHECKING:
-    from vehicled.safety.situation import Situation
+    from vehicled.safety.inputs import SafetyInputs
 
 KEEP_NS = 3_000_000_000
 """Oldest heading or fix that is still compared."""
@@ -77,7 +77,7 @@ class YawMonitor:
         """Integral of the gyro since the daemon started, bias included."""
         return self._yaw_rad
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """What nobody has renewed for a second counts no more."""
         self._backward = s.speed_mps < 0.0
         if self._headings and s.now_ns - self._headings[-1][0] > FRESH_NS:

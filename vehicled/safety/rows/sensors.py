@@ -3,9 +3,9 @@
 from math import isfinite, nan
 
 from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, ObstacleRange, Reaction, StateEstimate
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule
-from vehicled.safety.situation import Situation
 
 STANDING_MPS = 0.05
 """Slower than this nothing is driven against."""
@@ -17,19 +17,19 @@ def is_finite(estimate: StateEstimate) -> bool:
     return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + covariance[0] + covariance[5])
 
 
-def _not_started(s: Situation) -> bool:
+def _not_started(s: SafetyInputs) -> bool:
     """Whether the estimator waits for a heading, and the drive does not rest on it."""
     waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
     return waits and s.watch.alignment.without_heading
 
 
-def _silent(s: Situation, kind: type[Message], limit_s: float) -> bool:
+def _silent(s: SafetyInputs, kind: type[Message], limit_s: float) -> bool:
     """Whether a stream that the profile promises has been silent for too long."""
     sources = s.watch.sources
     return sources.promised(kind) and sources.age_ns(kind, s.now_ns) > limit_s * 1e9
 
 
-def _sigma_m(s: Situation) -> float:
+def _sigma_m(s: SafetyInputs) -> float:
     """Larger horizontal standard deviation of the estimate; NaN without one."""
     if s.estimate is None:
         return nan
@@ -37,7 +37,7 @@ def _sigma_m(s: Situation) -> float:
     return variance**0.5 if variance >= 0.0 else nan
 
 
-def _cap_by_sigma_mps(s: Situation) -> float:
+def _cap_by_sigma_mps(s: SafetyInputs) -> float:
     """Speed that shrinks to the walking pace as the position's sigma grows to a third of the corridor."""
     sigma, third = _sigma_m(s), s.limits.corridor_m / 3.0
     room = 0.0 if not isfinite(sigma) else max(0.0, 1.0 - sigma / third)

@@ -1,13 +1,13 @@
 """Rows of the failsafe matrix about the daemon itself: its loop, its deadlines, its controller."""
 
 from vehicled.messages import Mode, Reaction
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.rule import Clear, Row, Rule
-from vehicled.safety.situation import Situation
 
 AUTO = frozenset({Mode.AUTO})
 
 
-def _because(s: Situation) -> str:
+def _because(s: SafetyInputs) -> str:
     return "" if s.control is None else f": {s.control.reason.name.lower().replace('_', ' ')}"
 
 

@@ -2,11 +2,11 @@
 
 from vehicled.messages import Mode, MotorStatus, Reaction
 from vehicled.ports import NEVER_NS
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.rule import Clear, Row, Rule
-from vehicled.safety.situation import Situation
 
 
-def _telemetry_silent(s: Situation) -> bool:
+def _telemetry_silent(s: SafetyInputs) -> bool:
     """Whether a motor controller that has told of itself tells nothing any more."""
     return s.limits.telemetry_silence_s * 1e9 < s.watch.sources.age_ns(MotorStatus, s.now_ns) < NEVER_NS
 

@@ -11,7 +11,7 @@ MOST_STICKS = 16
 """Names of sticks that are kept in mind."""
 
 
-class HandMonitor:
+class TeleopMonitor:
     """The newest reading of whoever drives by hand. A reading counts once; it is never repeated.
 
     Of several sticks, the one whose deadman was held first is listened to, until it is let go, falls silent or is unplugged.

@@ -33,7 +33,6 @@ from vehicled.safety.monitors.alignment import AlignmentMonitor
 from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
-from vehicled.safety.monitors.hand import HandMonitor
 from vehicled.safety.monitors.host import HostMonitor
 from vehicled.safety.monitors.inertial import InertialMonitor
 from vehicled.safety.monitors.motion import MotionMonitor
@@ -42,11 +41,12 @@ from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
+from vehicled.safety.monitors.teleop import TeleopMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
 from vehicled.vehicle import AlignmentParams, Limits, Vehicle
 
 
-class Watch:
+class Monitors:
     """The detectors: each listens to the messages it needs and is asked once per tick what it makes of them."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Watch:
         self.motion = MotionMonitor(vehicle)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
-        self.hand = HandMonitor(limits.teleop_silence_s)
+        self.hand = TeleopMonitor(limits.teleop_silence_s)
         self.ground = PresenceMonitor()
         self.obstacle = ObstacleMonitor(limits, vehicle, course)
         self.host = HostMonitor()
@@ -110,7 +110,7 @@ class Watch:
         """What a device tells that disables the drive, in words; empty when none does."""
         return next((f"{fault.origin}: {fault.reason}" for fault in self.told.values() if fault.reaction is Reaction.DISABLE), "")
 
-    def look(self, s: "Situation") -> None:
+    def look(self, s: "SafetyInputs") -> None:
         """Let the detectors that need the whole situation follow it; before the rules."""
         self.gnss.look(s)
         self.inertial.look(s)
@@ -129,13 +129,13 @@ class Watch:
         self.alignment.reset()
 
 
-class Situation(Struct, frozen=True, kw_only=True):
+class SafetyInputs(Struct, frozen=True, kw_only=True):
     """Everything the rules may look at, at one instant. Ages are in ns, ``ports.NEVER_NS`` when nothing ever came."""
 
     now_ns: int
     mode: Mode
     limits: Limits
-    watch: Watch
+    watch: Monitors
     estimate: StateEstimate | None = None
     estimate_age_ns: int = 0
     control: ControlCommand | None = None

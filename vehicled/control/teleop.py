@@ -4,7 +4,7 @@ from vehicled.messages import ControlCommand, TeleopCommand
 from vehicled.vehicle import Vehicle
 
 
-def hand_command(reading: TeleopCommand, vehicle: Vehicle, now_ns: int) -> ControlCommand:
+def teleop_command(reading: TeleopCommand, vehicle: Vehicle, now_ns: int) -> ControlCommand:
     """Return the command for a teleop reading; full deflection is the mechanical stop. A released deadman brakes.
 
     The command gate limits and counts values out of range.

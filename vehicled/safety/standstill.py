@@ -4,8 +4,8 @@ from math import isfinite
 
 from vehicled.messages import Mode
 from vehicled.safety.arming import ROLLING_MPS, STANDSTILL_MPS
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.motion import MOVING_MPS
-from vehicled.safety.situation import Situation
 
 DOUBTED_NS = 3 * 10**9
 """A receiver in doubt that measures a speed is heard for so long all the same: an estimate that stands because it believes in
@@ -14,7 +14,7 @@ UNREST_NS = 3 * 10**9
 """A stop that has not ended after so long says why."""
 
 
-class Rest:
+class StandstillDetector:
     """Follows the vehicle to its standstill."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Rest:
         self._had_speed = False
         """The estimator has given a speed since the vehicle was last armed."""
 
-    def stands(self, s: Situation, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
+    def stands(self, s: SafetyInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
         """Whether it stands. Asked once per tick; ``gnss_stuck`` and ``gnss_refused``: those rules are in force."""
         estimate = s.estimate
         # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
@@ -48,7 +48,7 @@ class Rest:
         """No stop is under way."""
         self._moves_since_ns = None
 
-    def unrest(self, s: Situation) -> list[str]:
+    def unrest(self, s: SafetyInputs) -> list[str]:
         """Why a stop does not end, in words, once it has taken too long: until then nothing else can be asked of the vehicle."""
         if self._moves_since_ns is None:
             self._moves_since_ns = s.now_ns
@@ -67,5 +67,5 @@ class Rest:
         return [f"it is not known to stand: {said}"]
 
 
-def _fresh(s: Situation) -> bool:
+def _fresh(s: SafetyInputs) -> bool:
     return s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9

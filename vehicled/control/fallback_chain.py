@@ -23,7 +23,7 @@ MIN_LOOK_AHEAD_M = 0.3
 """Shortest look-ahead, m; a nearer point would turn millimetres of error into full lock."""
 
 
-class LadderParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FallbackParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Durations of the fallback levels."""
 
     shifted_ticks: Annotated[int, Meta(ge=0, le=1000)] = 20
@@ -34,7 +34,7 @@ class LadderParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     look_ahead_min_m: Annotated[float, Meta(ge=MIN_LOOK_AHEAD_M, le=100.0)] = 0.6
 
 
-class Attempt(NamedTuple):
+class PlannerResult(NamedTuple):
     """Result of a planner in one tick: wheel angles (n,) ``dt_s`` apart, the first for the time the command takes effect; or None
     and the reason.
 
@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
     iterations: int = 0
 
 
-class Rung(NamedTuple):
+class FallbackLevel(NamedTuple):
     """Selected level, its wheel angle and the reason. On STOP the angle is NaN: hold the wheels and brake."""
 
     wheel_rad: float
@@ -56,10 +56,10 @@ class Rung(NamedTuple):
     iterations: int
 
 
-class Ladder:
+class FallbackChain:
     """Fallback chain; keeps the last valid plan and its age in ticks."""
 
-    def __init__(self, params: LadderParams) -> None:
+    def __init__(self, params: FallbackParams) -> None:
         self._params = params
         self.reset()
 
@@ -71,7 +71,7 @@ class Ladder:
         self._ticks = 0
         """Consecutive ticks without a plan."""
 
-    def choose(self, attempt: Attempt, pursue: Callable[[], float], elapsed_s: float, reach_s: float) -> Rung:
+    def choose(self, attempt: PlannerResult, pursue: Callable[[], float], elapsed_s: float, reach_s: float) -> FallbackLevel:
         """Return the best level that is available.
 
         ``pursue`` returns the wheel angle of pure pursuit, not finite if unavailable; it is called only if needed. ``elapsed_s`` is
@@ -82,7 +82,7 @@ class Ladder:
             wheel = sample(plan, reach_s / attempt.dt_s)
             if isfinite(wheel):
                 self._plan, self._dt_s, self._age_s, self._ticks = plan, attempt.dt_s, 0.0, 0
-                return Rung(wheel, ControlLevel.PRIMARY, ControlReason.NONE, iterations)
+                return FallbackLevel(wheel, ControlLevel.PRIMARY, ControlReason.NONE, iterations)
             reason = ControlReason.NOT_FINITE
         if self._ticks == 0 and self._plan is not None:
             # The planner may reuse its array.
@@ -92,18 +92,18 @@ class Ladder:
         if self._plan is not None:
             if self._ticks <= self._params.shifted_ticks:
                 wheel = sample(self._plan, (self._age_s + reach_s) / self._dt_s)
-                return Rung(wheel, ControlLevel.SHIFTED_PLAN, reason, iterations)
+                return FallbackLevel(wheel, ControlLevel.SHIFTED_PLAN, reason, iterations)
             reason = ControlReason.PLAN_USED_UP
         if self._ticks <= self._params.shifted_ticks + self._params.pursuit_ticks:
             wheel = pursue()
             if isfinite(wheel):
-                return Rung(wheel, ControlLevel.PURE_PURSUIT, reason, iterations)
-        return Rung(NAN, ControlLevel.STOP, reason, iterations)
+                return FallbackLevel(wheel, ControlLevel.PURE_PURSUIT, reason, iterations)
+        return FallbackLevel(NAN, ControlLevel.STOP, reason, iterations)
 
-    def stop(self, reason: ControlReason) -> Rung:
+    def stop(self, reason: ControlReason) -> FallbackLevel:
         """Return the STOP level, because no state is available to plan from, and drop the last plan."""
         self.reset()
-        return Rung(NAN, ControlLevel.STOP, reason, 0)
+        return FallbackLevel(NAN, ControlLevel.STOP, reason, 0)
 
 
 def sample(plan: Array, at: float) -> float:
@@ -117,7 +117,7 @@ def sample(plan: Array, at: float) -> float:
 
 
 def pursuit_wheel_rad(
-    params: LadderParams, tracker: PathTracker, wheelbase_m: float, x_m: float, y_m: float, yaw_rad: float, speed_mps: float
+    params: FallbackParams, tracker: PathTracker, wheelbase_m: float, x_m: float, y_m: float, yaw_rad: float, speed_mps: float
 ) -> float:
     """Return the wheel angle of the arc from a pose through a point ahead on the course (Coulter 1992: curvature = 2 left /
     distance^2).
@@ -125,8 +125,8 @@ def pursuit_wheel_rad(
     ``speed_mps`` is signed: in reverse the point lies behind, and the same arc leads to it. NaN if the pose is not finite.
     """
     distance_m = max(params.look_ahead_s * abs(speed_mps), params.look_ahead_min_m)
-    foot = tracker.locate(x_m, y_m, yaw_rad)
-    point = tracker.point_at(foot.s_m + distance_m)
+    projection = tracker.locate(x_m, y_m, yaw_rad)
+    point = tracker.point_at(projection.s_m + distance_m)
     dx, dy = point.x_m - x_m, point.y_m - y_m
     left = cos(yaw_rad) * dy - sin(yaw_rad) * dx
     square = max(dx * dx + dy * dy, MIN_LOOK_AHEAD_M * MIN_LOOK_AHEAD_M)
