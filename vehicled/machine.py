@@ -197,9 +197,9 @@ class Machine:
         """Refuse arming because profile or calibration do not fit; an empty text allows it."""
         self._pipeline.setup_fault = why
 
-    def override_commands(self, drove: Callable[[ActuatorCommand], ActuatorCommand]) -> None:
+    def override_commands(self, command_override: Callable[[ActuatorCommand], ActuatorCommand]) -> None:
         """Open-loop replay: substitute the recorded command."""
-        self._pipeline.drove = drove
+        self._pipeline.command_override = command_override
 
     def on_time(self, now_ns: int) -> None:
         """Run what is due: devices first, then tasks."""
@@ -301,9 +301,9 @@ class Machine:
         """Number of sensor messages dropped for NaN or infinite values."""
         return self._pipeline.not_finite
 
-    def at_rest(self, now_ns: int) -> bool:
+    def standstill(self, now_ns: int) -> bool:
         """True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
-        return self._pipeline.at_rest(now_ns)
+        return self._pipeline.standstill(now_ns)
 
     @property
     def coasting(self) -> bool:
@@ -332,7 +332,7 @@ class Machine:
         return guarded
 
     def _actuate(self, now_ns: int) -> None:
-        self._pipeline.watch.deadlines.look(now_ns, self._accounts)
+        self._pipeline.watch.deadlines.update(now_ns, self._accounts)
         if now_ns >= self._measure_ns:
             self._measure_ns = now_ns + MEASURE_NS
             response_ns = self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0]

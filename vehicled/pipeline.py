@@ -110,10 +110,10 @@ class Pipeline:
         self.estimate: Latest[StateEstimate] = Latest()
         self.control: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
-        self.drove: Callable[[ActuatorCommand], ActuatorCommand] | None = None
+        self.command_override: Callable[[ActuatorCommand], ActuatorCommand] | None = None
         """Open-loop replay: returns the recorded command instead of the one made here; None otherwise."""
         self._mode_seen = supervisor.mode
-        self._drove = Mode.AUTO
+        self._driving_mode = Mode.AUTO
         self._stopping_since_ns = NEVER_NS
         self.raised = ""
         """Exception of a task since the last actuation; empty if none."""
@@ -143,7 +143,7 @@ class Pipeline:
                 watch.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
-            watch.hear(message, now_ns)
+            watch.on_message(message, now_ns)
 
     def fuse(self, now_ns: int) -> None:
         """Step estimator and identifier."""
@@ -238,12 +238,12 @@ class Pipeline:
             newest_ns = 0 if s.estimate is None else s.estimate.newest_input_ns
             turned_rad, cap_mps = self.watch.alignment.turned_rad, min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps)
             return self._alignment.step(AlignmentInputs(s.speed_mps, turned_rad, cap_mps, newest_ns), now_ns)
-        if mode is Mode.STOPPING and self._drove is Mode.ALIGN:
+        if mode is Mode.STOPPING and self._driving_mode is Mode.ALIGN:
             return self._alignment.stop(0 if s.estimate is None else s.estimate.newest_input_ns, now_ns)
         if mode is Mode.TELEOP and hand is not None:
             return teleop_command(hand, self._known, now_ns)
         # A stop after manual driving holds the wheel angle, because there is no path to follow.
-        driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._drove is Mode.AUTO)
+        driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._driving_mode is Mode.AUTO)
         return self.control.value if driven else None
 
     # ---------------------------------------------------------------- queries of the machine
@@ -258,8 +258,8 @@ class Pipeline:
 
     def sent(self, command: ActuatorCommand) -> None:
         """Report a sent command to everything that predicts with it."""
-        if self.drove is not None:
-            command = self.drove(command)
+        if self.command_override is not None:
+            command = self.command_override(command)
         self._sent = command
         self._estimator.command(command)
         self._controller.on_command_sent(command.throttle, command.brake)
@@ -278,7 +278,7 @@ class Pipeline:
         estimate = self.estimate.value
         return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
 
-    def at_rest(self, now_ns: int) -> bool:
+    def standstill(self, now_ns: int) -> bool:
         """Return True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
         return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
 
@@ -304,12 +304,12 @@ class Pipeline:
         if mode is Mode.AUTO:
             self._controller.reset(supervisor.entry.s_m, self.gate.wheel_angle_rad)
             self._frame.reset()
-            self._drove = mode
+            self._driving_mode = mode
         elif mode is Mode.TELEOP:
-            self._drove = mode
+            self._driving_mode = mode
         elif mode is Mode.ALIGN:
             self._alignment.begin()
-            self._drove = mode
+            self._driving_mode = mode
         if mode not in (Mode.STOPPING, Mode.FAULT):
             self._stopping_since_ns = NEVER_NS
         elif before in MOVING and self._stopping_since_ns == NEVER_NS:

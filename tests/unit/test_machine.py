@@ -285,10 +285,10 @@ def test_the_run_ends_at_standstill_or_timeout() -> None:
     now = START + 100 * MS
     rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
     rig.run(now, now + 100 * MS)
-    assert not rig.machine.at_rest(now + 100 * MS)
+    assert not rig.machine.standstill(now + 100 * MS)
     rig.estimator.speed_mps = 0.0
     rig.run(now + 100 * MS, now + 200 * MS)
-    assert rig.machine.at_rest(now + 200 * MS)
+    assert rig.machine.standstill(now + 200 * MS)
 
 
 def test_the_controller_starts_afresh_with_every_drive() -> None:
@@ -357,8 +357,8 @@ def test_a_stop_by_the_operator_is_recorded_and_not_waited_for_without_end() -> 
     reasons = [fault.reason for fault in rig.log.of(Fault) if isinstance(fault, Fault) and fault.code == "mode"]
     assert reasons[-1] == "AUTO -> STOPPING: stopped by test"
     # The vehicle does not stand still: its actuator is stuck.
-    assert not rig.machine.at_rest(now + 50 * MS)
-    assert rig.machine.at_rest(now + 50 * MS + STOP_PATIENCE_NS)
+    assert not rig.machine.standstill(now + 50 * MS)
+    assert rig.machine.standstill(now + 50 * MS + STOP_PATIENCE_NS)
 
 
 def test_the_brake_goes_out_whoever_raises_about_it() -> None:

@@ -14,7 +14,7 @@ from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course, names, parameters
 from vehicled.paths.course import Course
 from vehicled.paths.manoeuvres import clothoids, smooth_step
-from vehicled.paths.markings import Body, Lane, Markings, Passing
+from vehicled.paths.markings import Body, Lane, LanePassage, Markings
 from vehicled.paths.stored import from_json, to_json
 
 HMMWV = {"width_m": 2.16, "centre_m": 1.69}
@@ -156,9 +156,9 @@ def test_smooth_step_and_clothoid() -> None:
     assert points[-1] == pytest.approx([np.trapezoid(np.cos(heading), fine), np.trapezoid(np.sin(heading), fine)], abs=1e-5)
 
 
-def _drive(course: Course, body: Body, aside_m: float = 0.0) -> Passing:
+def _drive(course: Course, body: Body, aside_m: float = 0.0) -> LanePassage:
     """The middle of the rear axle along the line, shifted to the left."""
-    passing = Passing(course.markings, body)
+    passing = LanePassage(course.markings, body)
     for x, y, yaw in zip(course.x_m, course.y_m, course.yaw_rad, strict=True):
         passing.update(x - aside_m * math.sin(yaw), y + aside_m * math.cos(yaw), yaw)
     return passing
@@ -186,7 +186,7 @@ def test_a_corner_outside_or_a_missed_box_fails() -> None:
 
 def test_a_stop_half_way_is_not_a_pass() -> None:
     course = load_course("iso_3888_1", width_m=1.8)
-    passing = Passing(course.markings, Body(3.6, 0.9, 1.8))
+    passing = LanePassage(course.markings, Body(3.6, 0.9, 1.8))
     half = course.markings.lanes[1].x_m
     for x, y, yaw in zip(course.x_m, course.y_m, course.yaw_rad, strict=True):
         if x < half:
@@ -201,8 +201,8 @@ def test_turning_course_and_drive_changes_no_verdict(angle: float, aside: float)
     c, s = math.cos(angle), math.sin(angle)
     lane = Lane("A", c * 5.0, s * 5.0, angle, 10.0, 2.5)
     straight, turned = (
-        Passing(Markings((Lane("A", 5.0, 0.0, 0.0, 10.0, 2.5),)), Body(3, 1, 2)),
-        Passing(Markings((lane,)), Body(3, 1, 2)),
+        LanePassage(Markings((Lane("A", 5.0, 0.0, 0.0, 10.0, 2.5),)), Body(3, 1, 2)),
+        LanePassage(Markings((lane,)), Body(3, 1, 2)),
     )
     for way in np.arange(0.0, 20.0, 0.5):
         straight.update(way, aside, 0.0)
@@ -218,7 +218,7 @@ _places = st.tuples(st.floats(-6.0, 6.0), st.floats(-6.0, 6.0))
 def test_a_box_is_met_by_a_way_that_touches_it(
     boxes: list[tuple[float, float]], way: list[tuple[float, float]], side: float
 ) -> None:
-    passing = Passing(Markings(boxes_m=tuple(boxes), box_side_m=side), Body(3, 1, 2))
+    passing = LanePassage(Markings(boxes_m=tuple(boxes), box_side_m=side), Body(3, 1, 2))
     for x, y in way:
         passing.update(x, y, 0.0)
     met = len(boxes) - int(next((text.split()[0] for text in passing.failures), "0"))

@@ -43,13 +43,13 @@ def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Monitors:
 def deliver(watch: Monitors, message: MotorStatus | HostHealth | Heartbeat) -> None:
     if isinstance(message, MotorStatus):
         watch.sources.heard(MotorStatus, message.t_rx_ns)
-    watch.hear(message, NOW_NS)
+    watch.on_message(message, NOW_NS)
 
 
 def ticks(watch: Monitors, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control") -> None:
     """The executive's counters over some seconds."""
     for k in range(seconds + 1):
-        watch.deadlines.look(k * SECOND_NS, [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))])
+        watch.deadlines.update(k * SECOND_NS, [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))])
 
 
 def test_nothing_is_missing_when_all_is_well() -> None:
@@ -65,7 +65,7 @@ CASES: list[tuple[Callable[[Monitors], object], str, str]] = [
         "let it cool",
     ),
     (lambda w: deliver(w, replace(MOTOR, controller_temperature_k=354.0)), "at 81 degrees", "let it cool"),
-    (lambda w: w.hear(replace(MOTOR, input_voltage_v=5.0), NOW_NS + 10 * SECOND_NS), "the battery is at 5.00 V", "charge it"),
+    (lambda w: w.on_message(replace(MOTOR, input_voltage_v=5.0), NOW_NS + 10 * SECOND_NS), "the battery is at 5.00 V", "charge it"),
     (lambda w: deliver(w, HostHealth(NOW_NS, temperature_k=371.0)), "the processor is at 98 degrees (limit 95)", "let it cool"),
     (lambda w: ticks(w, 100, 6, 12), "6.0 % of the deadlines of control in the last ten seconds", "end other programs"),
     (
@@ -91,7 +91,7 @@ def test_misses_are_forgotten_after_ten_seconds() -> None:
     counts = [(100 * k, min(k, 3) * 20) for k in range(16)]
     told = []
     for k, (run, missed) in enumerate(counts):
-        watch.deadlines.look(k * SECOND_NS, [("control", Account(run, missed))])
+        watch.deadlines.update(k * SECOND_NS, [("control", Account(run, missed))])
         told.append(bool(missing(situation(watch))))
     assert told[3]
     assert not told[15]
@@ -132,9 +132,9 @@ def test_an_old_fix_does_not_confirm_the_present_speed() -> None:
         return GnssFix(t_ns, NOW_NS, 0.0, 0.0, 0.0, velocity_enu_mps=(speed_mps, 0.0, 0.0))
 
     for _ in range(GROUND_FIXES):
-        motion.hear(fix(NOW_NS - SECOND_NS // 10, 0.8), NOW_NS)
+        motion.on_message(fix(NOW_NS - SECOND_NS // 10, 0.8), NOW_NS)
     for _ in range(GROUND_FIXES):
-        motion.hear(fix(NOW_NS - 3600 * SECOND_NS, 0.0), NOW_NS)
+        motion.on_message(fix(NOW_NS - 3600 * SECOND_NS, 0.0), NOW_NS)
     assert motion.measured_mps(NOW_NS, gnss_unheard=False) == pytest.approx(0.8)
     assert motion.measured_mps(NOW_NS, gnss_unheard=True) == 0.0
 

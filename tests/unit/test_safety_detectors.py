@@ -84,16 +84,16 @@ class Road:
         self.yaw += rate * 0.01
         now = self.now_ns
         measured = self._gyro(t_s, rate) + self._noise * self._rng.normal(0.0, 0.005)
-        watch.hear(ImuSample(now, now, (0.0, 0.0, 9.81), (0.0, 0.0, measured)), now)
+        watch.on_message(ImuSample(now, now, (0.0, 0.0, 9.81), (0.0, 0.0, measured)), now)
         if now % (100 * MS) == 0:
             yaw = self._heading(t_s, self.yaw) + self._noise * self._rng.normal(0.0, 0.01)
             self._late.append(Heading(now, now + self._late_ns, yaw, 0.01, self._kind))
             course = self._course(t_s, self.yaw)
             ve = self._v * cos(course) - rate * self._antenna * sin(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
             vn = self._v * sin(course) + rate * self._antenna * cos(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
-            watch.hear(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
+            watch.on_message(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
         while self._late and self._late[0].t_rx_ns <= now:
-            watch.hear(self._late.pop(0), now)
+            watch.on_message(self._late.pop(0), now)
         s = SafetyInputs(
             now_ns=now,
             mode=Mode.AUTO,
@@ -103,7 +103,7 @@ class Road:
             control=CONTROL,
             sent=replace(SENT, throttle=0.4),
         )
-        watch.look(s)
+        watch.update(s)
         for rule in RULES:
             if ("heading" in rule.code or "gyro" in rule.code) and rule.holds(s):
                 self.noticed.setdefault(rule.code, t_s)
@@ -184,7 +184,7 @@ def test_old_heading_evidence_is_forgotten() -> None:
     assert road.watch.yaw.parted_in_a_row >= READINGS
     assert road.watch.yaw.aside_in_a_row >= FIXES
     late = SafetyInputs(now_ns=road.now_ns + 2 * 10**9, mode=Mode.AUTO, limits=LIMITS, watch=road.watch, estimate=ESTIMATE)
-    road.watch.look(late)
+    road.watch.update(late)
     assert road.watch.yaw.parted_in_a_row == road.watch.yaw.aside_in_a_row == 0
     assert not road.watch.yaw.heading_stuck
 
@@ -195,13 +195,13 @@ def test_old_heading_evidence_is_forgotten() -> None:
 def test_a_position_that_repeats_itself_counts_while_the_vehicle_moves() -> None:
     for speed, counts in ((1.0, 9), (0.0, 0)):
         watch = Monitors(LIMITS, VEHICLE)
-        watch.look(
+        watch.update(
             SafetyInputs(now_ns=START, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=replace(ESTIMATE, speed_mps=speed))
         )
         for k in range(10):
-            watch.hear(GnssFix(START + k, START + k, 0.7, -1.5, 260.0), START + k)
+            watch.on_message(GnssFix(START + k, START + k, 0.7, -1.5, 260.0), START + k)
         assert watch.gnss.same_in_a_row == counts
-    watch.hear(GnssFix(START, START, 0.7 + 1e-9, -1.5, 260.0), START)
+    watch.on_message(GnssFix(START, START, 0.7 + 1e-9, -1.5, 260.0), START)
     assert watch.gnss.same_in_a_row == 0
 
 
@@ -209,7 +209,7 @@ def test_a_bump_is_no_saturation_that_lasts() -> None:
     watch = Monitors(LIMITS, VEHICLE)
     for k in range(10):
         now = START + k * 10 * MS
-        watch.hear(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5), now)
+        watch.on_message(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5), now)
         assert (watch.inertial.saturated_ns(now) == 0) is (k not in (3, 6, 7, 8, 9))
     assert watch.inertial.saturated_ns(START + 90 * MS) == 40 * MS
 
@@ -242,9 +242,11 @@ class Motion:
         for _ in range(round(seconds * 100)):
             self.now_ns += 10 * MS
             if ground is not None and self.now_ns % (100 * MS) == 0:
-                self.watch.hear(GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)), self.now_ns)
+                self.watch.on_message(
+                    GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)), self.now_ns
+                )
             if wheel is not None:
-                self.watch.hear(WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns)
+                self.watch.on_message(WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns)
             s = SafetyInputs(
                 now_ns=self.now_ns,
                 mode=mode,
@@ -254,7 +256,7 @@ class Motion:
                 control=replace(CONTROL, target_speed_mps=target),
                 sent=replace(SENT, throttle=throttle, brake=brake),
             )
-            self.watch.look(s)
+            self.watch.update(s)
 
     @property
     def seconds(self) -> tuple[float, float, float]:
@@ -399,20 +401,22 @@ def test_a_stamp_from_the_future_keeps_nothing_alive() -> None:
     motion = Motion()
     late = 2**62
     for message in (WheelSpeed(late, late, 9.0, 0.1), MotorStatus(late, late, motor_speed_radps=300.0)):
-        motion.watch.hear(message, motion.now_ns)
+        motion.watch.on_message(message, motion.now_ns)
         motion.go(2.0, 0.5, 1.0)
         assert motion.watch.motion.mismatch_ns == 0
     for _ in range(3):
-        motion.watch.hear(GnssFix(late, late, 0.7, -1.5, 0.0, (0.0, 0.0, 0.0)), motion.now_ns)
+        motion.watch.on_message(GnssFix(late, late, 0.7, -1.5, 0.0, (0.0, 0.0, 0.0)), motion.now_ns)
     motion.go(1.0, 0.5, 1.0)
     assert motion.seconds[0] == 0.0
 
 
 def test_a_voltage_that_is_not_of_this_world_does_not_stay() -> None:
     watch = Monitors(LIMITS, VEHICLE)
-    watch.hear(MotorStatus(START, START, input_voltage_v=7.4), START)
+    watch.on_message(MotorStatus(START, START, input_voltage_v=7.4), START)
     for k, volts in enumerate((1e308, -1e308, float("inf"), 7.4)):
-        watch.hear(MotorStatus(START, START, input_voltage_v=volts, input_current_a=1e308 if volts > 8 else 0.0), START + k * MS)
+        watch.on_message(
+            MotorStatus(START, START, input_voltage_v=volts, input_current_a=1e308 if volts > 8 else 0.0), START + k * MS
+        )
     assert watch.motor.rest_v == pytest.approx(7.4)
 
 
@@ -435,6 +439,6 @@ def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_
 
 def look_at_clipped(watch: Monitors, now_ns: int, clipped: int) -> None:
     sent = replace(SENT, throttle=0.4, clipped=clipped)
-    watch.look(
+    watch.update(
         SafetyInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=ESTIMATE, control=CONTROL, sent=sent)
     )

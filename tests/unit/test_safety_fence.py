@@ -97,7 +97,7 @@ def test_a_bad_file_is_reported_with_its_place(text: str, named: str) -> None:
 def update(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
     estimate = replace(ESTIMATE, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=speed, yaw_rate_radps=yaw_rate)
     watch = Monitors(LIMITS, VEHICLE)
-    monitor.look(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate, control=CONTROL))
+    monitor.update(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate, control=CONTROL))
     return monitor
 
 

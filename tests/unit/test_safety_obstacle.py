@@ -54,8 +54,8 @@ def watching(course=None):
 
 def read(watch, messages, **where):
     for message in messages:
-        watch.hear(message, NOW)
-        watch.look(situation(watch, **where))
+        watch.on_message(message, NOW)
+        watch.update(situation(watch, **where))
     return watch.obstacle.free_m
 
 
@@ -145,7 +145,7 @@ def test_between_readings_the_way_shrinks_by_what_is_driven():
     read(watch, [ObstacleRange(NOW, NOW, 2.0)] * 2, progress=5.0)
     assert watch.obstacle.free_m == pytest.approx(2.0)
     for k in range(1, 51):
-        watch.look(situation(watch, progress=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
+        watch.update(situation(watch, progress=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
     assert watch.obstacle.free_m == pytest.approx(1.5)
 
 
@@ -238,8 +238,8 @@ stamps = st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(NOW))
 def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw, progress, speed):
     watch = watching(COURSE)
     for message in messages:
-        watch.hear(message, NOW)
-        watch.look(situation(watch, x=x, y=y, yaw=yaw, progress=progress, speed=speed))
+        watch.on_message(message, NOW)
+        watch.update(situation(watch, x=x, y=y, yaw=yaw, progress=progress, speed=speed))
         assert watch.obstacle.free_m >= 0.0
         assert watch.obstacle.cap_mps >= LIMITS.capped_speed_mps
     read(watch, [ObstacleRange(NOW, NOW, 0.1)] * 3, progress=5.0)
@@ -251,7 +251,7 @@ def test_an_obstacle_is_believed_for_two_seconds_after_its_sensor_falls_silent()
     bad = replace(scan_of([]), ranges_m=())
     read(watch, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], progress=5.0, speed=0.0)
     for after_ns, stands in ((1_900_000_000, True), (2_100_000_000, False)):
-        watch.look(situation(watch, progress=5.0, speed=0.0, now_ns=NOW + after_ns))
+        watch.update(situation(watch, progress=5.0, speed=0.0, now_ns=NOW + after_ns))
         assert (watch.obstacle.free_m < inf) is stands
         assert bool(watch.obstacle.blind) is stands
 

@@ -89,7 +89,7 @@ def test_what_was_asked_for_before_the_machine_slept_is_forgotten() -> None:
     bench = standing()
     bench.ask(ARM, DRIVE)
     bench.step(3, actuator_lost="its port is not open yet")
-    bench.watch.hear(HostHealth(bench.now_ns, suspended_s=3600.0), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns, suspended_s=3600.0), bench.now_ns)
     bench.step(5)
     assert bench.supervisor.mode is Mode.STANDBY
 
@@ -99,7 +99,7 @@ def test_what_was_asked_for_before_the_machine_slept_is_forgotten() -> None:
 
 def block(bench: Bench) -> None:
     for _ in range(3):
-        bench.watch.hear(ObstacleRange(bench.now_ns, bench.now_ns, 0.1), bench.now_ns)
+        bench.watch.on_message(ObstacleRange(bench.now_ns, bench.now_ns, 0.1), bench.now_ns)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def block(bench: Bench) -> None:
     [
         ({"actuator_lost": "unplugged"}, None, "unplugged"),
         ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, None, "known to 2.00 m"),
-        ({}, lambda bench: bench.watch.hear(MotorStatus(0, 0, controller_temperature_k=400.0), bench.now_ns), "let it cool"),
+        ({}, lambda bench: bench.watch.on_message(MotorStatus(0, 0, controller_temperature_k=400.0), bench.now_ns), "let it cool"),
         ({}, block, "clear the lane"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_vehicle_that_rolls_is_not_armed_whatever_its_estimate_believes() -> N
     bench = standing()
     bench.ask(ARM)
     for _ in range(10):
-        bench.watch.hear(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+        bench.watch.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STANDBY
     assert "measure 0.80 m/s" in bench.supervisor.why
@@ -227,7 +227,7 @@ def test_a_cap_that_comes_and_goes_does_not_push_the_stop_out_of_the_chain() -> 
         bench.step(110)
     assert bench.supervisor.mode is Mode.AUTO
     assert len(bench.supervisor.chain) == CHAIN_LIMIT
-    bench.watch.hear(overheat, bench.now_ns)
+    bench.watch.on_message(overheat, bench.now_ns)
     bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
     assert "over-current" in bench.supervisor.chain[-1].reason
@@ -350,7 +350,7 @@ def test_a_stop_that_does_not_end_says_why(why: str, named: str) -> None:
     stale: dict[str, Any] = {"stale": {"estimate_age_ns": NEVER_NS}, "none": {"estimate": None}}
     for k in range(350):
         if why == "wheels":
-            bench.watch.hear(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+            bench.watch.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
         bench.step(**stale.get(why, {}))
         assert bench.supervisor.mode is Mode.STOPPING
         assert k > 250 or bench.supervisor.waiting == []
@@ -366,7 +366,7 @@ def test_a_stop_that_does_not_end_says_why(why: str, named: str) -> None:
 
 def test_without_a_log_nothing_is_armed() -> None:
     bench = standing()
-    bench.watch.hear(HostHealth(bench.now_ns, disk_free_share=0.9, log_failure="No space left on device"), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns, disk_free_share=0.9, log_failure="No space left on device"), bench.now_ns)
     bench.ask(ARM)
     bench.step(5)
     assert bench.supervisor.mode is Mode.STANDBY
@@ -378,7 +378,7 @@ def test_without_a_log_nothing_is_armed() -> None:
 )
 def test_a_clock_that_was_never_set_is_not_armed_with(wall_clock_s: float, named: str) -> None:
     bench = standing()
-    bench.watch.hear(HostHealth(bench.now_ns, wall_clock_s=wall_clock_s), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns, wall_clock_s=wall_clock_s), bench.now_ns)
     bench.ask(ARM)
     bench.step()
     assert bench.supervisor.mode is (Mode.STANDBY if named else Mode.ARMED)
@@ -387,8 +387,8 @@ def test_a_clock_that_was_never_set_is_not_armed_with(wall_clock_s: float, named
 
 def test_a_request_waits_until_the_clock_has_settled() -> None:
     bench = standing()
-    bench.watch.hear(HostHealth(bench.now_ns, clock_step_s=-3600.0), bench.now_ns)
-    bench.watch.hear(HostHealth(bench.now_ns), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns, clock_step_s=-3600.0), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns), bench.now_ns)
     bench.ask(ARM)
     bench.step(490)
     assert bench.supervisor.mode is Mode.STANDBY

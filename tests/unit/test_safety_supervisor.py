@@ -190,7 +190,7 @@ def test_a_silent_sensor_and_an_arming_request_that_does_not_wait_for_ever() -> 
 def test_without_room_for_a_log_nothing_is_armed(share: float, armed: bool) -> None:
     bench = Bench()
     bench.step()
-    bench.watch.hear(HostHealth(bench.now_ns, disk_free_share=share), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns, disk_free_share=share), bench.now_ns)
     bench.ask(OperatorAction.ARM)
     bench.step()
     assert (bench.supervisor.mode is Mode.ARMED) is armed
@@ -201,7 +201,9 @@ def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
     bench = Bench()
     bench.step()
     for k in range(400):
-        bench.watch.hear(ImuSample(bench.now_ns, bench.now_ns + k * MS, (0.0, 0.0, 9.8), (0.0, 0.0, 0.1 + 1e-6 * k)), bench.now_ns)
+        bench.watch.on_message(
+            ImuSample(bench.now_ns, bench.now_ns + k * MS, (0.0, 0.0, 9.8), (0.0, 0.0, 0.1 + 1e-6 * k)), bench.now_ns
+        )
     bench.ask(OperatorAction.ARM)
     bench.step()
     assert "rad/s at rest" in bench.supervisor.why
@@ -257,11 +259,11 @@ class Account(Struct):
 
 
 def missed(bench: Bench) -> None:
-    bench.watch.deadlines.look(bench.now_ns, [("control", Account(100, 3, 3))])
+    bench.watch.deadlines.update(bench.now_ns, [("control", Account(100, 3, 3))])
 
 
 def punctual(bench: Bench) -> None:
-    bench.watch.deadlines.look(bench.now_ns, [("control", Account(10_000, 3, 0))])
+    bench.watch.deadlines.update(bench.now_ns, [("control", Account(10_000, 3, 0))])
 
 
 @pytest.mark.parametrize(
@@ -313,13 +315,13 @@ def test_a_single_glimpse_trips_nothing(broken: dict[str, object]) -> None:
 def test_what_a_device_tells_counts_like_a_rule() -> None:
     bench = driving()
     told = Fault(0, "vesc_over_temperature", "drive", Reaction.DISABLE, True, "95 degrees")
-    bench.watch.hear(replace(told, reaction=Reaction.CAP_SPEED), 0)
+    bench.watch.on_message(replace(told, reaction=Reaction.CAP_SPEED), 0)
     bench.step()
     assert bench.state == (Mode.AUTO, Reaction.CAP_SPEED)
-    bench.watch.hear(replace(told, active=False), 0)
+    bench.watch.on_message(replace(told, active=False), 0)
     bench.step()
     assert bench.supervisor.reaction is Reaction.NONE
-    bench.watch.hear(told, 0)
+    bench.watch.on_message(told, 0)
     bench.step()
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
     assert "95 degrees" in bench.supervisor.why
@@ -330,7 +332,7 @@ def test_what_a_device_tells_counts_like_a_rule() -> None:
     bench.step(3)
     assert bench.state == (Mode.FAULT, Reaction.DISABLE), "the cause lasts"
     assert bench.supervisor.refusal(OperatorAction.ARM) == "the cause lasts: drive: 95 degrees"
-    bench.watch.hear(replace(told, active=False), 0)
+    bench.watch.on_message(replace(told, active=False), 0)
     bench.ask(OperatorAction.ARM)
     bench.step(2)
     assert bench.supervisor.mode is Mode.ARMED
@@ -338,7 +340,7 @@ def test_what_a_device_tells_counts_like_a_rule() -> None:
 
 def test_a_fault_code_in_the_telemetry_disables_the_drive() -> None:
     bench = driving()
-    bench.watch.hear(MotorStatus(0, 0, fault_code=4), 0)
+    bench.watch.on_message(MotorStatus(0, 0, fault_code=4), 0)
     bench.step(3)
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
 
@@ -387,7 +389,9 @@ def test_stop_by_the_operator_brakes_and_disarm_disarms() -> None:
 
 
 def stick(bench: Bench, sequence: int, steering: float = 0.0, throttle: float = 0.0, *, deadman: bool = True) -> None:
-    bench.watch.hear(TeleopCommand(bench.now_ns, bench.now_ns, steering, throttle, 0.0, deadman, "pad", sequence), bench.now_ns)
+    bench.watch.on_message(
+        TeleopCommand(bench.now_ns, bench.now_ns, steering, throttle, 0.0, deadman, "pad", sequence), bench.now_ns
+    )
 
 
 def armed() -> Bench:
@@ -433,11 +437,11 @@ def test_a_hand_that_lets_go_brakes(ends: str) -> None:
 
 def test_waking_up_stops_and_disarms() -> None:
     bench = driving()
-    bench.watch.hear(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
     bench.step()
     assert bench.state == (Mode.STOPPING, Reaction.BRAKE)
     bench = armed()
-    bench.watch.hear(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
+    bench.watch.on_message(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
     bench.step(3)
     assert bench.supervisor.mode is Mode.STANDBY
 
@@ -463,7 +467,7 @@ def test_a_measured_speed_outweighs_an_estimate_that_believes_in_its_brakes() ->
     bench.ask(OperatorAction.STOP)
     bench.estimate = ESTIMATE
     for _ in range(10):
-        bench.watch.hear(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+        bench.watch.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
     bench.step(40)
@@ -494,19 +498,19 @@ def test_a_receiver_in_doubt_is_heard_for_a_while_and_a_stuck_one_not_at_all() -
     bench.ask(OperatorAction.STOP)
     bench.estimate = replace(ESTIMATE, rejected_in_a_row=2)
     for _ in range(3):
-        bench.watch.motion.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.watch.motion.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
     for _ in range(250):
-        bench.watch.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.watch.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
     for _ in range(60):
-        bench.watch.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.watch.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STANDBY, "a jammed receiver must not keep it for ever"
 
     bench = driving()
     for _ in range(12):
-        bench.watch.hear(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.watch.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.in_force("gnss_stuck")
     bench.estimate = ESTIMATE

@@ -57,7 +57,7 @@ class Bench:
 
     def receive(self, sequence: int, *, deadman: bool = True, unplugged: bool = False, origin: str = "pad") -> None:
         now_ns = self.now_ns
-        self.watch.hear(TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged), now_ns)
+        self.watch.on_message(TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged), now_ns)
 
 
 def armed(cross_track_m: float = 0.0) -> Bench:
@@ -74,45 +74,45 @@ def reading(sequence: int, origin: str = "pad", *, unplugged: bool = False, thro
 
 def test_an_unplugged_stick_is_gone_until_it_reads_again() -> None:
     hand = TeleopMonitor(0.2)
-    hand.hear(reading(1), 0)
-    hand.hear(reading(1, unplugged=True), 0)
+    hand.on_message(reading(1), 0)
+    hand.on_message(reading(1, unplugged=True), 0)
     assert hand.unplugged
     assert not hand.ready(0)
-    hand.hear(reading(2), 0)
+    hand.on_message(reading(2), 0)
     assert hand.ready(0)
 
 
 def test_what_an_unplugged_stick_says_is_not_listened_to() -> None:
     hand = TeleopMonitor(0.2)
-    hand.hear(reading(1), 0)
-    hand.hear(reading(2, unplugged=True, throttle=1.0), 0)
+    hand.on_message(reading(1), 0)
+    hand.on_message(reading(2, unplugged=True, throttle=1.0), 0)
     assert hand.command == reading(1)
 
 
 def test_another_input_device_takes_nothing_from_the_active_one() -> None:
     hand = TeleopMonitor(0.2)
-    hand.hear(reading(1), 0)
+    hand.on_message(reading(1), 0)
     hand.driver = "pad"
-    hand.hear(reading(7, "page", throttle=1.0), 0)
-    hand.hear(reading(7, "page", unplugged=True), 0)
+    hand.on_message(reading(7, "page", throttle=1.0), 0)
+    hand.on_message(reading(7, "page", unplugged=True), 0)
     assert hand.command == reading(1)
     assert not hand.unplugged
     hand.reset()
-    hand.hear(replace(reading(2), deadman=False), 0)
-    hand.hear(reading(8, "page"), 0)
+    hand.on_message(replace(reading(2), deadman=False), 0)
+    hand.on_message(reading(8, "page"), 0)
     assert hand.command == reading(8, "page")
 
 
 def test_of_two_sticks_the_one_held_first_is_listened_to_until_it_is_let_go() -> None:
     hand = TeleopMonitor(0.2)
-    hand.hear(reading(1), 0)
-    hand.hear(reading(7, "page", throttle=1.0), 0)
+    hand.on_message(reading(1), 0)
+    hand.on_message(reading(7, "page", throttle=1.0), 0)
     assert hand.ready(0)
     assert hand.command == reading(1)
-    hand.hear(replace(reading(2), deadman=False), 0)
-    hand.hear(reading(8, "page"), 0)
+    hand.on_message(replace(reading(2), deadman=False), 0)
+    hand.on_message(reading(8, "page"), 0)
     assert hand.command == reading(8, "page")
-    hand.hear(replace(reading(3), t_rx_ns=201_000_000), 201_000_000)
+    hand.on_message(replace(reading(3), t_rx_ns=201_000_000), 201_000_000)
     assert hand.command is not None
     assert hand.command.origin == "pad", "the other has been silent for 0.2 s"
 
@@ -219,7 +219,7 @@ def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
     short = replace(VEHICLE, steering=replace(VEHICLE.steering, max_wheel_rad=0.5 * VEHICLE.steering.max_wheel_rad))
     pipeline._adapt(short)
     pipeline.supervisor.mode = Mode.TELEOP
-    pipeline.watch.hand.hear(replace(reading(1), steering=1.0), 0)
+    pipeline.watch.hand.on_message(replace(reading(1), steering=1.0), 0)
     wanted = pipeline._wanted(pipeline._situation(0, ""))
     assert wanted is not None
     assert wanted.wheel_angle_rad == pytest.approx(short.steering.max_wheel_rad)
@@ -228,9 +228,9 @@ def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
 def test_a_stick_that_repeats_one_reading_is_no_stick_after_arming_either() -> None:
     hand = TeleopMonitor(0.5)
     for t_ns in range(0, 2_000_000_000, 40_000_000):
-        hand.hear(replace(reading(7), t_rx_ns=t_ns), t_ns)
+        hand.on_message(replace(reading(7), t_rx_ns=t_ns), t_ns)
     hand.reset()
-    hand.hear(replace(reading(7), t_rx_ns=t_ns), t_ns)
+    hand.on_message(replace(reading(7), t_rx_ns=t_ns), t_ns)
     assert not hand.ready(t_ns)
-    hand.hear(replace(reading(8), t_rx_ns=t_ns), t_ns)
+    hand.on_message(replace(reading(8), t_rx_ns=t_ns), t_ns)
     assert hand.ready(t_ns)

@@ -46,10 +46,10 @@ STATUS: dict[str, Any] = {"mode": "STANDBY", "why": "waiting to be armed", "esti
 
 def test_nothing_is_sent_before_somebody_asks_to_drive() -> None:
     seat = TeleopState("pad")
-    seat.hear(STATUS)
+    seat.on_message(STATUS)
     assert seat.request(Reading(deadman=True)) is None
     assert seat.unplugged() is None
-    assert seat.wish([TeleopRequestKind.TAKE]) == ["arm", "teleop"]
+    assert seat.actions_for([TeleopRequestKind.TAKE]) == ["arm", "teleop"]
     first, second = seat.request(Reading(deadman=True)), seat.request(Reading(deadman=True))
     assert first is not None
     assert second is not None
@@ -59,25 +59,25 @@ def test_nothing_is_sent_before_somebody_asks_to_drive() -> None:
 @pytest.mark.parametrize(("mode", "actions"), [("ARMED", ["teleop"]), ("AUTO", ["teleop"]), ("FAULT", ["arm", "teleop"])])
 def test_what_is_asked_for_depends_on_the_mode(mode: str, actions: list[str]) -> None:
     seat = TeleopState("pad")
-    seat.hear({**STATUS, "mode": mode})
-    assert seat.wish([TeleopRequestKind.TAKE]) == actions
+    seat.on_message({**STATUS, "mode": mode})
+    assert seat.actions_for([TeleopRequestKind.TAKE]) == actions
 
 
 def test_a_drive_that_the_daemon_ended_must_be_asked_for_anew() -> None:
     seat = TeleopState("pad")
-    seat.wish([TeleopRequestKind.TAKE])
-    seat.hear({**STATUS, "mode": "TELEOP", "why": "driven by hand: pad"})
+    seat.actions_for([TeleopRequestKind.TAKE])
+    seat.on_message({**STATUS, "mode": "TELEOP", "why": "driven by hand: pad"})
     assert seat.seated
-    seat.hear({**STATUS, "mode": "STOPPING", "why": "the deadman was released"})
+    seat.on_message({**STATUS, "mode": "STOPPING", "why": "the deadman was released"})
     assert not seat.seated
     assert seat.request(Reading(deadman=True)) is None
 
 
 def test_stopping_and_leaving() -> None:
     seat = TeleopState("pad")
-    assert seat.wish([TeleopRequestKind.TAKE, TeleopRequestKind.STOP]) == ["arm", "teleop", "stop"]
+    assert seat.actions_for([TeleopRequestKind.TAKE, TeleopRequestKind.STOP]) == ["arm", "teleop", "stop"]
     assert not seat.seated
-    assert seat.wish([TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]) == ["emergency_stop", "disarm"]
+    assert seat.actions_for([TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]) == ["emergency_stop", "disarm"]
     assert seat.leaving
 
 
@@ -312,7 +312,7 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_old_readings(tmp_path: Pat
         with Client(path) as client, listener.accept()[0] as frozen:
             client.hurry()
             seat = TeleopState("keyboard of somebody")
-            seat.wish([TeleopRequestKind.TAKE])
+            seat.actions_for([TeleopRequestKind.TAKE])
             taken = 0
             for _ in range(100):
                 request = seat.request(Reading(0.123456789, 0.987654321, 0.0, True))

@@ -91,7 +91,7 @@ def situations(draw: Any) -> SafetyInputs:
     hand_s, ground_s = draw(seconds), draw(seconds)
     if hand_s is not None:
         t_ns = now_ns - round(hand_s * 1e9)
-        watch.hand.hear(TeleopCommand(t_ns, t_ns, 0.0, 0.0, 0.0, True, "pad", 1), now_ns)
+        watch.hand.on_message(TeleopCommand(t_ns, t_ns, 0.0, 0.0, 0.0, True, "pad", 1), now_ns)
     if ground_s is not None:
         watch.ground._heard_ns = now_ns - round(ground_s * 1e9)
     covariance = (draw(st.floats(0.0, 4.0)), *(0.0,) * 4, draw(st.floats(0.0, 4.0)), *(0.0,) * 10)
@@ -131,7 +131,7 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
     supervisor = Supervisor()
     assert standings(supervisor) == []
     watch = Monitors(LIMITS, PROFILE.vehicle)
-    watch.host.hear(HostHealth(0, throttled=True), 0)
+    watch.host.on_message(HostHealth(0, throttled=True), 0)
     estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
 
     def step(now_ms: int) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
     assert first["host_strained"].said == "the processor is throttled"
     assert first["overspeed"].state == "idle"
     assert first["clock_stepped"].state == "quiet"
-    watch.hear(Fault(0, "vesc_overheat", "drive", Reaction.DISABLE, True, "too hot"), 0)
+    watch.on_message(Fault(0, "vesc_overheat", "drive", Reaction.DISABLE, True, "too hot"), 0)
     later = step(2000)
     assert later["host_strained"].state == "force"
     assert later["host_strained"].reaction == "S0"

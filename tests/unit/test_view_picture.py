@@ -121,7 +121,7 @@ def test_garbage_and_torn_records_cost_themselves_only(garbage: bytes, cut: int)
     good = packed([(estimate(1.0), STARTED_NS)])
     picture.records(good[: min(cut, len(good) - 1)])
     picture.records(garbage)
-    picture.look(garbage)
+    picture.snapshot(garbage)
     picture.records(good)
     assert json.loads(picture.tick(0.0))["now"]["estimate"]["x"] == 1.0
 

@@ -52,7 +52,7 @@ class Bench:
 
     def driver(self, name: str = "page") -> Driver:
         driver = Driver(self.wheel, name)
-        driver.hear({"mode": "STANDBY", "why": "waiting to be armed"}, 0)
+        driver.on_message({"mode": "STANDBY", "why": "waiting to be armed"}, 0)
         return driver
 
     @property
@@ -148,18 +148,18 @@ def test_a_drive_that_the_daemon_ended_is_over() -> None:
     bench = Bench()
     driver = seated(bench)
     driver.say(hand(1, 1000), 1000)
-    driver.hear({"mode": "TELEOP", "why": "driven by hand: page"}, 1000)
+    driver.on_message({"mode": "TELEOP", "why": "driven by hand: page"}, 1000)
     assert driver.seated
-    driver.hear({"mode": "STOPPING", "why": "the deadman was released"}, 1000)
+    driver.on_message({"mode": "STOPPING", "why": "the deadman was released"}, 1000)
     assert not driver.seated
 
 
 def test_a_page_that_took_the_wheel_and_fell_silent_has_lost_it() -> None:
     bench = Bench()
     driver = seated(bench)
-    driver.hear({"mode": "ARMED", "why": "armed"}, 1000 + IDLE_MS)
+    driver.on_message({"mode": "ARMED", "why": "armed"}, 1000 + IDLE_MS)
     assert driver.seated
-    driver.hear({"mode": "ARMED", "why": "armed"}, 1001 + IDLE_MS)
+    driver.on_message({"mode": "ARMED", "why": "armed"}, 1001 + IDLE_MS)
     assert not driver.seated
 
 

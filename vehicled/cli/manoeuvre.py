@@ -15,7 +15,7 @@ from vehicled.control.speed import drive_authority_mps2, usable_gain
 from vehicled.judge import Errors, Judge
 from vehicled.messages import ActuatorCommand, ControlCommand, ControlLevel, GroundTruth, Message, Mode
 from vehicled.paths.course import Course
-from vehicled.paths.markings import Body, Passing
+from vehicled.paths.markings import Body, LanePassage
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
 from vehicled.safety.gate import KINDS
@@ -54,7 +54,7 @@ class ManoeuvreJudge:
         half_m = 0.5 * vehicle.length_m
         body = Body(half_m + vehicle.centre_m, half_m - vehicle.centre_m, vehicle.width_m)
         self._markings = course.markings
-        self._passing = Passing(course.markings, body)
+        self._passing = LanePassage(course.markings, body)
         self._judge = judge
         self._cross_track, self._heading, self._speed = Errors(), Errors(), Errors()
         self._driving = False

@@ -51,7 +51,7 @@ class Body(NamedTuple):
     width_m: float
 
 
-class Passing:
+class LanePassage:
     """Follows one drive through the markings of its course. A lane is kept when no corner of the body leaves it sideways between
     its ends and its end is passed; a box is met when the way between two poses crosses it."""
 

@@ -11,7 +11,7 @@ EXACT_M = 1e-6
 """A measurement that never is further from the truth than this is the truth."""
 
 
-class Sheet(Struct, frozen=True):
+class ReportTable(Struct, frozen=True):
     """A table ready to be printed."""
 
     title: str
@@ -111,9 +111,9 @@ def to_raw(score: Score) -> float | None:
     return estimate / raw if estimate is not None and score.known >= 0.9 else float("inf")
 
 
-def sheets(scores: Sequence[Score]) -> list[Sheet]:
+def sheets(scores: Sequence[Score]) -> list[ReportTable]:
     """Per kind: errors of every recording with the whole kind below; then prediction and steering where there are any."""
-    found: list[Sheet] = []
+    found: list[ReportTable] = []
     for whole in overall(scores):
         mine = [s for s in scores if (s.kind, s.estimator) == (whole.kind, whole.estimator)]
         found.append(_errors_sheet(mine, whole))
@@ -122,7 +122,7 @@ def sheets(scores: Sequence[Score]) -> list[Sheet]:
     return found
 
 
-def _errors_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
+def _errors_sheet(scores: Sequence[Score], whole: Overall) -> ReportTable:
     rows = []
     for score, name in zip(scores, short_names([s.name for s in scores])):
         e, raw, published = score.estimate, score.raw, score.published
@@ -161,10 +161,10 @@ def _errors_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
         "recording", "position m", "max", "raw", "publ.", "yaw deg", "raw", "publ.", "speed m/s", "steady", "publ.", "outages m",
         "known",
     ]  # fmt: skip
-    return _without_empty(Sheet(f"{whole.kind}, {whole.estimator}: position mean, heading and speed RMS", columns, rows))
+    return _without_empty(ReportTable(f"{whole.kind}, {whole.estimator}: position mean, heading and speed RMS", columns, rows))
 
 
-def _vehicle_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
+def _vehicle_sheet(scores: Sequence[Score], whole: Overall) -> ReportTable:
     rows = []
     for score, name in zip(scores, short_names([s.name for s in scores])):
         mine, theirs = score.identified, score.least_squares
@@ -192,7 +192,7 @@ def _vehicle_sheet(scores: Sequence[Score], whole: Overall) -> Sheet:
     )
     columns = ["recording", "1 s ahead m", "yaw deg", "turn deg", "gain rad", "LS", "offset rad", "LS", "delay s", "LS"]
     title = f"{whole.kind}, {whole.estimator}: one second ahead, open loop; steering identified and by least squares (LS)"
-    return _without_empty(Sheet(title, columns, rows))
+    return _without_empty(ReportTable(title, columns, rows))
 
 
 def _measured(score: Score) -> float | None:
@@ -211,9 +211,9 @@ def short_names(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _without_empty(sheet: Sheet) -> Sheet:
+def _without_empty(sheet: ReportTable) -> ReportTable:
     kept = [i for i in range(len(sheet.columns)) if any(row[i] for row in sheet.rows)]
-    return Sheet(sheet.title, [sheet.columns[i] for i in kept], [[row[i] for i in kept] for row in sheet.rows])
+    return ReportTable(sheet.title, [sheet.columns[i] for i in kept], [[row[i] for i in kept] for row in sheet.rows])
 
 
 def _estimate(score: Score) -> Errors:

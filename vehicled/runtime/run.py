@@ -81,7 +81,7 @@ class Run:
             self._stop(self._interrupted_by, now_ns)
         elif now_ns >= self._until_ns and not self._stop_sent:
             self._stop("the time limit", now_ns)
-        over = machine.at_rest(now_ns) and (self._stop_sent or not self._stays)
+        over = machine.standstill(now_ns) and (self._stop_sent or not self._stays)
         disarmed_by = machine.supervisor.disarmed_by
         if self._ends_disarmed and disarmed_by and not machine.coasting:
             return Ending(Outcome.FINISHED, f"disarmed by {disarmed_by}; the vehicle stands", now_ns)

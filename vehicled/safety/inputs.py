@@ -94,7 +94,7 @@ class Monitors:
             HostHealth: (self.host,),
         }
 
-    def hear(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """A message passed ingestion. A device's fault counts like a rule for as long as its episode lasts."""
         if isinstance(message, Fault):
             key = (message.origin, message.code)
@@ -103,23 +103,23 @@ class Monitors:
             else:
                 self.told.pop(key, None)
         for monitor in self._hears.get(type(message), ()):
-            monitor.hear(message, now_ns)
+            monitor.on_message(message, now_ns)
 
     @property
     def disables(self) -> str:
         """What a device tells that disables the drive, in words; empty when none does."""
         return next((f"{fault.origin}: {fault.reason}" for fault in self.told.values() if fault.reaction is Reaction.DISABLE), "")
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Let the detectors that need the whole situation follow it; before the rules."""
-        self.gnss.look(s)
-        self.inertial.look(s)
-        self.yaw.look(s)
-        self.motion.look(s)
-        self.alignment.look(s)
-        self.control.look(s)
-        self.stopping.look(s)
-        self.obstacle.look(s)
+        self.gnss.update(s)
+        self.inertial.update(s)
+        self.yaw.update(s)
+        self.motion.update(s)
+        self.alignment.update(s)
+        self.control.update(s)
+        self.stopping.update(s)
+        self.obstacle.update(s)
 
     def reset(self) -> None:
         """A drive begins: what lies before it does not count against it."""

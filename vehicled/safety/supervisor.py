@@ -127,7 +127,7 @@ class Supervisor:
 
     def step(self, s: SafetyInputs) -> None:
         """Update mode, reaction and cap for this instant."""
-        s.watch.look(s)
+        s.watch.update(s)
         self._follow_requests(s)
         rule, reaction, reason = self._worst(s)
         if self.mode in DRIVING:

@@ -22,7 +22,7 @@ class TeleopState:
         self.mode = ""
         self.why = ""
 
-    def wish(self, wishes: Sequence[TeleopRequestKind]) -> list[str]:
+    def actions_for(self, wishes: Sequence[TeleopRequestKind]) -> list[str]:
         """Return the actions to request from the daemon, in order."""
         actions: list[str] = []
         for wish in wishes:
@@ -43,7 +43,7 @@ class TeleopState:
                     actions.append("disarm")
         return actions
 
-    def hear(self, status: dict[str, Any]) -> None:
+    def on_message(self, status: dict[str, Any]) -> None:
         """Process the daemon's state. If the daemon ended the drive, it must be requested again."""
         self.mode, self.why = str(status["mode"]), str(status["why"])
         ours = self.mode == "TELEOP" and self.why.endswith(self.origin)

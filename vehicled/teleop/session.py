@@ -105,10 +105,10 @@ class Session:
             before_ns = now_ns
             if self._source.trouble:
                 return
-            self._hear(hand, watch)
+            self._on_message(hand, watch)
             reading = self._source.read(now_ns)
             wishes = self._keyboard.take_wishes() + (self._pad[0].take_wishes() if self._pad is not None else [])
-            actions = self._seat.wish(wishes)
+            actions = self._seat.actions_for(wishes)
             # Send the reading first, so that the daemon knows an input device before it gets the request to drive.
             self._offer(hand, self._seat.request(reading))
             for action in actions:
@@ -127,7 +127,7 @@ class Session:
         select.select(inputs, [], [], wait_ns * 1e-9)
         now_ns = self._clock()
         self._take_in(now_ns)
-        self._hear(hand, watch)
+        self._on_message(hand, watch)
         if self._source.trouble:
             # Send at once, not at the tick.
             self._offer(hand, self._seat.unplugged())
@@ -150,11 +150,11 @@ class Session:
             except EOFError as error:
                 pad.lost(f"{stick.name} was unplugged: {error}")
 
-    def _hear(self, hand: Client, watch: Client) -> None:
+    def _on_message(self, hand: Client, watch: Client) -> None:
         for reply in watch.arrived():
             if reply.get("ok"):
                 self._status = reply["status"]
-                self._seat.hear(self._status)
+                self._seat.on_message(self._status)
         for reply in hand.arrived():
             if not reply.get("ok"):
                 self._say(f"refused by the daemon: {reply.get('why', '')}")

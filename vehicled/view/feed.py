@@ -72,7 +72,7 @@ class Feed:
         self._supervisor = supervisor
         self._record = record
         self._clock = clock
-        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(LOOK_NS, self._look))
+        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(LOOK_NS, self._snapshot))
         self._began_ns: int | None = None
         self._gone = False
         self.cost = Cost()
@@ -113,9 +113,9 @@ class Feed:
             self._gone = True
             self._record(Event(now_ns, "warning", "view_gone", '{"why": "its process ended; the drive continues"}'), now_ns)
 
-    def _look(self, now_ns: int) -> None:
+    def _snapshot(self, now_ns: int) -> None:
         cost, process = self.cost, self._process
-        look = {
+        snapshot = {
             "status": self._console.status(now_ns),
             "rules": standings(self._supervisor),
             "view": {
@@ -124,7 +124,7 @@ class Feed:
                 "dropped": process.dropped,
             },
         }
-        process.offer(ViewFrameKind.LOOK, msgspec.json.encode(look))
+        process.offer(ViewFrameKind.LOOK, msgspec.json.encode(snapshot))
 
     def finish(self, now_ns: int) -> None:
         """Send the remaining data, log the cost of the view, and end the child."""

@@ -88,15 +88,15 @@ class Picture:
             self.torn += 1
         self._follow()
 
-    def look(self, data: bytes) -> None:
+    def snapshot(self, data: bytes) -> None:
         """Process a state of the run, as JSON. Never raises."""
         try:
-            look = msgspec.json.decode(data, type=dict[str, Any])
-            self._status = look["status"]
+            snapshot = msgspec.json.decode(data, type=dict[str, Any])
+            self._status = snapshot["status"]
         except (msgspec.DecodeError, KeyError):
             self.torn += 1
             return
-        self._look, self._fresh_look = look, True
+        self._look, self._fresh_look = snapshot, True
 
     # # ------------------------------------------------------------------ output for pages
 

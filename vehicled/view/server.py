@@ -97,16 +97,16 @@ class Server:
                     self._picture.records(data)
                     self._to_foxglove(data)
                 elif kind == ViewFrameKind.LOOK:
-                    self._picture.look(data)
-                    self._hear()
+                    self._picture.snapshot(data)
+                    self._on_message()
 
-    def _hear(self) -> None:
+    def _on_message(self) -> None:
         status, now_ms = self._picture.status, _now_ms()
         for driver in self._pages.values():
             if driver is None or not status:
                 continue
             before = driver.seated
-            driver.hear(status, now_ms)
+            driver.on_message(status, now_ms)
             if driver.seated is not before:
                 self._tell_seats()
 
@@ -201,7 +201,7 @@ class Server:
         origin = driver.origin if driver is not None else ""
         page.put_first(self._picture.hello(teleop=self._opening.teleop, origin=origin, holder=self._holder()))
         if driver is not None and self._picture.status:
-            driver.hear(self._picture.status, _now_ms())
+            driver.on_message(self._picture.status, _now_ms())
         self._pages[page] = driver
         sender = asyncio.create_task(page.send())
         try:

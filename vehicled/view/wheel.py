@@ -171,7 +171,7 @@ class Driver:
     def _ask(self, wish: TeleopRequestKind) -> str:
         if wish is TeleopRequestKind.TAKE and (why := self._wheel.take(self)):
             return why
-        told = [self._wheel.request(action, self.origin) for action in self._seat.wish([wish])]
+        told = [self._wheel.request(action, self.origin) for action in self._seat.actions_for([wish])]
         if wish is not TeleopRequestKind.TAKE:
             self.gone()
         return next(filter(None, told), "")
@@ -187,9 +187,9 @@ class Driver:
         request = self._seat.request(self._wheel.reading(hand))
         return "" if request is None else self._wheel.pass_on(self, request)
 
-    def hear(self, status: dict[str, Any], now_ms: int) -> None:
+    def on_message(self, status: dict[str, Any], now_ms: int) -> None:
         """Process the state of the run. If the daemon ended the drive, it must be requested again."""
-        self._seat.hear(status)
+        self._seat.on_message(status)
         if self.seated and (not self._seat.seated or now_ms - self._said_ms > IDLE_MS):
             self.gone()
 

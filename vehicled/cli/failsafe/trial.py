@@ -29,7 +29,7 @@ LINE_NS = 5_000_000
 """Longest transmission time of a frame on any line."""
 
 
-class _Witness:
+class _TrialRecorder:
     """Listener of the journal that collects detected faults and actuator frames."""
 
     def __init__(self, profile: Profile, link: str, seed: int) -> None:
@@ -64,7 +64,7 @@ def run_trial(injection: Injection, link: str, seed: int, course: Course | None 
     """Drive, inject at a random phase and observe; on ``COURSE`` if no course is given."""
     profile, course = profile_of(injection), course or _course()
     at_s = BEGIN_S + DRIVE_S + Random(f"{seed} {injection.key} {link}").random()
-    evidence_source = _Witness(profile, link, seed)
+    evidence_source = _TrialRecorder(profile, link, seed)
     failures = [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []
     stage = Stage(profile, course, injection.scene, link, failures, evidence_source, seed)
     if injection.prepare is not None:
@@ -85,7 +85,7 @@ def run_trial(injection: Injection, link: str, seed: int, course: Course | None 
 class _Judge:
     """Evaluates one trial."""
 
-    def __init__(self, injection: Injection, link: str, seed: int, stage: Stage, evidence_source: _Witness) -> None:
+    def __init__(self, injection: Injection, link: str, seed: int, stage: Stage, evidence_source: _TrialRecorder) -> None:
         self._injection, self._link, self._seed, self._stage, self._evidence_source = injection, link, seed, stage, evidence_source
         row = row_of(injection)
         rule = rule_of(injection)
@@ -113,7 +113,7 @@ class _Judge:
             return self._watch_refusal()
         end_ns = self._at_ns + round(injection.patience_s * SECOND_NS)
         while True:
-            self._look()
+            self._update()
             stops = self._reaction >= Reaction.CONTROLLED_STOP
             detected = self._detected()
             if detected and self._reacted_ns is not None and (not stops or self._stood_ns is not None or injection.row == 29):
@@ -123,7 +123,7 @@ class _Judge:
             stage.step()
         return self.trial(self._verdict(stops))
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         injection, stage, evidence_source = self._injection, self._stage, self._evidence_source
         if self._origin_ns is None and injection.since is not None and injection.since(stage):
             self._origin_ns = stage.now_ns + round(injection.grace_s(stage.profile.limits) * SECOND_NS)

@@ -20,14 +20,14 @@ MODE = "mode"
 
 
 class ModeDivergence(Struct, kw_only=True):
-    """Period in which only one of the two machines drove."""
+    """Period in which only one of the two machines recorded_command."""
 
     t_s: float
     """Start since the start of the run, s."""
     until_s: float | None = None
     """End since the start of the run, s; None if it lasted to the end of the replay."""
     log_drives: bool
-    """True if the log drove and the replay did not; False for the reverse."""
+    """True if the log recorded_command and the replay did not; False for the reverse."""
     code: str
     """Code of the rule that stopped the machine that does not drive; empty if none."""
     reason: str
@@ -46,7 +46,7 @@ class ModeDivergence(Struct, kw_only=True):
 
 
 class OpenLoop:
-    """Recorded commands tick by tick, and the periods in which only one side drove."""
+    """Recorded commands tick by tick, and the periods in which only one side recorded_command."""
 
     def __init__(self, journal: Journal) -> None:
         """Subscribe to the records read from the journal."""
@@ -61,9 +61,9 @@ class OpenLoop:
         self._partings: list[ModeDivergence] = []
         self._newest_s = 0.0
         self._log_drove_s = self._drove_s = 0.0
-        """Times at which each of them last drove."""
+        """Times at which each of them last recorded_command."""
 
-    def drove(self, made: ActuatorCommand) -> ActuatorCommand:
+    def recorded_command(self, made: ActuatorCommand) -> ActuatorCommand:
         """Return the recorded command for a command made now; its clipping is kept. Raises LogError for a damaged record."""
         # The log holds a tick behind its command, so read as far as the tick.
         self._journal.next_tick()

@@ -83,7 +83,7 @@ class AlignmentMonitor:
         from the rear axle."""
         return body_m + self._lever_m
 
-    def hear(self, fix: GnssFix, now_ns: int) -> None:
+    def on_message(self, fix: GnssFix, now_ns: int) -> None:
         """A fix arrived."""
         if self._datum is None or fix.fix_type < FixType.FIX_2D or not abs(fix.latitude_rad) <= 0.5 * pi:
             return
@@ -93,7 +93,7 @@ class AlignmentMonitor:
         if self.active and self._from_m is None:
             self._from_m = self.antenna_m
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Judge the drive by what is measured now."""
         if usable(s.estimate):
             self.without_heading = False

@@ -26,7 +26,7 @@ class ControlMonitor:
         self.clipped_in_a_row = 0
         self.stop_level_in_a_row = 0
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Count the last command of gate and controller."""
         self.clipped_in_a_row = self.clipped_in_a_row + 1 if s.sent is not None and self._over(s.sent.clipped, s.now_ns) else 0
         stops = s.control is not None and s.control.level is ControlLevel.STOP

@@ -38,7 +38,7 @@ class DeadlineMonitor:
         self._slot = -1
         self._marks: list[tuple[int, int, Sequence[tuple[int, int]]]] = []
 
-    def look(self, now_ns: int, tasks: Sequence[tuple[str, Account]]) -> None:
+    def update(self, now_ns: int, tasks: Sequence[tuple[str, Account]]) -> None:
         """Name and account of every task."""
         self.in_a_row, self.task = 0, ""
         for name, account in tasks:

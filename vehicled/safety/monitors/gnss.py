@@ -32,7 +32,7 @@ class GnssMonitor:
         self._moves = False
         self._fixed_since_ns: int | None = None
 
-    def hear(self, fix: GnssFix, now_ns: int) -> None:
+    def on_message(self, fix: GnssFix, now_ns: int) -> None:
         """A fix arrived."""
         place = fix.latitude_rad, fix.longitude_rad
         # Even at a crawl a fix is centimetres from the last one: noise or not, no two are the same.
@@ -53,7 +53,7 @@ class GnssMonitor:
             if self.had_fixed and self.degraded_since_ns is None:
                 self.degraded_since_ns = now_ns
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Follow the estimator: what its gate refuses, and whether it moves."""
         self._moves = abs(s.speed_mps) > MOVING_MPS
         self.rejected_in_a_row = s.estimate.rejected_in_a_row if s.estimate is not None else 0

@@ -30,7 +30,7 @@ class HostMonitor:
         """When the wall clock was last moved by more than ``STEP_S``, and by how much."""
         self.last_step_s = 0.0
 
-    def hear(self, health: HostHealth, now_ns: int) -> None:
+    def on_message(self, health: HostHealth, now_ns: int) -> None:
         """A reading arrived."""
         if self.health is not None:
             self._dropped_before = self.health.log_dropped

@@ -36,7 +36,7 @@ class InertialMonitor:
         self._rate = (0.0, 0.0, 0.0)
         self._force = (0.0, 0.0, 0.0)
 
-    def hear(self, sample: ImuSample, now_ns: int) -> None:
+    def on_message(self, sample: ImuSample, now_ns: int) -> None:
         """A sample arrived; its rates are finite, its forces are or are all missing."""
         has_force = isfinite(sample.specific_force_mps2[0])
         values = (sample.specific_force_mps2 if has_force else (), sample.angular_rate_radps)
@@ -61,7 +61,7 @@ class InertialMonitor:
         """For how long every sample has been at the end of the range; 0 when the newest is not."""
         return 0 if self.saturated_since_ns is None else now_ns - self.saturated_since_ns
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Magnitudes of the means, once per tick instead of once per sample."""
         if self.has_samples:
             x, y, z = self._rate

@@ -76,7 +76,7 @@ class MotionMonitor:
         self._explained_mps = self._under_way = 0.0
         self.unbraked_ns, self._braked_mps = 0, None
 
-    def hear(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """A measurement of speed."""
         if isinstance(message, GnssFix):
             east, north = message.velocity_enu_mps[0], message.velocity_enu_mps[1]
@@ -95,7 +95,7 @@ class MotionMonitor:
             self.wheel_mps = message.motor_speed_radps * drive.wheel_radius_m * drive.gear_ratio
             self._wheel_ns = min(message.t_rx_ns, now_ns)
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Compare the last command with the motion since."""
         dt_ns = 0 if self._before_ns is None else s.now_ns - self._before_ns
         self._before_ns = s.now_ns

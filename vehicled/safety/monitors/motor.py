@@ -22,7 +22,7 @@ class MotorMonitor:
         """Voltage with the drop across the battery's resistance added back, smoothed."""
         self._before_ns = 0
 
-    def hear(self, status: MotorStatus, now_ns: int) -> None:
+    def on_message(self, status: MotorStatus, now_ns: int) -> None:
         """A status arrived; any of its values may be NaN."""
         self.fault_code = status.fault_code
         known = [t for t in (status.motor_temperature_k, status.controller_temperature_k) if isfinite(t)]

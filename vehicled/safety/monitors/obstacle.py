@@ -74,7 +74,7 @@ class ObstacleMonitor:
         self.blind = ""
         """Why the scanner sees nothing, in words; empty when it sees."""
 
-    def hear(self, message: ObstacleRange | LaserScan, now_ns: int) -> None:
+    def on_message(self, message: ObstacleRange | LaserScan, now_ns: int) -> None:
         """A reading. A distance that is no number counts as an obstacle at the bumper."""
         self._heard_ns = min(message.t_rx_ns, now_ns)
         self._pending.append(message)
@@ -88,7 +88,7 @@ class ObstacleMonitor:
         """Time since the last reading; ``NEVER_NS`` when there was none."""
         return NEVER_NS if self._heard_ns is None else now_ns - self._heard_ns
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Take the readings since the last time, and judge by the newest estimate."""
         if self._heard_ns is None:
             return

@@ -10,7 +10,7 @@ class PresenceMonitor:
     def __init__(self) -> None:
         self._heard_ns: int | None = None
 
-    def hear(self, message: Heartbeat, now_ns: int) -> None:
+    def on_message(self, message: Heartbeat, now_ns: int) -> None:
         """It is there."""
         self._heard_ns = min(message.t_rx_ns, now_ns)
 

@@ -77,7 +77,7 @@ class StoppingMonitor:
         lag_m = deceleration * self.reaction_s
         return sqrt(lag_m * lag_m + 2.0 * deceleration * way_m) - lag_m
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """Predict the stop from the newest estimate."""
         estimate, control, alignment = s.estimate, s.control, s.watch.alignment
         if alignment.active or alignment.without_heading:

@@ -36,7 +36,7 @@ class TeleopMonitor:
         """The vehicle is armed anew: whoever asks may take it, and what was read before counts no more."""
         self.driver = self.command = None
 
-    def hear(self, command: TeleopCommand, now_ns: int) -> None:
+    def on_message(self, command: TeleopCommand, now_ns: int) -> None:
         """A reading arrived. One that is not finite is as good as none."""
         self._see(command.origin, now_ns)
         if not self._listens_to(command.origin, now_ns):

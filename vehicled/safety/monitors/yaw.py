@@ -63,7 +63,7 @@ class YawMonitor:
         self._same_turned_rad = 0.0
         self._backward = False
 
-    def hear(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """A sample, a heading or a fix; samples and positions are finite."""
         if isinstance(message, ImuSample):
             self._integrate(message)
@@ -77,7 +77,7 @@ class YawMonitor:
         """Integral of the gyro since the daemon started, bias included."""
         return self._yaw_rad
 
-    def look(self, s: "SafetyInputs") -> None:
+    def update(self, s: "SafetyInputs") -> None:
         """What nobody has renewed for a second counts no more."""
         self._backward = s.speed_mps < 0.0
         if self._headings and s.now_ns - self._headings[-1][0] > FRESH_NS:
