@@ -211,7 +211,7 @@ def test_a_fit_ended_before_its_first_round_leaves_the_numbers_as_they_were() ->
             raise KeyboardInterrupt
 
     found = calibrate(model, [driven(model, programme()[2], {}, 8)], groups=DRIVE, friction=0.6, tell=tell)
-    assert told[0] == "drive: looking where to begin"
+    assert told[0] == "drive: searching a starting point"
     assert found.stopped
     assert [one.value for one in found.found] == pytest.approx([one.before for one in found.found], abs=1e-6)
     assert len(found.runs) == 1

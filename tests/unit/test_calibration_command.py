@@ -132,7 +132,7 @@ def test_one_file_is_one_drive_and_two_of_one_name_are_refused(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (["--fit", "wings"], "there are powertrain, steering, tyres, inertia"),
+        (["--fit", "wings"], "choose from powertrain, steering, tyres, inertia"),
         (["--folds", "1"], "use 0 for none, or 2 or more"),
         (["-o", "/nowhere/at/all.toml"], "choose a file in an existing, writable folder"),
         (["--plot", "picture.gif"], "the name must end in .png, .svg, .pdf"),

@@ -123,7 +123,7 @@ def test_named_programmes_are_what_their_standards_say() -> None:
         ("step_steer:speed_mps=-1", "above 0"),
         ("step_steer:ay_mps2=0", "other than 0"),
         ("chirp:sweep_s=9999", "at most 20000"),
-        ("no/such.csv", "no such file"),
+        ("no/such.csv", "file not found"),
     ],
 )
 def test_a_programme_that_is_none_is_refused(text: str, said: str) -> None:
@@ -133,7 +133,7 @@ def test_a_programme_that_is_none_is_refused(text: str, said: str) -> None:
 
 
 def test_a_folder_is_no_programme(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="no such file"):
+    with pytest.raises(SetupError, match="file not found"):
         load_programme(str(tmp_path / "x.csv"), PROFILE)
 
 

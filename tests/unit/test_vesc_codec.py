@@ -94,8 +94,8 @@ def test_configurations_come_back_as_they_went(firmware) -> None:
 @pytest.mark.parametrize(
     ("wire", "firmware", "test_build", "why"),
     [
-        (WIRE_6_0, (3, 66), False, "not known for firmware 3.66"),
-        (WIRE_6_0, (6, 1), False, "not known for firmware 6.01"),
+        (WIRE_6_0, (3, 66), False, "unknown for firmware 3.66"),
+        (WIRE_6_0, (6, 1), False, "unknown for firmware 6.01"),
         (WIRE_6_0, (6, 0), True, "test build"),
         (WIRE_6_0, (5, 1), False, "signature 486554156 is not that of firmware 5.01"),
         (b"\0\0\0\1" + WIRE_6_0[4:], (6, 0), False, "modified build"),

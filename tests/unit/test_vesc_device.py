@@ -417,7 +417,7 @@ def test_firmware_whose_configuration_cannot_be_read(wire) -> None:
     bench.layout = Layout.DQ_VOLTAGES
     bench.open().run(300, STANDBY)
     assert not bench.device.ready
-    assert "not known for firmware 5.00" in bench.reason("vesc_config")
+    assert "unknown for firmware 5.00" in bench.reason("vesc_config")
     assert bytes((Comm.GET_APPCONF,)) not in bench.payloads
     accepting = Bench(wire, accept_unreadable_timeout=True)
     accepting.version, accepting.layout = bench.version, bench.layout
@@ -636,9 +636,9 @@ def test_the_fault_of_missing_status_frames_ends_with_silence_and_is_raised_agai
     ("frames", "text"),
     [
         ([], "any other node: check power"),
-        ([CanFrame(0x18015505, bytes(8))], "UAVCAN nodes are (5): set its CAN Mode to VESC"),
-        ([encode_can(Status(9, 0.0, 0.0, 0.0))], "others are (9): is controller_id right"),
-        ([encode_can(Pong(254, 12))], "others are (12)"),
+        ([CanFrame(0x18015505, bytes(8))], "UAVCAN nodes (5): set its CAN Mode to VESC"),
+        ([encode_can(Status(9, 0.0, 0.0, 0.0))], "others (9): check controller_id"),
+        ([encode_can(Pong(254, 12))], "others (12)"),
         ([CanFrame(4, bytes(8), error=True, extended=False)], "wrong bit rate"),
         ([CanFrame(0x123, bytes(8), extended=False)], "not of a VESC"),
     ],

@@ -79,7 +79,7 @@ def test_the_log_says_in_words_what_happened() -> None:
     assert [(level, text) for _, _, level, text in told] == [
         ("mode", "STANDBY -> AUTO: driving the course"),
         ("error", "imu_silent: no IMU sample"),
-        ("info", "gnss_silent is over: no GNSS fix"),
+        ("info", "gnss_silent ended: no GNSS fix"),
         ("warning", "port imu lost: unplugged"),
         ("info", "emergency stop requested by web page 1"),
         ("info", "odd: no json"),

@@ -168,7 +168,7 @@ def test_a_lost_daemon_is_reported_and_does_not_keep_the_wheel() -> None:
     driver = seated(bench)
     for line in bench.lines:
         line.broken = True
-    assert "closed the connection" in driver.say(hand(1, 1000), 1000)
+    assert "hung up" in driver.say(hand(1, 1000), 1000)
     assert not driver.seated
     bench.refuses = "no daemon answers"
     assert driver.say(PageRequest("take"), 1000) == "no daemon answers"
