@@ -1,6 +1,6 @@
-"""Rate of false alarms on healthy vehicles: the table of docs/failsafe.md.
+"""Rate of false alarms on healthy vehicles: the tables of docs/false_alarms.md.
 
-    python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE] [--markdown]
+    python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE]
     python -m bench.false_alarms --missed 20 [--jobs 2]
 
 Every drive is drawn from its profile and number: a random smooth course (``random``), speed, controller, link, noise of GNSS, a
