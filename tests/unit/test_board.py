@@ -129,7 +129,7 @@ def test_the_claim_is_by_the_worst_rate_at_the_best_priority() -> None:
 def test_the_rule(found: BoardCalibration, keys: list[str]) -> None:
     shortfalls = judge(load("art_vesc").profile, found)
     assert [each.what for each in shortfalls] == keys
-    assert all(each.cure and "asked for" in str(each) for each in shortfalls)
+    assert all(each.cure and "the profile needs" in str(each) for each in shortfalls)
     assert [each.refuses for each in shortfalls] == [key != "log.folder" for key in keys]
 
 
@@ -256,10 +256,10 @@ def test_the_status_says_whether_the_board_keeps_the_profile(
     profile.write_text(text.replace("allow_shortfall = false", f"allow_shortfall = {accepts}"))
     assert main(["doctor", "--profile", str(profile)]) == status
     said = capsys.readouterr().out
-    assert "NO tasks.ingestion.rate_hz: 400 Hz asked for" in said
+    assert "NO tasks.ingestion.rate_hz: the profile needs 400 Hz" in said
     assert "needs more than this board sustains" in said
 
 
 def test_nothing_can_be_saved_that_was_not_measured(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--save", "--seconds", "0"]) == 2
-    assert "there is no calibration to store" in capsys.readouterr().err
+    assert "--save needs a measurement" in capsys.readouterr().err

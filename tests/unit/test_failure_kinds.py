@@ -36,7 +36,7 @@ def test_beginnings_and_ends_come_once_in_order_of_time(capsys: pytest.CaptureFi
     (over,) = injected.due(10**15, 9)
     assert over.name == OVER
     announce(sys.stderr, over)
-    assert capsys.readouterr().err == "t = 25.0 s: failure gnss:jamming@20+5 is over\n"
+    assert capsys.readouterr().err == "t = 25.0 s: failure gnss:jamming@20+5 ends\n"
     assert list(injected.due(10**16, 10)) == []
 
 

@@ -82,7 +82,7 @@ def test_a_set_is_fetched_and_read_as_a_recording(server: Server, tmp_path: Path
     arguments = ["data", "fetch", data.name, "--mirror", server.url, "--to", str(tmp_path), "--accept-unknown-licence"]
     assert main(arguments) == 0
     out, err = capsys.readouterr()
-    assert "2 files fetched, 2 there" in out
+    assert "2 files downloaded, 2 in total" in out
     assert "none stated" in err
     rows = table.read(tmp_path / data.name / "circle_r1.csv")
     assert rows["time_nominal_s"][-1] == pytest.approx(7.9)

@@ -45,7 +45,7 @@ def test_every_kind_of_field_is_spelt_as_ros_spells_it() -> None:
         "bool on\n"
         "float64 brightness\n"
         "\n"
-        "# Of a lamp.\n"
+        "# Colour of a lamp.\n"
         "# Stop.\n"
         "uint8 COLOUR_RED=0\n"
         "uint8 COLOUR_DARK_GREEN=200\n"

@@ -82,7 +82,7 @@ def test_ready_is_when_the_machine_runs_and_every_port_is_open_or_tried_again(be
     feeder.record(FRAME, 220 * MS)
     feeder.show(machine, 220 * MS)
     first, *rest = bench.manager.heard()
-    assert first == ("READY=1\nSTATUS=STANDBY: waiting to be armed; arming waits: the IMU is silent; tried again: gnss")
+    assert first == ("READY=1\nSTATUS=STANDBY: waiting to be armed; arming waits: the IMU is silent; retrying ports: gnss")
     assert rest == ["WATCHDOG=1"]
 
 
@@ -122,4 +122,4 @@ def test_the_status_follows_what_arming_waits_for(bench: Any) -> None:
     machine.mode, machine.why = Mode.AUTO, "driving the course"
     feeder.show(machine, 1_600 * MS)
     feeder.show(machine, 2_600 * MS)
-    assert manager.heard() == ["STATUS=AUTO: driving the course; tried again: gnss"]
+    assert manager.heard() == ["STATUS=AUTO: driving the course; retrying ports: gnss"]

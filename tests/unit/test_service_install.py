@@ -106,7 +106,7 @@ def test_two_profiles_share_the_unit(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "etc/vehicled/art_vesc.toml" in left
     assert not [name for name in left if name.startswith("etc/vehicled/art.")]
     assert vehicled("uninstall", *prefix, "--profile", "art") == 2
-    assert "there are: art_vesc" in capsys.readouterr().err
+    assert "installed: art_vesc" in capsys.readouterr().err
 
 
 def test_passwords_are_credentials_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,7 +133,7 @@ class SystemdNotifier:
         waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.why]
         if waiting:
             rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
-            told.append(f"{'arming waits for' if rests else 'waits for'} {'; '.join(waiting)}")
+            told.append(f"{'arming waits:' if rests else 'waits:'} {'; '.join(waiting)}")
         closed = [name for name, port in self._ports.items() if port.trouble]
         if closed:
             told.append(f"retrying ports: {', '.join(closed)}")
