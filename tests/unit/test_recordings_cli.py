@@ -65,7 +65,7 @@ def test_pictures_of_one_and_of_many(fonts: None, folder: Path, capsys: pytest.C
         assert file.read_bytes().startswith(b"\x89PNG")
         assert file.stat().st_size > 10_000
     assert main([*arguments, "--only", "two", "--plot", str(folder / "nowhere" / "x.png")]) == 2
-    assert "cannot write the plot" in capsys.readouterr().err
+    assert "the plot cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_pictures_of_one_and_of_many(fonts: None, folder: Path, capsys: pytest.C
         (["{empty}"], "holds no recording"),
         (["{data}", "--kind", "moon"], "unknown kind 'moon': there are mocap"),
         (["{data}", "--kind", "path"], "no recording of kind path; there are: bare_plain, bare_rtk, mocap, plain"),
-        (["{data}", "--kind", "bare_rtk"], "no recording of kind bare_rtk"),
+        (["{data}", "--kind", "bare_rtk"], "is of kind bare_rtk"),
         (["{data}", "--only", "three"], "no recording has 'three' in its name; there are 2, such as indoor/two"),
         (["{data}", "--estimator", "ekf5"], 'did you mean "ekf4"'),
         (["{data}", "--identifier", "nobody"], 'unknown identifier "nobody"'),

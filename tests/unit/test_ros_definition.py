@@ -52,7 +52,7 @@ def test_every_kind_of_field_is_spelt_as_ros_spells_it() -> None:
         "uint8 colour\n"
         "string name\n"
         "uint8[] firmware\n"
-        "# From the base.\n"
+        "# Position relative to the base.\n"
         "float64[3] position_m\n"
         "float64[] spectrum\n"
         "uint16 hours\n"
