@@ -1,4 +1,4 @@
-"""Which assumption decides whether the published pure pursuit finishes the manoeuvres of its study: a table in Markdown.
+"""Published pure pursuit under one changed assumption at a time, on the manoeuvres of its study: a table in Markdown.
 
     python bench/published_pursuit.py [--course thesis_left15]... [--rate 400]
 

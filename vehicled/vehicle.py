@@ -245,7 +245,7 @@ class AlignmentParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Alignment by driving: a vehicle without a heading device learns its heading from the course over ground."""
 
     allowed: bool = True
-    """Whether an operator may ask for it. It never begins without a request."""
+    """True if an operator may request it. It never begins without a request."""
     speed_mps: Annotated[float, Meta(ge=0.2, le=3.0)] = 1.0
     """Speed of the drive. The estimator needs at least its ``course_min_speed_mps``."""
     distance_m: Annotated[float, Meta(ge=1.0, le=50.0)] = 5.0

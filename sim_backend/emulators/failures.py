@@ -43,7 +43,7 @@ class FailureKind(NamedTuple):
     """Effect and requirements of a failure kind."""
 
     what: str
-    """What happens."""
+    """Effect of the failure."""
     needs: frozenset[str] = frozenset()
     """Message types of which the device must send one; empty: any device."""
     value: float | None = None
@@ -51,7 +51,7 @@ class FailureKind(NamedTuple):
     low: float = -inf
     high: float = inf
     unit: str = ""
-    """Of the value."""
+    """Unit of the value."""
 
 
 _POSITIONED = frozenset({"GnssFix", "Heading"})

@@ -36,7 +36,7 @@ SPEAKERS = {
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """Everything that was found. Contains no secrets: no profile text, no environment, no host or user name."""
+    """Complete report of the computer. Contains no secrets: no profile text, no environment, no host or user name."""
 
     vehicled: str
     python: str

@@ -130,7 +130,7 @@ class Path(Message, frozen=True):
 
 
 class Verb(IntEnum):
-    """What was called of the machine, where no other record says so."""
+    """Call of a machine verb that no other record shows."""
 
     START = 0
     """The rate table began."""

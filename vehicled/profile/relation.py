@@ -1,4 +1,4 @@
-"""What a relation between numbers of a profile is, and the relations inside one steering, drive or speed control."""
+"""Relations between the numbers of a profile, and those inside one steering, drive or speed control."""
 
 from collections.abc import Callable
 from math import inf, tan
