@@ -282,7 +282,7 @@ def test_states_misses_and_ports(found, page):
     assert (received.chunks, received.bytes, received.longest_silence_ns) == (SECONDS * 10, SECONDS * 1000, 100_000_000)
     assert found.ports["drive", m.Direction.TX].bytes == SECONDS * 70
     assert f"<td>{SECONDS * 10}</td><td>{SECONDS * 1000}</td>" in page
-    assert "Commands from lower rungs: 10 shifted plan." in page
+    assert "Commands from lower levels: 10 shifted plan." in page
     with LogReader(found.path) as log:
         assert log.layout.statistics is not None
         told = {log.layout.channels[c].topic: n for c, n in log.layout.statistics.channel_message_counts.items()}

@@ -45,7 +45,7 @@ _COLOURS: dict[str, dict[Any, int]] = {
 }  # fmt: skip
 _ROWS = {
     "mode": "mode", "reaction": "reaction", "estimator": "estimator", "carrier": "RTK carrier solution",
-    "level": "rung of the controller", "reason": "why not the first rung",
+    "level": "fallback level of the controller", "reason": "why not the primary level",
 }  # fmt: skip
 
 
