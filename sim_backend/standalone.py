@@ -39,7 +39,7 @@ class Standalone:
         scenario: bool = True,
         start: Start | None = None,
     ) -> None:
-        """Start the simulator. Without ``scenario`` it does not arm the vehicle. Raises OSError if a pty or the folder is unusable."""
+        """Open the ports. Without ``scenario`` nothing arms the vehicle. Raises OSError if a pty or the folder is unusable."""
         self._names = port_names(profile)
         operator = profile.devices.get(OPERATOR_PORT)
         self._has_operator = scenario and operator is not None and operator.driver.name == "msglink"

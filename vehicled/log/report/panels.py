@@ -236,7 +236,9 @@ def _solver(f: Findings) -> PanelOrMissing:
     counts = f.states["level"].counts
     others = [f"{int(counts[level])} {word(level)}" for level in ControlLevel if level and counts[level]]
     note = (
-        "Every command is the controller's own solution." if not others else "Commands from lower levels: " + ", ".join(others) + "."
+        "Every command is the controller's own solution."
+        if not others
+        else "Commands from lower levels: " + ", ".join(others) + "."
     )
     return _lines(
         f, "solver", "Iterations of the solver", "", [("control_command.iterations", "iterations", 1, "", 1.0)], "",
