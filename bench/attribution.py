@@ -39,9 +39,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec import json as msgjson
 
+from vehicled.analysis.timing import timing
 from vehicled.attribution import holder_name
 from vehicled.log.reader import LogReader
-from vehicled.log.timing import timing
 from vehicled.messages import Cause, TaskTick
 
 PAUSE_S = 6.0
@@ -141,7 +141,7 @@ def pin_loop(cpu: int | None) -> None:
 def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -> None:
     """Install an injection in this process, which will run the daemon."""
     from drivers.msglink.device import MsgLinkDevice
-    from vehicled.control.mpc import Mpc
+    from vehicled.control.mpc.controller import Mpc
     from vehicled.runtime.wall import WallPump
 
     schedule = Schedule(1, seconds)

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.estimation.ins import Ins
-from vehicled.estimation.ins_measurements import Fix, Sensors
-from vehicled.estimation.ins_mechanisation import Drive, Predictor
-from vehicled.estimation.ins_params import InsParams
-from vehicled.estimation.ins_state import GATES, N, State
+from vehicled.estimation.ins.estimator import Ins
+from vehicled.estimation.ins.measurements import Fix, Sensors
+from vehicled.estimation.ins.mechanisation import Drive, Predictor
+from vehicled.estimation.ins.params import InsParams
+from vehicled.estimation.ins.state import GATES, N, State
 from vehicled.messages import CarrierSolution, FixType, GnssFix, Heading, HeadingKind, ImuSample
 from vehicled.paths.datum import LOT_17
 from vehicled.vehicle import Drive as Motor

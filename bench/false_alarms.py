@@ -34,17 +34,17 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from sim_backend.truth import resolved_profile
 from vehicled import shipped
-from vehicled.cli.failsafe.bench import Pair
-from vehicled.cli.failsafe.injections import INJECTIONS
-from vehicled.cli.failsafe.trial import run_trial
-from vehicled.cli.plan import course_of
-from vehicled.cli.show import Progress
 from vehicled.judge import Judge
+from vehicled.lab.failsafe.bench import Pair
+from vehicled.lab.failsafe.injections import INJECTIONS
+from vehicled.lab.failsafe.trial import run_trial
 from vehicled.messages import Fault, Message, Mode, Reaction
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
+from vehicled.run.plan import course_of
 from vehicled.safety.matrix import MATRIX
+from vehicled.terminal import Progress
 
 SECOND_NS = 1_000_000_000
 PROFILES = tuple(sorted(path.stem for path in shipped.folder("profiles").glob("*.toml")))

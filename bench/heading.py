@@ -10,7 +10,7 @@ from math import degrees, remainder, sqrt, tau
 
 from sim_backend.connection import START_NS
 from sim_backend.scenario import Start
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import EstimatorStatus, Message, Mode
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile

@@ -23,9 +23,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from vehicled.cli.plan import Plan
-from vehicled.cli.session import drive
 from vehicled.link import Kind, encode
+from vehicled.run.plan import Plan
+from vehicled.run.session import drive
 from vehicled.runtime.connection import Link
 from vehicled.runtime.simulator import SimulatorProcess
 

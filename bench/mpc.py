@@ -35,9 +35,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vehicled.control.mpc import Mpc, MpcParams
-from vehicled.control.mpc_plan import PlanLimits, PlanStart
-from vehicled.control.qp_solver import CompressedColumns, OsqpSolver
+from vehicled.control.mpc.controller import Mpc, MpcParams
+from vehicled.control.mpc.plan import PlanLimits, PlanStart
+from vehicled.control.mpc.qp_solver import CompressedColumns, OsqpSolver
 from vehicled.control.speed import SpeedParams
 from vehicled.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course

@@ -11,7 +11,7 @@ from math import cos, inf, radians, sin, tan
 from typing import NamedTuple
 
 from vehicled.control.preview import Preview
-from vehicled.control.pure_pursuit_published import PurePursuitPublishedParams, mean_bearing
+from vehicled.lab.published.pure_pursuit import PurePursuitPublishedParams, mean_bearing
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker

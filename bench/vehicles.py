@@ -14,8 +14,8 @@ import sys
 from typing import Any
 
 from vehicled import shipped
-from vehicled.cli.show import Progress
 from vehicled.profile import load_profile
+from vehicled.terminal import Progress
 
 FOLDER = shipped.folder("profiles")
 HEADS = ("profile", "twin", "course", "mean", "largest")

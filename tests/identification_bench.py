@@ -8,7 +8,7 @@ from math import cos, remainder, sin, tan, tau
 import numpy as np
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.identification import SingleTrackIdentifier
+from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 from vehicled.messages import (
     ActuatorCommand,
     EstimatorStatus,

@@ -13,22 +13,22 @@ from typing import Any, Literal
 Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CAN decoder"]
 
 ESTIMATORS: dict[str, str] = {
-    "ekf4": "vehicled.estimation.ekf4:Ekf4",
-    "ekf4_published": "vehicled.estimation.ekf4_published:Ekf4Published",
-    "planar": "vehicled.estimation.planar:Planar",
-    "ins": "vehicled.estimation.ins:Ins",
+    "ekf4": "vehicled.estimation.ekf4.estimator:Ekf4",
+    "ekf4_published": "vehicled.lab.published.ekf4:Ekf4Published",
+    "planar": "vehicled.estimation.planar.estimator:Planar",
+    "ins": "vehicled.estimation.ins.estimator:Ins",
 }
 IDENTIFIERS: dict[str, str] = {
-    "single_track": "vehicled.estimation.identification:SingleTrackIdentifier",
+    "single_track": "vehicled.estimation.identification.identifier:SingleTrackIdentifier",
 }
 CONTROLLERS: dict[str, str] = {
     "linear": "vehicled.control.linear:Linear",
-    "mpc": "vehicled.control.mpc:Mpc",
-    "mpc_published": "vehicled.control.mpc_published:MpcPublished",
+    "mpc": "vehicled.control.mpc.controller:Mpc",
+    "mpc_published": "vehicled.lab.published.mpc:MpcPublished",
     "programme": "vehicled.control.programme:Programme",
     "flat": "vehicled.control.flat:Flat",
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
-    "pure_pursuit_published": "vehicled.control.pure_pursuit_published:PurePursuitPublished",
+    "pure_pursuit_published": "vehicled.lab.published.pure_pursuit:PurePursuitPublished",
     "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",
     "stanley": "vehicled.control.stanley:Stanley",
 }

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.machine import Machine
 from vehicled.messages import (
     ActuatorCommand,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from tests.closed_loop.misfortunes import OUTSIDE, end_s
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.machine import PIPELINE
 from vehicled.messages import (
     CarrierSolution,

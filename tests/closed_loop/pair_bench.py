@@ -11,7 +11,7 @@ from sim_backend.emulators.failures import Failure
 from tests.closed_loop.fault_judge import DRIVING, SECOND_NS, Judge, Stop
 from tests.closed_loop.misfortunes import OUTSIDE, Case, end_s
 from tests.closed_loop.outside import Outside
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import Mode, OperatorAction, Reaction
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course

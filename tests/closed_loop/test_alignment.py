@@ -12,10 +12,8 @@ from sim_backend.emulators.failures import Failure
 from sim_backend.scenario import Start
 from tests.closed_loop.fault_judge import SECOND_NS
 from vehicled.cli import main
-from vehicled.cli.failsafe.bench import Pair
 from vehicled.judge import Judge
-from vehicled.log.replay.drive import Replay
-from vehicled.log.replay.journal import Journal
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import (
     EstimatorStatus,
     Fault,
@@ -29,6 +27,8 @@ from vehicled.messages import (
 )
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.profile import load_profile
+from vehicled.replay.drive import Replay
+from vehicled.replay.journal import Journal
 from vehicled.safety.fence import Fence, Polygon
 
 PROFILE = "f1tenth_gnss"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.vehicles import DRIVE, make_vehicle
-from vehicled.estimation.ekf4 import Ekf4
-from vehicled.estimation.ekf4_params import Ekf4Params
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.messages import (
     NAN3,
     ActuatorCommand,

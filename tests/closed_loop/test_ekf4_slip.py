@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.dynamic_single_track import STANDARD_GRAVITY_MPS2
-from vehicled.estimation.ekf4 import Ekf4
-from vehicled.estimation.ekf4_params import Ekf4Params
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading
 from vehicled.paths.datum import Datum
 

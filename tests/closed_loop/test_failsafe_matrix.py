@@ -12,14 +12,14 @@ from msgspec.structs import replace
 import vehicled.safety
 from tests.closed_loop.conftest import ROOT
 from vehicled.cli import main
-from vehicled.cli.failsafe import command
-from vehicled.cli.failsafe.bench import Pair
-from vehicled.cli.failsafe.document import markdown
-from vehicled.cli.failsafe.injections import BOTH, INJECTIONS, Injection
-from vehicled.cli.failsafe.report import TrialResult, again, lines
-from vehicled.cli.failsafe.trial import run_trial
-from vehicled.cli.failsafe.wall import WALL
 from vehicled.journal import NullSink
+from vehicled.lab.failsafe import command
+from vehicled.lab.failsafe.bench import Pair
+from vehicled.lab.failsafe.document import markdown
+from vehicled.lab.failsafe.injections import BOTH, INJECTIONS, Injection
+from vehicled.lab.failsafe.report import TrialResult, again, lines
+from vehicled.lab.failsafe.trial import run_trial
+from vehicled.lab.failsafe.wall import WALL
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes

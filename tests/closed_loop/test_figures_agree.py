@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vehicled.analysis.compare.gather import gather
+from vehicled.analysis.report.scan import Findings
 from vehicled.cli import main
-from vehicled.log.compare.gather import gather
-from vehicled.log.report.scan import Findings
 
 
 @pytest.fixture(scope="module")

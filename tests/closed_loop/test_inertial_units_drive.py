@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import Event, Fault, GroundTruth, Message, Reaction
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course

@@ -11,7 +11,7 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.closed_loop.conftest import ROOT
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import GroundTruth, Message
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from tests.closed_loop.exact_state import STEERING, VEHICLE, drive
 from vehicled.control.interface import Controller
-from vehicled.control.mpc import Mpc, MpcParams
-from vehicled.control.mpc_published import MpcPublished, MpcPublishedParams
+from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.speed import SpeedParams
+from vehicled.lab.published.mpc import MpcPublished, MpcPublishedParams
 from vehicled.messages import ControlCommand, ControlLevel, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim_backend.connection import START_NS
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import ActuatorCommand, Fault, LaserScan, Mode, ObstacleRange, OperatorAction, OperatorCommand
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile

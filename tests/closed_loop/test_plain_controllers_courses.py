@@ -12,9 +12,9 @@ from tests.closed_loop.exact_state import DRIVE, STEERING, VEHICLE, drive
 from vehicled.control.interface import Controller
 from vehicled.control.linear import Linear, LinearParams
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
-from vehicled.control.pure_pursuit_published import PurePursuitPublished, PurePursuitPublishedParams
 from vehicled.control.regulated_pure_pursuit import RegulatedPurePursuitParams, regulated_mps
 from vehicled.control.stanley import Stanley, StanleyParams
+from vehicled.lab.published.pure_pursuit import PurePursuitPublished, PurePursuitPublishedParams
 from vehicled.paths import formulas
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course

@@ -15,12 +15,12 @@ from vehicled.log.layout import open_file
 from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor, message_heads
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.recover import recover
-from vehicled.log.replay.drive import Replay, ReplayResult
-from vehicled.log.replay.journal import Journal
 from vehicled.log.schema import CHANNELS, HEADER_RECORD
 from vehicled.messages import ActuatorCommand, ControlCommand, ControlLevel, Direction, Fault, WireChunk
 from vehicled.paths.datum import LOT_17
 from vehicled.registry import resolve
+from vehicled.replay.drive import Replay, ReplayResult
+from vehicled.replay.journal import Journal
 from vehicled.ros.cdr import unpacker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -389,8 +389,8 @@ def test_a_file_that_is_no_log_is_reported(replay: Callable[..., tuple[int, str,
 
 
 def test_differences_of_version_numbers_and_profile_are_named(messages_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vehicled.log.replay.setup.__version__", "9.9")
-    monkeypatch.setattr("vehicled.log.replay.setup.numeric_fingerprint", lambda: ("0123456789abcdef", {"libm": "another"}))
+    monkeypatch.setattr("vehicled.replay.setup.__version__", "9.9")
+    monkeypatch.setattr("vehicled.replay.setup.numeric_fingerprint", lambda: ("0123456789abcdef", {"libm": "another"}))
     with Journal(str(messages_log)) as journal:
         assert HEADER_RECORD in journal.parts[0].layout.metadata
         notes = Replay(journal, ["limits.corridor_m=1.5"]).notes

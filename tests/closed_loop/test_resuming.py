@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from sim_backend.connection import START_NS
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import (
     ControlCommand,
     Fault,

@@ -6,7 +6,7 @@ import pytest
 
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, Reaction
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load

@@ -6,8 +6,8 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.closed_loop.fault_judge import SECOND_NS
-from vehicled.cli.failsafe.bench import Pair
 from vehicled.judge import Judge
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.log.replay.drive import Replay
-from vehicled.log.replay.journal import Journal
-from vehicled.log.replay.setup import same_numbers
+from vehicled.replay.drive import Replay
+from vehicled.replay.journal import Journal
+from vehicled.replay.setup import same_numbers
 
 FOLDER = Path(__file__).resolve().parent / "replay"
 TOLERANCE = 1e-9

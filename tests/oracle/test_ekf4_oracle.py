@@ -11,8 +11,8 @@ from scipy.stats import chi2
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation import measurements
-from vehicled.estimation.ekf4 import Ekf4
-from vehicled.estimation.ekf4_params import Ekf4Params
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.gaussian import chi_square_limit, update
 from vehicled.estimation.history import Pose
 from vehicled.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, StateEstimate

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vehicled.estimation.ekf4_published import Ekf4Published, Ekf4PublishedParams, PublishedFilterState, begin, correct, predict
+from vehicled.lab.published.ekf4 import Ekf4Published, Ekf4PublishedParams, PublishedFilterState, begin, correct, predict
 from vehicled.messages import ActuatorCommand, FixType, GnssFix, Heading, StateEstimate
 from vehicled.paths.datum import Datum
 from vehicled.profile import load_profile

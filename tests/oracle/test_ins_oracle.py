@@ -10,12 +10,12 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation as Turn
 
-from vehicled.estimation.ins_alignment import tilt
-from vehicled.estimation.ins_measurements import Fix, Sensors
-from vehicled.estimation.ins_mechanisation import GRAVITY_MPS2, Drive, Predictor, mechanise, noise_rates
-from vehicled.estimation.ins_params import InsParams
-from vehicled.estimation.ins_state import BA, BG, A, C, N, P, State, V, exponential, from_angles, product, rotation
-from vehicled.estimation.ins_update import Corrector
+from vehicled.estimation.ins.alignment import tilt
+from vehicled.estimation.ins.measurements import Fix, Sensors
+from vehicled.estimation.ins.mechanisation import GRAVITY_MPS2, Drive, Predictor, mechanise, noise_rates
+from vehicled.estimation.ins.params import InsParams
+from vehicled.estimation.ins.state import BA, BG, A, C, N, P, State, V, exponential, from_angles, product, rotation
+from vehicled.estimation.ins.update import Corrector
 
 Floats = npt.NDArray[np.float64]
 FORCE = (0.4, -0.8, 9.6)

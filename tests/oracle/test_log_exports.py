@@ -14,8 +14,8 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
+from vehicled.analysis.export.exporting import export
 from vehicled.log.errors import LogError
-from vehicled.log.export.exporting import export
 from vehicled.log.reader import LogReader
 from vehicled.messages import Event, GnssFix, Message, StateEstimate, TaskTick, WireChunk
 from vehicled.messages import Path as CoursePath

@@ -10,12 +10,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vehicled.control.errors import ErrorState
-from vehicled.control.mpc_path import Leg, legs
-from vehicled.control.mpc_plan import PlanLimits, PlanStart, SteeringPlanner
-from vehicled.control.mpc_published import PublishedQp, condensed, dynamics, published_speed_mps
-from vehicled.control.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, HorizonQp, Weights
-from vehicled.control.qp_solver import DaqpSolver, OsqpSolver
+from vehicled.control.mpc.path import Leg, legs
+from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
+from vehicled.control.mpc.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, HorizonQp, Weights
+from vehicled.control.mpc.qp_solver import DaqpSolver, OsqpSolver
 from vehicled.control.speed import SpeedParams, SpeedProfile
+from vehicled.lab.published.mpc import PublishedQp, condensed, dynamics, published_speed_mps
 from vehicled.messages import ControlReason
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile

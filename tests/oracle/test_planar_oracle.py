@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vehicled.recordings import art
-from vehicled.recordings.recording import Recording, Track
-from vehicled.recordings.runner import make_estimator, run
+from vehicled.lab.recordings import art
+from vehicled.lab.recordings.recording import Recording, Track
+from vehicled.lab.recordings.runner import make_estimator, run
 
 
 def _run(recording: Recording) -> Track:

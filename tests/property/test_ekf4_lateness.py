@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.ekf4 import Ekf4
-from vehicled.estimation.ekf4_params import Ekf4Params
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.messages import (
     ActuatorCommand,
     CarrierSolution,

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tests.strategies import near
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation import measurements
-from vehicled.estimation.ekf4 import Ekf4
-from vehicled.estimation.ekf4_params import Ekf4Params
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, State, predict, propagate, transition
 from vehicled.estimation.gaussian import update
 from vehicled.estimation.history import Pose

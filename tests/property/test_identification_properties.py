@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tests.identification_bench import BELIEVED, identifier
-from vehicled.estimation.identification import SingleTrackIdentifier
-from vehicled.estimation.identification_integral import SlewedCommands
+from vehicled.estimation.identification.identifier import SingleTrackIdentifier
+from vehicled.estimation.identification.integral import SlewedCommands
 from vehicled.messages import (
     ActuatorCommand,
     EstimatorStatus,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.ins import Ins
-from vehicled.estimation.ins_measurements import Sensors
-from vehicled.estimation.ins_mechanisation import Drive, Predictor
-from vehicled.estimation.ins_params import InsParams
-from vehicled.estimation.ins_state import (
+from vehicled.estimation.ins.estimator import Ins
+from vehicled.estimation.ins.measurements import Sensors
+from vehicled.estimation.ins.mechanisation import Drive, Predictor
+from vehicled.estimation.ins.params import InsParams
+from vehicled.estimation.ins.state import (
     BG,
     HB,
     A,
@@ -31,7 +31,7 @@ from vehicled.estimation.ins_state import (
     rotation,
     yaw_of,
 )  # fmt: skip
-from vehicled.estimation.ins_update import Corrector
+from vehicled.estimation.ins.update import Corrector
 from vehicled.messages import (
     NAN,
     ActuatorCommand,

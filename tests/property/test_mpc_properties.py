@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from vehicled.control.mpc import Mpc, MpcParams
-from vehicled.control.mpc_follower import CurvatureScale, WheelHistory
-from vehicled.control.mpc_published import MpcPublished, MpcPublishedParams
+from vehicled.control.mpc.controller import Mpc, MpcParams
+from vehicled.control.mpc.follower import CurvatureScale, WheelHistory
+from vehicled.lab.published.mpc import MpcPublished, MpcPublishedParams
 from vehicled.messages import NAN, ControlCommand, ControlLevel, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints

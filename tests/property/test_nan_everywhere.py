@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from drivers.msglink.codec import Decoder, encode
-from vehicled.cli.failsafe.bench import Pair
+from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import (
     ALL,
     ActuatorCommand,

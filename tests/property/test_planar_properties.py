@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.planar import Planar
-from vehicled.estimation.planar_params import PlanarParams
-from vehicled.estimation.planar_state import SIZE, Inputs, PlanarState, V, predict
+from vehicled.estimation.planar.estimator import Planar
+from vehicled.estimation.planar.params import PlanarParams
+from vehicled.estimation.planar.state import SIZE, Inputs, PlanarState, V, predict
 from vehicled.messages import (
     NAN,
     ActuatorCommand,

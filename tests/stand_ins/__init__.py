@@ -18,8 +18,8 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from tests.recordings_bench import write
-from vehicled.control.mpc_published import PublishedQp
-from vehicled.experiments.twin_prediction import PublishedLaw, Waypoints
+from vehicled.lab.experiments.twin_prediction import PublishedLaw, Waypoints
+from vehicled.lab.published.mpc import PublishedQp
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim
 from vehicled.wire.crc import crc24q

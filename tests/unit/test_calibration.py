@@ -7,19 +7,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from sim_backend.calibration import excitation, shaping, twin_model
-from sim_backend.calibration.calibrate import CalibrationError, calibrate
-from sim_backend.calibration.four_dof_model import FourDofModel
-from sim_backend.calibration.quantity import Group
-from sim_backend.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
-from sim_backend.calibration.twin_model import TwinModel, friction_of
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.twin_file import load_twin, parse
 from sim_backend.plant.twin_write import NewValue, write_twin
-from vehicled.cli.twin_calibrate import _read
-from vehicled.cli.twin_calibrate_plot import plot
+from vehicled.lab.calibration import excitation, shaping, twin_model
+from vehicled.lab.calibration.calibrate import CalibrationError, calibrate
+from vehicled.lab.calibration.four_dof_model import FourDofModel
+from vehicled.lab.calibration.quantity import Group
+from vehicled.lab.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
+from vehicled.lab.calibration.twin_model import TwinModel, friction_of
+from vehicled.lab.recordings import smoothing
+from vehicled.lab.twin.calibrate import _read
+from vehicled.lab.twin.calibrate_plot import plot
 from vehicled.profile import load_profile
-from vehicled.recordings import smoothing
 
 pytest.importorskip("scipy")
 

@@ -8,13 +8,14 @@ from typing import NoReturn
 import msgspec
 import pytest
 
-from sim_backend.calibration.calibrate import CalibrationError
-from sim_backend.calibration.profile_write import written_profile
-from sim_backend.calibration.quantity import CalibratedNumber
 from sim_backend.plant.twin_file import load_twin, parse
 from vehicled.app import SetupError
-from vehicled.cli import main, twin_calibrate
-from vehicled.cli.twin_calibrate import _runs
+from vehicled.cli import main
+from vehicled.lab.calibration.calibrate import CalibrationError
+from vehicled.lab.calibration.profile_write import written_profile
+from vehicled.lab.calibration.quantity import CalibratedNumber
+from vehicled.lab.twin import calibrate as twin_calibrate
+from vehicled.lab.twin.calibrate import _runs
 from vehicled.profile import ProfileError, load_profile, loading
 
 pytest.importorskip("scipy")

@@ -9,8 +9,8 @@ import pytest
 
 from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.cli.output import write_output
-from vehicled.cli.show import print_table
+from vehicled.output import write_output
+from vehicled.terminal import print_table
 
 
 def test_a_disk_that_is_full_costs_the_new_file_and_not_the_old_one(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from vehicled.control.fallback_chain import FallbackChain, FallbackParams, PlannerResult, pursuit_wheel_rad, sample
-from vehicled.control.mpc import Mpc, MpcParams
-from vehicled.control.qp_solver import QpSolution
+from vehicled.control.mpc.controller import Mpc, MpcParams
+from vehicled.control.mpc.qp_solver import QpSolution
 from vehicled.messages import NAN, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.tracking import PathTracker

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
 from vehicled.cli.control import _show
-from vehicled.cli.session import _refusal_alone
 from vehicled.control_socket import server
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.console import Console as RunConsole
@@ -28,6 +27,7 @@ from vehicled.control_socket.place import PlaceError, find, folder, socket_path
 from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, RequestError, parse
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
 from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
+from vehicled.run.session import _refusal_alone
 
 
 class Console:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.ins import Ins
-from vehicled.estimation.ins_measurements import UNKNOWN_SIGMA_M
-from vehicled.estimation.ins_params import Constraints, GnssUse, HeadingUse, InsParams, Rest
-from vehicled.estimation.ins_state import rotation
+from vehicled.estimation.ins.estimator import Ins
+from vehicled.estimation.ins.measurements import UNKNOWN_SIGMA_M
+from vehicled.estimation.ins.params import Constraints, GnssUse, HeadingUse, InsParams, Rest
+from vehicled.estimation.ins.state import rotation
 from vehicled.messages import (
     NAN,
     NAN3,

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.vehicles import make_steering, make_vehicle
-from vehicled.estimation.planar import Planar
-from vehicled.estimation.planar_params import PlanarParams
-from vehicled.estimation.planar_state import AUTHORITY, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE
+from vehicled.estimation.planar.estimator import Planar
+from vehicled.estimation.planar.params import PlanarParams
+from vehicled.estimation.planar.state import AUTHORITY, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE
 from vehicled.messages import (
     NAN,
     NAN3,

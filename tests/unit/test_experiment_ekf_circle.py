@@ -11,8 +11,8 @@ import pytest
 
 from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.experiments import common, ekf_circle
-from vehicled.experiments.gps_noise import FORMS, GpsNoise
+from vehicled.lab.experiments import common, ekf_circle
+from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise
 from vehicled.profile import load_profile
 
 

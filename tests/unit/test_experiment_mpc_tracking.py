@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vehicled.app import SetupError
-from vehicled.experiments import mpc_tracking
+from vehicled.lab.experiments import mpc_tracking
 from vehicled.profile import load_profile
 
 

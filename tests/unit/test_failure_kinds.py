@@ -7,8 +7,8 @@ import pytest
 
 from sim_backend.emulators import can_bus, ublox, vesc
 from sim_backend.emulators.failures import DEVICE_KINDS, KINDS, FailureError, markdown, parse_failure, value_of
-from vehicled.cli.injected import INJECTED, OVER, InjectedFailures, announce
-from vehicled.log.replay.compare import RUNTIME_EVENTS
+from vehicled.replay.compare import RUNTIME_EVENTS
+from vehicled.run.injected import INJECTED, OVER, InjectedFailures, announce
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "devices.md"
 

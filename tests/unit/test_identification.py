@@ -6,7 +6,7 @@ from math import isfinite, nan, sin, tau
 import pytest
 
 from tests.identification_bench import BELIEVED, NAN, Drill, Truth, identifier, weave
-from vehicled.estimation.identification import SingleTrackIdentifier
+from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 from vehicled.messages import ActuatorCommand, EstimatorStatus, Heading, ImuSample, Message, StateEstimate
 
 CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4)

@@ -8,7 +8,7 @@ import pytest
 
 from vehicled.app import build, declared_stopwatch, wire
 from vehicled.cli import main
-from vehicled.cli.failsafe.document import plain
+from vehicled.lab.failsafe.document import plain
 from vehicled.machine import Machine
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, check, load_profile

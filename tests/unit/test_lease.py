@@ -13,10 +13,10 @@ from vehicled.attribution import HOLDERS
 from vehicled.link import LinkError
 from vehicled.machine import Outgoing
 from vehicled.messages import Mode
+from vehicled.runtime.ending import Ending, Outcome
 from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.host import Host
 from vehicled.runtime.lease import Lease, LeaseEndedError
-from vehicled.runtime.run import Ending, Outcome
 from vehicled.runtime.wall import WallPump
 
 pytestmark = pytest.mark.anyio

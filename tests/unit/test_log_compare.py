@@ -9,9 +9,9 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
-from vehicled.log.compare.blocks import Counts, Quantile, Ratio
-from vehicled.log.compare.comparison import Comparison, MetricComparison, compare, judge
-from vehicled.log.compare.gather import Measure, Run, gather
+from vehicled.analysis.compare.blocks import Counts, Quantile, Ratio
+from vehicled.analysis.compare.comparison import Comparison, MetricComparison, compare, judge
+from vehicled.analysis.compare.gather import Measure, Run, gather
 from vehicled.log.errors import LogError
 from vehicled.messages import ControlCommand, EstimatorStatus, GroundTruth, Message, StateEstimate
 from vehicled.paths.course import course_from_waypoints

@@ -9,7 +9,7 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
-from vehicled.log.diff import diff
+from vehicled.analysis.diff import diff
 from vehicled.messages import GnssFix, Message, StateEstimate
 
 Stamped = tuple[int, Message]

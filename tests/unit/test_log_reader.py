@@ -11,6 +11,7 @@ import pytest
 from mcap.reader import make_reader
 from mcap.writer import Writer as McapWriter
 
+from vehicled.analysis.timing import timing
 from vehicled.log import reader as reader_module
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
@@ -19,7 +20,6 @@ from vehicled.log.pipe import WriterProcess
 from vehicled.log.reader import LogReader, ticks
 from vehicled.log.recover import recover
 from vehicled.log.schema import LOG_VERSION, Attachment, RunHeader, TaskRow, schema_of
-from vehicled.log.timing import timing
 from vehicled.messages import ActuatorCommand, Cause, Direction, ImuSample, TaskTick, WireChunk
 
 STEP_NS = 10_000_000

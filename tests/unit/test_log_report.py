@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from vehicled import messages as m
+from vehicled.analysis.plot import plot
+from vehicled.analysis.report.page import render, write_report
+from vehicled.analysis.report.scan import Findings
+from vehicled.analysis.report.thin import COLUMNS, Axis, States, Thinned
+from vehicled.analysis.report.verdict import stop_story, verdict
 from vehicled.cli import main
 from vehicled.log.errors import LogError
 from vehicled.log.pipe import WriterProcess
-from vehicled.log.plot import plot
 from vehicled.log.reader import LogReader
-from vehicled.log.report.page import render, write_report
-from vehicled.log.report.scan import Findings
-from vehicled.log.report.thin import COLUMNS, Axis, States, Thinned
-from vehicled.log.report.verdict import stop_story, verdict
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from vehicled.analysis.timing import timing
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import RunHeader, TaskRow
-from vehicled.log.timing import timing
 from vehicled.messages import ActuatorCommand, Cause, ControlCommand, StateEstimate, TaskTick
 
 PERIOD_NS = 10_000_000

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from vehicled.analysis.timing import timing
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
 from vehicled.log.pipe import WriterProcess
@@ -18,7 +19,6 @@ from vehicled.log.quota import enforce, is_being_written
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.recover import recover
 from vehicled.log.schema import Attachment, RunHeader, TaskRow, part_name
-from vehicled.log.timing import timing
 from vehicled.messages import Cause, Direction, Event, ImuSample, StateEstimate, TaskTick, WireChunk
 
 

@@ -10,7 +10,6 @@ from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.app import COMMAND_LIFETIME_NS
-from vehicled.cli.session import NoLog
 from vehicled.control.interface import Controller
 from vehicled.executive import DeclaredStopwatch
 from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow
@@ -37,7 +36,8 @@ from vehicled.messages import (
 )
 from vehicled.pipeline import STOP_PATIENCE_NS, Pipeline
 from vehicled.ports import Send
-from vehicled.runtime.run import Run
+from vehicled.run.session import NoLog
+from vehicled.runtime.ending import Run
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor

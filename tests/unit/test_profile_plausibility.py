@@ -6,10 +6,10 @@ import pytest
 
 from bench import profile_mutations
 from vehicled.cli import main
-from vehicled.cli.findings import findings
 from vehicled.profile import ProfileError, load, names
 from vehicled.profile.schema import Device
 from vehicled.profile.units import CONVERSIONS, did_you_mean
+from vehicled.run.findings import findings
 from vehicled.runtime.ports.sharing import judge_ports
 
 PROFILES = Path(__file__).parents[2] / "profiles"

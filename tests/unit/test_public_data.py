@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.cli import main
-from vehicled.recordings import art, public_data, table
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
+from vehicled.lab.recordings import art, public_data, table
+from vehicled.lab.recordings.errors import RecordingError
+from vehicled.lab.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
 
 
 class Server:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
+from vehicled.lab.recordings import art, smoothing
+from vehicled.lab.recordings.errors import RecordingError
+from vehicled.lab.recordings.recording import Recording
 from vehicled.messages import ActuatorCommand, CarrierSolution, GnssFix, Heading, HeadingKind, ImuSample
-from vehicled.recordings import art, smoothing
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.recording import Recording
 
 
 def of(recording: Recording, kind: type) -> list[Any]:

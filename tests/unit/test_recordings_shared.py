@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vehicled.recordings import art, least_squares, runner, scores
-from vehicled.recordings.recording import Recording
+from vehicled.lab.recordings import art, least_squares, runner, scores
+from vehicled.lab.recordings.recording import Recording
 
 
 def folder(shared_data: Path, name: str) -> Path:

@@ -11,7 +11,7 @@ from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.gnss_errors import RandomWalkError, SecondOrderGaussMarkov
 from sim_backend.sensors.noise import Normals, stream
 from tests.gnss_bench import DATUM, QUIET, REST, START, Array, enu, fixes, receiver, variances
-from vehicled.experiments.gps_noise import FORMS, GpsNoise, NoiseForm
+from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise, NoiseForm
 from vehicled.profile.gnss import GnssModel, InnerWalk, RandomWalk, RecordedError, SimulatorWalk, WhiteError
 
 # -------------------------------------------------------------------------------------------------------------------- errors

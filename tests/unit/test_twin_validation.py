@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from sim_backend.plant.double_track import backends
 from sim_backend.plant.twin_file import load_twin
-from sim_backend.validation import theory
-from sim_backend.validation.drive import accelerated, commands_of, drive, linear_tyres
-from sim_backend.validation.metrics import check_target, errors_of, rows_judged
-from sim_backend.validation.reference import ReferenceRunError, find, read
-from sim_backend.validation.result import RunComparison, TheoryCheck, Validation, worst_first
-from sim_backend.validation.targets import REPORT_ONLY, Target, target_of
-from sim_backend.validation.theory import CHECKS
 from vehicled.cli import main
+from vehicled.lab.validation import theory
+from vehicled.lab.validation.drive import accelerated, commands_of, drive, linear_tyres
+from vehicled.lab.validation.metrics import check_target, errors_of, rows_judged
+from vehicled.lab.validation.reference import ReferenceRunError, find, read
+from vehicled.lab.validation.result import RunComparison, TheoryCheck, Validation, worst_first
+from vehicled.lab.validation.targets import REPORT_ONLY, Target, target_of
+from vehicled.lab.validation.theory import CHECKS
 
 _COLUMNS = ["t", "steer_rate_cmd", "accel_cmd", "delta", "x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll"]
 WHEELBASE_M = 2.578

@@ -324,7 +324,7 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
     kinds = failsafe.add_subparsers(dest="failsafe_command", metavar="COMMAND", required=True)
     listing = kinds.add_parser("list", help="show the matrix as a table")
     listing.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
-    listing.set_defaults(run="vehicled.cli.failsafe.command:listing")
+    listing.set_defaults(run="vehicled.lab.failsafe.command:listing")
     test = kinds.add_parser(
         "test",
         help="inject every fault of the matrix and measure the reaction",
@@ -339,7 +339,7 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
         "--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)"
     )
     test.add_argument("--json", action="store_true", help="print JSON")
-    test.set_defaults(run="vehicled.cli.failsafe.command:test")
+    test.set_defaults(run="vehicled.lab.failsafe.command:test")
 
 
 def _bench_arguments(bench: CommandParser) -> None:

@@ -30,14 +30,14 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     validate.add_argument("-o", "--output", metavar="HTML", help="write a page with the errors of every run")
     validate.add_argument("--plot-dir", metavar="DIR", help="plot every run into a PNG file in this folder (needs matplotlib)")
     validate.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="number of parallel processes (default 1)")
-    validate.set_defaults(run="vehicled.cli.twin:validate")
+    validate.set_defaults(run="vehicled.lab.twin.validate:validate")
     listing = twin.add_parser("list", help="list the vehicles of the double-track model")
-    listing.set_defaults(run="vehicled.cli.twin_show:listing")
+    listing.set_defaults(run="vehicled.lab.twin.show:listing")
     show = twin.add_parser("show", help="show every parameter of a vehicle, with status, uncertainty and origin")
     show.add_argument("name", metavar="NAME", help="name of a twin file, or a .toml file")
     show.add_argument("--only", default="", metavar="KEY", help="only parameters whose key begins with KEY, such as front.tyre")
     show.add_argument("--json", action="store_true", help="print JSON")
-    show.set_defaults(run="vehicled.cli.twin_show:run")
+    show.set_defaults(run="vehicled.lab.twin.show:run")
     terrain = twin.add_parser(
         "terrain",
         help="inspect a terrain file: extent, slopes, holes",
@@ -48,7 +48,7 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     terrain.add_argument("--friction", metavar="FILE", help="friction file to show with it")
     terrain.add_argument("--plot", metavar="PNG", help="plot it into this file (needs matplotlib)")
     terrain.add_argument("--json", action="store_true", help="print JSON")
-    terrain.set_defaults(run="vehicled.cli.twin_terrain:run")
+    terrain.set_defaults(run="vehicled.lab.twin.terrain:run")
     calibrate = twin.add_parser(
         "calibrate",
         help="fit the parameters of a vehicle to recorded drives",
@@ -78,7 +78,7 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     calibrate.add_argument("-o", "--output", metavar="TOML", help="write the vehicle, or the profile, with the fitted parameters")
     calibrate.add_argument("--plot", metavar="PNG", help="plot the drives into this file (needs matplotlib)")
     calibrate.add_argument("--json", action="store_true", help="print JSON")
-    calibrate.set_defaults(run="vehicled.cli.twin_calibrate:run")
+    calibrate.set_defaults(run="vehicled.lab.twin.calibrate:run")
     predict = twin.add_parser(
         "predict",
         help="identify the twin from one recorded drive and predict the cross-track error of the others",
@@ -92,7 +92,7 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     )  # fmt: skip
     predict.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle, with a 4-DOF twin (default art)")
     predict.add_argument("--json", action="store_true", help="print JSON")
-    predict.set_defaults(run="vehicled.cli.twin_predict:predict_drives")
+    predict.set_defaults(run="vehicled.lab.twin.predict:predict_drives")
 
 
 def _jobs(text: str) -> int:

@@ -5,14 +5,14 @@ from argparse import Namespace
 
 import msgspec
 
-from vehicled.cli.show import Progress, print_table
+from vehicled.lab.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.lab.recordings.errors import RecordingError
+from vehicled.lab.recordings.public_data import data_folder
+from vehicled.lab.recordings.report import overall, sheets
+from vehicled.lab.recordings.scores import Score
 from vehicled.profile import load_profile
-from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.public_data import data_folder
-from vehicled.recordings.report import overall, sheets
-from vehicled.recordings.scores import Score
 from vehicled.registry import resolve
+from vehicled.terminal import Progress, print_table
 
 
 def recorded(arguments: Namespace) -> int:
@@ -45,7 +45,7 @@ def recorded(arguments: Namespace) -> int:
     if last is None:
         raise RecordingError(f"{folder}: none of its {len(found)} recordings is of kind {', '.join(task.kinds)}")
     if arguments.plot:
-        from vehicled.recordings.plots import plot_overview, plot_track
+        from vehicled.lab.recordings.plots import plot_overview, plot_track
 
         if len(scores) == 1:
             plot_track(*last, arguments.plot)

@@ -10,9 +10,6 @@ from pathlib import Path
 from sim_backend.plant.registry import UnknownPlantError, plant_class
 from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
 from vehicled.app import SetupError
-from vehicled.cli.findings import findings, placed
-from vehicled.cli.plan import check_direction, course_of, fence_of
-from vehicled.cli.show import print_table
 from vehicled.control.speed import speed_warnings
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
@@ -24,8 +21,11 @@ from vehicled.profile import names as profile_names
 from vehicled.profile.problems import by_line
 from vehicled.profile.schema import Profile
 from vehicled.profile.toml_text import Places
+from vehicled.run.findings import findings, placed
+from vehicled.run.plan import check_direction, course_of, fence_of
 from vehicled.runtime.ports import AddressError, make_port
 from vehicled.safety.fence import Fence
+from vehicled.terminal import print_table
 from vehicled.view.address import parse_address
 
 OLD_TEST_DAYS = 180

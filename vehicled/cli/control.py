@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from vehicled.cli.show import print_table
 from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.place import find
+from vehicled.terminal import print_table
 
 ARMING_PATIENCE_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""

@@ -15,10 +15,10 @@ import msgspec
 
 from vehicled.app import SetupError
 from vehicled.cli.can_files import CanFile, kind_of, unpacked
-from vehicled.cli.show import Progress, print_table
 from vehicled.messages import PortState
 from vehicled.registry import names, resolve
 from vehicled.runtime.ports.probe import judge
+from vehicled.terminal import Progress, print_table
 
 Decoded = tuple[str, object]
 

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from vehicled import __version__
 from vehicled.app import SetupError
-from vehicled.cli.output import write_output
-from vehicled.cli.show import print_table
+from vehicled.output import write_output
 from vehicled.profile import Loaded, load
 from vehicled.registry import names, resolve
 from vehicled.runtime.board import facts
@@ -27,6 +26,7 @@ from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
 from vehicled.runtime.ports.probe import Answer, probe
 from vehicled.runtime.realtime import RealtimeReport, RealtimeSetting
+from vehicled.terminal import print_table
 
 SPEAKERS = {
     "nmea": 'sentences of a GNSS receiver (driver ublox, protocol = "nmea", configure = false)',

@@ -6,11 +6,11 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.app import SetupError
     from vehicled.control_socket.client import ControlError
     from vehicled.control_socket.place import PlaceError
+    from vehicled.lab.recordings.errors import RecordingError
     from vehicled.link import LinkError
     from vehicled.log.errors import LogError
     from vehicled.paths.errors import CourseError
     from vehicled.profile import ProfileError
-    from vehicled.recordings.errors import RecordingError
     from vehicled.registry import UnknownNameError
     from vehicled.teleop.mapping import MappingError
     from vehicled.view.process import ViewError

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from vehicled.cli.parser import CommandParser
-from vehicled.cli.show import Progress, print_table
-from vehicled.experiments.common import EXPERIMENTS, names
+from vehicled.lab.experiments.common import EXPERIMENTS, names
+from vehicled.terminal import Progress, print_table
 
 
 class TerminalConsole:

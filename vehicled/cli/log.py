@@ -17,7 +17,7 @@ def info(arguments: Namespace) -> int:
 
 def timing(arguments: Namespace) -> int:
     """Print the timing of the tasks; status 1 if a budget is exceeded."""
-    from vehicled.log.timing import timing
+    from vehicled.analysis.timing import timing
 
     found = timing(arguments.file)
     print(found.to_json() if arguments.json else found.to_text())
@@ -46,7 +46,7 @@ def recover(arguments: Namespace) -> int:
 
 def compare(arguments: Namespace) -> int:
     """Compare the metrics of runs; status 1 with ``--fail-on regression`` if one became worse."""
-    from vehicled.log.compare.comparison import compare
+    from vehicled.analysis.compare.comparison import compare
 
     old, new = arguments.files, arguments.against
     if not new:
@@ -60,7 +60,7 @@ def compare(arguments: Namespace) -> int:
 
 def diff(arguments: Namespace) -> int:
     """Print the first difference of each topic; status 1 if any."""
-    from vehicled.log.diff import diff
+    from vehicled.analysis.diff import diff
 
     found = diff(arguments.a, arguments.b, tuple(arguments.topic))
     print(found.to_json() if arguments.json else found.to_text())
@@ -69,7 +69,7 @@ def diff(arguments: Namespace) -> int:
 
 def export(arguments: Namespace) -> int:
     """Export a log into another format."""
-    from vehicled.log.export.exporting import export
+    from vehicled.analysis.export.exporting import export
 
     done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
     print(done.to_text())
@@ -78,7 +78,7 @@ def export(arguments: Namespace) -> int:
 
 def import_(arguments: Namespace) -> int:
     """Convert a foreign log into a vehicled log."""
-    from vehicled.recordings.foreign.importing import import_log
+    from vehicled.lab.recordings.foreign.importing import import_log
 
     done = import_log(
         arguments.source, arguments.output, mapping=arguments.map, profile=arguments.profile, format_name=arguments.format
@@ -89,7 +89,7 @@ def import_(arguments: Namespace) -> int:
 
 def report(arguments: Namespace) -> int:
     """Write a one-page report of a run."""
-    from vehicled.log.report.page import write_report
+    from vehicled.analysis.report.page import write_report
 
     output = arguments.output or _beside(arguments.file, ".html")
     judged = write_report(arguments.file, output)
@@ -100,7 +100,7 @@ def report(arguments: Namespace) -> int:
 
 def plot(arguments: Namespace) -> int:
     """Plot fields over time."""
-    from vehicled.log.plot import plot
+    from vehicled.analysis.plot import plot
 
     output = arguments.output or _beside(arguments.file, ".png")
     plot(arguments.file, arguments.topic, output)

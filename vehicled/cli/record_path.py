@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.cli.output import check_output, write_output
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.messages import EstimatorStatus, GroundTruth, StateEstimate
+from vehicled.output import check_output, write_output
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes

@@ -5,13 +5,13 @@ from math import nan
 from pathlib import Path
 
 from vehicled.app import SetupError
-from vehicled.cli.output import check_plot_file
-from vehicled.cli.show import Progress, print_table
-from vehicled.log.replay.drive import DIFFERENT, WHAT_IF, Replay, ReplayResult
-from vehicled.log.replay.journal import Journal
-from vehicled.log.replay.numbers import ReplayDifferences, rows
 from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, PortEvent
+from vehicled.output import check_plot_file
+from vehicled.replay.drive import DIFFERENT, WHAT_IF, Replay, ReplayResult
+from vehicled.replay.journal import Journal
+from vehicled.replay.numbers import ReplayDifferences, rows
+from vehicled.terminal import Progress, print_table
 
 ALTERED_LINES = 5
 PARTING_LINES = 5
@@ -120,7 +120,7 @@ def _plot(run: Replay, result: ReplayResult, file: str, *, quiet: bool) -> None:
         if not quiet:
             print("no plot written: there are no differences")
         return
-    from vehicled.cli.replay_plot import plot_replay
+    from vehicled.replay.plot import plot_replay
 
     plot_replay(run.parts.course, run.meter, result, file)
     if not quiet:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from vehicled.app import SetupError
-from vehicled.cli.findings import print_warnings
-from vehicled.cli.plan import Plan
-from vehicled.cli.session import drive
-from vehicled.cli.view import check_view
 from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.ports import NEVER_NS
 from vehicled.profile.schema import Profile
+from vehicled.run.findings import print_warnings
+from vehicled.run.live_view import check_view
+from vehicled.run.plan import Plan
+from vehicled.run.session import drive
 from vehicled.runtime.board.setup_fault import setup_fault
 from vehicled.runtime.connection import connect
 from vehicled.runtime.events import TAPS as EVENT_TAPS

@@ -7,24 +7,24 @@ from math import isfinite
 from pathlib import Path
 
 from vehicled.app import SetupError
-from vehicled.cli.findings import print_warnings
-from vehicled.cli.injected import InjectedFailures, announce
-from vehicled.cli.manoeuvre import TAPS as MANOEUVRE_TAPS
-from vehicled.cli.manoeuvre import ManoeuvreJudge
-from vehicled.cli.output import check_plot_file
-from vehicled.cli.plan import Plan
-from vehicled.cli.result import Learnt, Result, exit_status, figures_of, health_of
-from vehicled.cli.session import Drive, Tap, drive
-from vehicled.cli.show import Progress
-from vehicled.cli.view import check_view
 from vehicled.judge import TAPS as JUDGE_TAPS
 from vehicled.judge import Judge
 from vehicled.machine import Machine
 from vehicled.messages import Event, Fault, Identification
+from vehicled.output import check_plot_file
+from vehicled.run.findings import print_warnings
+from vehicled.run.injected import InjectedFailures, announce
+from vehicled.run.live_view import check_view
+from vehicled.run.manoeuvre import TAPS as MANOEUVRE_TAPS
+from vehicled.run.manoeuvre import ManoeuvreJudge
+from vehicled.run.plan import Plan
+from vehicled.run.result import Learnt, Result, exit_status, figures_of, health_of
+from vehicled.run.session import Drive, Tap, drive
 from vehicled.runtime.connection import connect
+from vehicled.runtime.ending import START_PATIENCE_NS
 from vehicled.runtime.events import EventLog
-from vehicled.runtime.run import START_PATIENCE_NS
 from vehicled.runtime.simulator import SimulatorProcess
+from vehicled.terminal import Progress
 
 
 def run(arguments: Namespace) -> int:
@@ -133,7 +133,7 @@ def run(arguments: Namespace) -> int:
     else:
         result.show()
     if arguments.plot:
-        from vehicled.cli.plot import plot_drive
+        from vehicled.analysis.lap_plot import plot_drive
 
         plot_drive(plan.course, judge.trace or [], result, arguments.plot)
         if not arguments.json:

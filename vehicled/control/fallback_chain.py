@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from vehicled.control.qp import Array
+from vehicled.control.mpc.qp import Array
 from vehicled.messages import NAN, ControlLevel, ControlReason
 from vehicled.paths.tracking import PathTracker
 

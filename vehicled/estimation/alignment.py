@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from vehicled.estimation import coloured_error, measurements
-from vehicled.estimation.ekf4_params import Ekf4Params
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array
 from vehicled.estimation.history import Pose

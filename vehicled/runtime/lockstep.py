@@ -8,7 +8,7 @@ from vehicled.link import Kind, LinkError, encode
 from vehicled.machine import Machine
 from vehicled.messages import PortState
 from vehicled.runtime.connection import Link
-from vehicled.runtime.run import Ending, Outcome, Run
+from vehicled.runtime.ending import Ending, Outcome, Run
 
 
 def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:

@@ -12,10 +12,10 @@ from vehicled.machine import Machine, Outgoing
 from vehicled.messages import Event, PortState
 from vehicled.runtime.block_sampler import BlockSampler
 from vehicled.runtime.clock import PacedClock
+from vehicled.runtime.ending import Ending, Outcome, Run
 from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.host import Transport
 from vehicled.runtime.lease import Lease
-from vehicled.runtime.run import Ending, Outcome, Run
 from vehicled.runtime.timer import Alarm
 
 BLOCK_NS = 5_000_000

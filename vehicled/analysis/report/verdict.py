@@ -1,0 +1,174 @@
+"""Verdict of a run: did it finish, why did it stop, what led to that, were the timing budgets met."""
+
+from math import isfinite
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from vehicled.analysis.report.chart import moment
+from vehicled.analysis.report.scan import Findings
+from vehicled.messages import Event, Fault, Reaction
+
+_STOPPING = ("-> STOPPING:", "-> FAULT:")
+_DRIVING = ("-> ARMED:", "-> AUTO:", "-> TELEOP:")
+_TOLD = 12
+"""Largest number of stops and chain links listed in full."""
+
+
+class DriveStop(Struct, frozen=True):
+    """One stop, with the faults that led to it."""
+
+    t_ns: int
+    reason: str
+    reaction: Reaction
+    chain: list[Fault]
+
+
+class Verdict(Struct, frozen=True):
+    """Summary at the top of the page."""
+
+    good: bool | None
+    """True if the drive succeeded; None if the log does not tell."""
+    headline: str
+    sentences: list[tuple[bool | None, str]]
+    stops: list[DriveStop]
+
+
+def stops(faults: list[Fault]) -> list[DriveStop]:
+    """Return every transition to STOPPING or FAULT, with the faults since the drive began, in order."""
+    found: list[DriveStop] = []
+    chain: list[Fault] = []
+    for fault in faults:
+        if fault.code != "mode":
+            if fault.active and fault.reaction > Reaction.NONE:
+                chain.append(fault)
+        elif any(way in fault.reason for way in _STOPPING):
+            found.append(DriveStop(fault.t_ns, fault.reason, fault.reaction, list(chain)))
+        elif any(way in fault.reason for way in _DRIVING) and found and found[-1].t_ns < fault.t_ns:
+            chain = []
+    return found
+
+
+def verdict(f: Findings) -> Verdict:
+    """Judge a run by its log."""
+    sentences: list[tuple[bool | None, str]] = []
+    sentences += _deadlines(f)
+    sentences += _figures(f)
+    sentences += [(None, f"Driven slower than the course asks: {note}.") for note in f.course_notes]
+    if lanes := f.end.get("lanes", ""):
+        sentences.append((not lanes.startswith("failed"), f"Lanes and boxes of the course: {lanes}."))
+    faults: list[Fault] = f.rare[Fault]
+    trips = [fault for fault in faults if fault.active and fault.reaction >= Reaction.CAP_SPEED and fault.code != "mode"]
+    if trips:
+        codes = ", ".join(dict.fromkeys(fault.code for fault in trips))
+        sentences.append((False, f"{len(trips)} faults with a reaction: {codes}."))
+    elif f.header is not None and not f.empty:
+        sentences.append((True, "No fault asked for a reaction."))
+    if stalls := f.end.get("stalls", ""):
+        sentences.append((None, f"Stalls: {stalls}."))
+    lost = [event.name for event in f.rare[Event] if event.name in ("log_dropped", "journal_dropped", "not_replayable_after")]
+    if lost:
+        sentences.append((False, "The log has gaps, the disk was too slow: " + ", ".join(sorted(set(lost))) + "."))
+    good, headline = _ending(f)
+    return Verdict(good, headline, sentences, stops(faults))
+
+
+def _ending(f: Findings) -> tuple[bool | None, str]:
+    if f.header is None:
+        return None, "Not written by vehicled: only its topics can be told"
+    if f.empty:
+        return None, "The log has no messages"
+    end = f.end
+    if not end:
+        return None, "The log does not say how the run ended: it was killed, or the file is cut off"
+    outcome, why = end.get("outcome", ""), end.get("why", "") or end.get("reason", "")
+    if outcome == "finished":
+        return True, f"Finished: {why}"
+    if outcome:
+        return False, f"{outcome.replace('_', ' ').capitalize()}: {why}" if why else outcome.replace("_", " ").capitalize()
+    return None, f"Ended: {why}" if why else "Ended in order"
+
+
+def _deadlines(f: Findings) -> list[tuple[bool | None, str]]:
+    if f.timing is None:
+        return []
+    timing = f.timing
+    misses, skips = sum(task.misses for task in timing.tasks), sum(task.skips for task in timing.tasks)
+    if timing.exceeded:
+        return [(False, "Budget exceeded: " + line + ".") for line in timing.exceeded]
+    if not misses and not skips:
+        return [(True, f"Every deadline was met: {timing.ticks} releases, no miss, no skip.")]
+    counts = {f.cause_name(cause): int(found.sum()) for cause, found in f.misses.items()}
+    causes = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return [
+        (True, f"Budgets kept: {misses} missed and {skips} skipped of {timing.ticks + skips} releases ({causes or 'no cause'}).")
+    ]
+
+
+def _figures(f: Findings) -> list[tuple[bool | None, str]]:
+    told: list[tuple[bool | None, str]] = []
+    true = f.has("error.cross_track_m")
+    if true or f.has("control_command.cross_track_m"):
+        series = f.series["error.cross_track_m" if true else "control_command.cross_track_m"]
+        whose = "True" if true else "Believed"
+        corridor = f.limits.get("corridor_m", float("nan"))
+        inside = series.largest_magnitude <= corridor if isfinite(corridor) else None
+        text = f"{whose} cross-track error: mean {series.mean_magnitude:.3f} m, largest {series.largest_magnitude:.3f} m"
+        told.append((inside, text + (f"; the corridor is ±{corridor:g} m." if isfinite(corridor) else ".")))
+    if f.has("error.position_m"):
+        series = f.series["error.position_m"]
+        text = f"Estimated position off by {series.mean_magnitude:.3f} m in the mean, {series.max:.3f} m at most."
+        told.append((None, text))
+    if f.timing is not None and f.timing.wire_to_actuator is not None:
+        age = f.timing.wire_to_actuator
+        text = f"Newest measurement to actuator: median {age.p50_us / 1e3:.2f} ms, 99 % within {age.p99_us / 1e3:.2f} ms."
+        told.append((None, text))
+    return told
+
+
+class StopStory(NamedTuple):
+    """Parts of a stop's description: its cause, other contributing faults, its consequences."""
+
+    cause: str
+    chain: list[str]
+    consequences: list[str]
+
+
+def stop_story(f: Findings, stop: DriveStop) -> StopStory:
+    """Return the cause of a stop, the faults that tripped before it, and its consequences.
+
+    The cause is the fault that the stop names, else the first active fault that asked for a reaction as strong as the stop's, else
+    the
+    stop's own reason.
+    """
+    over_ns = {id(fault): _over_ns(f, fault, stop) for fault in stop.chain}
+    lasting = [fault for fault in stop.chain if over_ns[id(fault)] is None]
+    strong = [fault for fault in lasting if fault.reaction >= Reaction.CONTROLLED_STOP and fault.reaction >= stop.reaction]
+    named = [fault for fault in lasting if fault.reason and fault.reason in stop.reason]
+    cause = next(iter(named or strong), None)
+    moved = f"{moment(f.seconds(stop.t_ns))}: {stop.reason}"
+
+    def told(fault: Fault) -> str:
+        end_ns = over_ns[id(fault)]
+        over = "" if end_ns is None else f", over at {moment(f.seconds(end_ns))}"
+        return f"{moment(f.seconds(fault.t_ns))}: {fault.reason} ({fault.code}){over}"
+
+    if cause is None:
+        chain, consequences = [told(fault) for fault in stop.chain], []
+    else:
+        chain = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns <= cause.t_ns]
+        consequences = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns > cause.t_ns] + [moved]
+    if len(chain) > _TOLD:
+        chain = [*chain[:_TOLD], f"and {len(chain) - _TOLD} more"]
+    if len(consequences) > _TOLD:
+        consequences = [*consequences[: _TOLD - 1], f"and {len(consequences) - _TOLD} more", consequences[-1]]
+    return StopStory(moved if cause is None else told(cause), chain, consequences)
+
+
+def _over_ns(f: Findings, fault: Fault, stop: DriveStop) -> int | None:
+    """Return the time at which a fault ended, if before the stop."""
+    faults: list[Fault] = f.rare[Fault]
+    for later in faults:
+        if (later.code, later.origin) == (fault.code, fault.origin) and not later.active and fault.t_ns < later.t_ns < stop.t_ns:
+            return later.t_ns
+    return None

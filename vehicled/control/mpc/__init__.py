@@ -1,0 +1,1 @@
+"""Model predictive path tracking: plan, quadratic programme and solver."""

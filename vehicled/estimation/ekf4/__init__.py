@@ -1,0 +1,1 @@
+"""Extended Kalman filter of four states: position, yaw and speed."""

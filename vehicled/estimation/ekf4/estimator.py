@@ -1,0 +1,297 @@
+"""Extended Kalman filter over (x, y, yaw, speed) of the rear axle: the 4-DOF filter of Unjhawala et al. 2023, mended.
+
+Mended: the Jacobian is that of the step (I + dt df/dq), measurements carry their own covariance, angles are wrapped, speed stays
+>= 0 unless the drive has a reverse, actuator delays and steering slew are modelled, process noise is a density in time, and each
+measurement is fused at its time of validity (:mod:`~vehicled.estimation.timeline`), however late it comes. Added: gyro, GNSS
+velocity, antenna lever arm, chi-square gates, alignment, and by ``model = "dynamic"`` tyres that slip.
+
+Gyro bias: the mean rate while the vehicle stands (no throttle, no speed, for ``rest_s``). It is not a state: on the road a heading
+source or the GNSS course bounds the yaw, and ``yaw_density`` must cover the drift of the bias since the last stand.
+"""
+
+from math import isfinite, sqrt
+from typing import ClassVar
+
+from msgspec import Struct
+
+from vehicled.estimation.alignment import initial_state
+from vehicled.estimation.direction import DirectionMonitor
+from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
+from vehicled.estimation.ekf4.fusion import NAN, POSITION, FilterState, Seen, fuse, setting
+from vehicled.estimation.ekf4.inputs import MAX_RANGE_M, Observable, enu_m, is_possible, seen, source_of
+from vehicled.estimation.ekf4.params import Ekf4Params
+from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
+from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, Gyro
+from vehicled.estimation.history import CommandHistory
+from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
+from vehicled.estimation.timeline import Timeline
+from vehicled.messages import (
+    ActuatorCommand,
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    MotorStatus,
+    StateEstimate,
+)
+from vehicled.paths.datum import Datum
+from vehicled.vehicle import MAX_DELAY_NS, Vehicle
+
+MAX_SUBSTEP_NS = 20_000_000
+MAX_PENDING = 256
+REST_SPEED_MPS = 0.1
+MAX_SURPLUS_SHARE = 0.5
+"""Share of the acceleration of full drive by which the drive may be believed to differ from its model."""
+HEADING_AGE_NS = 1_000_000_000
+"""Oldest heading that may start the filter."""
+
+
+class Command(Struct, frozen=True, gc=False):
+    """The part of an ActuatorCommand that moves the model."""
+
+    throttle: float = 0.0
+    brake: float = 0.0
+    wheel_angle_rad: float = 0.0
+
+
+class Ekf4:
+    """Thin adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol: order and bookkeeping.
+
+    ``restarts`` counts how often the filter began anew.
+    """
+
+    Params: ClassVar[type[Ekf4Params]] = Ekf4Params
+
+    def __init__(self, params: Ekf4Params, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        self._params = params
+        self._datum = datum
+        self._lever_arm_m = lever_arm_m
+        self._noise = Densities(
+            params.position_density_m,
+            params.yaw_density_rad,
+            params.wheel_density_rad,
+            params.speed_density_mps,
+            params.gnss_coloured_time_s,
+        )
+        self._history_ns = int(params.history_s * 1e9)
+        self.adapt(vehicle)
+        keep_ns = MAX_DELAY_NS + self._history_ns + MAX_GAP_NS
+        self._commands: CommandHistory[Command] = CommandHistory(Command(), keep_ns)
+        self._rates: CommandHistory[float] = CommandHistory(NAN, keep_ns)
+        self._rate_holds = False
+        self._timeline: Timeline[FilterState, Seen] = Timeline(
+            self._predict,
+            lambda belief, z: fuse(self._setting, belief, z),
+            keep_ns=self._history_ns,
+            ahead_ns=FUTURE_TOLERANCE_NS,
+        )
+        self._direction = DirectionMonitor(datum, vehicle)
+        self._gyro = Gyro(params.gyro_fresh_s, params.rest_s)
+        self._pending: list[Observable] = []
+        self._heading: Heading | None = None
+        self._stepped_ns: int | None = None
+        self._newest_input_ns = 0
+        self._rejected_before = 0
+        self._ignored = 0
+        self._late = 0
+        self.restarts = 0
+
+    @property
+    def ignored(self) -> int:
+        """Values that were not finite or not possible."""
+        return self._ignored + self._gyro.ignored
+
+    @property
+    def late(self) -> int:
+        """Measurements repeated, older than the history, from the future, or too many in one step; samples out of order."""
+        return self._late + self._gyro.late + self._timeline.refused
+
+    @property
+    def rejected(self) -> int:
+        """Measurements refused by the gate."""
+        return self._timeline.state.rejected if self._timeline.running else self._rejected_before
+
+    @property
+    def gyro_bias_radps(self) -> float:
+        """Bias learnt while standing, taken off every rate."""
+        return self._gyro.bias_radps
+
+    # ---------------------------------------------------------------- inputs
+
+    def observe(self, message: Message) -> None:
+        """Queue a measurement for the next step; see :class:`~vehicled.estimation.interface.Estimator`."""
+        if isinstance(message, ImuSample):
+            self._gyro.observe(message)
+        elif isinstance(message, Observable):
+            if not is_possible(message):
+                self._ignored += 1
+                return
+            self._direction.observe(message)
+            if len(self._pending) >= MAX_PENDING:
+                self._late += 1
+            elif self._params.use_motor_speed or not isinstance(message, MotorStatus):
+                self._pending.append(message)
+
+    def command(self, command: ActuatorCommand) -> None:
+        """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
+        if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.wheel_angle_rad)):
+            self._ignored += 1
+            return
+        self._direction.command(command)
+        lock = self._vehicle.steering.max_wheel_rad
+        self._commands.append(
+            command.t_ns,
+            Command(
+                min(max(command.throttle, -1.0), 1.0),
+                min(max(command.brake, 0.0), 1.0),
+                min(max(command.wheel_angle_rad, -lock), lock),
+            ),
+        )
+        acts_ns = command.t_ns + min(self._drive_delay_ns, self._steering_delay_ns)
+        if self._timeline.running and acts_ns < self._timeline.t_ns:
+            self._timeline.changed(acts_ns)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`."""
+        p = self._params
+        self._vehicle = vehicle
+        self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
+        self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
+        full_mps2 = vehicle.drive.acceleration_mps2(1.0, 0.0) - vehicle.drive.acceleration_mps2(0.0, 0.0)
+        self._setting = setting(
+            p, self._lever_arm_m, lowest_speed_mps(vehicle.drive), vehicle.steering.max_wheel_rad, MAX_SURPLUS_SHARE * full_mps2
+        )
+        self._track: SingleTrack | None = None
+        if p.model == "dynamic":
+            self._track = single_track(
+                vehicle.wheelbase_m, p.cornering_stiffness_per_rad, p.understeer_rad_per_g, p.centre_share, p.inertia_share
+            )
+
+    # ---------------------------------------------------------------- step
+
+    def step(self, now_ns: int) -> StateEstimate:
+        """Predict to ``now_ns``, fuse what is pending; see :class:`~vehicled.estimation.interface.Estimator`."""
+        timeline = self._timeline
+        self._take_gyro(now_ns)
+        if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
+            self._restart()
+        pending = self._pending
+        if pending:
+            self._pending = []
+            if not timeline.running:
+                pending = self._align(pending, now_ns)
+        if timeline.running:
+            drive = self._vehicle.drive
+            for message in pending:
+                if isinstance(message, Heading):
+                    self._heading = message
+                timeline.observe(message.t_ns, source_of(message), seen(self._params, drive, self._datum, message))
+            self._check(timeline.advance(now_ns))
+        estimate = self._direction.judge(self._estimate(now_ns))
+        if not self._direction.contradicted:
+            return estimate
+        self._restart()
+        return self._estimate(now_ns)
+
+    def _take_gyro(self, now_ns: int) -> None:
+        """Put the mean rate since the last step into the history, and its end when samples stay away."""
+        gyro = self._gyro
+        begin_ns = now_ns if self._stepped_ns is None else self._stepped_ns
+        entered_ns = gyro.take(now_ns, self._standing(now_ns))
+        if entered_ns is not None:
+            self._rates.append(begin_ns, gyro.rate_radps(entered_ns))
+            self._rate_holds = True
+            if entered_ns > self._newest_input_ns:
+                self._newest_input_ns = entered_ns
+        if self._rate_holds and gyro.fresh_until_ns < now_ns:
+            self._rates.append(max(gyro.fresh_until_ns, begin_ns), NAN)
+            self._rate_holds = False
+        self._stepped_ns = max(begin_ns, now_ns)
+
+    def _standing(self, now_ns: int) -> bool:
+        timeline = self._timeline
+        return (
+            timeline.running
+            and abs(timeline.state.state.speed_mps) < REST_SPEED_MPS
+            and self._commands.at(now_ns - self._drive_delay_ns).throttle == 0.0
+        )
+
+    def _predict(self, belief: FilterState, t0_ns: int, t1_ns: int) -> FilterState:
+        state = belief.state
+        while t0_ns < t1_ns:
+            dt_ns = min(t1_ns - t0_ns, MAX_SUBSTEP_NS)
+            middle_ns = t0_ns + dt_ns // 2
+            drive = self._commands.at(middle_ns - self._drive_delay_ns)
+            steering = self._commands.at(middle_ns - self._steering_delay_ns)
+            command = Input(drive.throttle, drive.brake, steering.wheel_angle_rad, self._rates.at(middle_ns))
+            state = predict(self._noise, self._vehicle, state, command, dt_ns * 1e-9, self._track)
+            t0_ns += dt_ns
+        return FilterState(state, belief.newest_ns, belief.good_fixes, belief.rejected, belief.nis, belief.strikes)
+
+    # ---------------------------------------------------------------- start and end
+
+    def _align(self, pending: list[Observable], now_ns: int) -> list[Observable]:
+        """Start from the first fix with a heading, or with a course over ground. Returns what was queued behind that fix."""
+        for index, message in enumerate(pending):
+            if not isinstance(message, Heading | GnssFix):
+                continue
+            if not now_ns - self._history_ns <= message.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
+                self._late += 1
+            elif isinstance(message, Heading):
+                self._heading = message
+            elif self._start(message, now_ns):
+                return pending[index + 1 :]
+        return []
+
+    def _start(self, fix: GnssFix, now_ns: int) -> bool:
+        heading = self._heading
+        if heading is not None and abs(fix.t_ns - heading.t_ns) > HEADING_AGE_NS:
+            heading = None
+        state = initial_state(
+            self._params,
+            fix,
+            enu_m(self._datum, fix),
+            heading,
+            self._lever_arm_m,
+            lowest_speed_mps(self._vehicle.drive),
+            self._direction.sign(fix.t_ns) < 0,
+        )
+        if state is None:
+            return False
+        t_ns = min(fix.t_ns, now_ns)
+        self._timeline.start(t_ns, FilterState(state, t_ns, 1, self._rejected_before))
+        return True
+
+    def _restart(self) -> None:
+        belief = self._timeline.state
+        self._rejected_before = belief.rejected
+        self._newest_input_ns = max(self._newest_input_ns, belief.newest_ns)
+        self._timeline.clear()
+        self._heading = None
+        self._direction.restarted()
+        self.restarts += 1
+
+    def _check(self, belief: FilterState) -> None:
+        state = belief.state
+        far = max(abs(state.x_m), abs(state.y_m)) > 2.0 * MAX_RANGE_M
+        if far or not self._spread(belief) <= RESTART_FACTOR:
+            self._restart()
+
+    def _spread(self, belief: FilterState) -> float:
+        """Largest of the sigmas, each over its limit."""
+        p, c = self._params, belief.state.covariance
+        return max(
+            sqrt(c[0] + c[5]) / p.max_position_sigma_m, sqrt(c[10]) / p.max_yaw_sigma_rad, sqrt(c[15]) / p.max_speed_sigma_mps
+        )
+
+    def _estimate(self, now_ns: int) -> StateEstimate:
+        if not self._timeline.running:
+            return unknown(now_ns, self._newest_input_ns, self.rejected)
+        belief = self._timeline.state
+        state = belief.state
+        status = status_of(self._spread(belief), belief.good_fixes, self._params.align_fixes)
+        newest_ns = max(self._newest_input_ns, min(belief.newest_ns, self._timeline.t_ns))
+        return StateEstimate(
+            now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps,
+            state.covariance, status, belief.nis, belief.rejected, min(belief.strikes[POSITION], 2**16 - 1),
+        )  # fmt: skip

@@ -1,0 +1,103 @@
+"""From messages to what the 4-DOF filter fuses: what is possible, where it stands on the map, how far it is trusted."""
+
+from math import isfinite, tau
+
+from vehicled.estimation import measurements
+from vehicled.estimation.alignment import MAX_SPEED_MPS, heading_sigma_rad, position_covariance
+from vehicled.estimation.ekf4.fusion import (
+    HEADING,
+    MOTOR,
+    STEERING,
+    WHEEL,
+    PositionMeasurement,
+    Seen,
+    SpeedMeasurement,
+    SteeringMeasurement,
+    YawMeasurement,
+)
+from vehicled.estimation.ekf4.fusion import POSITION as FIX
+from vehicled.estimation.ekf4.params import Ekf4Params
+from vehicled.messages import FixType, GnssFix, Heading, MotorStatus, SteeringFeedback, WheelSpeed
+from vehicled.paths.datum import Datum
+from vehicled.vehicle import Drive
+
+MAX_RANGE_M = 100_000.0
+
+Observable = GnssFix | Heading | WheelSpeed | MotorStatus | SteeringFeedback
+
+
+def is_possible(message: Observable) -> bool:
+    """Whether the values that a message exists for are finite and within physical bounds."""
+    match message:
+        case GnssFix():
+            return (
+                message.fix_type >= FixType.FIX_2D
+                and abs(message.latitude_rad) <= 0.25 * tau
+                and abs(message.longitude_rad) <= tau
+                and not abs(message.height_m) > MAX_RANGE_M
+            )
+        case Heading():
+            return abs(message.yaw_rad) <= 1e3
+        case WheelSpeed():
+            return abs(message.speed_mps) <= MAX_SPEED_MPS
+        case MotorStatus():
+            return abs(message.motor_speed_radps) <= 1e5
+        case _:
+            return abs(message.wheel_angle_rad) <= tau
+
+
+def enu_m(datum: Datum, fix: GnssFix) -> tuple[float, float, float]:
+    """Antenna in the map frame; at the datum's height where the fix has none."""
+    height = fix.height_m if isfinite(fix.height_m) else datum.height_m
+    return datum.to_enu(fix.latitude_rad, fix.longitude_rad, height)
+
+
+def source_of(message: Observable) -> int:
+    """Source of a message, which orders measurements of one instant."""
+    match message:
+        case GnssFix():
+            return FIX
+        case Heading():
+            return HEADING + int(message.kind)
+        case WheelSpeed():
+            return WHEEL
+        case MotorStatus():
+            return MOTOR
+        case _:
+            return STEERING
+
+
+def seen(params: Ekf4Params, drive: Drive, datum: Datum, message: Observable) -> Seen:
+    """The measurement in a possible message, with its sigmas between floor and bound."""
+    match message:
+        case GnssFix():
+            return _fix(params, datum, message)
+        case Heading():
+            return YawMeasurement(message.t_ns, source_of(message), message.yaw_rad, heading_sigma_rad(params, message))
+        case WheelSpeed():
+            floor = params.wheel_speed_sigma_floor_mps
+            sigma = max(message.sigma_mps, floor) if isfinite(message.sigma_mps) else floor
+            return SpeedMeasurement(message.t_ns, WHEEL, message.speed_mps, min(sigma, measurements.MAX_SIGMA))
+        case MotorStatus():
+            speed = message.motor_speed_radps * drive.gear_ratio * drive.wheel_radius_m
+            return SpeedMeasurement(message.t_ns, MOTOR, speed, params.motor_speed_sigma_mps)
+        case _:
+            return SteeringMeasurement(message.wheel_angle_rad)
+
+
+def _fix(params: Ekf4Params, datum: Datum, fix: GnssFix) -> PositionMeasurement:
+    east, north, _ = enu_m(datum, fix)
+    ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
+    counts = params.use_gnss_velocity and abs(ve) <= MAX_SPEED_MPS and abs(vn) <= MAX_SPEED_MPS
+    return PositionMeasurement(
+        fix.t_ns,
+        east,
+        north,
+        position_covariance(params, fix),
+        (ve, vn) if counts else None,
+        measurements.horizontal_covariance(
+            fix.velocity_covariance_m2ps2, params.gnss_velocity_sigma_floor_mps, measurements.UNKNOWN_SIGMA_MPS
+        ),
+        measurements.declared_sigma_m(fix) if params.gnss_coloured and measurements.is_coloured(fix) else 0.0,
+        int(fix.carrier),
+    )

@@ -1,0 +1,1 @@
+"""Identification of the vehicle's steering and drive parameters while it drives."""

@@ -1,0 +1,1 @@
+"""Inertial navigation filter: position, velocity, attitude and IMU biases in three dimensions."""

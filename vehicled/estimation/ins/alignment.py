@@ -1,0 +1,175 @@
+"""The first state of the inertial filter: levelled by the accelerometer, turned by a heading, a course or the way driven.
+
+A vehicle that has no heading device starts when it moves: by the course of GNSS velocity, or by the chord between fixes where the
+receiver gives none, turned on by what the gyro has seen since.
+"""
+
+from collections import deque
+from math import atan2, hypot, isfinite, pi, sqrt
+
+import numpy as np
+from msgspec import Struct
+
+from vehicled.estimation.ins.inertial import ZeroVelocityDetector
+from vehicled.estimation.ins.measurements import Fix
+from vehicled.estimation.ins.mechanisation import GRAVITY_MPS2
+from vehicled.estimation.ins.params import InsParams
+from vehicled.estimation.ins.state import BA, BG, HB, A, C, N, P, S, State, Triple, V, apply, cross, from_angles
+
+HEADING_AGE_NS = 1_000_000_000
+"""Oldest heading that may start the filter."""
+CHORD_S = 10.0
+"""Longest way back for a chord between fixes."""
+MAX_CHORD_TURN_RAD = 0.5
+MAX_CHORD_SIGMA_RAD = 0.15
+LEVEL_S = 0.05
+"""Shortest stand whose mean force levels: noise of 0.1 m/s2 at 100 Hz then is 5 mrad."""
+COURSE_SIGMA_RAD = 0.05
+"""Least sigma of a yaw from motion: the body points where it goes but for slip and the antenna's lever arm."""
+UNKNOWN_SPEED_SIGMA_MPS = 0.8
+STANDING_SIGMA_MPS = 0.1
+
+
+class Yaw(Struct, frozen=True, gc=False):
+    """A first yaw; ``kind`` of the heading whose bias it shares, or -1."""
+
+    yaw_rad: float
+    sigma_rad: float
+    kind: int = -1
+
+
+class _Place(Struct, frozen=True, gc=False):
+    t_ns: int
+    east_m: float
+    north_m: float
+    turned_rad: float
+    variance_m2: float
+
+
+class Aligner:
+    """Collects what can give a first yaw."""
+
+    def __init__(self, params: InsParams) -> None:
+        self._params = params
+        self._uses = (params.inertial, params.magnetic, params.moving_base)
+        self._headings: dict[int, tuple[int, Yaw]] = {}
+        self._places: deque[_Place] = deque(maxlen=512)
+        self._turned_rad = 0.0
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._headings.clear()
+        self._places.clear()
+
+    def turn(self, rate_radps: float, dt_s: float) -> None:
+        """What the gyro says, bias taken off as far as known."""
+        self._turned_rad += rate_radps * dt_s
+
+    def heading(self, kind: int, t_ns: int, yaw_rad: float, sigma_rad: float) -> None:
+        """A heading that may serve."""
+        self._headings[kind] = t_ns, Yaw(yaw_rad, sigma_rad, kind)
+
+    def yaw(self, t_ns: int, fix: Fix, backward: bool) -> Yaw | None:
+        """The best yaw at the time of a fix; None when there is none yet."""
+        found = self._by_heading(t_ns) or self._by_course(fix, backward)
+        return found or self._by_chord(t_ns, fix, backward)
+
+    def _by_heading(self, t_ns: int) -> Yaw | None:
+        best: Yaw | None = None
+        least = self._params.max_yaw_sigma_rad
+        for heard_ns, candidate in self._headings.values():
+            sigma = hypot(candidate.sigma_rad, self._uses[candidate.kind].bias_sigma_rad)
+            if abs(t_ns - heard_ns) <= HEADING_AGE_NS and sigma < least:
+                best, least = candidate, sigma
+        return best
+
+    def _by_course(self, fix: Fix, backward: bool) -> Yaw | None:
+        ve, vn, _ = fix.velocity_mps
+        speed = hypot(ve, vn)
+        if not speed >= self._params.gnss.course_min_speed_mps:
+            return None
+        sigma = sqrt(max(fix.velocity_variance[0], fix.velocity_variance[2])) / speed
+        return Yaw(atan2(vn, ve) + (pi if backward else 0.0), hypot(sigma, COURSE_SIGMA_RAD))
+
+    def _by_chord(self, t_ns: int, fix: Fix, backward: bool) -> Yaw | None:
+        colour = max(fix.colour_variance_m2[0], fix.colour_variance_m2[1])
+        white = max(fix.variance_m2[0], fix.variance_m2[2])
+        places = self._places
+        while places and (t_ns - places[0].t_ns > CHORD_S * 1e9 or t_ns <= places[-1].t_ns):
+            if t_ns <= places[-1].t_ns:
+                return None
+            places.popleft()
+        here = _Place(t_ns, fix.east_m, fix.north_m, self._turned_rad, white)
+        best: Yaw | None = None
+        turns = self._turned_rad
+        count = 1
+        for there in reversed(places):
+            count += 1
+            turns += there.turned_rad
+            if abs(there.turned_rad - self._turned_rad) > MAX_CHORD_TURN_RAD:
+                break
+            east, north = here.east_m - there.east_m, here.north_m - there.north_m
+            way = hypot(east, north)
+            wander = 2.0 * colour * (t_ns - there.t_ns) * 1e-9 / self._params.gnss.coloured_time_s
+            sigma = sqrt(white + there.variance_m2 + wander) / way if way > 0.0 else pi
+            if sigma < MAX_CHORD_SIGMA_RAD and (best is None or sigma < best.sigma_rad):
+                yaw = atan2(north, east) + (pi if backward else 0.0) + self._turned_rad - turns / count
+                best = Yaw(yaw, sigma)
+        places.append(here)
+        return best and Yaw(best.yaw_rad, hypot(best.sigma_rad, COURSE_SIGMA_RAD))
+
+
+def tilt(force_mps2: Triple) -> tuple[float, float]:
+    """Roll and pitch of a unit at rest that feels this specific force. Groves 2013, eq. 5.101, in our axes."""
+    fx, fy, fz = force_mps2
+    return atan2(fy, fz), atan2(-fx, hypot(fy, fz))
+
+
+def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetector, arm_m: Triple) -> State:
+    """State of the inertial unit at the fix. ``arm_m`` is the antenna from the unit. What the first errors share is kept: position
+    with coloured error, attitude and lever arm, yaw with the bias of its heading."""
+    imu = params.imu
+    force = still.force_mps2 if still.seconds >= LEVEL_S else None
+    standing = force is not None and abs(hypot(*force) - GRAVITY_MPS2) < 1.0
+    roll, pitch = tilt(force) if force is not None and standing else (0.0, 0.0)
+    variance = np.zeros(N)
+    variance[[P, P + 1, P + 2]] = fix.variance_m2[0], fix.variance_m2[2], fix.up_variance_m2
+    sigma_tilt = imu.accelerometer_bias_sigma_mps2 / GRAVITY_MPS2 if standing else imu.tilt_sigma_rad
+    variance[A : A + 2] = sigma_tilt**2
+    variance[A + 2] = yaw.sigma_rad**2
+    rested = still.seconds >= params.rest.after_s
+    variance[BG : BG + 3] = (params.rest.rate_sigma_radps if rested else imu.gyro_bias_sigma_radps) ** 2
+    variance[BA : BA + 3] = imu.accelerometer_bias_sigma_mps2**2
+    variance[C : C + 3] = fix.colour_variance_m2 if fix.colour >= 0 else 1.0
+    for kind, use in enumerate((params.inertial, params.magnetic, params.moving_base)):
+        variance[HB + kind] = max(use.bias_sigma_rad, 1e-6) ** 2
+    variance[S] = max(params.wheel_scale_sigma, 1e-6) ** 2
+
+    q = from_angles(roll, pitch, yaw.yaw_rad)
+    state = State([0.0] * N, q, np.zeros((N, N)))
+    ax, ay, az = apply(state.R, *arm_m)
+    bias = still.rate_radps if rested else (0.0, 0.0, 0.0)
+    ve, vn, vu = fix.velocity_mps
+    known = isfinite(ve + vn)
+    turning = apply(state.R, *cross(tuple(a - b for a, b in zip(still.rate_radps, bias)), arm_m))  # type: ignore[arg-type]
+    unknown = (STANDING_SIGMA_MPS if standing else UNKNOWN_SPEED_SIGMA_MPS) ** 2
+    variance[V : V + 2] = (fix.velocity_variance[0], fix.velocity_variance[2]) if known else unknown
+    variance[V + 2] = fix.climb_variance if isfinite(vu) else unknown
+    up = fix.up_m if isfinite(fix.up_m) else 0.0
+    state.x[P : P + 3] = [fix.east_m - ax, fix.north_m - ay, up - az]
+    state.x[V : V + 3] = [ve - turning[0] if known else 0.0, vn - turning[1] if known else 0.0, 0.0]
+    state.x[BG : BG + 3] = list(bias)
+
+    T = np.eye(N)
+    if yaw.kind >= 0:
+        T[A + 2, HB + yaw.kind] = -1.0
+    M = np.eye(N)
+    M[P : P + 3, A : A + 3] = ((0.0, -az, ay), (az, 0.0, -ax), (-ay, ax, 0.0))
+    if fix.colour >= 0:
+        M[P : P + 3, C : C + 3] = -np.eye(3)
+        state.colour, state.colour_variance = fix.colour, fix.colour_variance_m2
+    T = M @ T
+    covariance = (T * variance) @ T.T
+    state.P = 0.5 * (covariance + covariance.T)
+    state.good_fixes = 1
+    return state

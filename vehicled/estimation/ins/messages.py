@@ -1,0 +1,72 @@
+"""Messages into measurements of the inertial filter: bounds, masks, sigmas."""
+
+from math import inf, isfinite, tau
+
+from msgspec import Struct
+
+from vehicled.estimation.ins.measurements import MAX_SPEED_MPS, Fix, heading_sigma, prepare
+from vehicled.estimation.ins.params import InsParams, SpeedUse
+from vehicled.messages import FixType, GnssFix, Heading, MotorStatus, WheelSpeed
+from vehicled.paths.datum import Datum
+from vehicled.vehicle import Vehicle
+
+MAX_RANGE_M = 100_000.0
+GNSS, HEADING, WHEEL, MOTOR = 0, 1, 4, 5
+"""Sources, in the order of fusion at one instant; HEADING counts on by kind."""
+
+Measuring = GnssFix | Heading | WheelSpeed | MotorStatus
+
+
+class PendingMeasurement(Struct, frozen=True, gc=False):
+    """A measurement on its way to its time of validity. ``fix`` of GNSS, else a value with its sigma."""
+
+    t_ns: int
+    source: int
+    fix: Fix | None
+    value: float = 0.0
+    sigma: float = 1.0
+
+
+def wanted(params: InsParams, message: Measuring) -> bool:
+    """Whether the masks let a message pass."""
+    if isinstance(message, GnssFix):
+        return params.gnss.use_position or params.gnss.use_velocity
+    if isinstance(message, Heading):
+        return (params.inertial, params.magnetic, params.moving_base)[message.kind].use_yaw
+    return (params.wheel_speed if isinstance(message, WheelSpeed) else params.motor_speed).use_speed
+
+
+def measured(params: InsParams, vehicle: Vehicle, datum: Datum, message: Measuring) -> PendingMeasurement | None:
+    """What the filter makes of a message; None where the values it exists for are not finite or not possible."""
+    if isinstance(message, GnssFix):
+        return _fix(params, datum, message)
+    if isinstance(message, Heading):
+        if not abs(message.yaw_rad) <= 1e3:
+            return None
+        sigma = heading_sigma((params.inertial, params.magnetic, params.moving_base)[message.kind], message)
+        return PendingMeasurement(message.t_ns, HEADING + int(message.kind), None, message.yaw_rad, sigma)
+    if isinstance(message, WheelSpeed):
+        return _speed(message.t_ns, WHEEL, message.speed_mps, message.sigma_mps, params.wheel_speed)
+    speed_mps = message.motor_speed_radps * vehicle.drive.gear_ratio * vehicle.drive.wheel_radius_m
+    return _speed(message.t_ns, MOTOR, speed_mps, inf, params.motor_speed)
+
+
+def _speed(t_ns: int, source: int, speed_mps: float, sigma_mps: float, use: SpeedUse) -> PendingMeasurement | None:
+    if not abs(speed_mps) <= MAX_SPEED_MPS:
+        return None
+    sigma = max(sigma_mps, use.sigma_floor_mps) if 0.0 < sigma_mps < inf else use.sigma_floor_mps
+    return PendingMeasurement(t_ns, source, None, speed_mps, min(sigma, MAX_SPEED_MPS))
+
+
+def _fix(params: InsParams, datum: Datum, fix: GnssFix) -> PendingMeasurement | None:
+    possible = (
+        fix.fix_type >= FixType.FIX_2D
+        and abs(fix.latitude_rad) <= 0.25 * tau
+        and abs(fix.longitude_rad) <= tau
+        and not abs(fix.height_m) > MAX_RANGE_M
+    )
+    if not possible:
+        return None
+    height = fix.height_m if isfinite(fix.height_m) else datum.height_m
+    enu = datum.to_enu(fix.latitude_rad, fix.longitude_rad, height)
+    return PendingMeasurement(fix.t_ns, GNSS, prepare(params, fix, enu))

@@ -1,0 +1,143 @@
+"""Tuning of the inertial filter. Per-sensor masks and gates use the words of robot_localization where it has one.
+
+``use_...`` stands for its ``<sensor>_config`` masks, ``rejection_threshold`` is a Mahalanobis distance as there (3.29 passes 99.9 %
+of good scalars, 3.72 of good pairs), ``sensor_timeout_s``, ``history_length_s`` and ``smooth_lagged_data`` are what they are there.
+Densities are per root second, sigmas are floors under what the devices report.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from vehicled.vehicle import NonNegative, Positive
+
+Threshold = Annotated[float, Meta(gt=0.5, le=1e9)]
+Vector3 = Annotated[tuple[float, ...], Meta(min_length=3, max_length=3)]
+
+
+class GnssUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """GNSS position and velocity."""
+
+    use_position: bool = True
+    use_height: bool = True
+    use_velocity: bool = True
+    use_vertical_velocity: bool = True
+    pose_rejection_threshold: Threshold = 3.72
+    twist_rejection_threshold: Threshold = 3.72
+    sigma_floor_m: Positive = 0.02
+    velocity_sigma_floor_mps: Positive = 0.05
+    course_min_speed_mps: Positive = 0.5
+    """The course over ground may align the yaw from this speed on."""
+    coloured: bool = True
+    """Model the error of solutions without fixed carrier phase as states. What a receiver says is then their size, and the position
+    itself has ``white_sigma_m``. Without it ten fixes in a second would count as ten opinions, and they are one."""
+    coloured_time_s: Positive = 60.0
+    """Correlation time of that error; 30 s and more on recorded plain GNSS."""
+    white_sigma_m: Positive = 0.1
+
+
+class HeadingUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One kind of heading: measured = yaw + bias + white noise, the bias a random walk that begins within ``bias_sigma_rad``."""
+
+    use_yaw: bool = True
+    sigma_floor_rad: Positive = 0.01
+    sigma_unknown_rad: Positive = 0.05
+    """For a heading that comes without sigma."""
+    bias_sigma_rad: NonNegative = 0.02
+    bias_walk_rad: NonNegative = 1e-4
+    rejection_threshold: Threshold = 3.29
+
+
+class SpeedUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Forward speed of the rear axle."""
+
+    use_speed: bool = True
+    sigma_floor_mps: Positive = 0.03
+    rejection_threshold: Threshold = 3.29
+
+
+class Constraints(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Wheels neither slide sideways nor leave the ground: lateral and vertical speed of the rear axle are 0 within a sigma."""
+
+    use_lateral: bool = True
+    use_vertical: bool = True
+    rate_hz: Annotated[float, Meta(gt=0.0, le=1000.0)] = 20.0
+    lateral_sigma_mps: Positive = 0.03
+    lateral_per_speed: NonNegative = 0.01
+    """Growth of the sigma with speed: mounting angle and wheel alignment, rad."""
+    lateral_per_force: NonNegative = 0.015
+    """Growth with speed times lateral acceleration (rad per m/s2): the slip angle of a tyre grows with its side force."""
+    vertical_sigma_mps: Positive = 0.1
+
+
+class Rest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Zero-velocity and zero-rate updates while the vehicle stands: no throttle, no speed, quiet sensors for ``after_s``."""
+
+    use_zero_velocity: bool = True
+    use_zero_rate: bool = True
+    after_s: Positive = 0.5
+    max_speed_mps: Positive = 0.15
+    max_rate_radps: Positive = 0.03
+    """Bias taken off; turning by hand is faster."""
+    max_jump_mps2: Positive = 0.5
+    """Of the specific force from step to step."""
+    velocity_sigma_mps: Positive = 0.01
+    rate_sigma_radps: Positive = 0.003
+
+
+class Inertial(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Errors of the inertial unit, with what vibration and scale add to its data sheet."""
+
+    gyro_density_radps: Positive = 5e-4
+    accelerometer_density_mps2: Positive = 0.03
+    gyro_bias_walk_radps: Positive = 3e-5
+    accelerometer_bias_walk_mps2: Positive = 3e-4
+    gyro_bias_sigma_radps: Positive = 0.01
+    accelerometer_bias_sigma_mps2: Positive = 0.1
+    tilt_sigma_rad: Positive = 0.05
+    """Roll and pitch at a start without levelling."""
+
+
+class InsParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Tuning of :class:`vehicled.estimation.ins.estimator.Ins`."""
+
+    imu_lever_arm_m: Vector3 = (0.0, 0.0, 0.0)
+    """Inertial unit from the rear axle: forward, left, up."""
+    gnss: GnssUse = field(default_factory=GnssUse)
+    moving_base: HeadingUse = field(default_factory=HeadingUse)
+    magnetic: HeadingUse = field(
+        default_factory=lambda: HeadingUse(
+            sigma_floor_rad=0.05, sigma_unknown_rad=0.2, bias_sigma_rad=0.15, bias_walk_rad=0.02, rejection_threshold=5.0
+        )
+    )
+    """Motors and iron bend it: the bias walks."""
+    inertial: HeadingUse = field(default_factory=lambda: HeadingUse(sigma_unknown_rad=0.02, bias_sigma_rad=3.0, bias_walk_rad=0.02))
+    """Integrated gyro: its zero means nothing, so that only its changes count and it aligns nothing. Where the vehicle is set
+    down in a known direction before the gyro begins, a small ``bias_sigma_rad`` says so."""
+    wheel_speed: SpeedUse = field(default_factory=SpeedUse)
+    motor_speed: SpeedUse = field(default_factory=lambda: SpeedUse(sigma_floor_mps=0.1))
+    wheel_scale_sigma: NonNegative = 0.03
+    """Of the wheel radius, estimated as a state."""
+    constraints: Constraints = field(default_factory=Constraints)
+    rest: Rest = field(default_factory=Rest)
+    imu: Inertial = field(default_factory=Inertial)
+    sensor_timeout_s: Positive = 0.05
+    """The inertial unit counts as lost when its newest sample is older: at least two of its periods, and its latency."""
+    speed_density_mps: Positive = 0.3
+    """Random walk of the velocity while there is no accelerometer."""
+    wheel_density_rad: Positive = 0.06
+    """Error of the commanded wheel angle as white noise, while there is no gyro."""
+    smooth_lagged_data: bool = True
+    """Fuse late measurements at their time of validity. Without it those older than a step are refused and counted."""
+    history_length_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
+    """Oldest measurement that is still fused."""
+    gate: bool = True
+    gate_patience: Annotated[int, Meta(ge=1)] = 5
+    """Consecutive rejections of one kind after which the state is doubted instead: its covariance is inflated by the residual and
+    the measurement accepted, else one wrong belief would lock out the truth for ever."""
+    align_fixes: Annotated[int, Meta(ge=1)] = 5
+    """Accepted fixes from the start, or from an acceptance against the gate, to RUNNING."""
+    max_position_sigma_m: Positive = 4.0
+    """DIVERGED beyond this, as beyond the next two."""
+    max_yaw_sigma_rad: Positive = 0.6
+    max_speed_sigma_mps: Positive = 1.0

@@ -1,0 +1,133 @@
+"""Measurement updates of the inertial filter: scalars and pairs, gated, symmetric.
+
+A pair is decorrelated by the Cholesky factor of its innovation covariance, S = L L', which turns it into two independent scalars:
+W = P H' L^-T, dx = W L^-1 r, P+ = P - W W'. ``W W'`` is exactly symmetric, and P+ differs from the Joseph form only by rounding,
+which ``KEEP`` outweighs. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4.
+"""
+
+from math import inf, isfinite, sqrt
+
+import numpy as np
+
+from vehicled.estimation.ins.state import Array, N, State
+
+KEEP = 1.0 - 1e-9
+"""Share of the variance reduction that is taken. What is left stands against rounding (1e-16 times the ratio of the largest to the
+smallest variance), so that the covariance stays positive definite however exact a measurement is."""
+MAX_STRIKES = 65_535
+"""What the estimate can report."""
+
+
+class Corrector:
+    """Updates in place of a state that the caller owns, with the arrays they need.
+
+    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``State.strikes``. After ``patience``
+    rejections in a row the state is doubted: the variances of ``doubt`` (indices into the error state) grow by the residual squared
+    and the measurement is accepted. A result that is not finite is refused. All return the NIS before any inflation, and whether
+    the measurement was accepted.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self._patience = patience
+        self._g = np.zeros(N)
+        self._column = self._g.reshape(N, 1)
+        self._outer = np.zeros((N, N))
+        self._shift = np.zeros(N)
+        self._G = np.zeros((N, 2))
+        self._W = np.zeros((N, 2))
+        self._Wt = self._W.T
+        self._S = np.zeros((2, 2))
+        self._L_inverse_t = np.zeros((2, 2))
+        self._u = np.zeros(2)
+        self._k = sqrt(KEEP)
+
+    def scalar(
+        self, s: State, h: Array, residual: float, variance: float, limit: float, gate: int, doubt: tuple[int, ...]
+    ) -> tuple[float, bool]:
+        """One value: h (N,), residual, variance of its noise > 0."""
+        g = self._g
+        P = s.P
+        P.dot(h, out=g)
+        S = float(h.dot(g)) + variance
+        nis = residual * residual / S
+        if not nis <= limit or not S > 0.0:
+            if not self._doubts(s, nis, gate):
+                return nis, False
+            for index in doubt:
+                P[index, index] += residual * residual
+            P.dot(h, out=g)
+            S = float(h.dot(g)) + variance
+        elif s.strikes[gate]:
+            self._calm(s, gate)
+        np.multiply(g, residual / S, out=self._shift)
+        g *= self._k / sqrt(S)
+        np.multiply(self._column, g, out=self._outer)
+        np.subtract(P, self._outer, out=P)
+        s.inject(self._shift)
+        return nis, True
+
+    def pair(
+        self,
+        s: State,
+        H: Array,
+        r1: float,
+        r2: float,
+        R: tuple[float, float, float],
+        limit: float,
+        gate: int,
+        doubt: tuple[tuple[int, ...], tuple[int, ...]],
+    ) -> tuple[float, bool]:
+        """Two values: H (2, N), residuals, R = (variance 1, covariance, variance 2) positive definite; ``doubt`` by value."""
+        u1, u2, nis = self._whiten(s.P, H, r1, r2, R)
+        if not nis <= limit:
+            if not self._doubts(s, nis, gate):
+                return nis, False
+            for index in doubt[0]:
+                s.P[index, index] += r1 * r1
+            for index in doubt[1]:
+                s.P[index, index] += r2 * r2
+            u1, u2, _ = self._whiten(s.P, H, r1, r2, R)
+        elif s.strikes[gate]:
+            self._calm(s, gate)
+        k, W, u = self._k, self._W, self._u
+        self._G.dot(self._L_inverse_t, out=W)
+        u[0], u[1] = u1, u2
+        W.dot(u, out=self._shift)
+        W *= k
+        W.dot(self._Wt, out=self._outer)
+        np.subtract(s.P, self._outer, out=s.P)
+        s.inject(self._shift)
+        return nis, True
+
+    def _whiten(self, P: Array, H: Array, r1: float, r2: float, R: tuple[float, float, float]) -> tuple[float, float, float]:
+        """L^-1 r and its square; leaves P H' and L^-T in the work arrays."""
+        G, T = self._G, self._L_inverse_t
+        P.dot(H.T, out=G)
+        H.dot(G, out=self._S)
+        (a, b), (_, d) = self._S.tolist()
+        a += R[0]
+        b += R[1]
+        d += R[2]
+        rest = d - b * b / a if a > 0.0 else -inf
+        if not rest > 0.0:
+            return 0.0, 0.0, inf
+        l1, l2 = sqrt(a), sqrt(rest)
+        l21 = b / l1
+        u1 = r1 / l1
+        u2 = (r2 - l21 * u1) / l2
+        T[0, 0], T[0, 1], T[1, 1] = 1.0 / l1, -l21 / (l1 * l2), 1.0 / l2
+        return u1, u2, u1 * u1 + u2 * u2
+
+    def _doubts(self, s: State, nis: float, gate: int) -> bool:
+        """Count a value outside the gate; whether it must be believed all the same."""
+        strikes = s.strikes[gate]
+        if isfinite(nis) and strikes >= self._patience:
+            s.strikes = (*s.strikes[:gate], 0, *s.strikes[gate + 1 :])
+            s.good_fixes = 0
+            return True
+        s.strikes = (*s.strikes[:gate], min(strikes + 1, MAX_STRIKES), *s.strikes[gate + 1 :])
+        s.rejected = min(s.rejected + 1, 2**32 - 1)
+        return False
+
+    def _calm(self, s: State, gate: int) -> None:
+        s.strikes = (*s.strikes[:gate], 0, *s.strikes[gate + 1 :])

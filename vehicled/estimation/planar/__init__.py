@@ -1,0 +1,1 @@
+"""Planar filter: position, yaw, velocity and sensor errors on the plane."""

@@ -1,0 +1,296 @@
+"""Planar filter over the rear axle that also learns what is wrong with its sensors and its vehicle.
+
+An extended Kalman filter of 15 states, see :mod:`vehicled.estimation.planar.state`. What makes it differ from
+:class:`~vehicled.estimation.ekf4.estimator.Ekf4`: the error of a GNSS position without fixed carrier phase is a state, so that a
+hundred fixes with one common error do not count as a hundred opinions; drive and friction are states, so that the speed is known
+without a wheel sensor and through an outage; heading may be misaligned or drift; steering gain and offset are states where the yaw
+depends on them.
+
+Late measurements are fused at their time of validity by :class:`~vehicled.estimation.timeline.Timeline`.
+"""
+
+from math import isfinite, sqrt, tau
+from typing import ClassVar
+
+import numpy as np
+from msgspec import structs
+
+from vehicled.estimation.direction import DirectionMonitor
+from vehicled.estimation.gaussian import chi_square_limit
+from vehicled.estimation.history import CommandHistory
+from vehicled.estimation.measurements import MAX_SIGMA
+from vehicled.estimation.planar import start as planar_start
+from vehicled.estimation.planar import update as planar_update
+from vehicled.estimation.planar.inputs import Command, GyroHistory
+from vehicled.estimation.planar.params import PlanarParams
+from vehicled.estimation.planar.state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
+from vehicled.estimation.planar.update import Context, Position, Scalar
+from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
+from vehicled.estimation.timeline import Timeline
+from vehicled.messages import (
+    ActuatorCommand,
+    FixType,
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    MotorStatus,
+    StateEstimate,
+    SteeringFeedback,
+    WheelSpeed,
+)
+from vehicled.paths.datum import Datum
+from vehicled.vehicle import MAX_DELAY_NS, Vehicle
+
+NAN = float("nan")
+AHEAD_NS = 10_000_000
+"""A stamp this far ahead of now is an error of the device clock's mapping and is taken as now."""
+MAX_RANGE_M = 100_000.0
+MAX_QUEUE = 256
+
+Measured = Position | Heading | Scalar
+OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :])
+
+
+class Planar:
+    """Thin adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol.
+
+    ``restarts`` counts how often the filter began anew, ``ignored`` values that were not finite or not possible.
+    """
+
+    Params: ClassVar[type[PlanarParams]] = PlanarParams
+
+    def __init__(self, params: PlanarParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        self._params = params
+        self._vehicle = vehicle
+        self._datum = datum
+        infinity = float("inf")
+        limits = tuple(chi_square_limit(params.gate_probability, m) if params.gate else infinity for m in (1, 2))
+        jump_limit = chi_square_limit(params.error_jump_probability, 2) if params.gate else infinity
+        self._context = Context(params, lever_arm_m, (limits[0], limits[1]), jump_limit, vehicle.drive.reverse_share > 0.0)
+        history_ns = int(params.history_s * 1e9)
+        self._commands: CommandHistory[Command] = CommandHistory(Command(), MAX_DELAY_NS + history_ns + MAX_GAP_NS)
+        self._driven = False
+        self._gyro = GyroHistory(history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9))
+        self._timeline: Timeline[PlanarState, tuple[int, Measured]] = Timeline(
+            self._predict, self._update, keep_ns=history_ns, ahead_ns=AHEAD_NS
+        )
+        self._queue: list[tuple[int, Measured]] = []
+        self._direction = DirectionMonitor(datum, vehicle)
+        self._start = planar_start.Start(params, lever_arm_m)
+        self._newest_input_ns = 0
+        self._rejected = 0
+        self._now_ns: int | None = None
+        self._values_ignored = 0
+        self._dropped = 0
+        self.restarts = 0
+
+    @property
+    def ignored(self) -> int:
+        """Values that were not finite or not possible."""
+        return self._values_ignored + self._gyro.ignored
+
+    @property
+    def late(self) -> int:
+        """Measurements repeated, older than the history, from the future, or more than can be kept."""
+        return self._dropped + self._gyro.late + self._timeline.refused
+
+    @property
+    def state(self) -> PlanarState | None:
+        """The whole state, None before alignment. Its arrays must not be written to."""
+        return self._timeline.state if self._timeline.running else None
+
+    # ---------------------------------------------------------------- inputs
+
+    def observe(self, message: Message) -> None:
+        """Queue a measurement for the next step; see :class:`~vehicled.estimation.interface.Estimator`."""
+        if isinstance(message, ImuSample):
+            self._gyro.append(message)
+            return
+        item = self._item(message)
+        if item is None:
+            return
+        self._direction.observe(message)
+        if len(self._queue) >= MAX_QUEUE:
+            self._dropped += 1
+        else:
+            self._queue.append(item)
+
+    def command(self, command: ActuatorCommand) -> None:
+        """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
+        if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)):
+            self._values_ignored += 1
+            return
+        self._driven = True
+        self._direction.command(command)
+        self._commands.append(
+            command.t_ns,
+            Command(
+                min(max(command.throttle, -1.0), 1.0), min(max(command.brake, 0.0), 1.0), min(max(command.steering, -1.0), 1.0)
+            ),
+        )
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Predict with this steering. The drive stays the one that was given first: its authority and friction are states here, and
+        they fit one damping only; one that was learnt from the speeds of this filter would tell it what it has said itself.
+        """
+        self._vehicle = structs.replace(vehicle, drive=self._vehicle.drive)
+        c = self._context
+        self._context = Context(c.params, c.lever_arm_m, c.limits, c.jump_limit, vehicle.drive.reverse_share > 0.0)
+
+    def _item(self, message: Message) -> tuple[int, Measured] | None:
+        """Source and measurement, None for what is of no use or not possible (counted)."""
+        p = self._params
+        item: tuple[int, Measured] | None = None
+        if isinstance(message, GnssFix):
+            if message.fix_type >= FixType.FIX_2D and abs(message.latitude_rad) <= 0.25 * tau and abs(message.longitude_rad) <= tau:
+                height = message.height_m if isfinite(message.height_m) else self._datum.height_m
+                east, north, _ = self._datum.to_enu(message.latitude_rad, message.longitude_rad, height)
+                if abs(height) <= MAX_RANGE_M and max(abs(east), abs(north)) <= MAX_RANGE_M:
+                    item = planar_update.POSITION, Position(message, east, north)
+        elif isinstance(message, Heading):
+            if abs(message.yaw_rad) <= 1e3:
+                item = planar_update.HEADING, message
+        elif isinstance(message, WheelSpeed):
+            item = self._speed(
+                message.t_ns, planar_update.WHEEL, message.speed_mps, message.sigma_mps, p.wheel_speed_sigma_floor_mps
+            )
+        elif isinstance(message, MotorStatus):
+            if not p.use_motor_speed:
+                return None
+            drive = self._vehicle.drive
+            value = message.motor_speed_radps * drive.gear_ratio * drive.wheel_radius_m
+            item = self._speed(message.t_ns, planar_update.MOTOR, value, NAN, p.motor_speed_sigma_mps)
+        elif isinstance(message, SteeringFeedback):
+            if abs(message.wheel_angle_rad) <= 1.5:
+                sigma = _sigma(message.sigma_rad, 0.01)
+                item = planar_update.STEERING, Scalar(message.t_ns, message.wheel_angle_rad, sigma)
+        else:
+            return None
+        if item is None:
+            self._values_ignored += 1
+        return item
+
+    @staticmethod
+    def _speed(t_ns: int, source: int, value: float, sigma: float, floor: float) -> tuple[int, Measured] | None:
+        return (source, Scalar(t_ns, value, _sigma(sigma, floor))) if abs(value) <= planar_update.MAX_SPEED_MPS else None
+
+    # ---------------------------------------------------------------- step
+
+    def step(self, now_ns: int) -> StateEstimate:
+        """Predict to ``now_ns``, fuse what is queued; see :class:`~vehicled.estimation.interface.Estimator`."""
+        timeline = self._timeline
+        gyro_ns = self._gyro.drop_after(now_ns + AHEAD_NS)
+        if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
+            self._restart()
+        queue, self._queue = self._queue, []
+        if not timeline.running:
+            queue = self._align(queue, now_ns)
+        if timeline.running:
+            for source, z in queue:
+                timeline.observe(_stamp(z), source, (source, z))
+            state = timeline.advance(now_ns)
+            self._rejected = state.rejected
+            self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.newest_input_ns, gyro_ns)))
+            if not self._is_sound(state):
+                self._restart()
+        estimate = self._direction.judge(self._estimate(now_ns))
+        if not self._direction.contradicted:
+            return estimate
+        self._restart()
+        return self._estimate(now_ns)
+
+    def _predict(self, state: PlanarState, t0_ns: int, t1_ns: int) -> PlanarState:
+        vehicle = self._vehicle
+        drive_ns, steering_ns = int(vehicle.drive.delay_s * 1e9), int(vehicle.steering.delay_s * 1e9)
+        rate = self._gyro.mean_radps(t0_ns, t1_ns)
+        parts = substeps(t0_ns, t1_ns)
+        for part in range(parts):
+            begin_ns = t0_ns + (t1_ns - t0_ns) * part // parts
+            end_ns = t0_ns + (t1_ns - t0_ns) * (part + 1) // parts
+            middle_ns = (begin_ns + end_ns) // 2
+            drive = self._commands.at(middle_ns - drive_ns)
+            steering = vehicle.steering
+            target = self._commands.at(middle_ns - steering_ns).steering
+            share = (steering.wheel_angle_rad(target) - steering.offset_rad) / steering.gain_rad
+            inputs = Inputs(self._driven, drive.throttle, drive.brake, share, rate)
+            state = predict(self._params, vehicle, state, inputs, (end_ns - begin_ns) * 1e-9)
+        return state
+
+    def _update(self, state: PlanarState, item: tuple[int, Measured]) -> PlanarState:
+        source, z = item
+        if isinstance(z, Position):
+            return planar_update.position(self._context, state, z)
+        if isinstance(z, Heading):
+            return planar_update.heading(self._context, state, z)
+        if source == planar_update.STEERING:
+            return planar_update.steering(self._context, state, z)
+        return planar_update.speed(self._context, state, z, source)
+
+    # ---------------------------------------------------------------- start and end
+
+    def _align(self, queue: list[tuple[int, Measured]], now_ns: int) -> list[tuple[int, Measured]]:
+        """Try to start from what has come. Returns what is left of it for fusion."""
+        for index, (_, z) in enumerate(queue):
+            if not now_ns - MAX_GAP_NS <= _stamp(z) <= now_ns + AHEAD_NS:
+                self._dropped += 1
+            elif isinstance(z, Heading):
+                self._start.heading = z
+            elif isinstance(z, Position):
+                state = self._start.attempt(z, self._vehicle, self._rejected, self._direction.sign(z.fix.t_ns) < 0)
+                if state is not None:
+                    t_ns = min(z.fix.t_ns, now_ns)
+                    self._timeline.start(t_ns, state)
+                    return [(source, later) for source, later in queue[index + 1 :] if _stamp(later) > t_ns]
+        return []
+
+    def _restart(self) -> None:
+        self._timeline.clear()
+        self._start.clear()
+        self._direction.restarted()
+        self.restarts += 1
+
+    def _spread(self, state: PlanarState) -> float:
+        """Largest of the sigmas, each over its limit."""
+        p, P = self._params, state.P
+        return max(
+            sqrt(P[X, X] + P[Y, Y]) / p.max_position_sigma_m,
+            sqrt(P[YAW, YAW]) / p.max_yaw_sigma_rad,
+            sqrt(P[V, V]) / p.max_speed_sigma_mps,
+        )
+
+    def _is_sound(self, state: PlanarState) -> bool:
+        if not (isfinite(float(state.x.sum())) and isfinite(float(state.P.sum())) and float(state.P.diagonal().min()) > 0.0):
+            return False
+        far = max(abs(state.x[X]), abs(state.x[Y])) > 2.0 * MAX_RANGE_M or abs(state.x[V]) > 2.0 * planar_update.MAX_SPEED_MPS
+        return not far and self._spread(state) <= RESTART_FACTOR
+
+    def _estimate(self, now_ns: int) -> StateEstimate:
+        if not self._timeline.running:
+            return unknown(now_ns, self._newest_input_ns, self._rejected)
+        state = self._timeline.state
+        status = status_of(self._spread(state), state.good_fixes, self._params.align_fixes)
+        x = state.x.tolist()
+        covariance = tuple(state.P[OBSERVED].ravel().tolist())
+        return StateEstimate(
+            now_ns,
+            self._newest_input_ns,
+            x[X],
+            x[Y],
+            x[YAW],
+            x[V],
+            state.yaw_rate_radps,
+            covariance,
+            status,
+            state.nis,
+            state.rejected,
+            min(state.strikes[planar_update.POSITION], 2**16 - 1),
+        )
+
+
+def _stamp(z: Measured) -> int:
+    return z.fix.t_ns if isinstance(z, Position) else z.t_ns
+
+
+def _sigma(told: float, floor: float) -> float:
+    return min(max(told, floor), MAX_SIGMA) if isfinite(told) else floor

@@ -1,0 +1,308 @@
+"""Measurements of the planar filter: expected value, derivative, noise, gate, and what is done when the gate keeps refusing.
+
+Each takes the :class:`~vehicled.estimation.planar.state.PlanarState` at the time of validity and returns the corrected one. None
+raises.
+"""
+
+from math import cos, hypot, isfinite, remainder, sin, tau
+
+import numpy as np
+from msgspec import Struct
+
+from vehicled.estimation.coloured_error import restore_floor
+from vehicled.estimation.measurements import (
+    UNKNOWN_SIGMA_M,
+    UNKNOWN_SIGMA_MPS,
+    declared_sigma_m,
+    horizontal_covariance,
+    is_coloured,
+)
+from vehicled.estimation.planar.params import PlanarParams
+from vehicled.estimation.planar.state import (
+    AUTHORITY,
+    EX,
+    EY,
+    FRICTION,
+    GAIN,
+    MISALIGNMENT,
+    OFFSET,
+    RATE_X,
+    RATE_Y,
+    SIZE,
+    WHEEL_SCALE,
+    YAW,
+    Array,
+    PlanarState,
+    V,
+    X,
+    Y,
+)
+from vehicled.messages import GnssFix, Heading, HeadingKind
+
+HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = range(6)
+"""Sources, in the order in which measurements of one instant are fused."""
+SOURCES = 6
+MAX_SPEED_MPS = 100.0
+_IDENTITY = np.eye(SIZE)
+
+
+class Position(Struct, frozen=True, gc=False):
+    """A fix on the tangent plane of the map."""
+
+    fix: GnssFix
+    east_m: float
+    north_m: float
+
+
+class Scalar(Struct, frozen=True, gc=False):
+    """Speed or wheel angle, with its sigma."""
+
+    t_ns: int
+    value: float
+    sigma: float
+
+
+class Context(Struct, frozen=True):
+    """What every update needs to know."""
+
+    params: PlanarParams
+    lever_arm_m: tuple[float, float, float]
+    limits: tuple[float, float]
+    """Chi-square limits for one and two degrees of freedom."""
+    jump_limit: float
+    """The same for two, beyond which the error of GNSS has jumped."""
+    reverses: bool
+
+
+def fuse(
+    c: Context, state: PlanarState, residual: Array, H: Array, R: Array, inflation: Array | None, limit: float | None = None
+) -> tuple[PlanarState, float, bool]:
+    """Kalman update in Joseph form, Sarkka 2013, Alg. 5.4. residual (m,), H (m, 15), R (m, m), m 1 or 2.
+
+    ``inflation`` (15,) is None for a measurement that the gate may refuse; otherwise variances that are added first when the gate
+    would. ``limit`` in place of the gate's. Returns state, normalised innovation squared before any inflation, and whether it was
+    accepted.
+    """
+    P = state.P
+    PHt = P @ H.T
+    inverse = _inverse(H @ PHt + R)
+    nis = float(residual @ inverse @ residual)
+    if not nis <= (c.limits[len(residual) - 1] if limit is None else limit):
+        if inflation is None or not isfinite(nis):
+            return state, nis, False
+        P = P + np.diag(inflation)
+        PHt = P @ H.T
+        inverse = _inverse(H @ PHt + R)
+    K = PHt @ inverse
+    A = _IDENTITY - K @ H
+    P = A @ P @ A.T + K @ R @ K.T
+    x = state.x + K @ residual
+    x[YAW] = remainder(x[YAW], tau)
+    _bound(x, c.reverses)
+    return state._replace(x=x, P=0.5 * (P + P.T)), nis, True
+
+
+def _bound(x: Array, reverses: bool) -> None:
+    """Parameters stay possible, whatever was measured."""
+    if not reverses and x[V] < 0.0:
+        x[V] = 0.0
+    x[AUTHORITY] = min(max(x[AUTHORITY], 0.05), 100.0)
+    x[FRICTION] = min(max(x[FRICTION], 0.0), 20.0)
+    x[GAIN] = min(max(x[GAIN], 0.02), 2.0)
+    x[OFFSET] = min(max(x[OFFSET], -0.3), 0.3)
+    x[WHEEL_SCALE] = min(max(x[WHEEL_SCALE], 0.5), 2.0)
+
+
+def _inverse(S: Array) -> Array:
+    if S.shape[0] == 1:
+        return 1.0 / S
+    a, b, c, d = S.ravel().tolist()
+    scale = 1.0 / (a * d - b * c)
+    return np.array(((d * scale, -b * scale), (-c * scale, a * scale)))
+
+
+def _settled(state: PlanarState, source: int, t_ns: int, accepted: bool) -> PlanarState:
+    """Count what the gate said."""
+    strikes = list(state.strikes)
+    if not accepted:
+        strikes[source] += 1
+        return state._replace(strikes=tuple(strikes), rejected=min(state.rejected + 1, 2**32 - 1))
+    strikes[source] = 0
+    return state._replace(strikes=tuple(strikes), newest_input_ns=max(state.newest_input_ns, t_ns))
+
+
+# -------------------------------------------------------------------- position and velocity
+
+
+def error_sigma_m(fix: GnssFix) -> float:
+    """What a receiver says of the size of its error, per axis, or the usual figure for its kind of solution."""
+    return min(max(declared_sigma_m(fix), 0.05), 100.0)
+
+
+def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
+    """The error states made those of this fix's kind of solution: begun anew when the kind has changed."""
+    if not is_coloured(fix):
+        return state if state.error_sigma_m == 0.0 else state._replace(carrier=int(fix.carrier), error_sigma_m=0.0)
+    sigma = error_sigma_m(fix)
+    if state.carrier == fix.carrier and state.error_sigma_m > 0.0:
+        if state.error_sigma_m == sigma:
+            return state
+        # What is declared more than before may be there already.
+        more_m2 = max(sigma * sigma - state.error_sigma_m * state.error_sigma_m, 0.0)
+        P = state.P.copy()
+        P[EX, EX] += more_m2
+        P[EY, EY] += more_m2
+        return state._replace(P=P, error_sigma_m=sigma)
+    x, P = state.x.copy(), state.P.copy()
+    for i, variance in ((EX, sigma * sigma), (EY, sigma * sigma), (RATE_X, p.error_rate_mps**2), (RATE_Y, p.error_rate_mps**2)):
+        x[i] = 0.0
+        P[i, :] = P[:, i] = 0.0
+        P[i, i] = variance
+    return state._replace(x=x, P=P, carrier=int(fix.carrier), error_sigma_m=sigma)
+
+
+def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
+    """GNSS position of the antenna: p + R(yaw) lever + error. Residual (2,) in m, ENU; the vehicle is taken as level."""
+    p, fix = c.params, z.fix
+    state = wandering(p, state, fix)
+    coloured = is_coloured(fix)
+    x = state.x.tolist()
+    cy, sy = cos(x[YAW]), sin(x[YAW])
+    arm_x = cy * c.lever_arm_m[0] - sy * c.lever_arm_m[1]
+    arm_y = sy * c.lever_arm_m[0] + cy * c.lever_arm_m[1]
+    H = np.zeros((2, SIZE))
+    H[0, X] = H[1, Y] = 1.0
+    H[0, YAW], H[1, YAW] = -arm_y, arm_x
+    dx, dy = z.east_m - x[X] - arm_x, z.north_m - x[Y] - arm_y
+    inflated = np.zeros(SIZE)
+    strikes = state.strikes[POSITION]
+    if coloured:
+        H[0, EX] = H[1, EY] = 1.0
+        dx -= x[EX]
+        dy -= x[EY]
+        white = p.error_white_sigma_m**2
+        R = np.array(((white, 0.0), (0.0, white)))
+        forced, limit = True, c.jump_limit
+        inflated[EX], inflated[EY] = dx * dx, dy * dy
+    else:
+        R = horizontal_covariance(fix.position_covariance_m2, p.gnss_sigma_floor_m, UNKNOWN_SIGMA_M[fix.carrier])
+        forced, limit = strikes >= p.gate_patience, c.limits[1]
+        inflated[X], inflated[Y] = dx * dx, dy * dy
+    jitter = (p.timing_sigma_s * x[V]) ** 2
+    R = R + jitter * np.array(((cy * cy, cy * sy), (cy * sy, sy * sy)))
+    after, nis, accepted = fuse(c, state, np.array((dx, dy)), H, R, inflated if forced else None, limit)
+    after = _settled(after, POSITION, fix.t_ns, accepted)._replace(nis=nis)
+    if not accepted:
+        return after
+    if coloured:
+        P = after.P.copy()
+        restore_floor(P, (float(state.P[X, X]), float(state.P[Y, Y])), (X, Y), (EX, EY), state.error_sigma_m)
+        after = after._replace(P=P)
+    jumped = nis > c.limits[1] and not coloured
+    after = after._replace(good_fixes=0 if jumped else state.good_fixes + 1)
+    if p.use_gnss_velocity:
+        after = velocity(c, after, fix)
+    return after
+
+
+def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
+    """GNSS velocity of the antenna: v (cos, sin) + yaw rate x lever, m/s; ignored where it is not finite or not possible.
+
+    Below ``course_min_speed_mps`` (believed or measured) the course is noise: only the speed along the believed yaw is used.
+    """
+    p = c.params
+    ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
+    if not (abs(ve) <= MAX_SPEED_MPS and abs(vn) <= MAX_SPEED_MPS):
+        return state
+    R = horizontal_covariance(fix.velocity_covariance_m2ps2, p.gnss_velocity_sigma_floor_mps, UNKNOWN_SIGMA_MPS)
+    x = state.x.tolist()
+    cy, sy, v = cos(x[YAW]), sin(x[YAW]), x[V]
+    rate, (forward, left, _) = state.yaw_rate_radps, c.lever_arm_m
+    ve += rate * (sy * forward + cy * left)
+    vn -= rate * (cy * forward - sy * left)
+    inflated = np.zeros(SIZE)
+    if abs(v) >= p.course_min_speed_mps and hypot(ve, vn) >= p.course_min_speed_mps:
+        H = np.zeros((2, SIZE))
+        H[0, YAW], H[1, YAW] = -v * sy, v * cy
+        H[0, V], H[1, V] = cy, sy
+        residual = np.array((ve - v * cy, vn - v * sy))
+        error2 = float(residual @ residual)
+        inflated[YAW], inflated[V] = min(error2 / (v * v), 3.0), error2
+    else:
+        H = np.zeros((1, SIZE))
+        H[0, V] = 1.0
+        along = ve * cy + vn * sy - v
+        residual = np.array((along,))
+        R = np.array(((cy * cy * R[0, 0] + 2.0 * cy * sy * R[0, 1] + sy * sy * R[1, 1],),))
+        inflated[V] = along * along
+    forced = state.strikes[VELOCITY] >= p.gate_patience
+    after, _, accepted = fuse(c, state, residual, H, R, inflated if forced else None)
+    return _settled(after, VELOCITY, fix.t_ns, accepted)
+
+
+# -------------------------------------------------------------------- heading, speed, steering
+
+
+def heading_sigma_rad(p: PlanarParams, z: Heading) -> float:
+    """White part of a heading's error."""
+    sigma = z.sigma_rad if isfinite(z.sigma_rad) else p.heading_sigma_unknown_rad
+    return min(max(sigma, p.heading_sigma_floor_rad), 3.0)
+
+
+def misalignment_sigma_rad(p: PlanarParams, kind: int) -> float:
+    """How far a heading of this kind may be off the body's yaw at first."""
+    return p.inertial_start_sigma_rad if kind == HeadingKind.INERTIAL else p.misalignment_sigma_rad
+
+
+def heading(c: Context, state: PlanarState, z: Heading) -> PlanarState:
+    """Measured yaw: yaw + misalignment; residual wrapped to +-pi."""
+    p = c.params
+    if state.heading_kind != z.kind:
+        state = _other_heading(p, state, int(z.kind))
+    residual = remainder(z.yaw_rad - state.x[YAW] - state.x[MISALIGNMENT], tau)
+    H = np.zeros((1, SIZE))
+    H[0, YAW] = H[0, MISALIGNMENT] = 1.0
+    sigma = heading_sigma_rad(p, z)
+    inflated = None
+    if state.strikes[HEADING] >= p.gate_patience:
+        # A heading that stays off has been set anew, or its gyro has lost a turn: the drift takes it, not the vehicle.
+        inflated = np.zeros(SIZE)
+        inflated[MISALIGNMENT] = residual * residual
+    after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((sigma * sigma,),)), inflated)
+    return _settled(after, HEADING, z.t_ns, accepted)
+
+
+def _other_heading(p: PlanarParams, state: PlanarState, kind: int) -> PlanarState:
+    x, P = state.x.copy(), state.P.copy()
+    x[MISALIGNMENT] = p.heading_misalignment_rad
+    P[MISALIGNMENT, :] = P[:, MISALIGNMENT] = 0.0
+    P[MISALIGNMENT, MISALIGNMENT] = misalignment_sigma_rad(p, kind) ** 2
+    return state._replace(x=x, P=P, heading_kind=kind)
+
+
+def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState:
+    """Speed by wheels or motor: speed / scale."""
+    scale = state.x[WHEEL_SCALE]
+    expected = state.x[V] / scale
+    H = np.zeros((1, SIZE))
+    H[0, V], H[0, WHEEL_SCALE] = 1.0 / scale, -expected / scale
+    residual = z.value - expected
+    inflated = None
+    if state.strikes[source] >= c.params.gate_patience:
+        inflated = np.zeros(SIZE)
+        inflated[V] = residual * residual
+    after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
+    return _settled(after, source, z.t_ns, accepted)
+
+
+def steering(c: Context, state: PlanarState, z: Scalar) -> PlanarState:
+    """Measured wheel angle: gain x share + offset."""
+    H = np.zeros((1, SIZE))
+    H[0, GAIN], H[0, OFFSET] = state.steering, 1.0
+    residual = z.value - state.x[GAIN] * state.steering - state.x[OFFSET]
+    inflated = None
+    if state.strikes[STEERING] >= c.params.gate_patience:
+        inflated = np.zeros(SIZE)
+        inflated[OFFSET] = residual * residual
+    after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
+    return _settled(after, STEERING, z.t_ns, accepted)

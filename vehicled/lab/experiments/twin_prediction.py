@@ -1,0 +1,232 @@
+"""Does the twin foretell the real drive? Identified from one recorded drive, it drives the published controllers; its cross-track
+error stands beside that of the drives it has not seen.
+
+For each path every recorded drive in turn is the one that is known: steering gain, offset, delay and the response of the speed come
+from it (:mod:`~vehicled.lab.experiments.drive_response`). The twin then drives the path under each published law, at 10 Hz, with
+the published speed estimate, which never sees a measurement, and with the position one row old and on the grid of the receiver's
+text, as it was on the vehicle. How its heading was zeroed when it was placed, no drive tells of the next: it is taken from the
+spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles, and the mean is the prediction.
+"""
+
+from collections.abc import Callable, Sequence
+from math import cos, sin
+from pathlib import Path
+from statistics import NormalDist
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from msgspec import Struct
+
+from vehicled.control.errors import error_state
+from vehicled.control.linear import LinearParams, law
+from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
+from vehicled.lab.published.mpc import (
+    COMMAND_PER_RAD,
+    LOOK_AHEAD_M,
+    MAX_WHEEL_RAD,
+    STAGE_S,
+    PublishedQp,
+    published_speed_mps,
+)
+from vehicled.lab.recordings import table
+from vehicled.lab.recordings.loading import sources
+from vehicled.lab.recordings.recording import Array, Recording
+
+LAWS = {"mpc": "mpc", "pid": "linear"}
+"""Published laws by the word that the recorded files begin with."""
+COURSES = {
+    "lot17": "lot17_sinsquare_sv.csv",
+    "rd_path": "rd_path_reconstructed.csv",
+    "syn_path": "syn_path_reconstructed.csv",
+}
+"""Waypoint files in ``reference_paths`` by path; another path's is looked for under its own name."""
+HEADING_SIGMA_RAD = 0.035
+"""Standard deviation, over eighteen recorded drives, of the mean difference between course over ground and the heading on board."""
+DRAWS = 8
+WAITS_S = 1.3
+"""The recorded vehicles stood for 11 to 16 rows first."""
+GRID_M = (0.01355, 0.01855)
+"""Resolution of the positions: the receiver's text has five digits of an arc-minute."""
+MOST_S = 600.0
+WITHIN = 0.25
+
+
+class Twin(Protocol):
+    """A simulated vehicle, at rest at the start of its path."""
+
+    def command(self, t_ns: int, throttle: float, steering: float) -> None:
+        """Shares of full drive 0..1 and of full steering -1..1 are handed over at ``t_ns``."""
+        ...
+
+    def advance(self, to_ns: int) -> tuple[float, float, float, float]:
+        """Rear axle at that time: x, y (m), yaw (rad), speed (m/s)."""
+        ...
+
+
+TwinMaker = Callable[[DriveResponse, float, float, float], Twin]
+"""Twin with that response at a pose x, y (m), yaw (rad)."""
+
+
+class Prediction(Struct, frozen=True, kw_only=True):
+    """One law on one path, foretold from one drive."""
+
+    path: str
+    law: str
+    known: str
+    """Recorded drive that it was identified from."""
+    predicted_m: float
+    real_m: float
+    """Mean over the other recorded drives of this law on this path."""
+    others: int
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over real."""
+        return self.predicted_m / self.real_m
+
+
+class Waypoints(NamedTuple):
+    """A path as the published laws knew it: points as they stand in the file, (n,), m, rad and m/s."""
+
+    x_m: Array
+    y_m: Array
+    yaw_rad: Array
+    speed_mps: Array
+
+
+class Drive(Struct, frozen=True):
+    """A recorded drive: its path and law, its name, its mean cross-track error, and itself."""
+
+    path: str
+    law: str
+    name: str
+    cross_track_m: float
+    recording: Recording
+
+
+def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], list[str]]:
+    """Return waypoints by path, the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``, and why a path is left out.
+
+    Raises FileNotFoundError where no path has its waypoints, and :class:`~vehicled.lab.recordings.errors.RecordingError`.
+    """
+    real = folder / "path_following_2024" / "real"
+    if not real.is_dir():
+        raise FileNotFoundError(f"{real}: there is no such folder; name the one that holds path_following_2024 and reference_paths")
+    courses: dict[str, Waypoints] = {}
+    drives: list[Drive] = []
+    left_out: list[str] = []
+    for place in sorted(path for path in real.iterdir() if path.is_dir()):
+        file = folder / "reference_paths" / COURSES.get(place.name, f"{place.name}.csv")
+        if not file.is_file():
+            left_out.append(f"{file}: the course of {place.name} is missing")
+            continue
+        course = courses[place.name] = _waypoints(file)
+        for source in sources(place):
+            word = source.path.stem.split("_")[0]
+            if word not in LAWS or source.path.stem.startswith("nn"):
+                continue
+            for recording in source.load(("path",)):
+                error = cross_track_m(course, recording.raw_x_m, recording.raw_y_m)
+                drives.append(Drive(place.name, LAWS[word], source.path.stem, float(error.mean()), recording))
+    if not courses:
+        raise FileNotFoundError("; ".join(left_out) or f"{real}: holds no drives")
+    return courses, drives, left_out
+
+
+def _waypoints(file: Path) -> Waypoints:
+    rows = table.read(file)
+    return Waypoints(rows["x_m"], rows["y_m"], rows["heading_rad"], rows["speed_mps"])
+
+
+def cross_track_m(course: Waypoints, x_m: Array, y_m: Array) -> Array:
+    """Distances (n,) of points from the nearest place of the polygon of the waypoints, whatever its arc length."""
+    x, y = course.x_m, course.y_m
+    dx, dy = np.diff(x), np.diff(y)
+    square = np.maximum(dx * dx + dy * dy, 1e-12)
+    found = np.empty(len(x_m))
+    for k, (px, py) in enumerate(zip(x_m.tolist(), y_m.tolist(), strict=True)):
+        share = np.clip(((px - x[:-1]) * dx + (py - y[:-1]) * dy) / square, 0.0, 1.0)
+        found[k] = np.sqrt(((px - x[:-1] - share * dx) ** 2 + (py - y[:-1] - share * dy) ** 2).min())
+    return found
+
+
+class PublishedLaw:
+    """The laws as they ran: one error at the waypoint nearest to the point ahead, and the speed that never saw a measurement."""
+
+    def __init__(self, name: str, course: Waypoints, qp: PublishedQp) -> None:
+        self._name, self._course, self._qp = name, course, qp
+        self._linear = LinearParams()
+        self._speed_mps = self._throttle = self._throttle_before = self._steering = 0.0
+
+    def command(self, x_m: float, y_m: float, yaw_rad: float) -> tuple[float, float]:
+        """Throttle 0..1 and steering -1..1 for the pose seen; called every 0.1 s."""
+        self._speed_mps = published_speed_mps(self._speed_mps, self._throttle_before, STAGE_S)
+        self._throttle_before = self._throttle
+        course = self._course
+        off_x, off_y = course.x_m - (x_m + LOOK_AHEAD_M * cos(yaw_rad)), course.y_m - (y_m + LOOK_AHEAD_M * sin(yaw_rad))
+        x, y, yaw, speed_mps = (float(column[int(np.argmin(off_x * off_x + off_y * off_y))]) for column in course)
+        errors = error_state(x_m, y_m, yaw_rad, self._speed_mps, x, y, yaw, speed_mps)
+        if self._name == "mpc":
+            throttle, wheel, _ = self._qp.solve(errors, MAX_WHEEL_RAD * self._steering, speed_mps)
+            steering = COMMAND_PER_RAD * wheel
+        else:
+            throttle, steering = law(self._linear, errors)
+        self._throttle, self._steering = min(max(throttle, 0.0), 1.0), min(max(steering, -1.0), 1.0)
+        return self._throttle, self._steering
+
+
+def drive(twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float) -> Array:
+    """Drive a course once; true positions (n, 2) every 0.1 s, to its end or to where time runs out."""
+    length_m = float(np.hypot(np.diff(course.x_m), np.diff(course.y_m)).sum())
+    step_ns = round(STAGE_S * 1e9)
+    x, y, yaw, _ = twin.advance(0)
+    seen = x, y
+    places, way_m = [(x, y)], 0.0
+    for k in range(round(MOST_S / STAGE_S)):
+        now_ns = k * step_ns
+        x, y, yaw, speed_mps = twin.advance(now_ns)
+        places.append((x, y))
+        way_m += speed_mps * STAGE_S
+        if way_m > length_m - 1.0:
+            break
+        if now_ns >= WAITS_S * 1e9:
+            seen_x, seen_y = (round(value / grid) * grid for value, grid in zip(seen, GRID_M, strict=True))
+            twin.command(now_ns, *published.command(seen_x, seen_y, yaw - heading_error_rad))
+        seen = x, y
+    return np.array(places)
+
+
+def predict(
+    courses: dict[str, Waypoints],
+    drives: Sequence[Drive],
+    make_twin: TwinMaker,
+    progress: Callable[[str], None],
+) -> tuple[list[Prediction], list[str]]:
+    """Every prediction there is to make, and what could not be used, in words."""
+    qp = PublishedQp(4000)
+    found, unused = [], []
+    for known in drives:
+        course = courses[known.path]
+        try:
+            response = identify(known.recording)
+        except ResponseError as error:
+            unused.append(str(error))
+            continue
+        for name in LAWS.values():
+            others = [d.cross_track_m for d in drives if (d.path, d.law) == (known.path, name) and d is not known]
+            if not others:
+                continue
+            progress(f"{known.path}: known {known.name}, drives {name}")
+            means = []
+            for k in range(DRAWS):
+                error_rad = HEADING_SIGMA_RAD * NormalDist().inv_cdf((k + 0.5) / DRAWS)
+                start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
+                places = drive(make_twin(response, *start), PublishedLaw(name, course, qp), course, error_rad)
+                means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
+            found.append(
+                Prediction(
+                    path=known.path, law=name, known=known.name, predicted_m=float(np.mean(means)),
+                    real_m=float(np.mean(others)), others=len(others),
+                )
+            )  # fmt: skip
+    return found, unused

@@ -1,0 +1,1 @@
+"""Replicas of published estimators and controllers, with their published parameters."""

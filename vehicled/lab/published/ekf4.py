@@ -1,0 +1,202 @@
+"""The 4-DOF filter of Unjhawala et al. 2023 as it ran on the vehicle, error for error, to be compared with: never to be driven by.
+
+State (x, y, theta, v), measurement (x, y, theta), one explicit Euler step of 0.1 s at 10 Hz whatever the rate it is asked at. Its
+errors, kept here (:mod:`~vehicled.estimation.ekf4.estimator` mends them):
+
+- The Jacobian is dt (I + df/dq) but for a 1 in the place of dy/dy, instead of I + dt df/dq: what is known of x, heading and speed
+  is forgotten from step to step, so that a fix moves x by 1 %, y by 10 % of its error and speed hardly: it is open loop in the
+  throttle.
+- Nothing keeps the speed at 0 while the motor's friction pulls it below: standing, the filter drives backward.
+- No gate, no delay of the actuators, no slew of the wheel, no lever arm; a measurement is as old as its arrival; process noise is a
+  variance for each step, not for time; the position is held between steps.
+- The update of the covariance is (I - K H) P, which rounding makes asymmetric.
+
+The defaults are those of the outdoor runs of August 2023, found by reproducing the recorded states to their last digit. Indoors, in
+March 2023, stall torque, no-load speed, friction and wheel angle were 0.09 N m, 161.185 rad/s, 0.039 N m and 0.37 rad. Released
+versions of the code differ again: heading sigma of the process noise 3 rad or none where 3 degrees were meant, heading sigma of the
+measurement read from the wrong place.
+"""
+
+from math import atan2, cos, isfinite, pi, sin, tan
+from typing import Annotated, ClassVar
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from vehicled.estimation.ekf4.inputs import enu_m, is_possible
+from vehicled.estimation.gaussian import Array
+from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, Message, StateEstimate
+from vehicled.paths.datum import Datum
+from vehicled.vehicle import Positive, Vehicle
+
+NAN = float("nan")
+STEP_S = 0.1
+STEP_NS = 100_000_000
+MAX_STEPS = 10
+"""Steps made up for at once after a pause; a filter that knows nothing of time knows nothing of longer ones."""
+MAX_STATE = 1e8
+_H = np.eye(3, 4)
+
+
+class Ekf4PublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parameters of the code, not of the vehicle of the profile: that they contradicted the vehicle is part of what was
+    published."""
+
+    stall_torque_nm: Positive = 0.3
+    no_load_speed_radps: Positive = 30.0
+    friction_nm: Annotated[float, Meta(ge=0.0)] = 0.02
+    viscous_nms: Annotated[float, Meta(ge=0.0)] = 1e-4
+    gear_ratio: Positive = 1.0 / 3.0
+    wheel_radius_m: Positive = 0.08451952624
+    inertia_kgm2: Positive = 1e-3
+    wheelbase_m: Positive = 0.5
+    wheel_angle_per_command_rad: Positive = 0.5
+    position_sigma_m: Annotated[float, Meta(ge=0.0)] = 0.1
+    """Process noise of each step, as the next two."""
+    yaw_sigma_rad: Annotated[float, Meta(ge=0.0)] = pi / 60.0
+    speed_sigma_mps: Annotated[float, Meta(ge=0.0)] = 0.1
+    measured_position_sigma_m: Positive = 1.0
+    measured_yaw_sigma_rad: Positive = 0.3
+
+
+class PublishedFilterState(Struct, frozen=True):
+    """q (4,) = x, y, theta, v; P (4, 4)."""
+
+    q: Array
+    P: Array
+
+
+def begin(x_m: float, y_m: float, yaw_rad: float) -> PublishedFilterState:
+    """Belief at a given pose: standing, and as unsure of it as the code was."""
+    return PublishedFilterState(np.array((x_m, y_m, yaw_rad, 0.0)), np.eye(4))
+
+
+def predict(p: Ekf4PublishedParams, belief: PublishedFilterState, throttle: float, steering: float) -> PublishedFilterState:
+    """Belief one step later, for commands 0..1 and -1..1. The Jacobian is taken at the new state and is wrong, see above."""
+    x, y, theta, v = belief.q.tolist()
+    reduced = p.wheel_radius_m * p.gear_ratio
+    turn = tan(p.wheel_angle_per_command_rad * steering) / p.wheelbase_m
+    torque = p.stall_torque_nm * throttle - p.stall_torque_nm * v / (p.no_load_speed_radps * reduced)
+    x, y = x + cos(theta) * STEP_S * v, y + sin(theta) * STEP_S * v
+    theta = theta + STEP_S * v * turn
+    v = v + STEP_S * reduced / p.inertia_kgm2 * (torque - v * p.viscous_nms / reduced - p.friction_nm)
+    if theta > pi:
+        theta -= 2.0 * pi
+    elif theta < -pi:
+        theta += 2.0 * pi
+    slope = -(p.stall_torque_nm / p.no_load_speed_radps + p.viscous_nms) / p.inertia_kgm2
+    F = np.array(
+        (
+            (STEP_S, 0.0, -STEP_S * v * sin(theta), STEP_S * cos(theta)),
+            (0.0, 1.0, STEP_S * v * cos(theta), STEP_S * sin(theta)),
+            (0.0, 0.0, STEP_S, STEP_S * turn),
+            (0.0, 0.0, 0.0, STEP_S * (1.0 + slope)),
+        )
+    )
+    Q = np.diag((p.position_sigma_m, p.position_sigma_m, p.yaw_sigma_rad, p.speed_sigma_mps)) ** 2
+    return PublishedFilterState(np.array((x, y, theta, v)), F @ belief.P @ F.T + Q)
+
+
+def correct(
+    p: Ekf4PublishedParams, belief: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float
+) -> tuple[PublishedFilterState, float]:
+    """Belief with a measurement in it, however unlikely, and the normalised innovation squared of its position."""
+    q, P = belief.q, belief.P
+    yaw_error = yaw_rad - float(q[2])
+    residual = np.array((x_m - q[0], y_m - q[1], atan2(sin(yaw_error), cos(yaw_error))))
+    R = np.diag((p.measured_position_sigma_m, p.measured_position_sigma_m, p.measured_yaw_sigma_rad)) ** 2
+    S = _H @ P @ _H.T + R
+    K = P @ _H.T @ np.linalg.inv(S)
+    nis = float(residual[:2] @ np.linalg.solve(S[:2, :2], residual[:2]))
+    return PublishedFilterState(q + K @ residual, (np.eye(4) - K @ _H) @ P), nis
+
+
+class Ekf4Published:
+    """The filter behind the :class:`~vehicled.estimation.interface.Estimator` protocol. It starts at the first fix with a
+    heading."""
+
+    Params: ClassVar[type[Ekf4PublishedParams]] = Ekf4PublishedParams
+
+    def __init__(
+        self, params: Ekf4PublishedParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]
+    ) -> None:
+        self._params = params
+        self._datum = datum
+        self._belief: PublishedFilterState | None = None
+        self._fix: GnssFix | None = None
+        self._yaw_rad: float | None = None
+        self._throttle = 0.0
+        self._steering = 0.0
+        self._started_ns = 0
+        self._steps = 0
+        self._newest_ns = 0
+        self._nis = NAN
+        self.ignored = 0
+        """Values that were not finite or not possible."""
+
+    def observe(self, message: Message) -> None:
+        """A fix or a heading, for the next step; only the newest of each counts."""
+        if isinstance(message, GnssFix | Heading):
+            if not is_possible(message):
+                self.ignored += 1
+            elif isinstance(message, Heading):
+                self._yaw_rad = message.yaw_rad
+            else:
+                self._fix = message
+
+    def command(self, command: ActuatorCommand) -> None:
+        """What the code takes to act at once."""
+        if isfinite(command.throttle) and isfinite(command.steering):
+            self._throttle = min(max(command.throttle, -1.0), 1.0)
+            self._steering = min(max(command.steering, -1.0), 1.0)
+        else:
+            self.ignored += 1
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Nothing is learnt."""
+
+    def step(self, now_ns: int) -> StateEstimate:
+        """State at the last step of 0.1 s; see :class:`~vehicled.estimation.interface.Estimator`."""
+        if self._belief is None:
+            self._start(now_ns)
+        else:
+            due = round((now_ns - self._started_ns) / STEP_NS) - self._steps
+            if due > MAX_STEPS:
+                self._steps += due - MAX_STEPS
+                due = MAX_STEPS
+            for _ in range(due):
+                self._advance()
+        return self._estimate(now_ns)
+
+    def _start(self, now_ns: int) -> None:
+        if self._fix is not None and self._yaw_rad is not None:
+            east, north, _ = enu_m(self._datum, self._fix)
+            self._belief = begin(east, north, atan2(sin(self._yaw_rad), cos(self._yaw_rad)))
+            self._started_ns, self._steps = now_ns, 0
+            self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, now_ns))
+            self._fix = None
+
+    def _advance(self) -> None:
+        assert self._belief is not None
+        belief = predict(self._params, self._belief, self._throttle, self._steering)
+        self._steps += 1
+        if self._fix is not None and self._yaw_rad is not None:
+            east, north, _ = enu_m(self._datum, self._fix)
+            belief, self._nis = correct(self._params, belief, east, north, self._yaw_rad)
+            # Newest by arrival; stamped no later than the step it entered in.
+            self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, self._started_ns + self._steps * STEP_NS))
+            self._fix = None
+        sound = bool(np.abs(belief.q).max() < MAX_STATE and np.isfinite(belief.P).all())
+        self._belief = belief if sound else None
+
+    def _estimate(self, now_ns: int) -> StateEstimate:
+        belief = self._belief
+        if belief is None:
+            return StateEstimate(now_ns, self._newest_ns, NAN, NAN, NAN, NAN, NAN, (NAN,) * 16)
+        x, y, yaw, v = belief.q.tolist()
+        p = self._params
+        rate = v * tan(p.wheel_angle_per_command_rad * self._steering) / p.wheelbase_m
+        covariance = tuple((0.5 * (belief.P + belief.P.T)).ravel().tolist())
+        return StateEstimate(
+            now_ns, min(self._newest_ns, now_ns), x, y, yaw, v, rate, covariance, EstimatorStatus.RUNNING, self._nis
+        )

@@ -1,0 +1,206 @@
+"""Finds out what a file is, reads it, writes our log.
+
+The clock of an imported log is that of its file: ``t_ns`` are its stamps, whatever clock made them, and nothing says how late
+anything was. So it has no ticks, and cannot be replayed. Its header says so: ``clock`` is ``imported``, ``imported`` tells from
+where and what was assumed. It carries the profile that is believed of the vehicle and a course that is only a datum, the first
+fix, so that estimators, reports and ``vehicled bench recorded`` take it as one of ours.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, islice
+from math import isfinite
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+import vehicled
+from vehicled.lab.recordings.errors import RecordingError
+from vehicled.lab.recordings.foreign.source import Foreign, Stamped
+from vehicled.log.errors import LogError
+from vehicled.log.offline import LogFile
+from vehicled.log.schema import CHANNELS, Attachment, RunHeader
+from vehicled.messages import FixType, GnssFix
+from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
+from vehicled.profile.loading import load
+from vehicled.vehicle import Vehicle
+
+FORMATS = ("rosbag", "csv", "ublox", "ardupilot", "px4")
+_LOOK_AHEAD = 20_000
+"""Messages in which the first fix is looked for."""
+
+
+class Imported(Struct, frozen=True, kw_only=True):
+    """Summary of an import."""
+
+    source: str
+    format: str
+    path: str
+    counts: dict[str, int]
+    """Messages by topic."""
+    duration_s: float
+    notes: list[str]
+
+    def to_text(self) -> str:
+        """Return the summary as plain text."""
+        lines = [f"{self.source}: {self.format}", *(f"{topic}: {count}" for topic, count in self.counts.items())]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes), f"{self.path}: {self.duration_s:.1f} s"]) + "\n"
+
+
+def import_log(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    mapping: str | os.PathLike[str] | None = None,
+    profile: str = "art",
+    format_name: str | None = None,
+) -> Imported:
+    """Write a foreign log as ours. ``mapping`` is for CSV. Raises :class:`RecordingError`, :class:`LogError`, ProfileError."""
+    path = Path(source)
+    if not path.exists():
+        raise RecordingError(f"{path}: there is no such file or folder")
+    if os.path.exists(out):
+        raise LogError(f"{out}: there is such a file or folder already, it is not overwritten")
+    name = format_name or format_of(path, mapping is not None)
+    loaded = load(profile)
+    foreign = _open(name, path, mapping, loaded.profile.vehicle)
+    messages = iter(foreign.messages)
+    head = list(islice(messages, _LOOK_AHEAD))
+    if not head:
+        raise RecordingError(f"{path}: holds no message that can be used ({'; '.join(foreign.notes) or 'nothing was recognised'})")
+    start_ns = head[0][0]
+    offset_ns = _utc_offset(foreign, head)
+    header = RunHeader(
+        run_id=_run_id(path),
+        start_wall_ns=start_ns + offset_ns,
+        start_monotonic_ns=start_ns,
+        profile=loaded.profile.name,
+        profile_digest=loaded.digest,
+        course="imported",
+        tasks=[],
+        vehicled_version=vehicled.__version__,
+        clock="imported",
+        imported={"file": path.name, "format": foreign.format, "clock": "unknown: the stamps of the file", **foreign.about},
+    )
+    attachments = [
+        Attachment("profile.toml", "application/toml", loaded.source.encode()),
+        Attachment("course.json", "application/json", _course(head)),
+    ]
+    counts: Counter[str] = Counter()
+    first_ns = last_ns = start_ns
+    with LogFile(out, header, attachments) as log:
+        for t_ns, message in chain(head, messages):
+            log.add(message, t_ns)
+            counts[CHANNELS[type(message)].topic.rsplit("/", 1)[-1]] += 1
+            first_ns, last_ns = min(first_ns, t_ns), max(last_ns, t_ns)
+        log.finish({"reason": "imported", "not_replayable_after_ns": str(start_ns)})
+        if log.refused:
+            foreign.notes.append(f"{log.refused} messages did not fit into their fields and are left out")
+    if not offset_ns and start_ns < 10**17:
+        foreign.notes.append("nothing in it tells UTC: the log begins in 1970")
+    duration_s = (last_ns - first_ns) * 1e-9
+    return Imported(
+        source=str(path), format=foreign.format, path=os.fspath(out), counts=dict(sorted(counts.items())), duration_s=duration_s,
+        notes=foreign.notes,
+    )  # fmt: skip
+
+
+def format_of(path: Path, mapped: bool) -> str:
+    """Return the format of a file, by its first bytes, else by its name. Raises :class:`RecordingError`."""
+    if path.is_dir():
+        if (path / "metadata.yaml").is_file():
+            return "rosbag"
+        if mapped:
+            return "csv"
+        raise RecordingError(f"{path}: a folder without metadata.yaml is no ROS 2 bag; CSV files need --map")
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(4096)
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
+    if not start:
+        raise RecordingError(f"{path}: the file is empty")
+    for magic, name in ((b"ULog", "px4"), (b"\xa3\x95\x80", "ardupilot"), (b"#ROSBAG", "rosbag"), (b"SQLite f", "rosbag")):
+        if start.startswith(magic):
+            return name
+    if start.startswith(b"\x89MCAP"):
+        from vehicled.lab.recordings.mcap import is_ours
+
+        if is_ours(path):
+            raise RecordingError(f"{path}: is a log of ours already")
+        return "rosbag"
+    suffix = path.suffix.lower()
+    if mapped or suffix in (".csv", ".tsv"):
+        return "csv"
+    if b"\xb5\x62" in start or b"$G" in start or suffix in (".ubx", ".nmea"):
+        return "ublox"
+    raise RecordingError(f"{path}: is of no format that can be imported ({', '.join(FORMATS)}); say which with --format")
+
+
+def _open(name: str, path: Path, mapping: str | os.PathLike[str] | None, vehicle: Vehicle) -> Foreign:
+    if mapping is not None and name != "csv":
+        raise RecordingError(f"{path}: is read as {name}, for which there is no mapping; --map is for CSV")
+    # Imported here: each wants a library of its own.
+    if name == "rosbag":
+        from vehicled.lab.recordings.foreign import bag
+
+        return bag.read(path, vehicle)
+    if name == "csv":
+        from vehicled.lab.recordings.foreign import table
+
+        if mapping is None:
+            raise RecordingError(f"{path}: CSV needs --map MAP.toml, which says what its columns are: see docs/logs.md")
+        return table.read(path, Path(mapping))
+    if name == "ublox":
+        from vehicled.lab.recordings.foreign import ublox
+
+        return ublox.read(path)
+    if name == "ardupilot":
+        from vehicled.lab.recordings.foreign import dataflash
+
+        return dataflash.read(path, vehicle)
+    if name == "px4":
+        from vehicled.lab.recordings.foreign import ulog
+
+        return ulog.read(path, vehicle)
+    raise RecordingError(f'unknown format "{name[:40]}": there are {", ".join(FORMATS)}')
+
+
+def _utc_offset(foreign: Foreign, head: list[Stamped]) -> int:
+    if foreign.utc_offset_ns is not None:
+        return foreign.utc_offset_ns
+    for _, message in head:
+        if isinstance(message, GnssFix) and message.utc_ns > 0:
+            return message.utc_ns - message.t_ns
+    return 0
+
+
+def _course(head: list[Stamped]) -> bytes:
+    for fix in _fixes(head):
+        try:
+            datum = Datum(fix.latitude_rad, fix.longitude_rad, fix.height_m if isfinite(fix.height_m) else 0.0)
+        except CourseError:
+            continue
+        place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
+        return msgspec.json.encode({"name": "imported", "closed": False, "datum": place})
+    return msgspec.json.encode({"name": "imported", "closed": False})
+
+
+def _fixes(head: list[Stamped]) -> Iterator[GnssFix]:
+    for _, message in head:
+        if isinstance(message, GnssFix) and message.fix_type >= FixType.FIX_2D:
+            yield message
+
+
+def _run_id(path: Path) -> str:
+    """Return a run id derived from the content, so that the same file gives the same log."""
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]

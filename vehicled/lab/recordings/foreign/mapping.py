@@ -1,0 +1,235 @@
+"""The mapping file of a CSV import: TOML, validated as a whole before a row is read."""
+
+import tomllib
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from vehicled.lab.recordings.errors import RecordingError
+from vehicled.lab.recordings.foreign.units import SIGMA_OF, converter, dimension_of
+from vehicled.messages import ALL, Message
+from vehicled.ros.fields import SCALAR, Field, fields_of
+
+_TYPES = {kind.__name__: kind for kind in ALL}
+CsvRow = dict[str, str]
+
+
+class MapTime(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Location and unit of the stamps."""
+
+    column: str
+    unit: Literal["s", "ms", "us", "ns", "iso8601"] = "s"
+    arrival_column: str = ""
+    """Column of the arrival time, in the same unit; by default the stamp."""
+    clock: Literal["file", "utc"] = "file"
+    """``utc``: the stamps count from 1970."""
+
+
+class MappedMessage(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A message that is made from a row."""
+
+    type: str
+    fields: dict[str, Any]
+    file: str = ""
+    """Pattern of the files that have it, as ``gps*.csv``; empty for all."""
+    time: MapTime | None = None
+    when_changed: list[str] = []
+    """Make one only where one of these columns differs from the row before."""
+    mapped: dict[str, "MappedField"] = field(default_factory=dict)
+    """Made from ``fields``; not for the file."""
+
+
+class Mapping(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The file."""
+
+    time: MapTime
+    message: list[MappedMessage]
+    delimiter: str = ","
+    comment: str = ""
+    """Lines that begin so are skipped."""
+    columns: list[str] = []
+    """Names of the columns, of files without a head line."""
+
+
+class _Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A column made into a value: ``(number * scale + offset)`` in ``unit``, or one of ``names``."""
+
+    column: str
+    unit: str = ""
+    scale: float = 1.0
+    offset: float = 0.0
+    names: dict[str, str | float] = {}
+    default: str | float | None = None
+    """Value for an empty cell, or for a text missing in ``names``."""
+
+
+class EmptyCellError(ValueError):
+    """A cell is empty, or no number."""
+
+
+class MappedField:
+    """A field of a message and where its value is."""
+
+    def __init__(self, spec: Field, value: Any, place: str) -> None:
+        """Raises ``ValueError`` for what cannot be the field."""
+        self._columns: list[str] = []
+        dimension = dimension_of(spec.name)
+        if spec.length == SCALAR:
+            self._read = self._one(spec, value, dimension, place)
+            return
+        if isinstance(value, dict) and set(value) == {"sigma"} and spec.length == 9:
+            self._read = self._diagonal(spec, value["sigma"], SIGMA_OF.get(dimension, ""), place)
+            return
+        if not isinstance(value, list) or len(value) != spec.length:
+            raise ValueError(f"{place}: takes a list of {spec.length}" + (" or { sigma = [...] }" if spec.length == 9 else ""))
+        parts = [self._one(spec, item, dimension, place) for item in value]
+        self._read = lambda row: tuple(_or_nan(part, row) for part in parts)
+
+    def columns(self) -> list[str]:
+        """Return the names of the required columns."""
+        return self._columns
+
+    def reader(self) -> Callable[[CsvRow], Any]:
+        """Function from a row to the value. It raises ``ValueError`` where there is none."""
+        return self._read
+
+    def _one(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
+        if isinstance(value, dict):
+            cell = msgspec.convert(value, _Cell)
+            self._columns.append(cell.column)
+            if cell.names or spec.enum is not None:
+                named = {text: _literal(spec, item, place) for text, item in cell.names.items()}
+                other = _literal(spec, cell.default, place) if cell.default is not None else None
+                return lambda row: _named(spec, row[cell.column].strip(), named, other)
+            convert = converter(dimension, cell.unit or dimension)
+            fallback = None if cell.default is None else float(cell.default)
+            finish = _finisher(spec)
+            return lambda row: finish(_number(row[cell.column], cell, convert, fallback))
+        found = _literal(spec, value, place)
+        return lambda row: found
+
+    def _diagonal(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
+        if not dimension or not isinstance(value, list) or len(value) != 3:
+            raise ValueError(f"{place}: sigma takes a list of three standard deviations (east, north, up)")
+        sigma = Field(spec.name, "float64")
+        parts = [self._one(sigma, item, dimension, place) for item in value]
+
+        def read(row: CsvRow) -> tuple[float, ...]:
+            e, n, u = (_or_nan(part, row) for part in parts)
+            return e * e, 0.0, 0.0, 0.0, n * n, 0.0, 0.0, 0.0, u * u
+
+        return read
+
+
+def load_mapping(file: Path) -> Mapping:
+    """The mapping, checked against the messages. Raises :class:`RecordingError`."""
+    try:
+        mapping = msgspec.convert(tomllib.loads(file.read_text()), Mapping)
+    except OSError as error:
+        raise RecordingError(f"{file}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise RecordingError(f"{file}: is no mapping: {error}") from error
+    problems = list(_problems(mapping))
+    if problems:
+        raise RecordingError(f"{file}: " + "\n  ".join(problems))
+    return mapping
+
+
+def _problems(mapping: Mapping) -> Iterator[str]:
+    if len(mapping.delimiter) != 1:
+        yield f"delimiter {mapping.delimiter!r} is not one character"
+    if not mapping.message:
+        yield "there is no [[message]] in it"
+    for number, message in enumerate(mapping.message, start=1):
+        kind = _TYPES.get(message.type)
+        if kind is None:
+            yield f'message {number}: no message type "{message.type}" (as {", ".join(sorted(_TYPES))})'
+            continue
+        message.mapped = {}
+        known = {spec.name: spec for spec in fields_of(kind)}
+        for name, value in message.fields.items():
+            place = f"message {number} ({message.type}), {name}"
+            spec = known.get(name)
+            if spec is None:
+                yield f"{place}: there is no such field (as {', '.join(known)})"
+                continue
+            try:
+                message.mapped[name] = MappedField(spec, value, place)
+            except msgspec.ValidationError as error:
+                yield f"{place}: {error}"
+            except (ValueError, TypeError) as error:
+                text = str(error)
+                yield text if text.startswith(place) else f"{place}: {text}"
+        for missing in _missing(kind, message):
+            yield f"message {number} ({message.type}): {missing} has no default and is not mapped"
+
+
+def _missing(kind: type[Message], message: MappedMessage) -> Iterator[str]:
+    for spec in fields_of(kind):
+        if not spec.optional and spec.name not in message.fields and spec.name not in ("t_ns", "t_rx_ns"):
+            yield spec.name
+
+
+def _literal(spec: Field, value: Any, place: str) -> Any:
+    """A value as the mapping gives it: a name of an enumeration, a number, a text, a truth."""
+    if spec.enum is not None:
+        return _member(spec.enum, value, place)
+    if spec.base == "string":
+        return str(value)
+    if spec.base == "bool":
+        return bool(value)
+    if isinstance(value, bool | str | list | dict):
+        raise ValueError(f"{place}: {value!r} is no number")
+    return float(value) if spec.base.startswith("float") else int(value)
+
+
+def _member(enum: type[IntEnum], value: Any, place: str) -> IntEnum:
+    try:
+        return enum[value] if isinstance(value, str) and not value.isdecimal() else enum(int(value))
+    except (KeyError, ValueError, TypeError):
+        raise ValueError(f"{place}: {value!r} is not one of {', '.join(enum.__members__)}") from None
+
+
+def _named(spec: Field, text: str, named: dict[str, Any], other: Any) -> Any:
+    if text in named:
+        return named[text]
+    if other is not None:
+        return other
+    if spec.enum is not None and text:
+        return _member(spec.enum, text, spec.name)
+    raise EmptyCellError(text)
+
+
+def _number(text: str, cell: _Cell, convert: Callable[[float], float], fallback: float | None) -> float:
+    text = text.strip()
+    value = nan
+    if text:
+        try:
+            value = float(text)
+        except ValueError:
+            value = {"true": 1.0, "false": 0.0}.get(text.lower(), nan)
+    if not isfinite(value):
+        if fallback is not None:
+            return fallback
+        raise EmptyCellError(text)
+    return convert(value * cell.scale + cell.offset)
+
+
+def _finisher(spec: Field) -> Callable[[float], Any]:
+    if spec.base == "bool":
+        return bool
+    if spec.base == "string":
+        return str
+    return float if spec.base.startswith("float") else round
+
+
+def _or_nan(part: Callable[[CsvRow], Any], row: CsvRow) -> float:
+    try:
+        return float(part(row))
+    except EmptyCellError:
+        return nan

@@ -1,0 +1,219 @@
+"""ROS 1 and ROS 2 bags as recordings, through the ``rosbags`` library, which is optional.
+
+Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body), AckermannDriveStamped (commands)
+and Odometry (what was published). Where several topics have a type, the one with most messages counts, for commands first one whose
+name says that they were applied. Fixes with status GBAS are taken as RTK, as drivers of receivers tell it; they are also the truth.
+"""
+
+import os
+from collections.abc import Iterator
+from math import atan2, isfinite, nan, radians, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vehicled.lab.recordings import track_truth
+from vehicled.lab.recordings.errors import RecordingError
+from vehicled.lab.recordings.recording import Array, Recording, Times, Truth, arrival_ns, seconds
+from vehicled.lab.recordings.smoothing import wrapped
+from vehicled.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    Mode,
+    WheelSpeed,
+)
+from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
+from vehicled.profile import load_profile
+from vehicled.vehicle import Vehicle
+
+STEP_NS = 20_000_000
+MAX_STEPS = 500_000
+"""Almost three hours at 50 Hz: beyond it stamps are wrong."""
+GBAS = 2
+"""``NavSatStatus.STATUS_GBAS_FIX``."""
+WHEEL_SPEED_SIGMA_MPS = 0.1
+FIX, IMU, TWIST, DRIVE, ODOMETRY = (
+    "sensor_msgs/msg/NavSatFix",
+    "sensor_msgs/msg/Imu",
+    "geometry_msgs/msg/TwistStamped",
+    "ackermann_msgs/msg/AckermannDriveStamped",
+    "nav_msgs/msg/Odometry",
+)
+
+
+def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str = "") -> Recording:
+    """A bag: a folder of ROS 2, or a ``.bag`` of ROS 1. ``vehicle`` is believed, by default that of the profile ``art``.
+
+    Raises :class:`RecordingError` when the library is missing, the bag cannot be read, or it holds no fix.
+    """
+    try:
+        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError:
+        raise RecordingError(
+            f'{path}: ROS bags are read by the library rosbags, which is not installed: pip install "vehicled[ros]"'
+        ) from None
+    vehicle = vehicle or load_profile("art").vehicle
+    stored: dict[str, list[tuple[int, Any]]] = {}
+    try:
+        with AnyReader([Path(path)], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as bag:
+            chosen = choose(bag.connections)
+            for connection, t_rx_ns, data in bag.messages(connections=chosen) if chosen else ():
+                stored.setdefault(connection.msgtype, []).append((t_rx_ns, bag.deserialize(data, connection.msgtype)))
+    except (AnyReaderError, OSError) as error:
+        raise RecordingError(f"{path}: cannot be read as a ROS bag: {error}") from error
+    except Exception as error:
+        raise RecordingError(f"{path}: cannot be read as a ROS bag: {type(error).__name__}: {error}") from error
+    return _recording(path, name or Path(path).stem, vehicle, stored)
+
+
+def choose(connections: Any) -> list[Any]:
+    """Connections of a bag that are read: for each type its best topic."""
+    best: dict[str, tuple[bool, int, str]] = {}
+    for connection in connections:
+        if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY):
+            rank = ("applied" in connection.topic, connection.msgcount, connection.topic)
+            best[connection.msgtype] = max(rank, best.get(connection.msgtype, (False, -1, "")))
+    topics = {topic for _, _, topic in best.values()}
+    return [connection for connection in connections if connection.topic in topics and connection.msgtype in best]
+
+
+def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tuple[int, Any]]]) -> Recording:
+    inputs: list[Message] = []
+    for kind, convert in ((FIX, _fix), (IMU, _imu), (TWIST, _speed)):
+        for t_rx_ns, message in stored.get(kind, ()):
+            inputs += convert(message, t_rx_ns)
+    for t_rx_ns, message in stored.get(DRIVE, ()):
+        inputs += _command(message, t_rx_ns, vehicle)
+    fixes = [m for m in inputs if isinstance(m, GnssFix)]
+    if len(fixes) < 2:
+        raise RecordingError(f"{path}: holds {len(fixes) or 'no'} usable {FIX}: there is nothing to estimate a track from")
+    first = fixes[0]
+    try:
+        datum = Datum(first.latitude_rad, first.longitude_rad, first.height_m if isfinite(first.height_m) else 0.0)
+    except CourseError as error:
+        raise RecordingError(f"{path}: the first fix is not on the earth: {error}") from error
+    steps = np.arange(fixes[0].t_rx_ns, fixes[-1].t_rx_ns + 1, STEP_NS, dtype=np.int64)[: MAX_STEPS + 1]
+    if len(steps) > MAX_STEPS:
+        raise RecordingError(
+            f"{path}: lasts longer than {MAX_STEPS * STEP_NS * 1e-9:.0f} s by its stamps: cut it, or mend its clock"
+        )
+    truth = track_truth.of_fixes(steps, fixes, datum, (0.0, 0.0, 0.0))
+    _, east, north = track_truth.places(fixes, datum)
+    arrivals = [m.t_rx_ns for m in fixes]
+    published = _published(stored.get(ODOMETRY, ()), steps, truth)
+    return Recording(
+        name=name,
+        kind="rosbag",
+        vehicle=vehicle,
+        datum=datum,
+        inputs=sorted(inputs, key=arrival_ns),
+        steps_ns=steps.tolist(),
+        truth=truth,
+        raw_x_m=track_truth.held(steps, arrivals, east),
+        raw_y_m=track_truth.held(steps, arrivals, north),
+        published_x_m=published[0] if published else None,
+        published_y_m=published[1] if published else None,
+        published_yaw_rad=published[2] if published else None,
+        published_speed_mps=published[3] if published else None,
+        source=str(path),
+    )
+
+
+def stamp_ns(message: Any, t_rx_ns: int) -> int:
+    """Time of validity; the arrival where the header has none, or one that is later than the arrival."""
+    stamp = message.header.stamp
+    t_ns = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+    return t_ns if 0 < t_ns <= t_rx_ns else t_rx_ns
+
+
+def convert(kind: str, message: Any, t_rx_ns: int, vehicle: Vehicle) -> Iterator[Message]:
+    """A message of a bag as ours; nothing for odometry and other types."""
+    if kind == DRIVE:
+        yield from _command(message, t_rx_ns, vehicle)
+    elif kind in (FIX, IMU, TWIST):
+        yield from {FIX: _fix, IMU: _imu, TWIST: _speed}[kind](message, t_rx_ns)
+
+
+def _fix(message: Any, t_rx_ns: int) -> Iterator[Message]:
+    status = int(message.status.status)
+    if status < 0 or not (isfinite(message.latitude) and isfinite(message.longitude)):
+        return
+    covariance = tuple(float(value) for value in message.position_covariance)
+    yield GnssFix(
+        stamp_ns(message, t_rx_ns),
+        t_rx_ns,
+        radians(message.latitude),
+        radians(message.longitude),
+        float(message.altitude),
+        position_covariance_m2=covariance if int(message.position_covariance_type) else (nan,) * 9,
+        fix_type=FixType.FIX_3D,
+        carrier=CarrierSolution.FIXED if status >= GBAS else CarrierSolution.NONE,
+        differential=status > 0,
+    )
+
+
+def _imu(message: Any, t_rx_ns: int) -> Iterator[Message]:
+    t_ns = stamp_ns(message, t_rx_ns)
+    w, a, q = message.angular_velocity, message.linear_acceleration, message.orientation
+    # A first covariance of -1 says that the quantity is not measured (REP-145).
+    force = (a.x, a.y, a.z) if message.linear_acceleration_covariance[0] >= 0.0 else (nan, nan, nan)
+    if message.angular_velocity_covariance[0] >= 0.0:
+        yield ImuSample(t_ns, t_rx_ns, tuple(map(float, force)), (float(w.x), float(w.y), float(w.z)))
+    if message.orientation_covariance[0] >= 0.0 and abs(q.x**2 + q.y**2 + q.z**2 + q.w**2 - 1.0) < 0.01:
+        variance = float(message.orientation_covariance[8])
+        yield Heading(t_ns, t_rx_ns, _yaw(q), sqrt(variance) if variance > 0.0 else nan, HeadingKind.INERTIAL)
+
+
+def _speed(message: Any, t_rx_ns: int) -> Iterator[Message]:
+    v = message.twist.linear
+    # A vehicle does not move sideways: this is a velocity in another frame, such as a receiver's, and no wheel speed.
+    if abs(v.y) > 0.2 * abs(v.x) + 0.05:
+        return
+    yield WheelSpeed(stamp_ns(message, t_rx_ns), t_rx_ns, float(v.x), WHEEL_SPEED_SIGMA_MPS)
+
+
+def _command(message: Any, t_rx_ns: int, vehicle: Vehicle) -> Iterator[Message]:
+    drive = message.drive
+    angle = float(drive.steering_angle)
+    if not isfinite(angle):
+        return
+    # The message has a speed where our vehicles have a throttle: the one that would hold it. NaN stands for "not given".
+    speed = float(drive.speed)
+    throttle = min(max(vehicle.drive.steady_throttle(speed), 0.0), 1.0) if isfinite(speed) and speed > 0.0 else 0.0
+    yield ActuatorCommand(t_rx_ns, t_rx_ns, throttle, 0.0, vehicle.steering.command(angle), angle, Mode.AUTO)
+
+
+def _yaw(q: Any) -> float:
+    return atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
+
+
+def _published(odometry: Any, steps_ns: Times, truth: Truth) -> tuple[Array, Array, Array, Array] | None:
+    """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what counts is its shape."""
+    if len(odometry) < 2:
+        return None
+    t_s = np.array([stamp_ns(m, t_rx_ns) for t_rx_ns, m in odometry]) * 1e-9
+    poses = [m.pose.pose for _, m in odometry]
+    columns = (
+        np.array([p.position.x for p in poses]),
+        np.array([p.position.y for p in poses]),
+        np.unwrap([_yaw(p.orientation) for p in poses]),
+        np.array([m.twist.twist.linear.x for _, m in odometry]),
+    )
+    x, y, yaw, speed = (track_truth.between(seconds(steps_ns), t_s, column) for column in columns)
+    both = np.isfinite(x) & np.isfinite(truth.x_m)
+    if both.sum() < 2:
+        return None
+    here, there = x[both] + 1j * y[both], truth.x_m[both] + 1j * truth.y_m[both]
+    turn = np.vdot(here - here.mean(), there - there.mean())
+    turn = turn / abs(turn) if abs(turn) > 0.0 else 1.0
+    moved = there.mean() + turn * (x + 1j * y - here.mean())
+    return moved.real, moved.imag, wrapped(yaw + np.angle(turn)), speed

@@ -1,0 +1,1 @@
+"""Commands on twins: validate, predict, calibrate and show the simulator's vehicle models."""

@@ -1,0 +1,215 @@
+"""Reader of reference runs: search in a folder, and one run as arrays."""
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from vehicled.lab.validation.families import FAMILIES, Family
+
+
+class ReferenceRunError(Exception):
+    """Unusable file: place, reason and what to do."""
+
+
+class ReferenceSource(Struct, frozen=True):
+    """Found file, before it is read."""
+
+    family: str
+    vehicle: str
+    """Vehicle name in the file."""
+    twin: str
+    """Name of our vehicle file."""
+    model: str
+    manoeuvre: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        """Family and file name without its ending: unique in a report."""
+        return f"{self.family}/{Path(self.path).stem}"
+
+
+class Reference(Struct, frozen=True, eq=False):
+    """Run of a reference model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is None."""
+
+    source: ReferenceSource
+    t_s: Any
+    x_m: Any
+    y_m: Any
+    yaw_rad: Any
+    vx_mps: Any
+    vy_mps: Any
+    yaw_rate_radps: Any
+    roll_rad: Any
+    command_t_s: Any
+    steer: Any
+    """Steering in the unit of the family's commands."""
+    throttle: Any
+    """Throttle 0..1, or acceleration in m/s2 if the family commands that."""
+    brake: Any
+    lateral_acceleration_mps2: Any
+    """vx times yaw rate, plus the derivative of vy."""
+
+    @property
+    def family(self) -> Family:
+        """Family that describes its format."""
+        return family_named(self.source.family)
+
+
+def family_named(name: str) -> Family:
+    """Return a family of the table. Raises KeyError."""
+    return {family.name: family for family in FAMILIES}[name]
+
+
+class FoundRuns(Struct, frozen=True):
+    """Reference runs found in a folder."""
+
+    sources: list[ReferenceSource]
+    problems: list[str]
+    """Messages about files that do not fit their family, and missing families."""
+
+
+def find(folder: str | Path) -> FoundRuns:
+    """Find the reference runs below a folder, sorted by name. Raises :class:`ReferenceRunError` if the folder does not exist."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise ReferenceRunError(
+            f"{root}: no such folder; name the one that holds {FAMILIES[0].folder}/, {FAMILIES[1].folder}/, ..."
+        )
+    sources: list[ReferenceSource] = []
+    problems: list[str] = []
+    for path in sorted(root.resolve().rglob("*.csv")):
+        own = next((family for family in FAMILIES if path.parent.name == family.folder), None)
+        source = _match(path, own)
+        if source is not None:
+            sources.append(source)
+        elif own is not None and not _is_commands(path, own):
+            problems.append(f"{path}: not named like a file of {own.folder}/ ({own.pattern}); rename or remove it")
+    present = {source.family for source in sources}
+    problems += [
+        f"{family.folder}: no run of {family.title} below {root}; put its folder there to have it compared"
+        for family in FAMILIES
+        if family.name not in present
+    ]
+    return FoundRuns(sorted(sources, key=lambda source: (source.family, source.path)), problems)
+
+
+def _is_commands(path: Path, family: Family) -> bool:
+    return bool(family.commands.file) and path.name.endswith(family.commands.file)
+
+
+def _match(path: Path, own: Family | None) -> ReferenceSource | None:
+    for family in [own] if own is not None else [family for family in FAMILIES if family.anywhere]:
+        match = re.fullmatch(family.pattern, path.name)
+        if match is None or _is_commands(path, family) or (own is None and not _has_columns(path, family)):
+            continue
+        names = match.groupdict()
+        vehicle = names.get("vehicle") or family.vehicle
+        twin = family.twins.get(vehicle, vehicle)
+        return ReferenceSource(family.name, vehicle, twin, names.get("model") or family.name, names["manoeuvre"], str(path))
+    return None
+
+
+def _has_columns(path: Path, family: Family) -> bool:
+    """True if the first line has the family's columns. An unreadable file is not recognised."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            names = next(csv.reader(stream), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+    wanted = {name for name in asdict(family.columns).values() if name and name != family.columns.roll} | set(family.marks)
+    return wanted <= {name.strip() for name in names}
+
+
+def read(source: ReferenceSource) -> Reference:
+    """Read a run. Raises :class:`ReferenceRunError` with the file, the reason and what to do."""
+    family = family_named(source.family)
+    path = Path(source.path)
+    columns, commands = family.columns, family.commands
+    table = _table(path)
+    t = _rising(path, table, columns.time)
+    yaw_rate = _column(path, table, columns.yaw_rate)
+    x, y, yaw = (_column(path, table, name) for name in (columns.x, columns.y, columns.yaw))
+    if columns.vx:
+        vx, vy = _column(path, table, columns.vx), _column(path, table, columns.vy)
+    elif columns.sideslip:
+        speed, sideslip = _column(path, table, columns.speed), _column(path, table, columns.sideslip)
+        vx, vy = speed * np.cos(sideslip), speed * np.sin(sideslip)
+    else:
+        vx, vy = _column(path, table, columns.speed), None
+    order_path = path
+    orders = table
+    if commands.file:
+        order_path = path.with_name(re.sub(r"_motion\.csv$", "", path.name) + commands.file)
+        orders = _table(order_path)
+    order_t = _rising(order_path, orders, commands.time)
+    steer = _column(order_path, orders, commands.wheel_angle or commands.steer or commands.steer_rad)
+    throttle = _column(order_path, orders, commands.acceleration or commands.throttle)
+    brake = _column(order_path, orders, commands.brake) if commands.brake else np.zeros_like(throttle)
+    lateral = vx * yaw_rate + (np.gradient(vy, t) if vy is not None else 0.0)
+    return Reference(
+        source,
+        t,
+        x,
+        y,
+        np.unwrap(yaw),
+        vx,
+        vy,
+        yaw_rate,
+        _column(path, table, columns.roll) if columns.roll in table else None,
+        order_t,
+        steer,
+        throttle,
+        brake,
+        lateral,
+    )
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """Read the columns of a CSV file by name, each of shape (n,)."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            names = [name.strip() for name in next(csv.reader(stream), [])]
+            rows = list(_numbers(stream, len(names)))
+    except FileNotFoundError as error:
+        raise ReferenceRunError(f"{path}: file not found; the run needs it") from error
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise ReferenceRunError(f"{path}: cannot be read: {error}; download the file again") from error
+    if len(rows) < 2:
+        raise ReferenceRunError(f"{path}: {len(rows)} rows are too few; download the file again")
+    values = np.array(rows, np.float64)
+    return {name: values[:, k] for k, name in enumerate(names)}
+
+
+def _numbers(stream: Any, width: int) -> Iterator[list[float]]:
+    for number, line in enumerate(csv.reader(stream), start=2):
+        if len(line) != width:
+            raise ValueError(f"line {number} has {len(line)} fields instead of {width}")
+        try:
+            yield [float(text) for text in line]
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+
+
+def _column(path: Path, table: dict[str, Any], name: str) -> Any:
+    if name not in table:
+        raise ReferenceRunError(f"{path}: no column {name!r} (there are {', '.join(table)}); name it in the table of families")
+    values = table[name]
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ReferenceRunError(f"{path}: line {row + 2}, column {name!r} is not a finite number; download the file again")
+    return values
+
+
+def _rising(path: Path, table: dict[str, Any], name: str) -> Any:
+    t = _column(path, table, name)
+    if not (np.diff(t) > 0).all():
+        row = int(np.flatnonzero(np.diff(t) <= 0)[0])
+        raise ReferenceRunError(f"{path}: line {row + 3}: time does not increase; sort the rows by {name!r}")
+    return t

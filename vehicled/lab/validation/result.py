@@ -1,0 +1,114 @@
+"""Validation results: comparisons with reference runs, checks against theory, and the verdict."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from vehicled.lab.validation.metrics import ModelDrive, MotionErrors, TargetResult
+from vehicled.lab.validation.reference import Reference, ReferenceSource
+from vehicled.lab.validation.targets import Target
+
+
+class RunComparison(Struct, frozen=True, eq=False):
+    """Reference run and our model's run."""
+
+    reference: Reference
+    drive: ModelDrive
+    errors: MotionErrors
+    target: Target
+    judgement: TargetResult
+
+    @property
+    def source(self) -> ReferenceSource:
+        """File of the reference run."""
+        return self.reference.source
+
+
+class FailedRun(Struct, frozen=True):
+    """Run that could not be compared, with the reason and what to do."""
+
+    source: ReferenceSource
+    reason: str
+
+
+class TheoryCheck(Struct, frozen=True):
+    """Theoretical property of one vehicle. ``passed`` None: not applicable, ``found`` says why."""
+
+    vehicle: str
+    name: str
+    found: str
+    wanted: str
+    passed: bool | None
+
+
+class StatusCounts(Struct, frozen=True):
+    """Number of published, calibrated, derived and assumed values in a vehicle file."""
+
+    vehicle: str
+    published: int
+    calibrated: int
+    derived: int
+    assumed: int
+
+
+class Validation(Struct, frozen=True, eq=False):
+    """Complete validation result."""
+
+    folder: str
+    comparisons: list[RunComparison]
+    """Comparisons, worst first: missed targets by their excess, then met ones, then those without target."""
+    failures: list[FailedRun]
+    problems: list[str]
+    """Messages about the folder: missing or unrecognised files. They do not fail a validation, but reduce it."""
+    checks: list[TheoryCheck]
+    provenance: list[StatusCounts]
+
+    @property
+    def missed(self) -> list[RunComparison]:
+        """Runs beyond their target."""
+        return [comparison for comparison in self.comparisons if comparison.judgement.passed is False]
+
+    @property
+    def judged(self) -> int:
+        """Number of runs with a target."""
+        return sum(comparison.judgement.passed is not None for comparison in self.comparisons)
+
+    @property
+    def failed_checks(self) -> list[TheoryCheck]:
+        """Failed checks against theory."""
+        return [check for check in self.checks if check.passed is False]
+
+    @property
+    def passed(self) -> bool:
+        """True if all targets are met, all checks hold and at least one run or check was evaluated."""
+        return not (self.missed or self.failures or self.failed_checks) and bool(self.judged or self.checks)
+
+    def headline(self) -> str:
+        """Verdict in one sentence."""
+        kept = self.judged - len(self.missed)
+        text = f"{kept} of {self.judged} reference runs within their target"
+        if self.checks:
+            holding = sum(check.passed is True for check in self.checks)
+            text += f", {holding} of {holding + len(self.failed_checks)} checks against theory hold"
+        if self.failures:
+            text += f", {len(self.failures)} runs could not be compared"
+        return text
+
+
+def worst_first(comparisons: list[RunComparison]) -> list[RunComparison]:
+    """Sort the comparisons as :class:`Validation` requires; ties are sorted by name."""
+
+    def place(comparison: RunComparison) -> tuple[int, float, str]:
+        passed, share = comparison.judgement.passed, comparison.judgement.share
+        if passed is None:
+            position = comparison.errors.position_pct
+            return 2, -position if position == position else 0.0, comparison.source.name
+        return int(passed), -share, comparison.source.name
+
+    return sorted(comparisons, key=place)
+
+
+def count_provenance(vehicle: str, statuses: list[str]) -> StatusCounts:
+    """Count the statuses of a vehicle file's numbers."""
+    counts = Counter(statuses)
+    return StatusCounts(vehicle, counts["published"], counts["calibrated"], counts["derived"], counts["assumed"])

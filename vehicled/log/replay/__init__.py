@@ -1,5 +1,0 @@
-"""Deterministic replay: runs the machine from its journal and reports the first frame or record that differs.
-
-:mod:`~vehicled.log.replay.journal` reads the inputs, :mod:`~vehicled.log.replay.drive` feeds them to a machine built from the log
-alone, :mod:`~vehicled.log.replay.compare` compares its outputs with those in the log.
-"""

@@ -1,0 +1,389 @@
+"""Builds and runs one run of the daemon: profile, course, link, log, machine, pump. Used by every command that drives."""
+
+import gc
+import os
+import platform
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy
+from msgspec import Struct
+
+from vehicled import __version__
+from vehicled.app import SetupError, build, course_message, declared_stopwatch
+from vehicled.attribution import HOLDERS
+from vehicled.control_socket.console import Console, RunFacts
+from vehicled.control_socket.place import PlaceError, free_path, own_path
+from vehicled.journal import Router
+from vehicled.link import LinkError
+from vehicled.log.fingerprint import numeric_fingerprint
+from vehicled.log.pipe import LogResult, WriterProcess
+from vehicled.log.schema import FENCE_NAME, Attachment, RunHeader, TaskRow
+from vehicled.machine import PIPELINE, Machine
+from vehicled.messages import Message
+from vehicled.paths.stored import to_json
+from vehicled.ports import NEVER_NS, TakesSecret
+from vehicled.run.injected import InjectedFailures
+from vehicled.run.plan import Plan
+from vehicled.runtime import realtime
+from vehicled.runtime.connection import Link
+from vehicled.runtime.ending import Ending, Run
+from vehicled.runtime.lockstep import run_lockstep
+
+if TYPE_CHECKING:
+    from vehicled.runtime.clock import StallCount
+    from vehicled.runtime.ports import Port
+    from vehicled.view.feed import Feed
+
+_GREETING_TIMEOUT_S = 60.0
+
+LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
+"""Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
+
+Tap = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
+"""Message types with a listener besides the log."""
+
+
+class NoLog:
+    """Stand-in for the log writer of a run without a log."""
+
+    def pump(self, now_ns: int) -> None:
+        """Do nothing."""
+
+
+class Drive(Struct, frozen=True):
+    """Result of a drive."""
+
+    ending: Ending
+    machine: Machine
+    seed: int
+    """Seed of the simulator."""
+    started_ns: int
+    wall_s: float
+    log: LogResult | None
+    log_problem: str
+    stalls: "StallCount | None" = None
+    """Stalls of the computer during which the clock of the run paused."""
+
+
+def drive(
+    plan: Plan,
+    sock: socket.socket | None,
+    *,
+    ports: "Mapping[str, Port] | None" = None,
+    until_s: float | None,
+    patience_s: float | None,
+    stays: bool = False,
+    ends_disarmed: bool = False,
+    log_folder: str | None,
+    taps: Sequence[Tap],
+    progress: Callable[[Machine, int], None] | None = None,
+    on_end: Callable[[Ending], object] | None = None,
+    setup_fault: str = "",
+    door: str = "",
+    view: str | None = None,
+    simulator_pid: int | None = None,
+    judged: Callable[[], str] | None = None,
+    injected: InjectedFailures | None = None,
+) -> Drive:
+    """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends.
+
+    ``stays``: the end of a drive does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log.
+    ``on_end`` is called before the log is closed. ``setup_fault`` is a reason against arming, or empty. ``door`` opens a control
+    socket (only on the wall clock): ``own`` under the profile's name, ``any`` under another name if that is taken. ``injected``
+    failures are recorded when they begin and end. ``judged`` returns the verdict on the lanes, for the log. ``view`` opens the live
+    view at an address, the profile's if empty; it needs a control socket. Raises :class:`vehicled.link.LinkError` if the handshake
+    fails and :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
+    """
+    link = None if sock is None else Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=plan.paced)
+    lockstep = plan.clock == "lockstep"
+    started_ns = time.monotonic_ns()
+    with ExitStack() as undo:
+        if link is not None:
+            # The reason is reported here, so the simulator must not print its own.
+            undo.callback(link.close, "the daemon does not begin")
+            plan = _same_world(plan, link.hello.world)
+            if lockstep:
+                link.block(plan.silence_s(shared_clock=True))
+                started_ns = link.hello.start_ns
+        profile, wiring = plan.loaded.profile, plan.wiring
+        door_path = _door_path(profile.name, door) if door and not lockstep else None
+        evidence_source = None
+        if not lockstep:
+            # Imported here, because it brings an event loop that lockstep does not need.
+            from vehicled.run import wall_session
+
+            clock = wall_session.clock(link)
+            evidence_source = wall_session.evidence_source(clock)
+            undo.callback(evidence_source.close)
+        stopwatch = declared_stopwatch(plan.wiring) if evidence_source is None else evidence_source.stopwatch
+        router = Router()
+        machine = build(
+            profile,
+            plan.course,
+            wiring,
+            stopwatch,
+            router,
+            evidence_source,
+            fence=plan.fence,
+            setup_fault=setup_fault,
+            virtual=lockstep,
+        )
+        _hand_out_secrets(plan, machine)
+        # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
+        report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
+        writer = _open_log(plan, log_folder, started_ns, report, setup_fault) if log_folder is not None else None
+        if writer is not None:
+            router.log_to(writer.sink)
+        closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
+        console = _console(plan, machine, writer, started_ns, closed)
+        live = None
+        if view is not None and door_path is not None:
+            live = _open_view(plan, view, console, router, writer, door_path, simulated=link is not None)
+        undo.pop_all()
+    for types, record in taps:
+        router.tap(types, record)
+    router.record(course_message(plan.course, started_ns), started_ns)
+    # On the wall clock the time of the set-up does not belong to the drive.
+    run_from_ns = started_ns if lockstep else time.monotonic_ns()
+
+    def turned(now_ns: int) -> None:
+        if injected is not None:
+            for event in injected.due(now_ns - started_ns, now_ns):
+                router.record(event, now_ns)
+        if progress is not None:
+            progress(machine, now_ns)
+
+    run = Run(
+        machine,
+        writer or NoLog(),
+        until_ns=NEVER_NS if until_s is None else run_from_ns + round(until_s * 1e9),
+        patience_ns=NEVER_NS if patience_s is None else round(patience_s * 1e9),
+        stays=stays,
+        ends_disarmed=ends_disarmed,
+        progress=turned if progress is not None or injected is not None else None,
+    )
+    begin_ns = time.monotonic_ns()
+    try:
+        if evidence_source is None:
+            assert link is not None
+            with _interrupts(run), _one_processor(simulator_pid):
+                ending = run_lockstep(machine, link, run)
+        else:
+            services = wall_session.services(plan, machine, writer, console, door_path, clock)
+            transport = wall_session.transport(plan, link, ports or {}, router, clock)
+            with _refusal_alone():
+                ending = wall_session.run_wall(
+                    plan, machine, transport, run, evidence_source, router, services, live.turn if live else None
+                )
+    except BaseException:
+        # After a crash the stop is still sent; the writer closes the log when the pipe ends.
+        with suppress(Exception):
+            run.lost("the daemon crashed", evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
+        raise
+    finally:
+        if link is not None:
+            link.close("the run has ended")
+        gc.unfreeze()
+        if evidence_source is not None:
+            evidence_source.close()
+        if live is not None:
+            live.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
+    if on_end is not None:
+        on_end(ending)
+    wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
+    end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
+    if judged is not None and (verdict := judged()):
+        end["lanes"] = verdict
+    stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
+    if stalls is not None:
+        end["stalls"] = str(stalls)
+    log = None if writer is None else writer.close(end, ending.now_ns)
+    return Drive(ending, machine, plan.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls)
+
+
+def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
+    """Return the plan with the simulator's seed. Raises :class:`LinkError` if the simulator simulates something else.
+
+    A foreign simulator may not describe its world; then nothing is compared.
+    """
+    ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.link}
+    for what, name in ours.items():
+        if world.get(what, name) != name:
+            raise LinkError(
+                f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same in both"
+            )
+    return msgspec.structs.replace(plan, seed=int(world.get("seed", plan.seed)))
+
+
+def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
+    """Read the passwords of the devices. Raises :class:`SetupError` with device and file, never the secret."""
+    for port in machine.ports:
+        device = machine.device(port)
+        if not isinstance(device, TakesSecret) or (ref := device.secret_ref) is None:
+            continue
+        folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
+        file = Path(ref.file).expanduser() if ref.file else Path(folder, ref.credential)
+        try:
+            device.set_secret(file.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise SetupError(f"devices.{port}: cannot read the password from {file} ({reason})") from None
+
+
+def _door_path(name: str, door: str) -> Path:
+    return own_path(name) if door == "own" else free_path(name)
+
+
+def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int, closed: frozenset[str]) -> Console:
+    profile = plan.loaded.profile
+    facts = RunFacts(
+        profile=profile.name,
+        course=plan.course.name,
+        course_m=plan.course.length_m,
+        estimator=profile.estimator.name,
+        controller=profile.controller.name,
+        link=plan.link,
+        version=__version__,
+        started_ns=started_ns,
+        log=writer.path if writer is not None else "",
+        closed_ports=closed,
+    )
+    return Console(machine, facts)
+
+
+def _open_view(
+    plan: Plan, address: str, console: Console, router: Router, writer: WriterProcess | None, door: Path, *, simulated: bool
+) -> "Feed":
+    """Open the live view. Raises :class:`SetupError` and ViewError."""
+    from vehicled.run.live_view import copying_sink, open_view
+    from vehicled.view.feed import Feed
+
+    sink = copying_sink(writer.sink if writer is not None else None)
+    if writer is None:
+        router.log_to(sink)
+    process = open_view(plan, address, console.facts, offset_ns=sink.offset_ns, control_socket=door, simulated=simulated)
+    return Feed(process, sink, console, console.supervisor, router.record)
+
+
+@contextmanager
+def _refusal_alone() -> Iterator[None]:
+    """Take the error of a control socket that another daemon took first out of the exception group of the pump's tasks."""
+    refusals: list[PlaceError] = []
+    try:
+        yield
+    except* PlaceError as group:
+        refusals += [error for error in group.exceptions if isinstance(error, PlaceError)]
+    if refusals:
+        raise refusals[0] from None
+
+
+@contextmanager
+def _one_processor(simulator_pid: int | None) -> Iterator[None]:
+    """Keep daemon and simulator on one processor: they take turns, and waking another processor for each turn costs more than it
+    saves.
+
+    The log writer stays free. No effect on systems without this call, or without a simulator of our own.
+    """
+    allowed = os.sched_getaffinity(0) if simulator_pid is not None and hasattr(os, "sched_getaffinity") else set()
+    # Parallel runs spread over the processors by their process ids.
+    chosen = {sorted(allowed)[os.getpid() % len(allowed)]} if allowed else set()
+    with suppress(OSError):
+        for pid in (simulator_pid, 0) if chosen else ():
+            os.sched_setaffinity(pid or 0, chosen)
+    try:
+        yield
+    finally:
+        if allowed:
+            with suppress(OSError):
+                os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
+def _interrupts(run: Run) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a stop request; a second signal raises KeyboardInterrupt, which ends the run at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.default_int_handler)
+        run.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _attachments(plan: Plan) -> list[Attachment]:
+    """Return every file that the machine was built from, so that the log is self-contained."""
+    files = [
+        Attachment("profile.toml", "application/toml", plan.loaded.source.encode()),
+        Attachment("course.json", "application/json", to_json(plan.course)),
+    ]
+    if plan.fence is not None:
+        files.append(Attachment(FENCE_NAME, "application/geo+json", plan.fence_text))
+    return files
+
+
+def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
+    profile = plan.loaded.profile
+    rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
+    digest, depends_on = numeric_fingerprint()
+    header = RunHeader(
+        run_id=secrets.token_hex(3),
+        start_wall_ns=time.time_ns(),
+        start_monotonic_ns=started_ns,
+        profile=profile.name,
+        course=plan.course.name,
+        tasks=[
+            TaskRow(
+                name=name,
+                rate_hz=row.rate_hz,
+                deadline_ns=plan.wiring.rates[name].deadline_ns,
+                phase_ns=plan.wiring.rates[name].phase_ns,
+                policy=row.policy,
+                criticality=row.criticality,
+                declared_ns=plan.wiring.rates[name].declared_ns,
+                max_miss_share=row.max_miss_share,
+            )
+            for name, row in rows.items()
+        ],
+        vehicled_version=__version__,
+        python_version=platform.python_version(),
+        numpy_version=numpy.__version__,
+        msgspec_version=msgspec.__version__,
+        fingerprint=digest,
+        fingerprint_of=depends_on,
+        profile_digest=plan.loaded.digest,
+        seed=plan.seed,
+        clock=plan.clock,
+        link=plan.link,
+        estimator=profile.estimator.name,
+        controller=profile.controller.name,
+        argv=sys.argv,
+        host=platform.node(),
+        loop="granted by the simulator" if plan.clock == "lockstep" else plan.backend,
+        realtime=report.as_dict(),
+        holders=list(HOLDERS),
+        setup_fault=setup_fault,
+    )
+    table = profile.log
+    return WriterProcess.start(
+        header,
+        folder=folder or table.folder,
+        attachments=_attachments(plan),
+        compression=table.compression,
+        rotate_mb=table.rotate_mb,
+        quota_mb=table.quota_mb,
+        blocking=plan.clock == "lockstep",
+    )

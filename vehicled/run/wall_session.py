@@ -1,0 +1,134 @@
+"""Wall-clock parts of a run, not needed in lockstep: deadline evidence, transport, services, event loop."""
+
+import signal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+from msgspec.structs import replace
+
+from vehicled.app import SetupError
+from vehicled.attribution import HOLDERS
+from vehicled.control_socket.console import Console
+from vehicled.journal import Router
+from vehicled.log.pipe import WriterProcess
+from vehicled.machine import Machine
+from vehicled.messages import HostHealth
+from vehicled.run.plan import Plan
+from vehicled.runtime.clock import PacedClock, RunClock, StallCount
+from vehicled.runtime.connection import Link
+from vehicled.runtime.ending import Ending, Run
+from vehicled.runtime.evidence import WallEvidenceSource
+from vehicled.runtime.health import HealthSampler, LogHealth
+from vehicled.runtime.host import Transport
+from vehicled.runtime.link_port import LinkTransport
+from vehicled.runtime.loop import new_event_loop
+from vehicled.runtime.ports import Port
+from vehicled.runtime.sd_notify import watchdog_interval_ns
+from vehicled.runtime.wall import WallPump
+from vehicled.runtime.wires import WireTransport
+
+Service = Callable[[], Coroutine[Any, Any, None]]
+
+
+def clock(link: Link | None) -> RunClock:
+    """Return the clock of the run: the monotonic one, or one shared with a simulator, which may pause it."""
+    return PacedClock() if link is not None and link.paced else RunClock()
+
+
+def stalls(clock: RunClock) -> StallCount | None:
+    """Return the stalls during which the clock paused; None if it never pauses."""
+    return clock.stalls if isinstance(clock, PacedClock) else None
+
+
+def evidence_source(clock: RunClock) -> WallEvidenceSource:
+    """Return the evidence source and stopwatch of the loop. The caller must close it."""
+    return WallEvidenceSource(HOLDERS, clock=clock)
+
+
+def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
+    """Return the transport: the vehicle's ports, the link, or the simulator's pseudo-terminals with the link for the rest."""
+    if link is None:
+        return WireTransport(ports)
+    urls = link.hello.urls if plan.link == "wires" else {}
+    on_link = [port for port in plan.wiring.ports if port not in urls]
+    carried = LinkTransport(link, router, plan.silence_s(shared_clock=link.paced), on_link, clock)
+    if not urls:
+        return carried
+    from vehicled.runtime.ports import make_port
+
+    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried, clock)
+
+
+def services(
+    plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None, clock: RunClock
+) -> list[Service]:
+    """Return the services beside the pump: health readings and the control socket."""
+    folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
+    sampler = HealthSampler(folder, _log_health(writer))
+
+    def on_health(health: HostHealth) -> None:
+        t_ns = clock.at_ns(health.t_ns)
+        machine.on_message(replace(health, t_ns=t_ns), t_ns)
+
+    services: list[Service] = [lambda: sampler.serve(on_health)]
+    if door is not None:
+        from vehicled.control_socket.server import ControlServer
+
+        server = ControlServer(door, clock.now_ns)
+        services.append(lambda: server.serve(console))
+    return services
+
+
+def run_wall(
+    plan: Plan,
+    machine: Machine,
+    transport: Transport,
+    run: Run,
+    evidence_source: WallEvidenceSource,
+    router: Router,
+    services: Sequence[Service],
+    spare: Callable[[int, int], None] | None,
+) -> Ending:
+    """Run the machine until the run ends, on the plan's event loop. Raises :class:`SetupError` if that is not installed."""
+
+    async def signals() -> None:
+        await _watch_signals(pump)
+
+    pump = WallPump(machine, transport, run, evidence_source, router, [signals, *services], spare)
+    if plan.backend == "trio":
+        try:
+            import trio  # noqa: F401  (anyio would fail later and in other words)
+        except ImportError:
+            raise SetupError("--async-backend trio needs trio: pip install trio") from None
+        return anyio.run(pump.run, backend="trio")
+    return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
+
+
+async def _watch_signals(pump: WallPump) -> None:
+    # The service manager ends a hanging daemon with SIGHUP; elsewhere SIGHUP means a closed terminal, which nohup ignores.
+    hangs_up = not watchdog_interval_ns() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    ends = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hangs_up else ()))
+    told = False
+    try:
+        with anyio.open_signal_receiver(*ends) as signals:
+            async for number in signals:
+                if told and number == signal.SIGHUP:
+                    # A closed terminal sends SIGHUP twice, from the shell and the system; that is not a second interrupt.
+                    continue
+                told = True
+                pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+    finally:
+        if hangs_up:
+            # A further SIGHUP must not end the process while the log is being closed.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:
+    if writer is None:
+        return LogHealth
+    sink = writer.sink
+    return lambda: LogHealth(
+        sink.outbox.full_share, sink.journal_losses.records + sink.derived_losses.records + sink.unpackable, writer.failure
+    )
