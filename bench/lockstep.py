@@ -25,7 +25,8 @@ from pathlib import Path
 
 from vehicled.link import Kind, encode
 from vehicled.run.plan import Plan
-from vehicled.run.session import drive
+from vehicled.run.session import Observer, drive
+from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.runtime.connection import Link
 from vehicled.runtime.simulator import SimulatorProcess
 
@@ -55,20 +56,17 @@ def _cpu(who: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def plan() -> Plan:
-    """Return the plan of a lap."""
-    arguments = argparse.Namespace(profile="art", course="lot17", laps=1, set=[], link_timeout=None)
-    return Plan.of(arguments, clock="lockstep", link="messages", seed=SEED)
+def plan(folder: str | None = None) -> Plan:
+    """Return the plan of a lap; without a log if ``folder`` is None."""
+    return Plan.of(RunSpec(profile="art", course="lot17", seed=SEED, start_timeout_s=START_TIMEOUT_S, log_folder=folder))
 
 
 def lap(folder: str | None) -> dict[str, float]:
     """Drive one lap; return times in s."""
-    lap_plan = plan()
+    lap_plan = plan(folder)
     usage = Usage()
     with SimulatorProcess(lap_plan.loaded.path, [], "lot17", SEED) as simulator:
-        done = drive(
-            lap_plan, simulator.sock, until_s=None, patience_s=30.0, log_folder=folder, taps=[], simulator_pid=simulator.pid
-        )
+        done = drive(lap_plan, simulator.sock, Observer(), simulator_pid=simulator.pid)
     run_s = (done.ending.now_ns - done.started_ns) * 1e-9
     writer_s = done.log.writer_cpu_s if done.log is not None else 0.0
     return {

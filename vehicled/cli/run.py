@@ -11,9 +11,9 @@ from vehicled.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.ports import NEVER_NS
 from vehicled.profile.schema import Profile
 from vehicled.run.findings import print_warnings
-from vehicled.run.live_view import check_view
 from vehicled.run.plan import Plan
-from vehicled.run.session import drive
+from vehicled.run.session import Observer, drive
+from vehicled.run.spec import RunSpec
 from vehicled.runtime.board.setup_fault import setup_fault
 from vehicled.runtime.connection import connect
 from vehicled.runtime.events import TAPS as EVENT_TAPS
@@ -29,31 +29,37 @@ def serve(arguments: Namespace) -> int:
     needs more than this board was measured to sustain. After a drive the daemon keeps running, disarmed.
     """
     plan = Plan.of(
-        arguments, clock="wall", link="messages" if arguments.connect else "wires", seed=0, own_ports=not arguments.connect
+        RunSpec(
+            profile=arguments.profile,
+            overrides=tuple(arguments.set),
+            course=arguments.course or "",
+            laps=arguments.laps,
+            link="messages" if arguments.connect else "wires",
+            clock="wall",
+            link_timeout_s=arguments.link_timeout,
+            own_ports=not arguments.connect,
+            stays=True,
+            log_folder=arguments.log or "",
+            control_socket="own",
+            view=arguments.view,
+        )
     )
     print_warnings(plan.findings)
     if arguments.view is not None:
+        from vehicled.run.live_view import check_view
+
         check_view(plan.loaded.profile.view, arguments.view)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
     feeder = SystemdNotifier(notifier, ports)
     with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
-        done = drive(
-            plan,
-            sock,
-            ports=ports,
-            until_s=None,
-            patience_s=None,
-            stays=True,
-            log_folder=arguments.log or "",
+        observer = Observer(
             taps=[(EVENT_TAPS, EventLog().record), ((ActuatorCommand,), feeder.record)],
             progress=feeder.show,
-            door="own",
-            view=arguments.view,
-            setup_fault=setup_fault(plan.loaded),
             # Disable the watchdog from here on: closing the log may take longer than its timeout.
             on_end=lambda ending: notifier.stopping(ending.why),
         )
+        done = drive(plan, sock, observer, ports=ports, setup_fault=setup_fault(plan.loaded))
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     return int(done.ending.outcome)
 

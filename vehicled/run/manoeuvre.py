@@ -1,6 +1,5 @@
 """Evaluation of open-loop programmes and of courses with lanes, from the ground truth."""
 
-from argparse import Namespace
 from math import hypot, inf, isfinite
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.markings import Body, LanePassage
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
+from vehicled.run.spec import RunSpec
 from vehicled.safety.gate import KINDS
 from vehicled.vehicle import Vehicle
 
@@ -142,18 +142,17 @@ def load_programme(text: str, profile: Profile) -> ProgrammeParams:
         raise SetupError(f"--programme: cannot read {text} ({error.strerror})") from None
 
 
-def programme_overrides(arguments: Namespace, overrides: list[str]) -> list[str]:
+def programme_overrides(spec: RunSpec, overrides: list[str]) -> list[str]:
     """Return profile overrides that make the programme the controller. They contain it completely, so the log needs no other file.
 
     The speed is controlled as by the profile's own controller, unless the profile tunes the programme's.
     """
-    text = getattr(arguments, "programme", None)
-    if not text:
+    if not spec.programme:
         return []
-    if getattr(arguments, "controller", None):
+    if spec.controller:
         raise SetupError("--programme replaces the controller: leave out --controller")
-    profile = load(arguments.profile, overrides).profile
-    programme = load_programme(text, profile)
+    profile = load(spec.profile, overrides).profile
+    programme = load_programme(spec.programme, profile)
     own = profile.controller.params.get("programme")
     selected = own if own is not None else profile.controller.selected
     speed = getattr(selected, "speed", None)

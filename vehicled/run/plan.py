@@ -1,8 +1,8 @@
-"""Checked configuration of a run from the command line: profile, course, link and clock."""
+"""Checked configuration of a run: profile, course, fence and wiring."""
 
-from argparse import Namespace
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from vehicled.app import SetupError, Wiring, wire
@@ -13,87 +13,49 @@ from vehicled.profile import Loaded, Note, load
 from vehicled.profile.schema import Profile
 from vehicled.run.findings import findings, refuse_errors
 from vehicled.run.manoeuvre import programme_overrides
+from vehicled.run.spec import RunSpec
 from vehicled.safety.fence import Fence, read_geojson
-
-SHARED_TIMEOUT_S = 5.0
-"""Simulator timeout with a shared clock, s: longer than a stall, but short enough to detect a simulator that hangs."""
-STRICT_TIMEOUT_S = 0.5
-"""Simulator timeout with ``--strict-clock``, s; short, because the vehicle keeps moving."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """Configuration of a run. All errors in the arguments are found while it is built."""
+    """Loaded and checked configuration of a run. All errors in the specification are found while it is built."""
 
+    spec: RunSpec
     loaded: Loaded
     course: Course
     fence: Fence | None
     fence_text: bytes
     """Content of the fence file, for the log; empty without a fence."""
     wiring: Wiring
-    clock: str
-    link: str
-    seed: int
-    overrides: list[str]
-    link_timeout_s: float | None
-    """Simulator timeout set by the user, s; see :meth:`silence_s`."""
-    backend: str
     course_notes: list[str]
     """Reasons for driving slower than the course asks."""
     findings: list[Note]
     """Warnings about the profile; its errors have been raised."""
-    paced: bool = False
-    """True if the clock pauses while the simulator or the daemon stalls (wall time only)."""
-
-    def silence_s(self, *, shared_clock: bool) -> float:
-        """Return the simulator timeout in s."""
-        return self.link_timeout_s or (SHARED_TIMEOUT_S if shared_clock else STRICT_TIMEOUT_S)
 
     @classmethod
-    def of(
-        cls,
-        arguments: Namespace,
-        *,
-        clock: str,
-        link: str,
-        seed: int,
-        backend: str = "asyncio",
-        own_ports: bool = False,
-        paced: bool = False,
-    ) -> "Plan":
-        """Build the plan from the command line. Raises the errors of profile, course and set-up.
-
-        ``own_ports``: also check the devices' own ports, because the run opens them.
-        """
-        overrides = list(arguments.set)
-        for table in ("controller", "estimator", "identifier"):
-            name = getattr(arguments, table, None)
-            if name:
-                overrides.append(f"{table}.name={name}")
-        loaded = load(arguments.profile, overrides + programme_overrides(arguments, overrides))
+    def of(cls, spec: RunSpec) -> "Plan":
+        """Load and check everything that ``spec`` names. Raises the errors of profile, course and set-up."""
+        names = {"controller": spec.controller, "estimator": spec.estimator, "identifier": spec.identifier}
+        overrides = [*spec.overrides, *(f"{table}.name={name}" for table, name in names.items() if name)]
+        loaded = load(spec.profile, overrides + programme_overrides(spec, overrides))
         controller = loaded.profile.controller
         if controller.name == "programme" and not controller.selected.t_s:
             raise SetupError("controller programme needs a programme: give --programme FILE or NAME")
-        course = course_of(loaded.profile, arguments.course).repeated(arguments.laps)
+        course = course_of(loaded.profile, spec.course).repeated(spec.laps)
         check_direction(loaded.profile, course)
         fence, fence_text = fence_of(loaded, course)
         follows = controller.name != "programme"
-        found = findings(loaded, course, fence, on_road=own_ports)
+        found = findings(loaded, course, fence, on_road=spec.own_ports)
         refuse_errors(loaded, found)
         return cls(
+            spec=msgspec.structs.replace(spec, overrides=tuple(overrides)),
             loaded=loaded,
             course=course,
             fence=fence,
             fence_text=fence_text,
-            wiring=wire(loaded.profile, link),
-            clock=clock,
-            link=link,
-            seed=seed,
-            overrides=overrides,
-            link_timeout_s=arguments.link_timeout,
-            backend=backend,
+            wiring=wire(loaded.profile, spec.link),
             course_notes=speed_warnings(loaded.profile.vehicle, loaded.profile.limits, course) if follows else [],
             findings=found,
-            paced=paced,
         )
 
 

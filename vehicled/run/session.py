@@ -75,37 +75,37 @@ class Drive(Struct, frozen=True):
     """Stalls of the computer during which the clock of the run paused."""
 
 
+class Observer(Struct, frozen=True, kw_only=True):
+    """Takes part in a drive without changing it."""
+
+    taps: Sequence[Tap] = ()
+    progress: Callable[[Machine, int], None] | None = None
+    """Called with the time after each turn; must be fast."""
+    on_end: Callable[[Ending], object] | None = None
+    """Called at the end of the drive, before the log is closed."""
+    verdict: Callable[[], str] | None = None
+    """Returns the verdict on the lanes, for the log."""
+    injected: InjectedFailures | None = None
+    """Failures that are recorded when they begin and end."""
+
+
 def drive(
     plan: Plan,
     sock: socket.socket | None,
+    observer: Observer,
     *,
     ports: "Mapping[str, Port] | None" = None,
-    until_s: float | None,
-    patience_s: float | None,
-    stays: bool = False,
-    ends_disarmed: bool = False,
-    log_folder: str | None,
-    taps: Sequence[Tap],
-    progress: Callable[[Machine, int], None] | None = None,
-    on_end: Callable[[Ending], object] | None = None,
     setup_fault: str = "",
-    door: str = "",
-    view: str | None = None,
     simulator_pid: int | None = None,
-    judged: Callable[[], str] | None = None,
-    injected: InjectedFailures | None = None,
 ) -> Drive:
     """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends.
 
-    ``stays``: the end of a drive does not end the run; with ``ends_disarmed`` disarming does. ``log_folder`` None writes no log.
-    ``on_end`` is called before the log is closed. ``setup_fault`` is a reason against arming, or empty. ``door`` opens a control
-    socket (only on the wall clock): ``own`` under the profile's name, ``any`` under another name if that is taken. ``injected``
-    failures are recorded when they begin and end. ``judged`` returns the verdict on the lanes, for the log. ``view`` opens the live
-    view at an address, the profile's if empty; it needs a control socket. Raises :class:`vehicled.link.LinkError` if the handshake
-    fails and :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
+    ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.link.LinkError` if the handshake fails and
+    :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
     """
-    link = None if sock is None else Link(sock, plan.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=plan.paced)
-    lockstep = plan.clock == "lockstep"
+    spec = plan.spec
+    link = None if sock is None else Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
+    lockstep = spec.clock == "lockstep"
     started_ns = time.monotonic_ns()
     with ExitStack() as undo:
         if link is not None:
@@ -113,10 +113,10 @@ def drive(
             undo.callback(link.close, "the daemon does not begin")
             plan = _same_world(plan, link.hello.world)
             if lockstep:
-                link.block(plan.silence_s(shared_clock=True))
+                link.block(spec.silence_s(shared_clock=True))
                 started_ns = link.hello.start_ns
         profile, wiring = plan.loaded.profile, plan.wiring
-        door_path = _door_path(profile.name, door) if door and not lockstep else None
+        door_path = _door_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
         evidence_source = None
         if not lockstep:
             # Imported here, because it brings an event loop that lockstep does not need.
@@ -141,36 +141,36 @@ def drive(
         _hand_out_secrets(plan, machine)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
         report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
-        writer = _open_log(plan, log_folder, started_ns, report, setup_fault) if log_folder is not None else None
+        writer = _open_log(plan, started_ns, report, setup_fault) if spec.log_folder is not None else None
         if writer is not None:
             router.log_to(writer.sink)
         closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
         console = _console(plan, machine, writer, started_ns, closed)
         live = None
-        if view is not None and door_path is not None:
-            live = _open_view(plan, view, console, router, writer, door_path, simulated=link is not None)
+        if spec.view is not None and door_path is not None:
+            live = _open_view(plan, spec.view, console, router, writer, door_path, simulated=link is not None)
         undo.pop_all()
-    for types, record in taps:
+    for types, record in observer.taps:
         router.tap(types, record)
     router.record(course_message(plan.course, started_ns), started_ns)
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
 
     def turned(now_ns: int) -> None:
-        if injected is not None:
-            for event in injected.due(now_ns - started_ns, now_ns):
+        if observer.injected is not None:
+            for event in observer.injected.due(now_ns - started_ns, now_ns):
                 router.record(event, now_ns)
-        if progress is not None:
-            progress(machine, now_ns)
+        if observer.progress is not None:
+            observer.progress(machine, now_ns)
 
     run = Run(
         machine,
         writer or NoLog(),
-        until_ns=NEVER_NS if until_s is None else run_from_ns + round(until_s * 1e9),
-        patience_ns=NEVER_NS if patience_s is None else round(patience_s * 1e9),
-        stays=stays,
-        ends_disarmed=ends_disarmed,
-        progress=turned if progress is not None or injected is not None else None,
+        until_ns=NEVER_NS if spec.duration_s is None else run_from_ns + round(spec.duration_s * 1e9),
+        patience_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
+        stays=spec.stays,
+        ends_disarmed=spec.ends_disarmed,
+        progress=turned if observer.progress is not None or observer.injected is not None else None,
     )
     begin_ns = time.monotonic_ns()
     try:
@@ -198,17 +198,17 @@ def drive(
             evidence_source.close()
         if live is not None:
             live.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
-    if on_end is not None:
-        on_end(ending)
+    if observer.on_end is not None:
+        observer.on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
-    if judged is not None and (verdict := judged()):
+    if observer.verdict is not None and (verdict := observer.verdict()):
         end["lanes"] = verdict
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
     log = None if writer is None else writer.close(end, ending.now_ns)
-    return Drive(ending, machine, plan.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls)
+    return Drive(ending, machine, plan.spec.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls)
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
@@ -216,13 +216,14 @@ def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
 
     A foreign simulator may not describe its world; then nothing is compared.
     """
-    ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.link}
+    ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.spec.link}
     for what, name in ours.items():
         if world.get(what, name) != name:
             raise LinkError(
                 f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same in both"
             )
-    return msgspec.structs.replace(plan, seed=int(world.get("seed", plan.seed)))
+    seed = int(world.get("seed", plan.spec.seed))
+    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed))
 
 
 def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
@@ -252,7 +253,7 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
         course_m=plan.course.length_m,
         estimator=profile.estimator.name,
         controller=profile.controller.name,
-        link=plan.link,
+        link=plan.spec.link,
         version=__version__,
         started_ns=started_ns,
         log=writer.path if writer is not None else "",
@@ -335,7 +336,7 @@ def _attachments(plan: Plan) -> list[Attachment]:
     return files
 
 
-def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
+def _open_log(plan: Plan, started_ns: int, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
     profile = plan.loaded.profile
     rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
     digest, depends_on = numeric_fingerprint()
@@ -365,14 +366,14 @@ def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.Realtim
         fingerprint=digest,
         fingerprint_of=depends_on,
         profile_digest=plan.loaded.digest,
-        seed=plan.seed,
-        clock=plan.clock,
-        link=plan.link,
+        seed=plan.spec.seed,
+        clock=plan.spec.clock,
+        link=plan.spec.link,
         estimator=profile.estimator.name,
         controller=profile.controller.name,
         argv=sys.argv,
         host=platform.node(),
-        loop="granted by the simulator" if plan.clock == "lockstep" else plan.backend,
+        loop="granted by the simulator" if plan.spec.clock == "lockstep" else plan.spec.backend,
         realtime=report.as_dict(),
         holders=list(HOLDERS),
         setup_fault=setup_fault,
@@ -380,10 +381,10 @@ def _open_log(plan: Plan, folder: str, started_ns: int, report: realtime.Realtim
     table = profile.log
     return WriterProcess.start(
         header,
-        folder=folder or table.folder,
+        folder=plan.spec.log_folder or table.folder,
         attachments=_attachments(plan),
         compression=table.compression,
         rotate_mb=table.rotate_mb,
         quota_mb=table.quota_mb,
-        blocking=plan.clock == "lockstep",
+        blocking=plan.spec.clock == "lockstep",
     )

@@ -51,9 +51,9 @@ def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: 
     """Return the transport: the vehicle's ports, the link, or the simulator's pseudo-terminals with the link for the rest."""
     if link is None:
         return WireTransport(ports)
-    urls = link.hello.urls if plan.link == "wires" else {}
+    urls = link.hello.urls if plan.spec.link == "wires" else {}
     on_link = [port for port in plan.wiring.ports if port not in urls]
-    carried = LinkTransport(link, router, plan.silence_s(shared_clock=link.paced), on_link, clock)
+    carried = LinkTransport(link, router, plan.spec.silence_s(shared_clock=link.paced), on_link, clock)
     if not urls:
         return carried
     from vehicled.runtime.ports import make_port
@@ -97,7 +97,7 @@ def run_wall(
         await _watch_signals(pump)
 
     pump = WallPump(machine, transport, run, evidence_source, router, [signals, *services], spare)
-    if plan.backend == "trio":
+    if plan.spec.backend == "trio":
         try:
             import trio  # noqa: F401  (anyio would fail later and in other words)
         except ImportError:

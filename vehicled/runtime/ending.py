@@ -8,9 +8,7 @@ from msgspec import Struct
 
 from vehicled.machine import Machine
 from vehicled.messages import Mode, OperatorAction, OperatorCommand, PortState
-
-START_PATIENCE_NS = 30 * 10**9
-"""Longest wait for a drive to start in a simulation."""
+from vehicled.ports import NEVER_NS
 
 
 class Outcome(IntEnum):
@@ -46,7 +44,7 @@ class Run:
         log: Log,
         *,
         until_ns: int,
-        patience_ns: int = START_PATIENCE_NS,
+        patience_ns: int = NEVER_NS,
         stays: bool = False,
         ends_disarmed: bool = False,
         progress: Callable[[int], None] | None = None,

@@ -1,0 +1,150 @@
+"""A drive in simulation: daemon and simulator together, scored against ground truth."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from msgspec import Struct
+
+from vehicled.app import SetupError
+from vehicled.judge import TAPS as JUDGE_TAPS
+from vehicled.judge import Judge, TracePoint
+from vehicled.machine import Machine
+from vehicled.messages import Identification
+from vehicled.run.injected import InjectedFailures
+from vehicled.run.manoeuvre import TAPS as MANOEUVRE_TAPS
+from vehicled.run.manoeuvre import ManoeuvreJudge
+from vehicled.run.plan import Plan
+from vehicled.run.result import Learnt, Result, figures_of, health_of
+from vehicled.run.session import Drive, Observer, Tap, drive
+from vehicled.runtime.connection import connect
+from vehicled.runtime.simulator import SimulatorProcess
+
+
+class SimulationSpec(Struct, frozen=True, kw_only=True):
+    """Conditions of a simulated drive that are not the daemon's."""
+
+    failures: tuple[str, ...] = ()
+    """Faults to inject, as given to ``--fail``."""
+    start: str = ""
+    """State of the vehicle at the start: ``align``, ``push``, or empty for the course's start."""
+    by_hand: bool = False
+    """True if a person drives: the simulator then does not arm the vehicle."""
+    connect: str = ""
+    """Address of a running simulator; empty: start one."""
+
+
+class Simulated(Struct, frozen=True):
+    """A finished drive in simulation."""
+
+    result: Result
+    drive: Drive
+    trace: Sequence[TracePoint]
+    """Every instant of driving; empty unless asked for."""
+
+
+def simulate(
+    plan: Plan,
+    simulation: SimulationSpec,
+    *,
+    keep_trace: bool = False,
+    taps: Sequence[Tap] = (),
+    progress: Callable[[Machine, Judge, int], None] | None = None,
+) -> Simulated:
+    """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError."""
+    if not simulation.connect:
+        _check_simulated(plan, simulation.failures)
+    judge = Judge(plan.course, keep_trace=keep_trace)
+    manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
+    learnt = Learnt()
+
+    def show(machine: Machine, now_ns: int) -> None:
+        if progress is not None:
+            progress(machine, judge, now_ns)
+
+    observer = Observer(
+        taps=[(JUDGE_TAPS, judge.record), (MANOEUVRE_TAPS, manoeuvre.record), ((Identification,), learnt.record), *taps],
+        progress=show if progress is not None else None,
+        verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
+        injected=InjectedFailures(simulation.failures) if simulation.failures else None,
+    )
+    simulator_pid: int | None = None
+    with ExitStack() as stack:
+        if simulation.connect:
+            sock = stack.enter_context(connect(simulation.connect))
+        else:
+            simulator = SimulatorProcess(
+                plan.loaded.path,
+                plan.spec.overrides,
+                plan.spec.course or plan.loaded.profile.course,
+                plan.spec.seed,
+                plan.spec.link,
+                simulation.failures,
+                scenario=not simulation.by_hand,
+                start=simulation.start,
+            )
+            sock = stack.enter_context(simulator).sock
+            simulator_pid = simulator.pid
+        done = drive(plan, sock, observer, simulator_pid=simulator_pid)
+    return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
+
+
+def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, learnt: Learnt) -> Result:
+    profile = plan.loaded.profile
+    machine = done.machine
+    controller = profile.controller
+    programme = controller.selected.name or "unnamed" if controller.name == "programme" else ""
+    finished = machine.course_driven and (judge.finished or bool(programme))
+    # The supervisor does not know about programmes.
+    why = done.ending.why.replace("the course is finished", "the programme is finished") if programme else done.ending.why
+    if programme and manoeuvre.gave_up:
+        selected = controller.selected
+        why = f"the entry speed of {selected.entry_speed_mps:g} m/s was not reached in {selected.entry_s:g} s: choose another"
+    if machine.course_driven and not finished:
+        why = f"the estimate reached the end of the course, but the vehicle only {judge.driven_m:.1f} m of it"
+    return Result(
+        finished=finished,
+        why=why,
+        profile=profile.name,
+        course=plan.course.name,
+        controller=profile.controller.name,
+        estimator=profile.estimator.name,
+        clock=plan.spec.clock,
+        link=plan.spec.link,
+        seed=done.seed,
+        driven_m=judge.driven_m,
+        course_m=plan.course.length_m,
+        driving_s=judge.driving_s,
+        tasks=health_of(machine.executive),
+        run_s=(done.ending.now_ns - done.started_ns) * 1e-9,
+        wall_s=done.wall_s,
+        digest=machine.digest.hexdigest(),
+        frames=machine.digest.frames,
+        log=done.log.path if done.log is not None else "",
+        log_problem=done.log_problem,
+        markings="" if programme else manoeuvre.verdict,
+        section=None if programme else manoeuvre.section,
+        programme=programme,
+        motion=manoeuvre.motion if programme else None,
+        identified=learnt.values,
+        course_notes=plan.course_notes,
+        stalls=done.stalls,
+        **figures_of(judge),
+    )
+
+
+def _check_simulated(plan: Plan, failures: Sequence[str]) -> None:
+    """Check the set-up before a simulator is started that would refuse it. Raises :class:`SetupError`."""
+    from sim_backend.emulators.failures import FailureError, parse_failure
+    from sim_backend.emulators.registry import check_emulators, check_failures
+    from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
+
+    wires = plan.spec.link == "wires"
+    try:
+        profile = resolved_profile(plan.loaded, plan.course)
+        if wires:
+            check_emulators(profile)
+        check_failures(profile, [parse_failure(text) for text in failures], wires=wires)
+    except FailureError as error:
+        raise SetupError(f"--fail: {error}") from error
+    except SIM_PROFILE_ERRORS as error:
+        raise SetupError(str(error)) from error

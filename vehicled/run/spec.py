@@ -1,0 +1,58 @@
+"""Description of a run as its user gives it, before anything is loaded or checked."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+START_TIMEOUT_S = 30.0
+"""Longest wait for a drive to start in a simulation, s."""
+SHARED_TIMEOUT_S = 5.0
+"""Simulator timeout with a shared clock, s: longer than a stall, but short enough to detect a simulator that hangs."""
+STRICT_TIMEOUT_S = 0.5
+"""Simulator timeout with a strict clock, s; short, because the vehicle keeps moving."""
+
+
+class RunSpec(Struct, frozen=True, kw_only=True):
+    """Everything that a user decides about a run. :meth:`vehicled.run.plan.Plan.of` loads and checks it."""
+
+    profile: str
+    """Name or file of the profile."""
+    overrides: tuple[str, ...] = ()
+    """Overrides of the profile, ``key=value``."""
+    controller: str = ""
+    """Name of the controller; empty: the profile's. The same holds for ``estimator`` and ``identifier``."""
+    estimator: str = ""
+    identifier: str = ""
+    programme: str = ""
+    """Name or file of an open-loop programme, which replaces the controller."""
+    course: str = ""
+    """Name or file of the course; empty: the profile's."""
+    laps: int = 1
+    link: Literal["messages", "wires"] = "messages"
+    clock: Literal["lockstep", "wall"] = "lockstep"
+    shared_clock: bool = False
+    """True if the clock pauses while the simulator or the daemon stalls (wall time only)."""
+    seed: int = 0
+    link_timeout_s: float | None = None
+    """Simulator timeout, s; None: see :meth:`silence_s`."""
+    own_ports: bool = False
+    """True if the run opens the devices' own ports."""
+    backend: Literal["asyncio", "trio"] = "asyncio"
+    duration_s: float | None = None
+    """Time after which the drive is stopped, s; None for no limit."""
+    start_timeout_s: float | None = None
+    """Longest wait for a drive to start, s; None for no limit."""
+    stays: bool = False
+    """True if the end of a drive does not end the run."""
+    ends_disarmed: bool = False
+    """True if disarming ends a run that stays."""
+    log_folder: str | None = ""
+    """Folder of the log; empty: the profile's; None writes no log."""
+    control_socket: Literal["", "own", "any"] = ""
+    """``own`` opens a control socket under the profile's name, ``any`` under another name if that is taken (wall clock only)."""
+    view: str | None = None
+    """Address of the live view; empty: the profile's; None opens no view. It needs a control socket."""
+
+    def silence_s(self, *, shared_clock: bool) -> float:
+        """Return the simulator timeout in s."""
+        return self.link_timeout_s or (SHARED_TIMEOUT_S if shared_clock else STRICT_TIMEOUT_S)
