@@ -168,7 +168,7 @@ def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[
         if table.corrections_from is not None:
             routes[name] = frozenset(table.corrections_from)
         else:
-            routes[name] = bases - {name} if getattr(devices[name], "moving_base_rover", False) else sources - bases
+            routes[name] = bases - {name} if devices[name].moving_base_rover else sources - bases
     return routes
 
 

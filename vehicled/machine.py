@@ -131,8 +131,8 @@ class Machine:
         self._consumers = _consumers(devices, corrections)
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
-        self._quiet_ports = frozenset(port for port, device in devices.items() if getattr(device, "quiet", False))
-        self._quiet = len(self._quiet_ports) == len(devices)
+        self._command_only_ports = frozenset(port for port, device in devices.items() if device.command_only)
+        self._all_command_only = len(self._command_only_ports) == len(devices)
         self.digest = Digest()
         """Digest of all output frames."""
         runs: Mapping[str, Callable[[int], None]] = {
@@ -180,7 +180,7 @@ class Machine:
         device = self._devices.get(port)
         if device is not None:
             self._take(port, device.on_rx(data, t_rx_ns), t_rx_ns)
-            self._after_device(port, device, speaks=port not in self._quiet_ports)
+            self._after_device(port, device, speaks=port not in self._command_only_ports)
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """Take a message that came by no port: a request, a teleop reading, the health of the host."""
@@ -220,7 +220,7 @@ class Machine:
 
     def next_output_ns(self) -> int:
         """Return the earliest stamp of the next output, whatever arrives until then."""
-        return self.executive.release_ns(ACTUATION) if self._quiet else self.next_due_ns()
+        return self.executive.release_ns(ACTUATION) if self._all_command_only else self.next_due_ns()
 
     def take_tx(self) -> Sequence[Outgoing]:
         """Drain pending port actions, in digest order."""
@@ -259,7 +259,7 @@ class Machine:
 
     def waiting_for(self, now_ns: int) -> list[str]:
         """Return what arming waits for now; empty if it would succeed or the vehicle is armed."""
-        return self._pipeline.waiting_for(now_ns, self._actuator_lost or self._refusal())
+        return self._pipeline.waiting_for(now_ns, self._actuator_lost or self._devices[self._actuator].refusal)
 
     @property
     def substitutes(self) -> tuple[str, ...]:
@@ -337,12 +337,7 @@ class Machine:
             self._measure_ns = now_ns + MEASURE_NS
             response_ns = self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0]
             self._pipeline.watch.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
-        self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._refusal()), now_ns)
-
-    def _refusal(self) -> str:
-        """Return the reason why the actuator's device would refuse a throttle; empty if none."""
-        reason: str = getattr(self._devices[self._actuator], "refusal", "")
-        return reason
+        self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
 
     def _take(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:

@@ -7,6 +7,7 @@ A *port* carries the bytes: a byte stream (serial, pty, TCP, the simulator link)
 it stamps arrivals at the read, reopens lost ports and drops frames whose deadline has passed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -54,43 +55,48 @@ class Reopen(Struct, frozen=True, gc=False):
 Action = Send | SetBaud | Reopen
 
 
-class Device(Protocol):
-    """Host side of one device on one port.
+class Device(ABC):
+    """Host side of one device on one port: the base class of drivers. A driver that only listens defines :meth:`on_rx` alone."""
 
-    One that sends nothing but what it is commanded says so by a class attribute ``quiet = True``: lockstep then exchanges fewer
-    words, and it is not asked for bytes after a reception.
-    """
-
-    produces: ClassVar[tuple[type[Message], ...]]
+    produces: ClassVar[tuple[type[Message], ...]] = ()
+    command_only: ClassVar[bool] = False
+    """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
+    moving_base_rover: bool = False
+    """True if its corrections come from a moving base beside it and never from a caster."""
 
     @property
     def consumes(self) -> tuple[type[Message], ...]:
         """Types that this device takes as it is set up; of the class: that its driver can take."""
-        ...
+        return ()
+
+    @property
+    def refusal(self) -> str:
+        """Reason why it would refuse a throttle now; empty if none."""
+        return ""
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """Handle a port that opened, was lost or failed."""
-        ...
+        return ()
 
+    @abstractmethod
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         """Take received bytes, cut anywhere, and return the messages they complete. Never raises."""
-        ...
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Queue a message of a type in ``consumes`` for sending."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} consumes {type(command).__name__} but has no on_command")
 
     def next_due_ns(self) -> int:
         """Return when ``on_time`` must be called; ``NEVER_NS`` to wait for input."""
-        ...
+        return NEVER_NS
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
         """Handle expired timeouts and periodic duties."""
-        ...
+        return ()
 
     def take_tx(self) -> Sequence[Action]:
         """Drain pending port actions, in order."""
-        ...
+        return ()
 
 
 class SecretRef(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Protocol
 from msgspec import Meta, Struct, json
 
 from vehicled.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
-from vehicled.ports import NEVER_NS, Action, Send
+from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.wire.clock import DeviceClock
 from vehicled.wire.framing import Framer
 from vehicled.wire.framing import Protocol as FrameProtocol
@@ -87,7 +87,7 @@ class ImuParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.2
 
 
-class ImuDevice:
+class ImuDevice(Device):
     """Driver of a free-running inertial sensor. A subclass defines the constants and provides the codec.
 
     A sensor that needs commands first overrides ``on_port``, ``on_rx`` and ``on_time``, calls the base methods, and uses

@@ -8,19 +8,19 @@ from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import Decoder, encode
 from vehicled.messages import ALL, ActuatorCommand, Message, PortState
-from vehicled.ports import NEVER_NS, Action, Send
+from vehicled.ports import NEVER_NS, Action, Device, Send
 
 
 class MsgLinkParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of the message link; it has none."""
 
 
-class MsgLinkDevice:
+class MsgLinkDevice(Device):
     """Driver that carries messages in both directions, unchanged except for the arrival time."""
 
     produces: ClassVar[tuple[type[Message], ...]] = ALL
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
-    quiet: ClassVar[bool] = True
+    command_only: ClassVar[bool] = True
 
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
 

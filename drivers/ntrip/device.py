@@ -17,7 +17,7 @@ from drivers.rtcm.census import Census
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
 from vehicled.messages import Corrections, Event, Fault, GnssFix, Message, PortState, Reaction
-from vehicled.ports import NEVER_NS, Action, Reopen, SecretRef, Send
+from vehicled.ports import NEVER_NS, Action, Device, Reopen, SecretRef, Send
 
 GGA_LIFETIME_NS: Final = 2_000_000_000
 """Lifetime of a queued position, ns; a newer one replaces it on a congested connection."""
@@ -38,7 +38,7 @@ class Stage(Enum):
     """The connection is no longer used."""
 
 
-class NtripDevice:
+class NtripDevice(Device):
     """NTRIP client of versions 1 and 2. It consumes fixes, because network casters need the position."""
 
     Params: ClassVar = NtripParams

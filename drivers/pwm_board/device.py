@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from drivers.pwm_board.codec import BOARD_MAX_US, BOARD_MIN_US, Pulses, encode
 from vehicled.messages import ActuatorCommand, Fault, Message, Mode, PortState, Reaction
-from vehicled.ports import NEVER_NS, Action, Send
+from vehicled.ports import NEVER_NS, Action, Device, Send
 
 Pulse = Annotated[float, Meta(ge=BOARD_MIN_US, le=BOARD_MAX_US)]
 PulseRange = Annotated[float, Meta(ge=-500.0, le=500.0)]
@@ -41,7 +41,7 @@ class PwmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Zeros before each frame, which the board skips, so that it resynchronises after a lost byte."""
 
 
-class PwmBoard:
+class PwmBoard(Device):
     """Driver of the ART board. Open loop: the board sends nothing, so nothing is measured or verified."""
 
     Params: ClassVar[type[PwmParams]] = PwmParams

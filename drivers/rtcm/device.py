@@ -9,7 +9,7 @@ from drivers.rtcm.census import Census
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
 from vehicled.messages import Corrections, Event, Fault, Message, PortState, Reaction
-from vehicled.ports import Action, Reopen
+from vehicled.ports import Action, Device, Reopen
 
 
 class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -21,7 +21,7 @@ class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Silence after which the port is reopened, s; doubled after each failure, up to 300 s. 0: never."""
 
 
-class RtcmDevice:
+class RtcmDevice(Device):
     """Driver that outputs each frame as one :class:`Corrections`; it sends nothing."""
 
     Params: ClassVar = RtcmParams

@@ -23,7 +23,7 @@ from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN, Episode, event
 from vehicled.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
-from vehicled.ports import NEVER_NS, Action, Reopen, Send, SetBaud
+from vehicled.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud
 
 STALE_NS = 200_000_000
 """Timeout of an incomplete frame, ns."""
@@ -32,7 +32,7 @@ CORRECTIONS_MAX_BYTES = 65_536
 """Largest queue of corrections for the port, bytes; the oldest are dropped whole."""
 
 
-class UbloxDevice:
+class UbloxDevice(Device):
     """Driver of a receiver on one port, in UBX or NMEA. Corrections go to it or, from a base, come from it."""
 
     Params: ClassVar[type[_Params]] = _Params

@@ -10,7 +10,7 @@ Rules, each from a reported accident (NOTES.md):
 """
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from math import isfinite
 from typing import ClassVar
@@ -36,7 +36,7 @@ from drivers.vesc.episodes import Episodes
 from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
-from vehicled.ports import Action, Send
+from vehicled.ports import Action, Device, Send
 
 NAN = float("nan")
 DIAGNOSE_NS = 1_000_000_000
@@ -52,7 +52,7 @@ _OBSTACLES = {
 }
 
 
-class VescCore(ABC):
+class VescCore(Device):
     """Base class of the VESC drivers. A subclass frames commands and packets for its wire, and passes on what arrives."""
 
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
