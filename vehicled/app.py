@@ -11,7 +11,7 @@ from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
 from vehicled.executive import DeclaredStopwatch, Stopwatch
 from vehicled.journal import Sink
-from vehicled.machine import PIPELINE, Machine, RateRow
+from vehicled.machine import Machine, RateRow
 from vehicled.messages import GnssFix, GroundTruth, Message, Path
 from vehicled.paths.course import Course
 from vehicled.pipeline import Pipeline
@@ -24,6 +24,7 @@ from vehicled.safety.gate import Gate
 from vehicled.safety.matrix import CAPABILITIES, substitutes
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
+from vehicled.tasks import PIPELINE
 
 COMMAND_LIFETIME_NS = 50_000_000
 """An actuator command that has not left within this time is dropped, because the next one is due."""

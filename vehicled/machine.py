@@ -42,6 +42,7 @@ from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.safety.gate import Gate
 from vehicled.safety.supervisor import Supervisor
+from vehicled.tasks import PIPELINE
 
 
 class Outgoing(Struct, frozen=True, gc=False):
@@ -62,8 +63,6 @@ class RateRow(Struct, frozen=True, kw_only=True):
     declared_ns: int = 0
 
 
-PIPELINE = ("ingestion", "fusion", "control", "actuation")
-"""Tasks in the order in which they run when due at the same instant."""
 CONTROL = PIPELINE.index("control")
 ACTUATION = PIPELINE.index("actuation")
 

@@ -10,7 +10,6 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from tests.closed_loop.misfortunes import OUTSIDE, end_s
 from vehicled.lab.failsafe.bench import Pair
-from vehicled.machine import PIPELINE
 from vehicled.messages import (
     CarrierSolution,
     EstimatorStatus,
@@ -29,6 +28,7 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.ports import NEVER_NS
+from vehicled.tasks import PIPELINE
 
 SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000

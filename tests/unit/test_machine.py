@@ -12,7 +12,7 @@ from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.control.interface import Controller
 from vehicled.executive import DeclaredStopwatch
-from vehicled.machine import PIPELINE, Machine, Outgoing, RateRow
+from vehicled.machine import Machine, Outgoing, RateRow
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -41,6 +41,7 @@ from vehicled.runtime.ending import Run
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
+from vehicled.tasks import PIPELINE
 from vehicled.vehicle import Limits, Vehicle
 
 MS = 1_000_000

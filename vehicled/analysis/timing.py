@@ -19,9 +19,10 @@ from vehicled.attribution import holder_name
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import RunHeader, TaskRow
-from vehicled.messages import ActuatorCommand, Cause, ControlCommand, Message, StateEstimate, TaskTick
+from vehicled.messages import Cause, Message, TaskTick
+from vehicled.tasks import TASKS
 
-_OUTPUTS: dict[type[Message], str] = {StateEstimate: "fusion", ControlCommand: "control", ActuatorCommand: "actuation"}
+_OUTPUTS = {task.outputs[0]: task.name for task in TASKS if task.outputs}
 """Message that each task outputs, with the name of the task."""
 
 

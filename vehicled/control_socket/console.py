@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from vehicled.machine import PIPELINE, Machine
+from vehicled.machine import Machine
 from vehicled.messages import Heartbeat, Mode, OperatorAction, OperatorCommand, PortState, Reaction, TeleopCommand
 from vehicled.safety.supervisor import Supervisor
+from vehicled.tasks import PIPELINE
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):

@@ -3,9 +3,8 @@
 from math import inf, pi, tan
 
 from vehicled.profile.relation import Relation, drive, plain, product, ratio, speed, steering, top_speed_mps
-from vehicled.profile.schema import Tasks
+from vehicled.tasks import PIPELINE, TASKS
 
-TASKS = Tasks.__struct_fields__
 _MAX_SPEED, _LENGTH, _WIDTH, _WHEELBASE = "limits.max_speed_mps", "vehicle.length_m", "vehicle.width_m", "vehicle.wheelbase_m"
 _TOP_SPEED = ("stall_torque_nm", "no_load_speed_radps", "friction_nm", "viscous_nms", "wheel_radius_m", "gear_ratio")
 _RATE, _LOCK = "vehicle.steering.rate_radps", "vehicle.steering.max_wheel_rad"
@@ -157,28 +156,26 @@ RELATIONS: tuple[Relation, ...] = (
                 f"tasks.{task}.deadline_ms", (f"tasks.{task}.rate_hz",), lambda ms, f: ms * f / 1000.0, "deadline over period",
                 (0.05, 1.5), (0.001, 20.0), "the answer of one release must be there before the next",
             )
-            for task in TASKS
+            for task in PIPELINE
         ),
         *(
             Relation(
                 f"tasks.{task}.deadline_ms", (f"limits.{limit}",), lambda ms, s: ms / 1000.0 / s,
                 f"deadline over limits.{limit}", (0.0, 0.9), (0.0, 1.0), "the vehicle would brake before the deadline is missed",
             )
-            for task, limit in (
-                ("fusion", "estimate_silence_s"), ("control", "control_silence_s"), ("actuation", "loop_silence_s"),
-            )
+            for task, limit in ((each.name, each.age_limit) for each in TASKS if each.age_limit)
         ),
         *(
             Relation(f"tasks.{task}.rate_hz", (), plain, "rate of the task, Hz", (5.0, 2000.0))
-            for task in TASKS
+            for task in PIPELINE
         ),
         *(
             Relation(f"tasks.{task}.declared_us", (), lambda us: us or 100.0, "declared cost, us", (1.0, 100000.0))
-            for task in TASKS
+            for task in PIPELINE
         ),
         *(
             Relation(f"tasks.{task}.max_miss_share", (), plain, "share of missed deadlines", (0.0, 0.25))
-            for task in TASKS
+            for task in PIPELINE
         ),
         Relation(
             "tasks.control.rate_hz", ("tasks.fusion.rate_hz",), ratio, "control rate over fusion rate", (0.02, 8.0), (0.0, inf),

@@ -13,21 +13,18 @@ from msgspec import Struct
 
 from vehicled.log.schema import CHANNELS, Stream
 from vehicled.messages import (
-    ActuatorCommand,
-    ControlCommand,
     Event,
     Fault,
     GarbageCollection,
-    Identification,
     Message,
     Path,
     PortEvent,
-    StateEstimate,
     TaskTick,
     WireChunk,
 )
 from vehicled.replay.journal import Entry
 from vehicled.ros.cdr import CdrError, packer
+from vehicled.tasks import TASKS
 
 RAISED_EVENT = "task_raised"
 """Event whose text names source lines and is not compared."""
@@ -40,12 +37,7 @@ RUNTIME_EVENTS = frozenset(
 """Events written by the runtime, the log and the view; all others come from devices and tasks."""
 RUNTIME_FAULTS = frozenset({"frame_expired"})
 """Faults written by the runtime."""
-_MAKERS: dict[type[Message], str] = {
-    StateEstimate: "fusion",
-    Identification: "fusion",
-    ControlCommand: "control",
-    ActuatorCommand: "actuation",
-}
+_MAKERS = {output: task.name for task in TASKS for output in task.outputs}
 _EVIDENCE_BYTES = 2
 """Bytes of cause and holder at the end of a tick: evidence about the computer, which no decision uses."""
 SHOWN_FIELDS = 12

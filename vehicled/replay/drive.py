@@ -9,13 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from vehicled.log.errors import LogError
-from vehicled.machine import PIPELINE, Machine
+from vehicled.machine import Machine
 from vehicled.messages import MachineCall, Message, PortEvent, TaskTick, Verb, WireChunk
 from vehicled.replay.compare import Comparison, Difference, JournalGapError
 from vehicled.replay.journal import Entry, Journal, JournalEndsError, JournalStopwatch
 from vehicled.replay.numbers import DifferenceMeter, FrameDifference, ReplayDifferences
 from vehicled.replay.open_loop import ModeDivergence, OpenLoop
 from vehicled.replay.setup import Parts, what_differs
+from vehicled.tasks import PIPELINE
 
 IDENTICAL, DIFFERENT, WHAT_IF = "identical", "different", "what-if"
 ALTERED_LIMIT = 1_000

@@ -12,10 +12,10 @@ from vehicled import __version__
 from vehicled.app import SetupError
 from vehicled.control_socket.console import RunFacts
 from vehicled.log.sink import LogSink
-from vehicled.machine import PIPELINE
 from vehicled.paths.course import Course
 from vehicled.profile.schema import View
 from vehicled.run.plan import Plan
+from vehicled.tasks import PIPELINE
 from vehicled.view.access import is_loopback, new_token
 from vehicled.view.address import parse_address, url_of
 from vehicled.view.margins import rows

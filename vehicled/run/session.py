@@ -28,7 +28,7 @@ from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import FENCE_NAME, Attachment, RunHeader, TaskRow
-from vehicled.machine import PIPELINE, Machine
+from vehicled.machine import Machine
 from vehicled.messages import Message
 from vehicled.paths.stored import to_json
 from vehicled.ports import NEVER_NS, TakesSecret
@@ -38,6 +38,7 @@ from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import Ending, Run
 from vehicled.runtime.lockstep import run_lockstep
+from vehicled.tasks import PIPELINE
 
 if TYPE_CHECKING:
     from vehicled.runtime.clock import StallCount

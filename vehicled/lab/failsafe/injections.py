@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.lab.failsafe.stage import READING_NS, SECOND_NS, STICK, Scene, Stage
-from vehicled.machine import PIPELINE
 from vehicled.messages import (
     ControlCommand,
     ControlLevel,
@@ -26,6 +25,7 @@ from vehicled.messages import (
 )
 from vehicled.runtime.ending import Run
 from vehicled.safety.monitors.motion import MOVING_MPS
+from vehicled.tasks import PIPELINE
 from vehicled.vehicle import Limits
 
 BOTH = ("wires", "messages")
