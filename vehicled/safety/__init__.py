@@ -1,1 +1,1 @@
-"""What must hold whoever commands the vehicle: modes, arming, reactions, and the gate before the actuators. Pure."""
+"""Safety functions, independent of who commands the vehicle: modes, arming, reactions, and the command gate. Pure."""

@@ -1,6 +1,6 @@
-"""The failsafe matrix: one table. Supervisor, documentation, live view and the tests of every row are made from it.
+"""The failsafe matrix in one table: the supervisor, the documentation, the live view and the tests of every row use it.
 
-Numbers of the rows are for good: logs and documents refer to them.
+Row numbers never change, because logs and documents refer to them.
 """
 
 from collections.abc import Set
@@ -9,17 +9,17 @@ from vehicled.safety.rows import operation, sensors, timing, vehicle
 from vehicled.safety.rule import Row, Rule
 
 MATRIX: tuple[Row, ...] = tuple(sorted((*timing.ROWS, *sensors.ROWS, *vehicle.ROWS, *operation.ROWS), key=lambda row: row.number))
-"""Every row, by number."""
+"""All rows, sorted by number."""
 
 RULES: tuple[Rule, ...] = tuple(rule for row in MATRIX for rule in row.rules)
-"""Every rule of the matrix."""
+"""All rules of the matrix, in row order."""
 
 CAPABILITIES = ("telemetry", "brake", "readable_timeout")
-"""What an actuator may lack, as ``[devices.x.capabilities]`` has it."""
+"""Keys of ``[devices.x.capabilities]``: the capabilities that an actuator may lack."""
 
 
 def substitutes(lacking: Set[str]) -> tuple[str, ...]:
-    """What stands in for the capabilities that an actuator lacks, in words, row by row."""
+    """Return one text per row and missing capability, which says what replaces it."""
     return tuple(
         f"row {row.number} ({row.fault}), no {name.replace('_', ' ')}: {words}"
         for row in MATRIX

@@ -1,4 +1,4 @@
-"""What a row of the failsafe matrix is made of."""
+"""Types of the failsafe matrix: a row is one fault, a rule is one condition with its reaction."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -12,53 +12,56 @@ from vehicled.safety.modes import MOVING
 
 
 class Clear(Enum):
-    """How a rule that has tripped is over."""
+    """Condition that clears a tripped rule."""
 
     REARM = "by arming anew"
     ITSELF = "by itself"
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """When ``holds`` for ``persist_ms`` in one of ``modes``, ``reaction`` applies until it clears."""
+    """One condition of the matrix and its reaction.
+
+    The rule trips once ``holds`` has been true for ``persist_ms`` in one of ``modes``. ``reaction`` then applies until it clears.
+    """
 
     code: str
     reaction: Reaction
     holds: Callable[[SafetyInputs], bool]
     reason: Callable[[SafetyInputs], str]
-    """In words, with the numbers of the moment it tripped."""
+    """Text for the operator, with the values at the moment of the trip."""
     detect_ms: float
-    """What the detector needs until ``holds`` says so, with the limits as shipped."""
+    """Longest time from the fault until ``holds`` is true, ms, with the default limits."""
     persist_ms: float
-    """How long it must hold before it trips: 0 only where a single sample leaves no doubt."""
+    """Time for which the condition must hold before the rule trips, ms; 0 only where one sample is proof."""
     react_ms: float
-    """From the fault to the changed actuator frame, at the most."""
+    """Longest time from the fault to the changed actuator frame, ms."""
     clear: Clear = Clear.REARM
     clear_ms: float = 0.0
-    """With ``Clear.ITSELF``: how long it must be gone."""
+    """Time for which the condition must be false before the rule clears, ms; used with ``Clear.ITSELF``."""
     modes: frozenset[Mode] = MOVING
     cap_mps: Callable[[SafetyInputs], float] = lambda s: s.limits.capped_speed_mps
-    """Speed allowed under ``Reaction.CAP_SPEED``."""
+    """Speed limit under ``Reaction.CAP_SPEED``, m/s."""
     releases_brake: bool = False
-    """Under ``Reaction.DISABLE``: no current at all, for a motor that would only heat."""
+    """True if ``Reaction.DISABLE`` also releases the brake: current through a blocked motor would only heat it."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One fault of the matrix: who notices it, and the rules that answer it."""
+    """One fault of the matrix: its detector, and the rules that react to it."""
 
     number: int
     fault: str
     detector: str
-    """Who notices it, in words."""
+    """Text that names the detector."""
     reaction: str
-    """What happens, in words."""
+    """Text that describes the reaction."""
     rules: tuple[Rule, ...] = ()
     devices: tuple[str, ...] = ()
-    """Codes of faults by which devices tell it themselves, with a reaction of their own."""
+    """Codes of the faults that devices report themselves, each with its own reaction."""
     outside: str = ""
-    """What answers it where the supervisor cannot: the runtime, the controller, the board, systemd."""
+    """Component that reacts where the supervisor cannot: the runtime, the motor controller, the board, systemd."""
     outside_ms: float = inf
-    """Time limit of that answer."""
+    """Longest time until ``outside`` reacts, ms."""
     substitute: dict[str, str] = field(default_factory=dict)
-    """By capability of the actuator (``telemetry``, ``brake``, ``readable_timeout``): what stands in for it where it is missing."""
+    """Text per missing capability of the actuator (``telemetry``, ``brake``, ``readable_timeout``): what replaces it."""
     unobeyed: str = ""
-    """What is left when the drive does not obey this reaction: only an independent stop covers it."""
+    """Text that describes what happens if the drive does not obey the reaction; only an independent stop covers that case."""

@@ -1,1 +1,1 @@
-"""The rows of the failsafe matrix, by what they are about. :mod:`vehicled.safety.matrix` is the table."""
+"""Rows of the failsafe matrix, one module per subject. :mod:`vehicled.safety.matrix` joins them into the table."""

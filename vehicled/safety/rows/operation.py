@@ -1,4 +1,4 @@
-"""Rows of the failsafe matrix about those who operate it and the machine it runs on."""
+"""Rows of the failsafe matrix about the operator and the host computer."""
 
 from math import isfinite
 
@@ -112,13 +112,13 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=10.0,
                 persist_ms=50.0,
                 react_ms=100.0,
-                # By hand it may be driven back in.
+                # Teleop is exempt, so that a person can drive the vehicle back in.
                 modes=frozenset({Mode.AUTO}),
             ),
             Rule(
                 code="corridor_left",
                 reaction=Reaction.BRAKE,
-                # A hand drives where it likes, and is stopped there; an alignment follows no course.
+                # Teleop and alignment follow no course, so they have no corridor to leave.
                 holds=lambda s: (
                     s.watch.hand.driver is None and not s.watch.alignment.active and abs(s.cross_track_m) > s.limits.corridor_m
                 ),
@@ -160,7 +160,7 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.WARN,
                 holds=lambda s: s.watch.host.log_trouble != "",
                 reason=lambda s: s.watch.host.log_trouble,
-                # A second until the writer tries its disk, another until somebody asks how it fares.
+                # The writer tries its disk once a second, and its state is polled once a second.
                 detect_ms=2000.0,
                 persist_ms=0.0,
                 react_ms=2500.0,
@@ -181,7 +181,7 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.WARN,
                 holds=lambda s: s.watch.host.strain != "",
                 reason=lambda s: s.watch.host.strain,
-                # Load is a mean over a second: one that begins within is told by the next.
+                # Load is a mean over one second: load that begins within one mean shows only in the next.
                 detect_ms=2000.0,
                 persist_ms=1000.0,
                 react_ms=3500.0,

@@ -1,4 +1,4 @@
-"""Rows of the failsafe matrix about what is sensed: GNSS, IMU, the estimate, obstacles."""
+"""Rows of the failsafe matrix about sensors: GNSS, IMU, the state estimate, obstacles."""
 
 from math import isfinite, nan
 
@@ -8,29 +8,29 @@ from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule
 
 STANDING_MPS = 0.05
-"""Slower than this nothing is driven against."""
+"""Speed below which the vehicle counts as standing before an obstacle, m/s."""
 
 
 def is_finite(estimate: StateEstimate) -> bool:
-    """Whether pose, speed and variance of the position are numbers."""
+    """Return True if pose, speed and position variance are finite."""
     covariance = estimate.covariance
     return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + covariance[0] + covariance[5])
 
 
 def _not_started(s: SafetyInputs) -> bool:
-    """Whether the estimator waits for a heading, and the drive does not rest on it."""
+    """Return True if the estimator still waits for a heading and the present drive does not use one."""
     waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
     return waits and s.watch.alignment.without_heading
 
 
 def _silent(s: SafetyInputs, kind: type[Message], limit_s: float) -> bool:
-    """Whether a stream that the profile promises has been silent for too long."""
+    """Return True if a stream that the profile declares has been silent for longer than its limit."""
     sources = s.watch.sources
     return sources.promised(kind) and sources.age_ns(kind, s.now_ns) > limit_s * 1e9
 
 
 def _sigma_m(s: SafetyInputs) -> float:
-    """Larger horizontal standard deviation of the estimate; NaN without one."""
+    """Return the larger horizontal standard deviation of the estimate, m; NaN without an estimate."""
     if s.estimate is None:
         return nan
     variance = max(s.estimate.covariance[0], s.estimate.covariance[5])
@@ -38,7 +38,7 @@ def _sigma_m(s: SafetyInputs) -> float:
 
 
 def _cap_by_sigma_mps(s: SafetyInputs) -> float:
-    """Speed that shrinks to the walking pace as the position's sigma grows to a third of the corridor."""
+    """Return the speed cap, m/s: it falls to ``capped_speed_mps`` as sigma grows to a third of the corridor."""
     sigma, third = _sigma_m(s), s.limits.corridor_m / 3.0
     room = 0.0 if not isfinite(sigma) else max(0.0, 1.0 - sigma / third)
     return max(s.limits.capped_speed_mps, s.limits.max_speed_mps * room)
@@ -60,7 +60,7 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=50.0,
                 react_ms=600.0,
                 clear=Clear.ITSELF,
-                # Twice the silence that trips it: a receiver that gives a fix now and then is one episode, and one cap.
+                # Twice the timeout that trips it: a receiver with sparse fixes then causes one cap and not many.
                 clear_ms=1000.0,
             ),
         ),
@@ -141,7 +141,7 @@ ROWS: tuple[Row, ...] = (
                 holds=lambda s: (
                     s.estimate is not None
                     and s.estimate.status is EstimatorStatus.DIVERGED
-                    # An old heading may be as unknown as none: this drive is to find it.
+                    # An old heading may be as uncertain as none; the alignment drive is there to find it.
                     and not (s.watch.alignment.active and s.watch.alignment.without_heading)
                 ),
                 reason=lambda s: "the estimator has diverged",
@@ -243,7 +243,7 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.CAP_SPEED,
                 holds=lambda s: s.watch.obstacle.cap_mps < min(abs(s.speed_mps) + 0.3, s.limits.max_speed_mps),
                 reason=lambda s: f"something stands {s.watch.obstacle.free_m:.1f} m ahead: slower",
-                # Two readings of 20 Hz, the sweep of the scanner and its latency.
+                # Two readings at 20 Hz, one sweep of the scanner, and its latency.
                 detect_ms=150.0,
                 persist_ms=10.0,
                 react_ms=300.0,
@@ -291,7 +291,7 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.CONTROLLED_STOP,
                 holds=lambda s: bool(s.watch.obstacle.blind),
                 reason=lambda s: f"{s.watch.obstacle.blind}: taken as an obstacle",
-                # Three scans of 20 Hz.
+                # Three scans at 20 Hz.
                 detect_ms=200.0,
                 persist_ms=10.0,
                 react_ms=350.0,

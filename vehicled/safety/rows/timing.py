@@ -1,4 +1,4 @@
-"""Rows of the failsafe matrix about the daemon itself: its loop, its deadlines, its controller."""
+"""Rows of the failsafe matrix about the daemon: its event loop, its deadlines, its controller."""
 
 from vehicled.messages import Mode, Reaction
 from vehicled.safety.inputs import SafetyInputs
@@ -25,7 +25,7 @@ ROWS: tuple[Row, ...] = (
                 reason=lambda s: f"no command went out for {0 if s.sent is None else (s.now_ns - s.sent.t_ns) / 1e6:.0f} ms",
                 detect_ms=0.0,
                 persist_ms=0.0,
-                # From the moment at which the loop runs again.
+                # Counted from the moment at which the loop runs again.
                 react_ms=20.0,
             ),
         ),
@@ -59,7 +59,7 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.CAP_SPEED,
                 holds=lambda s: s.watch.deadlines.share > 0.01,
                 reason=lambda s: f"{100 * s.watch.deadlines.share:.1f} % of the deadlines of ten seconds missed (limit 1 %)",
-                # The share is formed once a second, and a fault just before that counts with the next.
+                # The ratio is updated once a second, so a fault just before an update may count only in the next.
                 detect_ms=2000.0,
                 persist_ms=0.0,
                 react_ms=2100.0,
@@ -140,7 +140,7 @@ ROWS: tuple[Row, ...] = (
                 react_ms=100.0,
                 clear=Clear.ITSELF,
                 clear_ms=1000.0,
-                # By hand the stop of the stick is the limit of the vehicle, and to be at it is no fault.
+                # In TELEOP full deflection is the vehicle's limit, so a clipped command is no fault.
                 modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
         ),

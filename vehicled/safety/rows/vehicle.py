@@ -1,4 +1,4 @@
-"""Rows of the failsafe matrix about the vehicle: its motion, its motor, its battery, its links."""
+"""Rows of the failsafe matrix about the vehicle: motion, motor, battery, links."""
 
 from vehicled.messages import Mode, MotorStatus, Reaction
 from vehicled.ports import NEVER_NS
@@ -7,7 +7,7 @@ from vehicled.safety.rule import Clear, Row, Rule
 
 
 def _telemetry_silent(s: SafetyInputs) -> bool:
-    """Whether a motor controller that has told of itself tells nothing any more."""
+    """Return True if a motor controller that has sent telemetry has stopped sending it."""
     return s.limits.telemetry_silence_s * 1e9 < s.watch.sources.age_ns(MotorStatus, s.now_ns) < NEVER_NS
 
 
@@ -27,7 +27,7 @@ ROWS: tuple[Row, ...] = (
                 reason=lambda s: f"wheels say {s.watch.motion.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
                 detect_ms=500.0,
                 persist_ms=10.0,
-                # Longer than the half second where the drive hunts for a speed that the wheels do not tell.
+                # Longer than the half second for which the drive may oscillate about a speed that the wheels do not report.
                 react_ms=1000.0,
             ),
         ),
@@ -57,10 +57,10 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.BRAKE,
                 holds=lambda s: s.watch.motion.stalled_ns > 0,
                 reason=lambda s: "it came to rest although it is told to drive",
-                # An actuator that comes back would drive off: what has stopped without being told to is told anew.
+                # The stop is latched, since an actuator that recovers would drive off.
                 detect_ms=10.0,
                 persist_ms=200.0,
-                # An estimate without wheels, or with wheels that lie, sees a standstill late.
+                # Without wheel speeds, or with wrong ones, the estimate shows a standstill late.
                 react_ms=700.0,
                 modes=AUTO,
             ),
@@ -115,7 +115,7 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.DISABLE,
                 holds=lambda s: s.watch.motor.fault_code != 0,
                 reason=lambda s: f"the motor controller reports fault {s.watch.motor.fault_code}",
-                # Fault codes are asked for: a period of the polls, and the answer's way.
+                # Fault codes are polled: one polling period plus the transfer of the answer.
                 detect_ms=60.0,
                 persist_ms=10.0,
                 react_ms=100.0,
@@ -156,7 +156,7 @@ ROWS: tuple[Row, ...] = (
                 holds=lambda s: bool(s.actuator_lost) or _telemetry_silent(s),
                 reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost or 'it tells nothing of itself any more'}",
                 detect_ms=100.0,
-                # Two ticks: what a stalled loop has not read yet is not missing.
+                # Two ticks, because after a stall the loop has not yet read what has arrived.
                 persist_ms=20.0,
                 react_ms=150.0,
             ),
