@@ -1,4 +1,4 @@
-"""What must be right before the vehicle is armed. Each check names what is wrong and what would cure it."""
+"""Arming checks: the conditions that must hold before the vehicle is armed. Each failure names its cause and its cure."""
 
 from collections.abc import Callable
 from math import degrees, isfinite
@@ -16,7 +16,7 @@ from vehicled.safety.rows.sensors import is_finite
 
 STANDSTILL_MPS = 0.05
 ROLLING_MPS = 0.25
-"""Measured speed at which a vehicle that is believed to stand does not: above the noise of GNSS velocity."""
+"""Measured speed above which the vehicle is not at standstill, m/s; it lies above the noise of GNSS velocity."""
 CELSIUS_K = 273.15
 YEAR_S = 31_556_952.0
 
@@ -26,9 +26,9 @@ class Check(Struct, frozen=True):
 
     code: str
     missing: Callable[[SafetyInputs], str]
-    """What is wrong and what to do, in words; empty when it is right."""
+    """Function that returns the failure and its cure as a text; empty if the check passes."""
     wants: str
-    """What must be right, in words."""
+    """Text that names the condition."""
 
 
 def _inputs(s: SafetyInputs) -> str:
@@ -55,7 +55,7 @@ ALIGN_CURE = "align it by driving (vehicled mode align), push it 3 m forward, or
 
 
 def waits_for_heading(s: SafetyInputs) -> bool:
-    """Whether only motion can give the estimator a heading: fixes come, and no device measures it."""
+    """Return True if only motion can give the estimator a heading: fixes arrive, and no device measures heading."""
     waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
     return waits and s.watch.alignment.antenna_m is not None and not s.watch.sources.promised(Heading)
 
@@ -73,7 +73,7 @@ def _heading(s: SafetyInputs) -> str:
 
 
 def _alignment(s: SafetyInputs) -> str:
-    """What an alignment by driving needs in the place of the checks of the estimate."""
+    """Return why an alignment drive may not begin; empty if it may. This check replaces those of the estimate."""
     alignment, stopping = s.watch.alignment, s.watch.stopping
     params = alignment.params
     if not params.allowed:
@@ -96,7 +96,7 @@ def _certainty(s: SafetyInputs) -> str:
 
 
 def off_course(s: SafetyInputs) -> str:
-    """Why the course cannot be driven from here, in words; empty when it can."""
+    """Return why the course cannot be driven from here; empty if it can."""
     return "" if s.entry is None else s.entry.choose(s.estimate).refused
 
 
@@ -176,7 +176,7 @@ def _setup(s: SafetyInputs) -> str:
 
 
 def _doubts(s: SafetyInputs) -> str:
-    """What would stop the drive as soon as it began."""
+    """Return the contradictions between sensors that would stop the drive at once; empty if none."""
     gnss, yaw, limit = s.watch.gnss, s.watch.yaw, s.limits.gnss_refusals
     found = []
     if gnss.rejected_in_a_row >= limit:
@@ -189,7 +189,7 @@ def _doubts(s: SafetyInputs) -> str:
 
 
 def blocked(s: SafetyInputs) -> str:
-    """What stands before the vehicle, in words; empty where it could move off and not be stopped at once."""
+    """Return what blocks the lane ahead; empty if the vehicle can start without being stopped at once."""
     obstacle = s.watch.obstacle
     if obstacle.blind:
         return f"{obstacle.blind}: clean it, and look at its cable and its mounting"
@@ -252,20 +252,20 @@ CHECKS: tuple[Check, ...] = (
     Check("host", _host, "disk, memory and temperature of the computer; the log is written"),
     Check("clock", _clock, "the wall clock has been set, and was not moved within the last five seconds"),
 )
-"""Every check, in the order in which they are told."""
+"""All checks, in the order in which their failures are reported."""
 
 
 BY_HAND = frozenset({off_course, blocked, _heading})
-"""What a hand does not have to wait for."""
+"""Checks that are skipped for TELEOP."""
 ALIGNING = frozenset({off_course, _estimator, _heading})
-"""What an alignment by driving does not have to wait for: it is to find the heading."""
+"""Checks that are skipped for an alignment drive, which has yet to find the heading."""
 
 
 def missing(s: SafetyInputs, *, by_hand: bool = False, aligning: bool = False) -> list[str]:
-    """What arming still waits for, in words; empty when it may proceed.
+    """Return the failures that still prevent arming; empty if arming may proceed.
 
-    ``by_hand``: a hand drives from any place, away from what stands there, and without a heading where no device gives one.
-    ``aligning``: the vehicle is armed to learn its heading.
+    ``by_hand``: a person drives, from any place, away from obstacles, and without a heading if no device measures one.
+    ``aligning``: the vehicle is armed for an alignment drive.
     """
     spared = BY_HAND if by_hand else ALIGNING if aligning else frozenset[Callable[[SafetyInputs], str]]()
     checks = [check.missing for check in CHECKS if check.missing not in spared]

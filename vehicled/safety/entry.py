@@ -1,8 +1,8 @@
-"""Where on its course the next drive begins: where the last one ended, or at the start.
+"""Entry point of the next drive on the course: where the last drive ended, or the start of the course.
 
-A drive that was stopped in mid-course goes on from there. Between two drives the place is followed by continuity, whoever moves
-the vehicle, so that a crossing or the end of a lap cannot catch it; a drive never begins at a part of the course that the vehicle
-has only come near to.
+A drive that was stopped in mid-course resumes there. Between two drives the projection is tracked continuously, whoever moves the
+vehicle, so it cannot jump at a crossing or at the end of a lap. A drive never begins on a part of the course that the vehicle has
+only come near to.
 """
 
 from math import hypot, isfinite
@@ -13,44 +13,44 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 
 MOST_WAY_PER_WAY, MOST_AT_ONCE_M = 2.0, 1.0
-"""The place moves along the course by at most so much for each metre that the vehicle moves, as on the inside of a bend, and at
-once. What would move it further is another part of the course."""
+"""Largest motion of the projection: per metre of vehicle motion, as on the inside of a bend, and in one step, m. A larger motion
+means that another part of the course was matched."""
 BACKWARDS_RAD = 1.6
-"""Beyond this the vehicle would have to turn before it could follow the course."""
+"""Heading error above which the vehicle would have to turn round before it could follow the course, rad."""
 
 
 class Entry(NamedTuple):
-    """Where a drive would begin now."""
+    """Result of :meth:`CourseEntry.choose`: the entry point of a drive, or why it cannot begin."""
 
     s_m: float | None = None
-    """Arc length at which it goes on; None at the start of the course."""
+    """Arc length at which the drive resumes, m; None at the start of the course."""
     refused: str = ""
-    """Why it cannot begin, with the cure, in words; empty when it can."""
+    """Reason why the drive cannot begin, with the cure; empty if it can."""
     said: str = ""
-    """Where it goes on, in words; empty at the start."""
+    """Text that says where the drive resumes; empty at the start of the course."""
 
 
 class CourseEntry:
-    """Keeps the place between two drives and judges it when one is asked for."""
+    """Tracker of the vehicle's place on the course between two drives. It chooses the entry point of the next drive."""
 
     def __init__(self, course: Course, corridor_m: float) -> None:
         self._length_m, self._corridor_m = course.length_m, corridor_m
         self._start = PathTracker(course)
-        """Never moved: it looks at the start only."""
+        """Tracker that stays at the start of the course."""
         self._place = PathTracker(course)
         self._left_m: float | None = None
-        """Where the last drive was seen last; None before the first."""
+        """Arc length at which the last drive ended, m; None before the first drive."""
         self._follows = False
         self._before = 0.0, 0.0
         self._at_m = self._slack_m = 0.0
 
     def driven_to(self, progress_m: float) -> None:
-        """A drive is at this arc length. What is not finite is passed over."""
+        """Note the arc length of the present drive. A value that is not finite is ignored."""
         if isfinite(progress_m):
             self._left_m, self._follows = progress_m, False
 
     def follow(self, estimate: StateEstimate) -> None:
-        """No drive goes on; the vehicle is here all the same. An estimate that is not to be relied on is passed over."""
+        """Track the vehicle between two drives. An unusable estimate is ignored."""
         if self._left_m is None or not _usable(estimate):
             return
         x, y = estimate.x_m, estimate.y_m
@@ -68,7 +68,7 @@ class CourseEntry:
             self._place.update(x, y, estimate.yaw_rad, estimate.speed_mps)
 
     def choose(self, estimate: StateEstimate | None) -> Entry:
-        """Where a drive would begin from here: where the last one ended if the vehicle is still there, else at the start."""
+        """Return the entry point: where the last drive ended if the vehicle is still there, else the start of the course."""
         if estimate is None or not _usable(estimate):
             return Entry()
         pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
@@ -79,7 +79,7 @@ class CourseEntry:
         if not self._follows:
             self.follow(estimate)
         here, length_m = self._place.locate(*pose), self._length_m
-        # Beyond a cusp nothing is laid out: there the distance counts.
+        # The cross-track error is not defined beyond a cusp, so the distance counts.
         off = self._off(hypot(estimate.x_m - here.x_m, estimate.y_m - here.y_m), here)
         driven = self._place.remaining_m <= END_TOLERANCE_M
         if not off and not driven:
@@ -92,7 +92,7 @@ class CourseEntry:
         return Entry(refused=f"the vehicle {wrong} {place}: {cure} by hand, or take it to the start of the course")
 
     def _off(self, distance_m: float, point: PathPoint) -> tuple[str, str] | None:
-        """What is wrong with a place so far from its point of the course, and the cure; None when it can be driven from."""
+        """Return why a drive cannot begin at this distance from ``point``, and the cure; None if it can."""
         if not distance_m <= self._corridor_m:
             return f"stands {distance_m:.1f} m off the course", "move it into the corridor"
         if not abs(point.heading_error_rad) <= BACKWARDS_RAD:

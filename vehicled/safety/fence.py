@@ -1,6 +1,6 @@
-"""Fences: polygons in the ``map`` plane that must not be left, or not be entered.
+"""Fences: polygons in the ``map`` plane that the vehicle must not leave, or must not enter.
 
-Polygons may be concave; one that crosses itself is filled by the even-odd rule.
+Polygons may be concave. The even-odd rule fills a polygon that crosses itself.
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ MAX_CORNERS = 10_000
 
 
 class Polygon(NamedTuple):
-    """A ring of corners, metres in the map frame; the last is joined to the first."""
+    """A ring of corners in the ``map`` frame, m; the last corner is joined to the first."""
 
     corners: tuple[PlanePoint, ...]
     keep_out: bool = False
     name: str = ""
 
     def contains(self, x_m: float, y_m: float) -> bool:
-        """Whether a point lies inside, by the even-odd rule."""
+        """Return True if the point lies inside, by the even-odd rule."""
         return encloses(self.corners, x_m, y_m)
 
     def distance_m(self, x_m: float, y_m: float) -> float:
-        """Way to the nearest point of the edge."""
+        """Return the distance to the nearest point of the edge."""
         best = inf
         for (x1, y1), (x2, y2) in pairwise((*self.corners, self.corners[0])):
             dx, dy = x2 - x1, y2 - y1
@@ -43,7 +43,7 @@ class Polygon(NamedTuple):
 
 
 class Fence:
-    """All polygons together: inside every one that must not be left, outside every one that must not be entered."""
+    """All polygons of one fence. The vehicle must stay inside every keep-in polygon and outside every keep-out polygon."""
 
     def __init__(self, polygons: Sequence[Polygon]) -> None:
         self.polygons = tuple(polygons)
@@ -51,13 +51,13 @@ class Fence:
         rings = [np.array(polygon.corners) for polygon in self.polygons]
         self._from = np.concatenate([none, *rings]).T
         self._along = np.concatenate([none, *(np.roll(ring, -1, axis=0) - ring for ring in rings)]).T
-        # Two corners at one place are an edge without length: any share of it is that place.
+        # Two equal corners form an edge of length zero; the floor keeps the division finite.
         self._square = np.maximum((self._along**2).sum(axis=0), 1e-30)
 
     def clear_m(self, x_m: float, y_m: float) -> float:
-        """Way to the nearest edge, infinite without any: within it all points are on the same sides as this one.
+        """Return the distance to the nearest edge; infinite without edges. All points within it lie on the same sides of all edges.
 
-        Quick for thousands of corners.
+        The calculation is vectorised, for fences with thousands of corners.
         """
         to = np.array(((x_m,), (y_m,))) - self._from
         share = np.clip((to * self._along).sum(axis=0) / self._square, 0.0, 1.0)
@@ -65,7 +65,7 @@ class Fence:
         return float(np.sqrt((off**2).sum(axis=0).min(initial=inf)))
 
     def violated(self, x_m: float, y_m: float) -> str:
-        """The polygon that a point is on the wrong side of, in words; empty when there is none."""
+        """Return a text that names the polygon whose wrong side the point is on; empty if none."""
         for polygon in self.polygons:
             if polygon.contains(x_m, y_m) is polygon.keep_out:
                 side = "inside the keep-out zone" if polygon.keep_out else "outside the fence"
@@ -73,15 +73,15 @@ class Fence:
         return ""
 
     def depth_m(self, x_m: float, y_m: float) -> float:
-        """How far beyond the edge a point on the wrong side is; 0 on the right side of all."""
+        """Return the distance by which the point violates the fence; 0 if it does not."""
         wrong = [p.distance_m(x_m, y_m) for p in self.polygons if p.contains(x_m, y_m) is p.keep_out]
         return max(wrong, default=0.0)
 
 
 def read_geojson(data: bytes, file_name: str, datum: Datum) -> Fence:
-    """Fence of a GeoJSON file: its polygons, with the property ``keep_out`` true for zones that must not be entered.
+    """Return the fence of a GeoJSON file. Polygons with the property ``keep_out`` true are zones that must not be entered.
 
-    Raises :class:`~vehicled.paths.errors.CourseError` naming the place and the cure.
+    Raises :class:`~vehicled.paths.errors.CourseError`, which names the place in the file and the cure.
     """
     polygons = [polygon for feature in features_of(data, file_name, KIND) for polygon in _polygons(file_name, feature, datum)]
     if not polygons:
@@ -105,7 +105,7 @@ def _polygons(file_name: str, feature: Feature, datum: Datum) -> list[Polygon]:
 
 
 def _rings(place: str, rings: object, keep_out: bool, name: str, datum: Datum) -> list[Polygon]:
-    """The outer ring, and its holes turned round: a hole of a fence must not be entered."""
+    """Return the outer ring and the holes, with ``keep_out`` inverted for holes: a hole of a fence must not be entered."""
     if not isinstance(rings, list) or not rings:
         raise CourseError(f"{place}: a Polygon has a list of rings, found {shown(rings)}; draw it again")
     found = []

@@ -1,10 +1,11 @@
 """The command gate: the last pure function before the actuators, outside every controller.
 
-It replaces what is not finite by the brake, cuts what is out of range, holds the limits of acceleration and jerk, along and across,
-drives against the motion at a crawl only, carries out the reaction in force and turns the wheel angle into the actuator's command.
+It brakes instead of a command that is not finite and clips values that are out of range. It keeps the longitudinal and lateral
+limits of acceleration and jerk. It reverses the drive only at a crawl, carries out the reaction in force, and converts the wheel
+angle to the actuator's command.
 
-It adds no delay: what is inside the limits leaves in the tick it came in, and what is not leaves cut in that tick. Less throttle
-and more brake always pass at once: no limit slows a stop down.
+It adds no delay: every command leaves in the tick in which it came, clipped if necessary. Less throttle and more brake always pass
+at once, so no limit delays a stop.
 """
 
 from collections.abc import Mapping
@@ -30,29 +31,28 @@ KINDS: Mapping[int, str] = {
     CLIPPED_ACCELERATION: "acceleration",
     CLIPPED_JERK: "jerk",
 }
-"""What the bits of ``ActuatorCommand.clipped`` mean."""
+"""Names of the bits of ``ActuatorCommand.clipped``."""
 
 CONTROLLED_STOP_BRAKE = 0.5
-"""Share of the brake for a stop on the path."""
+"""Brake command of a controlled stop, 0..1."""
 
 CRAWL_MPS = 0.15
-"""Faster than this the drive is not turned round: brake first. Above the error of an estimate at rest."""
+"""Speed above which the gate brakes before it reverses the drive, m/s; it lies above the estimate's error at standstill."""
 
 BEYOND_SHARE = 0.25
-"""Of a speed limit: so far above it the last drive is taken away. Cut all at once, the noise of a speed at its limit would have
-the vehicle lurch."""
+"""Fraction of the speed limit over which throttle fades to zero above it; a hard cut would amplify the noise of the speed."""
 
 LONGEST_STEP_S = 0.1
-"""A longer pause between two commands does not allow more than this one does."""
+"""Longest time between two commands that the rate limits count, s."""
 
 SLOW_MPS = 0.1
-"""Slower than this nothing is felt across."""
+"""Speed below which lateral limits do not apply, m/s."""
 
 _MOVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 
 
 class Gate:
-    """Keeps the last wheel angle, so that a stop holds the wheel instead of jerking it straight, and the last throttle."""
+    """The command gate. It keeps the last throttle and wheel angle, so that a stop holds the wheel instead of straightening it."""
 
     def __init__(self, vehicle: Vehicle, limits: Limits) -> None:
         self._vehicle = vehicle
@@ -61,17 +61,17 @@ class Gate:
         self._throttle = 0.0
         self._before_ns: int | None = None
         self.clipped_total = 0
-        """Commands that had to be cut or replaced since start."""
+        """Number of commands that were clipped or replaced since start."""
         self.clipped_by_kind = dict.fromkeys(KINDS.values(), 0)
-        """The same by what was cut; one command may count more than once."""
+        """Number of clipped commands per name in ``KINDS``; one command may count more than once."""
 
     @property
     def wheel_angle_rad(self) -> float:
-        """Wheel angle that is commanded now."""
+        """Last commanded wheel angle, rad."""
         return self._wheel_angle_rad
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Map wheel angles to commands with these parameters from now on."""
+        """Replace the vehicle parameters, which may have been identified while driving."""
         self._vehicle = vehicle
 
     def apply(
@@ -86,9 +86,10 @@ class Gate:
         cap_mps: float = inf,
         releases_brake: bool = False,
     ) -> ActuatorCommand:
-        """The command for the actuators. ``command`` None or a mode that does not drive gives a stop; never raises, never NaN.
+        """Return the command for the actuators. It never raises, and its values are never NaN.
 
-        Nothing accelerates beyond the speed ``cap_mps``; ``releases_brake`` turns a disabled drive's brake into no current.
+        If ``command`` is None or ``mode`` does not drive, the result is a stop. Throttle fades out above ``cap_mps``.
+        ``releases_brake`` releases the brake of a disabled drive.
         """
         clipped = 0
         throttle, brake, wheel = 0.0, 1.0, self._wheel_angle_rad
@@ -104,14 +105,14 @@ class Gate:
         most = self._most(abs(speed_mps), min(cap_mps, self._limits.max_speed_mps))
         throttle = min(max(throttle, -most), most)
         reverse_share = self._vehicle.drive.reverse_share
-        # A vehicle that cannot reverse moves backward by itself only, and its drive may be all that stops it.
+        # A vehicle without reverse moves backward only if it rolls, and its drive may be all that stops it.
         if reverse_share > 0.0 and throttle * speed_mps < 0.0 and abs(speed_mps) > CRAWL_MPS:
             throttle, brake = 0.0, max(brake, CONTROLLED_STOP_BRAKE)
             clipped |= CLIPPED_THROTTLE
 
         before_ns, self._before_ns = self._before_ns, now_ns
         if before_ns is None:
-            # Nothing has been sent that a rate could be measured from.
+            # The first command has no predecessor, so no rate limit applies.
             elapsed_s = inf
         else:
             elapsed_s = min(max((now_ns - before_ns) * 1e-9, 0.0), LONGEST_STEP_S)
@@ -138,24 +139,24 @@ class Gate:
         )
 
     def _most(self, speed_mps: float, limit_mps: float) -> float:
-        """Largest throttle at a size of speed: beyond the limit less than what holds the limit, and soon nothing."""
+        """Return the largest throttle at ``speed_mps`` >= 0; above the limit it fades from the steady throttle to zero."""
         if speed_mps <= limit_mps:
             return inf
         beyond_mps, room_mps = speed_mps - limit_mps, BEYOND_SHARE * limit_mps
         if beyond_mps < room_mps:
             return (1.0 - beyond_mps / room_mps) * self._vehicle.drive.steady_throttle(limit_mps)
-        # NaN, too: an unknown speed is no licence to drive.
+        # A NaN speed also ends here: without a speed there is no throttle.
         return 0.0
 
     def _steer(self, wheel_rad: float, speed_mps: float, elapsed_s: float) -> tuple[float, int]:
-        """Wheel angle within rate and range at a size of speed, and the bits of what was cut."""
+        """Return the wheel angle within rate and range at ``speed_mps`` >= 0, and the bits of what was clipped."""
         clipped = 0
         step = self._wheel_rate_radps(speed_mps) * elapsed_s
         held = self._wheel_angle_rad
         if abs(wheel_rad - held) > step:
             wheel_rad = held + (step if wheel_rad > held else -step)
             clipped |= CLIPPED_STEERING_RATE
-        # The range has the last word: it shrinks with the speed, and the tyres know no rate.
+        # The range is applied last and without a rate, since it shrinks with speed and the tyres demand it at once.
         limit = self._wheel_limit_rad(speed_mps)
         if abs(wheel_rad) > limit:
             wheel_rad = limit if wheel_rad > 0.0 else -limit
@@ -163,7 +164,7 @@ class Gate:
         return wheel_rad, clipped
 
     def _drive(self, throttle: float, speed_mps: float, elapsed_s: float) -> tuple[float, int]:
-        """Throttle within acceleration and jerk, and the bits of what was cut. Its size may shrink as it likes."""
+        """Return the throttle within acceleration and jerk, and the bits of what was clipped. It may fall at any rate."""
         if throttle == 0.0:
             return 0.0, 0
         clipped = 0
@@ -188,7 +189,7 @@ class Gate:
                     self.clipped_by_kind[kind] += 1
 
     def _wheel_limit_rad(self, speed_mps: float) -> float:
-        """Largest wheel angle at a size of speed: the mechanical stop, and the lateral acceleration of a steady turn."""
+        """Return the largest wheel angle at ``speed_mps`` >= 0: the mechanical stop, or the limit of lateral acceleration."""
         mechanical = self._vehicle.steering.max_wheel_rad
         if not speed_mps > SLOW_MPS:
             return mechanical
@@ -196,7 +197,8 @@ class Gate:
         return min(mechanical, atan(self._vehicle.effective_wheelbase_m(speed_mps) * curvature))
 
     def _wheel_rate_radps(self, speed_mps: float) -> float:
-        """Fastest turn of the wheel at a size of speed: v^2 rate / base, the jerk across with the wheel near straight."""
+        """Return the largest steering rate at ``speed_mps`` >= 0; lateral jerk is v^2 * rate / wheelbase with the wheel near
+        straight."""
         rate = self._limits.max_steering_rate_radps
         if not speed_mps > SLOW_MPS:
             return rate
@@ -206,10 +208,10 @@ class Gate:
 
 
 def authority_mps2(drive: Drive) -> float:
-    """Acceleration per unit of throttle."""
+    """Return the acceleration per unit of throttle."""
     return drive.stall_torque_nm * drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
 
 
 def throttle_for(drive: Drive, acceleration_mps2: float, speed_mps: float) -> float:
-    """Throttle that accelerates so much at a speed >= 0, by the drive's model; above 1 where it cannot."""
+    """Return the throttle for an acceleration at a speed >= 0, by the drive model; above 1 if the drive is too weak."""
     return (acceleration_mps2 - drive.acceleration_mps2(0.0, speed_mps)) / authority_mps2(drive)

@@ -1,4 +1,4 @@
-"""What the rules of the failsafe matrix look at, once per actuation tick."""
+"""Inputs of the failsafe matrix: the values that its rules evaluate once per actuation tick, and the monitors behind them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,7 +47,7 @@ from vehicled.vehicle import AlignmentParams, Limits, Vehicle
 
 
 class Monitors:
-    """The detectors: each listens to the messages it needs and is asked once per tick what it makes of them."""
+    """All monitors. Each receives the messages that it needs and is updated once per tick."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Monitors:
         alignment: AlignmentParams | None = None,
         datum: Datum | None = None,
     ) -> None:
-        """``antenna_m``: GNSS antenna from the rear axle, forward and left; ``datum``: origin of the map."""
+        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame."""
         self.telemetry = telemetry
-        """The actuator is one that tells of itself."""
+        """True if the actuator sends telemetry."""
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
         self.gnss = GnssMonitor()
@@ -80,7 +80,7 @@ class Monitors:
         self.host = HostMonitor()
         self.stopping = StoppingMonitor(limits, vehicle, course, fence)
         self.told: dict[tuple[str, str], Fault] = {}
-        """Episodes that devices told of and that last, by origin and code."""
+        """Active faults that devices reported, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
             GnssFix: (self.gnss, self.yaw, self.motion, self.alignment),
             ImuSample: (self.inertial, self.yaw),
@@ -95,7 +95,7 @@ class Monitors:
         }
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """A message passed ingestion. A device's fault counts like a rule for as long as its episode lasts."""
+        """Pass an ingested message to its monitors. A fault that a device reports acts like a rule while it is active."""
         if isinstance(message, Fault):
             key = (message.origin, message.code)
             if message.active:
@@ -107,11 +107,11 @@ class Monitors:
 
     @property
     def disables(self) -> str:
-        """What a device tells that disables the drive, in words; empty when none does."""
+        """Text of an active device fault that disables the drive; empty if none."""
         return next((f"{fault.origin}: {fault.reason}" for fault in self.told.values() if fault.reaction is Reaction.DISABLE), "")
 
     def update(self, s: "SafetyInputs") -> None:
-        """Let the detectors that need the whole situation follow it; before the rules."""
+        """Update the monitors that need all inputs; the supervisor calls this before it evaluates the rules."""
         self.gnss.update(s)
         self.inertial.update(s)
         self.yaw.update(s)
@@ -122,7 +122,7 @@ class Monitors:
         self.obstacle.update(s)
 
     def reset(self) -> None:
-        """A drive begins: what lies before it does not count against it."""
+        """Begin a drive: forget the history of the monitors whose past must not count against it."""
         self.motion.reset()
         self.control.reset()
         self.hand.reset()
@@ -130,7 +130,7 @@ class Monitors:
 
 
 class SafetyInputs(Struct, frozen=True, kw_only=True):
-    """Everything the rules may look at, at one instant. Ages are in ns, ``ports.NEVER_NS`` when nothing ever came."""
+    """Inputs of all rules at one instant. Ages are in ns, ``ports.NEVER_NS`` if nothing has arrived yet."""
 
     now_ns: int
     mode: Mode
@@ -141,20 +141,20 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     control: ControlCommand | None = None
     control_age_ns: int = 0
     sent: ActuatorCommand | None = None
-    """The last command to the actuators."""
+    """Last command to the actuators; None before the first."""
     course_finished: bool = False
     actuator_lost: str = ""
-    """Why the actuator's port cannot be written; empty when it can."""
+    """Reason why the actuator's port cannot be written; empty if it can."""
     task_raised: str = ""
-    """What a task raised since the last tick, in words; empty when nothing."""
+    """Text of the exception that a task raised since the last tick; empty if none."""
     entry: CourseEntry | None = None
-    """Where a drive would begin; None without a course."""
+    """Entry point of the next drive; None without a course."""
     setup_fault: str = ""
-    """Why profile or calibration must not be driven with; empty when they may."""
+    """Reason why profile or calibration are not fit to drive with; empty if they are."""
 
     @property
     def speed_mps(self) -> float:
-        """Estimated speed, or the measured one while the estimator has no heading to start with; NaN without either."""
+        """Estimated speed, m/s; the measured speed while the estimator is uninitialised; NaN without either."""
         if self.estimate is None:
             return float("nan")
         if self.estimate.status is not EstimatorStatus.UNINITIALISED:
@@ -163,10 +163,10 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
 
     @property
     def cross_track_m(self) -> float:
-        """As the controller saw it; NaN when there is none."""
+        """Cross-track error of the last control command, m, positive left; NaN without one."""
         return self.control.cross_track_m if self.control is not None else float("nan")
 
     @property
     def heading_error_rad(self) -> float:
-        """As the controller saw it; NaN when there is none."""
+        """Heading error of the last control command, rad; NaN without one."""
         return self.control.heading_error_rad if self.control is not None else float("nan")

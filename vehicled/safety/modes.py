@@ -1,4 +1,4 @@
-"""The modes of the daemon and the one table of the ways between them."""
+"""Modes of the daemon and the table of transitions between them."""
 
 from enum import Enum
 
@@ -8,7 +8,7 @@ from vehicled.messages import Mode, OperatorAction
 
 
 class Trigger(Enum):
-    """What changes a mode; the value says it in words."""
+    """Event that changes the mode; the value is its description."""
 
     STANDS = "the vehicle stands still"
     ARM = "arming was asked for and every check passed"
@@ -23,7 +23,7 @@ class Trigger(Enum):
 
 
 class Transition(Struct, frozen=True):
-    """One way from some modes to another."""
+    """One transition from any of several modes to another mode."""
 
     before: frozenset[Mode]
     trigger: Trigger
@@ -35,11 +35,11 @@ def _way(trigger: Trigger, after: Mode, *before: Mode) -> Transition:
 
 
 TRANSITIONS: tuple[Transition, ...] = (
-    # A restart may find the vehicle rolling: it is braked to a standstill before anything can be asked of it.
+    # The vehicle may roll when the daemon restarts, so it is braked to a standstill before it accepts requests.
     _way(Trigger.STANDS, Mode.STANDBY, Mode.INIT, Mode.STOPPING),
     _way(Trigger.ARM, Mode.ARMED, Mode.STANDBY),
     _way(Trigger.DRIVE, Mode.AUTO, Mode.ARMED),
-    # A hand may take over at any time; the other way leads through a stop.
+    # Teleop may take over at any time; back to AUTO leads through a stop.
     _way(Trigger.TELEOP, Mode.TELEOP, Mode.ARMED, Mode.AUTO, Mode.ALIGN),
     _way(Trigger.ALIGN, Mode.ALIGN, Mode.ARMED),
     _way(Trigger.DISARM, Mode.STANDBY, Mode.ARMED),
@@ -50,23 +50,25 @@ TRANSITIONS: tuple[Transition, ...] = (
     _way(Trigger.DISABLE, Mode.FAULT, *(mode for mode in Mode if mode is not Mode.FAULT)),
     _way(Trigger.RESET, Mode.STANDBY, Mode.FAULT),
 )
-"""Every way there is. What is not in the table does not happen."""
+"""All transitions. A trigger without an entry for the present mode has no effect."""
 
 DRIVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN})
 MOVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING})
-"""Modes in which the vehicle may be on its way."""
+"""Modes in which the vehicle may move."""
 
 _AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in way.before}
 
 
 def after(mode: Mode, trigger: Trigger) -> Mode | None:
-    """Where a trigger leads from a mode; None when it leads nowhere."""
+    """Return the mode after a trigger; None if the trigger has no effect in this mode."""
     return _AFTER.get((mode, trigger))
 
 
 def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: str = "") -> str:
-    """Why a request leads nowhere, in words; empty when it is followed, or waits for its checks. ``arms``: arming was asked for;
-    ``lasts``: what a device tells that no reset mends."""
+    """Return why a request is refused; empty if it is accepted or waits for its checks.
+
+    ``arms``: an arming request is pending. ``lasts``: text of an active device fault, which a reset cannot clear.
+    """
     if mode is Mode.FAULT and lasts and action in (OperatorAction.ARM, OperatorAction.RESET):
         return f"the cause lasts: {lasts}"
     if action not in (OperatorAction.ARM, OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN):

@@ -1,4 +1,4 @@
-"""Whether the vehicle stands, by everybody who could know, and why that is not believed."""
+"""Standstill detection from the estimate, the wheels and GNSS, with the reason if it fails."""
 
 from math import isfinite
 
@@ -8,32 +8,32 @@ from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.motion import MOVING_MPS
 
 DOUBTED_NS = 3 * 10**9
-"""A receiver in doubt that measures a speed is heard for so long all the same: an estimate that stands because it believes in
-brakes that nobody hears refuses it as well."""
+"""Time for which the speed of a doubtful GNSS receiver still counts, ns. A wrong estimate, which stands because it trusts a
+brake that does not act, rejects a correct receiver too."""
 UNREST_NS = 3 * 10**9
-"""A stop that has not ended after so long says why."""
+"""Time after which a stop that has not ended reports why, ns."""
 
 
 class StandstillDetector:
-    """Follows the vehicle to its standstill."""
+    """Detector of the standstill at the end of a stop."""
 
     def __init__(self) -> None:
         self._still_since_ns: int | None = None
-        """Since when the estimate has said that it stands."""
+        """Time since which the estimate has been at standstill; None while it moves."""
         self._moves_since_ns: int | None = None
-        """Since when a stop has been under way."""
+        """Start of the present stop; None while there is none."""
         self._had_speed = False
-        """The estimator has given a speed since the vehicle was last armed."""
+        """True if the estimator has given a speed since the vehicle was last armed."""
 
     def stands(self, s: SafetyInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
-        """Whether it stands. Asked once per tick; ``gnss_stuck`` and ``gnss_refused``: those rules are in force."""
+        """Return True at standstill; called once per tick. ``gnss_stuck`` and ``gnss_refused``: these rules are in force."""
         estimate = s.estimate
-        # An estimate predicts by brakes that may not have been heard: who measures a speed must not contradict it.
+        # The estimate predicts with brake commands that may not have acted, so measured speeds must confirm it.
         estimated = estimate is not None and isfinite(estimate.speed_mps)
         if estimated or s.mode in (Mode.INIT, Mode.STANDBY, Mode.ARMED):
             self._had_speed = estimated
-        # Before the estimator has started, measured speeds must do; they have the noise of GNSS. Once it has, an estimate that was
-        # lost in motion proves no standstill.
+        # Before the estimator has started, measured speeds suffice, with the noise of GNSS. Afterwards they do not: an estimate
+        # that was lost in motion proves no standstill.
         known = estimated or not self._had_speed
         limit_mps = STANDSTILL_MPS if estimated else MOVING_MPS
         if estimate is None or not (known and _fresh(s) and abs(s.speed_mps) < limit_mps):
@@ -45,11 +45,11 @@ class StandstillDetector:
         return s.watch.motion.measured_mps(s.now_ns, gnss_unheard=unheard) <= ROLLING_MPS
 
     def ended(self) -> None:
-        """No stop is under way."""
+        """Note that no stop is in progress."""
         self._moves_since_ns = None
 
     def unrest(self, s: SafetyInputs) -> list[str]:
-        """Why a stop does not end, in words, once it has taken too long: until then nothing else can be asked of the vehicle."""
+        """Return why a stop has not ended, once it takes too long; the vehicle accepts no other request until it ends."""
         if self._moves_since_ns is None:
             self._moves_since_ns = s.now_ns
         if s.now_ns - self._moves_since_ns < UNREST_NS:

@@ -1,4 +1,4 @@
-"""A rule on its way through a trip, and what a trip leaves behind."""
+"""State of a rule that trips, and the record that a trip leaves."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from vehicled.messages import Reaction
 
 
 class Link(Struct, frozen=True):
-    """One link of the chain of causes since the vehicle was armed."""
+    """One link of the chain of causes, which begins when the vehicle is armed."""
 
     t_ns: int
     code: str
@@ -15,7 +15,7 @@ class Link(Struct, frozen=True):
 
 
 class Trip:
-    """A rule on its way to tripping, tripped, or on its way to clearing."""
+    """State of one rule: about to trip, tripped, or about to clear."""
 
     __slots__ = ("gone_ns", "reason", "since_ns", "tripped")
 

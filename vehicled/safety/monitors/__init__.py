@@ -1,1 +1,1 @@
-"""Detectors of the failsafe matrix: what they need of the past, in constant memory. The rules ask them; they decide nothing."""
+"""Monitors of the failsafe matrix. They keep the history that the rules need, in constant memory, and decide nothing."""

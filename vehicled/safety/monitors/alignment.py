@@ -1,4 +1,4 @@
-"""Alignment by driving: how far the drive has come, whether the heading is known, and why it fails."""
+"""Monitor of an alignment drive: its progress, its success, and the reason of its failure."""
 
 from math import atan2, degrees, hypot, isfinite, pi, remainder, tau
 from typing import TYPE_CHECKING
@@ -11,47 +11,48 @@ if TYPE_CHECKING:
     from vehicled.safety.inputs import SafetyInputs
 
 MIN_SHARE = 0.4
-"""Share of the longest drive that is always driven: the estimator's sigma believes noise to be white, which GNSS noise is not."""
+"""Fraction of the longest drive that is always driven: sigma assumes white noise, and GNSS noise is correlated."""
 MAX_TURN_RAD = 0.5
 MAX_DISAGREEMENT_RAD = 0.5
-"""Largest angle between the estimated heading and the line from the first fix to the newest."""
+"""Largest angle between the estimated heading and the line from the first fix to the newest, rad."""
 REVERSED_MPS = 0.1
-"""The gate brakes what moves against its drive at little more than this."""
+"""Speed against the drive above which the vehicle counts as reversed, m/s; the gate brakes at little more than this."""
 REVERSED_NS = 200_000_000
 LONGEST_STEP_NS = 100_000_000
 
 
 def usable(estimate: StateEstimate | None) -> bool:
-    """Whether the estimator has a heading to drive by."""
+    """Return True if the estimate has a heading."""
     return estimate is not None and estimate.status is EstimatorStatus.RUNNING
 
 
 def heading_sigma_rad(estimate: StateEstimate) -> float:
-    """Standard deviation of the heading; NaN before the estimator has started."""
+    """Return the standard deviation of the heading, rad; NaN before the estimator has started."""
     variance = estimate.covariance[10]
     return variance**0.5 if variance >= 0.0 else float("nan")
 
 
 class AlignmentMonitor:
-    """Follows GNSS positions between the requests, and one alignment drive at a time."""
+    """Monitor of the antenna position at all times, and of one alignment drive at a time."""
 
     def __init__(self, params: AlignmentParams, datum: Datum | None, antenna_m: tuple[float, float]) -> None:
-        """``datum`` is the origin of the map, None without a course; ``antenna_m`` the GNSS antenna from the rear axle."""
+        """``datum``: origin of the map frame, None without a course; ``antenna_m``: lever arm of the GNSS antenna from the rear
+        axle."""
         self.params = params
         self._datum = datum
         self._lever_m = hypot(*antenna_m)
         self.antenna_m: tuple[float, float] | None = None
-        """Newest position of the GNSS antenna in the map; None before the first fix."""
+        """Newest position of the GNSS antenna in the map frame, m; None before the first fix."""
         self.active = False
-        """The newest drive is an alignment."""
+        """True if the newest drive is an alignment drive."""
         self.without_heading = False
-        """The newest drive began without a heading, and the estimator has found none since."""
+        """True if the newest drive began without a heading and the estimator has found none since."""
         self.known = ""
-        """The result of an alignment that succeeded, in words; empty before."""
+        """Text of the result if the alignment succeeded; empty before."""
         self.failed = ""
-        """Why the alignment has failed, in words; empty while it has not."""
+        """Reason why the alignment has failed; empty if it has not."""
         self.turned_rad = 0.0
-        """Turned since the drive began, by the gyro; positive to the left."""
+        """Yaw change since the drive began, by the gyro, rad, positive to the left."""
         self._turned_before_rad = 0.0
         self._began_ns = self._seen_ns = 0
         self._from_m: tuple[float, float] | None = None
@@ -59,12 +60,12 @@ class AlignmentMonitor:
         self._reversed_ns = 0
 
     def reset(self) -> None:
-        """The vehicle was armed, or another drive begins that rests on the estimate."""
+        """Forget the last alignment: the vehicle was armed, or a drive begins that uses the estimate."""
         self.active = self.without_heading = False
         self.known = self.failed = ""
 
     def begin(self, s: "SafetyInputs") -> None:
-        """An alignment drive begins."""
+        """Begin an alignment drive."""
         self.reset()
         self.active = True
         self.without_heading = not usable(s.estimate)
@@ -74,17 +75,19 @@ class AlignmentMonitor:
         self._turned_before_rad, self.turned_rad = s.watch.yaw.turned_rad, 0.0
 
     def begin_by_hand(self, s: "SafetyInputs") -> None:
-        """A human drives, with a heading or without."""
+        """Begin a teleop drive, with or without a heading."""
         self.reset()
         self.without_heading = not usable(s.estimate)
 
     def reach_m(self, body_m: float) -> float:
-        """Distance from the antenna within which the whole vehicle lies, however it points. ``body_m``: of its farthest corner
-        from the rear axle."""
+        """Return the distance from the antenna within which the vehicle lies at any heading.
+
+        ``body_m``: distance of the farthest corner from the rear axle.
+        """
         return body_m + self._lever_m
 
     def on_message(self, fix: GnssFix, now_ns: int) -> None:
-        """A fix arrived."""
+        """Note the antenna position of a fix."""
         if self._datum is None or fix.fix_type < FixType.FIX_2D or not abs(fix.latitude_rad) <= 0.5 * pi:
             return
         height_m = fix.height_m if isfinite(fix.height_m) else self._datum.height_m
@@ -94,7 +97,7 @@ class AlignmentMonitor:
             self._from_m = self.antenna_m
 
     def update(self, s: "SafetyInputs") -> None:
-        """Judge the drive by what is measured now."""
+        """Update progress, success and failure of the alignment drive."""
         if usable(s.estimate):
             self.without_heading = False
         if not self.active or self.known or self.failed:
@@ -106,7 +109,7 @@ class AlignmentMonitor:
         self.turned_rad = s.watch.yaw.turned_rad - self._turned_before_rad
         wheel_mps = s.watch.motion.fresh_wheel_mps(s.now_ns)
         backward = wheel_mps < -REVERSED_MPS or (usable(s.estimate) and s.speed_mps < -REVERSED_MPS)
-        # It fades instead of ending: the gate brakes, and the drive tries again.
+        # The count decays and is not reset: the gate brakes, and the drive tries again.
         self._reversed_ns = self._reversed_ns + dt_ns if backward else max(self._reversed_ns - dt_ns // 8, 0)
         self.failed = self._failure(s, wheel_mps)
         if not self.failed:
@@ -114,14 +117,14 @@ class AlignmentMonitor:
 
     @property
     def moved_m(self) -> float:
-        """Distance between the first fix of the drive and the newest."""
+        """Distance between the first fix of the drive and the newest, m."""
         if self._from_m is None or self.antenna_m is None:
             return 0.0
         return hypot(self.antenna_m[0] - self._from_m[0], self.antenna_m[1] - self._from_m[1])
 
     @property
     def _line_rad(self) -> float:
-        """Direction of the line from the first fix of the drive to the newest; 0 without fixes."""
+        """Direction of the line from the first fix of the drive to the newest, rad; 0 without fixes."""
         if self._from_m is None or self.antenna_m is None:
             return 0.0
         return atan2(self.antenna_m[1] - self._from_m[1], self.antenna_m[0] - self._from_m[0])
@@ -169,7 +172,7 @@ class AlignmentMonitor:
         return f"{limit} are used up and {self._missing(s)}"
 
     def _missing(self, s: "SafetyInputs") -> str:
-        """What an alignment that ran out of time or room lacked."""
+        """Return why an alignment ran out of time or distance."""
         if self._driven_m > 1.0 and self.moved_m < 0.5 * self._driven_m:
             return (
                 f"the vehicle moved {self.moved_m:.1f} m by GNSS where its measured speed makes {self._driven_m:.1f} m: the wheels "

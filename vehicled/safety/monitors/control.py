@@ -1,4 +1,4 @@
-"""Fallbacks of the controller and cuts of the gate, counted in a row."""
+"""Monitor of consecutive controller fallbacks and consecutive commands that the gate clipped."""
 
 from typing import TYPE_CHECKING
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from vehicled.safety.inputs import SafetyInputs
 
 SHAPED = CLIPPED_STEERING_RATE | CLIPPED_JERK
-"""Cuts that spread a step over some commands: how many depends on the rate of actuation alone."""
+"""Bits of rate limits, which spread a step over several commands; their number depends only on the actuation rate."""
 SHAPED_NS = 60_000_000
 
 
 class ControlMonitor:
-    """Ticks in a row with a command that had to be cut, or that came from the last rung of the ladder."""
+    """Counter of consecutive ticks with a clipped command, and with a command from the last level of the fallback chain."""
 
     def __init__(self) -> None:
         self.clipped_in_a_row = 0
@@ -22,18 +22,18 @@ class ControlMonitor:
         self._shaped_since_ns: int | None = None
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Set both counts to zero."""
         self.clipped_in_a_row = 0
         self.stop_level_in_a_row = 0
 
     def update(self, s: "SafetyInputs") -> None:
-        """Count the last command of gate and controller."""
+        """Count the last commands of the gate and the controller."""
         self.clipped_in_a_row = self.clipped_in_a_row + 1 if s.sent is not None and self._over(s.sent.clipped, s.now_ns) else 0
         stops = s.control is not None and s.control.level is ControlLevel.STOP
         self.stop_level_in_a_row = self.stop_level_in_a_row + 1 if stops else 0
 
     def _over(self, clipped: int, now_ns: int) -> bool:
-        """Whether a command was over the limits. One that only builds up too fast is so when it does not stop doing it."""
+        """Return True if a command exceeded the limits. A rate limit counts only once it has lasted for ``SHAPED_NS``."""
         if not clipped & SHAPED:
             self._shaped_since_ns = None
         elif self._shaped_since_ns is None:

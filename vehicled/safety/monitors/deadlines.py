@@ -1,4 +1,4 @@
-"""Missed deadlines: in a row, and their share of the last ten seconds."""
+"""Monitor of missed deadlines: consecutive misses, and the miss ratio of the last ten seconds."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,37 +9,37 @@ WINDOW_NS = SLOTS * SLOT_NS
 
 
 class Account(Protocol):
-    """What the executive counts of one task; see :class:`vehicled.executive.TaskStats`."""
+    """Counters of one task; :class:`vehicled.executive.TaskStats` implements this."""
 
     misses: int
     consecutive_misses: int
 
     @property
     def n(self) -> int:
-        """Releases that were run."""
+        """Number of releases that were run."""
         ...
 
 
 class DeadlineMonitor:
-    """Follows the executive's counters. Ten slots of a second each: the share is exact to within a tenth of its window.
+    """Monitor of the executive's counters. The window has ten slots of one second, so the ratio is exact to a tenth of the window.
 
-    Until the window is full, its missing part counts as kept: a few misses in the first second are few of ten seconds as well.
+    Until the window is full, the missing part counts as met: a few misses in the first second remain few in ten seconds.
     """
 
     def __init__(self) -> None:
         self.in_a_row = 0
-        """Largest number of deadlines that one task has missed in a row, now."""
+        """Largest present number of consecutive misses of one task."""
         self.task = ""
-        """The task that did."""
+        """Name of the task with most consecutive misses."""
         self.share = 0.0
-        """Largest share of releases missed by one task over the window."""
+        """Largest miss ratio of one task over the window."""
         self.share_task = ""
-        """The task that missed it."""
+        """Name of the task with the largest miss ratio."""
         self._slot = -1
         self._marks: list[tuple[int, int, Sequence[tuple[int, int]]]] = []
 
     def update(self, now_ns: int, tasks: Sequence[tuple[str, Account]]) -> None:
-        """Name and account of every task."""
+        """Update the counts; ``tasks`` holds the name and the counters of every task."""
         self.in_a_row, self.task = 0, ""
         for name, account in tasks:
             if account.consecutive_misses > self.in_a_row:
@@ -54,7 +54,7 @@ class DeadlineMonitor:
             self._marks.pop(0)
         _, first_ns, first = self._marks[0]
         filled = min((now_ns - first_ns) / WINDOW_NS, 1.0)
-        # A share of very few releases says nothing: a second's worth of the slowest task is the least.
+        # A ratio of very few releases is meaningless, so at least 50 count: one second of the slowest task.
         shares = [
             (missed - missed0) * filled / max(run - run0, 50) for (run, missed), (run0, missed0) in zip(totals, first, strict=True)
         ]

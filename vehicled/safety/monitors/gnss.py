@@ -1,4 +1,4 @@
-"""State of the GNSS solution over time."""
+"""Monitor of the GNSS solution over time."""
 
 from math import isfinite, sqrt
 from typing import TYPE_CHECKING
@@ -10,32 +10,33 @@ if TYPE_CHECKING:
 
 MOVING_MPS = 0.3
 RESUME_FIXED_NS = 3_000_000_000
-"""A carrier solution counts as regained when it has lasted this long."""
+"""Time after which a carrier solution counts as regained, ns."""
 
 
 class GnssMonitor:
-    """Carrier solution, its loss and return, sigma, and refusals by the estimator's gate."""
+    """Monitor of the carrier solution, its loss and return, sigma, and consecutive rejections by the estimator's gate."""
 
     def __init__(self) -> None:
         self.had_fixed = False
-        """A fixed solution has been seen since start."""
+        """True if a fixed solution has been seen since start."""
         self.degraded_since_ns: int | None = None
-        """Since when the carrier solution that was there is gone; None while it is there, again for three seconds at least."""
+        """Time at which the fixed solution was lost; None while it lasts. After a loss it counts again after ``RESUME_FIXED_NS``.
+        """
         self.carrier = CarrierSolution.NONE
         self.fix_type = FixType.NONE
         self.sigma_m = float("nan")
-        """Larger horizontal standard deviation as the receiver tells it."""
+        """Larger horizontal standard deviation reported by the receiver, m."""
         self.rejected_in_a_row = 0
         self.same_in_a_row = 0
-        """Fixes in a row at exactly the same place while the vehicle moves."""
+        """Number of consecutive fixes at exactly the same position while the vehicle moves."""
         self._place_rad = (float("nan"), float("nan"))
         self._moves = False
         self._fixed_since_ns: int | None = None
 
     def on_message(self, fix: GnssFix, now_ns: int) -> None:
-        """A fix arrived."""
+        """Update from a fix."""
         place = fix.latitude_rad, fix.longitude_rad
-        # Even at a crawl a fix is centimetres from the last one: noise or not, no two are the same.
+        # Even at a crawl two fixes are centimetres apart, so equal positions mean that the receiver is stuck.
         self.same_in_a_row = self.same_in_a_row + 1 if self._moves and place == self._place_rad else 0
         self._place_rad = place
         self.carrier, self.fix_type = fix.carrier, fix.fix_type
@@ -54,10 +55,10 @@ class GnssMonitor:
                 self.degraded_since_ns = now_ns
 
     def update(self, s: "SafetyInputs") -> None:
-        """Follow the estimator: what its gate refuses, and whether it moves."""
+        """Update from the estimate: its consecutive rejections, and whether the vehicle moves."""
         self._moves = abs(s.speed_mps) > MOVING_MPS
         self.rejected_in_a_row = s.estimate.rejected_in_a_row if s.estimate is not None else 0
 
     def degraded_s(self, now_ns: int) -> float:
-        """How long the carrier solution has been lost; 0 while it is there."""
+        """Return the time since the loss of the fixed solution; 0 while it lasts."""
         return 0.0 if self.degraded_since_ns is None else (now_ns - self.degraded_since_ns) * 1e-9

@@ -1,4 +1,4 @@
-"""The computer that drives: disk, memory, heat, clock."""
+"""Monitor of the host computer: disk, memory, temperature, clock."""
 
 from vehicled.messages import HostHealth
 from vehicled.ports import NEVER_NS
@@ -9,29 +9,30 @@ MAX_BUSY = 0.95
 MAX_TEMPERATURE_K = 368.0
 MAX_BACKLOG = 0.5
 STEP_S = 0.5
-"""A step of the wall clock that is told."""
+"""Step of the wall clock above which it is reported, s."""
 CLOCK_SETTLES_NS = 5 * 10**9
-"""Shorter than an arming request waits, so that one that came with a step is not refused for it."""
+"""Time after a clock step in which nothing is armed, ns. It is shorter than the timeout of an arming request, so that a request
+that came with the step is not refused for it."""
 FIRST_WALL_CLOCK_S = 1_767_225_600.0
-"""Begin of 2026, UTC: a clock that stands before it has not been set."""
+"""Start of 2026 UTC, s since 1970: an earlier wall clock has not been set."""
 
 
 class HostMonitor:
-    """The newest reading, and events that must not pass between two ticks."""
+    """Monitor of the newest host reading. It holds events until the rules have seen them."""
 
     def __init__(self) -> None:
         self.health: HostHealth | None = None
         self._dropped_before = 0
         self.woke_s = 0.0
-        """Sleep that has not been answered yet."""
+        """Duration of a suspend that the rules have not yet handled, s."""
         self.clock_step_s = 0.0
-        """Step of the wall clock that has not been told yet."""
+        """Step of the wall clock that the rules have not yet handled, s."""
         self.stepped_ns = -NEVER_NS
-        """When the wall clock was last moved by more than ``STEP_S``, and by how much."""
+        """Time of the last wall clock step above ``STEP_S``; ``last_step_s`` is its size."""
         self.last_step_s = 0.0
 
     def on_message(self, health: HostHealth, now_ns: int) -> None:
-        """A reading arrived."""
+        """Update from a reading of the host."""
         if self.health is not None:
             self._dropped_before = self.health.log_dropped
         self.health = health
@@ -43,13 +44,13 @@ class HostMonitor:
             self.stepped_ns, self.last_step_s = now_ns, health.clock_step_s
 
     def answered(self) -> None:
-        """Sleep and step have been acted upon."""
+        """Clear the suspend and the clock step, which the rules have handled."""
         self.woke_s = 0.0
         self.clock_step_s = 0.0
 
     @property
     def log_trouble(self) -> str:
-        """What is wrong with the log, in words; empty when nothing is."""
+        """Text of a failure of the log; empty if none."""
         health = self.health
         if health is None:
             return ""
@@ -65,7 +66,7 @@ class HostMonitor:
 
     @property
     def strain(self) -> str:
-        """What the computer suffers from, in words; empty when it does not."""
+        """Text of an overload of the host computer; empty if none."""
         health = self.health
         if health is None:
             return ""

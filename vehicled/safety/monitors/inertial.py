@@ -1,4 +1,4 @@
-"""The inertial unit: stuck, saturated, biased at rest."""
+"""Monitor of the IMU: stuck, saturated, biased at standstill."""
 
 from math import hypot, isfinite, sqrt
 from typing import TYPE_CHECKING
@@ -12,21 +12,21 @@ STUCK_NS = 500_000_000
 STUCK_SAMPLES = 20
 MAX_VALUE = 1e3
 STILL_TIME_S = 0.5
-"""Time constant of the means at rest."""
+"""Time constant of the smoothed rate and force, s."""
 GRAVITY_MPS2 = 9.80665
 
 
 class InertialMonitor:
-    """Counts identical and saturated samples, and keeps means for the check before arming."""
+    """Monitor of identical and saturated samples, with smoothed values for the arming check."""
 
     def __init__(self) -> None:
         self.stuck = False
-        """Accelerometer and gyro have not changed for half a second and twenty samples."""
+        """True if accelerometer and gyro have not changed for half a second and twenty samples."""
         self.saturated_since_ns: int | None = None
         self.mean_rate_radps = 0.0
-        """Magnitude of the smoothed angular rate."""
+        """Magnitude of the smoothed angular rate, rad/s."""
         self.mean_force_mps2 = GRAVITY_MPS2
-        """Magnitude of the smoothed specific force."""
+        """Magnitude of the smoothed specific force, m/s^2."""
         self.has_samples = False
         self.has_force = False
         self._last: tuple[tuple[float, ...], tuple[float, ...]] | None = None
@@ -37,7 +37,7 @@ class InertialMonitor:
         self._force = (0.0, 0.0, 0.0)
 
     def on_message(self, sample: ImuSample, now_ns: int) -> None:
-        """A sample arrived; its rates are finite, its forces are or are all missing."""
+        """Update from a sample. Its rates are finite; its forces are all finite or all missing."""
         has_force = isfinite(sample.specific_force_mps2[0])
         values = (sample.specific_force_mps2 if has_force else (), sample.angular_rate_radps)
         if values == self._last:
@@ -58,11 +58,11 @@ class InertialMonitor:
         self.has_force = has_force
 
     def saturated_ns(self, now_ns: int) -> int:
-        """For how long every sample has been at the end of the range; 0 when the newest is not."""
+        """Return the time for which all samples have been saturated; 0 if the newest is not."""
         return 0 if self.saturated_since_ns is None else now_ns - self.saturated_since_ns
 
     def update(self, s: "SafetyInputs") -> None:
-        """Magnitudes of the means, once per tick instead of once per sample."""
+        """Update the magnitudes, once per tick instead of once per sample."""
         if self.has_samples:
             x, y, z = self._rate
             self.mean_rate_radps = sqrt(x * x + y * y + z * z)
@@ -74,8 +74,10 @@ Vector = tuple[float, float, float]
 
 
 def _towards(mean: Vector, value: tuple[float, ...], share: float) -> Vector:
-    """The mean after one more value. It is cut at what no sensor exceeds: one sample that is not of this world would stay in the
-    mean for minutes. Written out, because it runs twice for every sample."""
+    """Return the mean after one more value. Values are clipped, as one absurd sample would stay in the mean for minutes.
+
+    The components are written out because this runs twice per sample.
+    """
     x, y, z = value
     if not (-MAX_VALUE <= x <= MAX_VALUE and -MAX_VALUE <= y <= MAX_VALUE and -MAX_VALUE <= z <= MAX_VALUE):
         x, y, z = (min(max(part, -MAX_VALUE), MAX_VALUE) for part in value)
