@@ -24,7 +24,7 @@ PROFILE = load_profile("art")
 WEIGHTS = Weights(left=1.0, yaw=0.2, slack=100.0, last=5.0)
 STAGES, STAGE_S = 20, 0.125
 ENVELOPE = PlanLimits(
-    wheelbase_m=0.5, lowest_wheel_rad=-0.31, highest_wheel_rad=0.335, rate_radps=0.67, lateral_mps2=2.5,
+    wheelbase_m=0.5, lowest_wheel_rad=-0.31, highest_wheel_rad=0.335, rate_radps=0.67, lateral_mps2=2.5, lateral_wheelbase_m=0.5,
     acceleration_mps2=1.0, deceleration_mps2=0.5, corridor_m=0.15,
 )  # fmt: skip
 

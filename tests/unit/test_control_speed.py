@@ -156,10 +156,11 @@ def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     assert speed_step(PARAMS, DRIVE, fast, 2.0, Target(1.0, 0.0), 0.01)[1] == (0.0, 0.0)
     demand = speed_step(PARAMS, BRAKED, fast, 2.0, Target(1.0, 0.0), 0.01)[1]
     assert demand.throttle == 0.0
-    asked = DRIVE.steady_throttle(1.0) - 6.0
+    gain = usable_gain(PARAMS, DRIVE)
+    asked = DRIVE.steady_throttle(1.0) - gain
     assert demand.brake == pytest.approx(min(1.0, -asked * drive_authority_mps2(BRAKED) / 4.0))
     steady = DRIVE.steady_throttle(1.0)
-    inside = 1.0 + (steady + 0.05) / PARAMS.p
+    inside = 1.0 + (steady + 0.05) / gain
     assert speed_step(PARAMS, BRAKED, fast, inside, Target(1.0, 0.0), 0.01)[1] == (0.0, 0.0)
 
 
@@ -225,13 +226,14 @@ def test_backward_the_throttle_keeps_to_its_share() -> None:
 def test_taking_over_at_speed_gives_no_jerk() -> None:
     """The first reference is the speed itself: the demand is that which holds it, plus the planned acceleration."""
     _, demand = speed_step(PARAMS, DRIVE, PidState(), 0.6, Target(1.0, 0.0), 0.01)
-    expected = DRIVE.steady_throttle(0.61) + PARAMS.acceleration_mps2 / drive_authority_mps2(DRIVE) + 6.0 * 0.01
+    expected = DRIVE.steady_throttle(0.61) + PARAMS.acceleration_mps2 / drive_authority_mps2(DRIVE)
+    expected += usable_gain(PARAMS, DRIVE) * 0.01
     assert demand.throttle == pytest.approx(expected)
 
 
 def test_the_gain_is_cut_to_what_the_delay_allows() -> None:
     late = msgspec.structs.replace(DRIVE, delay_s=0.2)
-    assert usable_gain(PARAMS, DRIVE) == 6.0
+    assert usable_gain(PARAMS, DRIVE) * drive_authority_mps2(DRIVE) * 0.05 <= 0.6
     assert usable_gain(PARAMS, late) * drive_authority_mps2(late) * 0.2 == pytest.approx(0.6)
     assert usable_gain(SpeedParams(p=0.5), late) == 0.5
 

@@ -6,7 +6,7 @@ Their obstacle proximity needs a cost map and is omitted. Added: the pose is pre
 reverse works in the frame of the motion.
 """
 
-from math import atan, pi
+from math import atan, pi, sqrt
 from typing import ClassVar
 
 from msgspec import Struct, field
@@ -25,6 +25,7 @@ class RegulatedPurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True
     """
 
     look_ahead_s: Positive = 1.5
+    """Look-ahead time, s; less where the corridor is narrow, see :func:`look_ahead_s`."""
     look_ahead_min_m: Positive = 0.6
     look_ahead_max_m: Positive = 20.0
     min_radius_m: NonNegative = 0.9
@@ -35,6 +36,18 @@ class RegulatedPurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True
     regulated_min_mps: Positive = 0.25
     """Lowest speed to which bends reduce the target, m/s."""
     speed: SpeedParams = field(default_factory=SpeedParams)
+
+
+CUT_SHARE = 0.5
+"""Largest part of the corridor by which the chord to the look-ahead point may cut a bend."""
+
+
+def look_ahead_s(params: RegulatedPurePursuitParams, limits: Limits) -> float:
+    """Return the look-ahead time that keeps to the corridor in the tightest bend that the lateral limit allows at any speed, s.
+
+    A chord of length v t cuts a bend of radius v^2 / a by a t^2 / 8.
+    """
+    return min(params.look_ahead_s, sqrt(8.0 * CUT_SHARE * limits.corridor_m / limits.max_lateral_acceleration_mps2))
 
 
 def regulated_mps(params: RegulatedPurePursuitParams, target_mps: float, curvature_per_m: float, left_m: float) -> float:
@@ -57,13 +70,13 @@ class RegulatedPurePursuit(PathFollower):
     def __init__(
         self, params: RegulatedPurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
     ) -> None:
-        self._params = params
+        self._params, self._look_ahead_s = params, look_ahead_s(params, limits)
         super().__init__(params.speed, vehicle, limits, course, period_s)
 
     def _steer(self, state: FollowerState) -> SteeringDemand:
         p, tracker, ahead = self._params, self.tracker, state.ahead
         projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
-        reach_m = min(max(p.look_ahead_s * abs(ahead.speed_mps), p.look_ahead_min_m), p.look_ahead_max_m)
+        reach_m = min(max(self._look_ahead_s * abs(ahead.speed_mps), p.look_ahead_min_m), p.look_ahead_max_m)
         point = tracker.point_at(projection.s_m + reach_m)
         sign, turned = (1.0, 0.0) if projection.direction > 0 else (-1.0, pi)
         curvature, _ = arc_to(ahead._replace(yaw_rad=ahead.yaw_rad + turned), point.x_m, point.y_m)

@@ -55,12 +55,13 @@ STABLE_LOOP = 0.6
 
 An integrator with delay is stable below pi / 2 and overshoots above 1 / e; the prediction over the delay compensates most of it.
 """
+LEAST_DELAY_S = 0.05
+"""Shortest delay assumed for stability, s: one control period, the wire and the lag of any motor, even if the profile states none."""
 
 
 def usable_gain(params: SpeedParams, drive: Drive) -> float:
     """Return the gain p, limited to what is stable with the drive delay."""
-    loop = drive_authority_mps2(drive) * drive.delay_s
-    return min(params.p, STABLE_LOOP / loop) if loop > 0.0 else params.p
+    return min(params.p, STABLE_LOOP / (drive_authority_mps2(drive) * max(drive.delay_s, LEAST_DELAY_S)))
 
 
 def drive_authority_mps2(drive: Drive) -> float:

@@ -105,6 +105,7 @@ class Mpc(MpcPathFollower):
             highest_wheel_rad=max(lowest, highest),
             rate_radps=steering.rate_radps,
             lateral_mps2=self._limits.max_lateral_acceleration_mps2,
+            lateral_wheelbase_m=min(vehicle.wheelbase_m, self.vehicle.wheelbase_m),
             acceleration_mps2=self._params.speed.acceleration_mps2,
             deceleration_mps2=self._params.speed.deceleration_mps2,
             corridor_m=self._limits.corridor_m,

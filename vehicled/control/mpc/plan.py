@@ -37,6 +37,8 @@ class PlanLimits(NamedTuple):
     highest_wheel_rad: float
     rate_radps: float
     lateral_mps2: float
+    lateral_wheelbase_m: float
+    """Wheelbase from which the command gate computes the lateral acceleration, whatever the turns measure."""
     acceleration_mps2: float
     """Acceleration towards the speed of the profile, m/s2."""
     deceleration_mps2: float
@@ -210,14 +212,17 @@ class SteeringPlanner:
         """Set the wheel limits over the horizon. An angle beyond them returns at the slew rate, so that they are feasible."""
         lowest, highest = self._program.lowest[1], self._program.highest[1]
         fastest = float(np.maximum.reduce(self._speed))
-        grips = fastest * fastest * self._widest_tangent <= limits.lateral_mps2 * limits.wheelbase_m
+        tangent_mps2 = limits.lateral_mps2 * limits.lateral_wheelbase_m
+        grips = fastest * fastest * self._widest_tangent <= tangent_mps2
         if grips and limits.lowest_wheel_rad <= start.wheel_rad <= limits.highest_wheel_rad:
             if self._bent:
                 lowest[:], highest[:] = limits.lowest_wheel_rad, limits.highest_wheel_rad
                 self._bent = False
             return
         self._bent = True
-        grip = np.arctan(limits.lateral_mps2 * limits.wheelbase_m / (self._speed * self._speed))
+        # The gate judges the first angle at the present speed, which a braking plan leaves behind.
+        self._speed[0] = max(self._speed[0], abs(start.speed_mps))
+        grip = np.arctan(tangent_mps2 / (self._speed * self._speed))
         way_back = limits.rate_radps * self._dt_s * self._stages
         np.minimum(np.maximum(-grip, limits.lowest_wheel_rad), start.wheel_rad + way_back, out=lowest)
         np.maximum(np.minimum(grip, limits.highest_wheel_rad), start.wheel_rad - way_back, out=highest)
