@@ -18,6 +18,7 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from tests.recordings_bench import write
+from tests.stand_ins import walk
 from vehicled.control.mpc_published import PublishedQp
 from vehicled.experiments.twin_prediction import PublishedLaw, Waypoints
 from vehicled.profile import load_profile
@@ -37,6 +38,7 @@ RAMP_GAIN_RAD, LAP_GAIN_RAD = 0.42, 0.32
 def make(folder: Path) -> Path:
     """Write the whole folder, and return it."""
     _recorded(folder)
+    walk.make(folder / "captures")
     _chunked_gzip(folder / "captures" / "rtcm")
     _vesc(folder / "captures")
     _ramps(folder / "art_steering_ramp_2023")
