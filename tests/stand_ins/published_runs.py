@@ -51,7 +51,7 @@ def run(path: np.ndarray, rows: int, *, simulated: bool, predictive: bool) -> di
         # The law sees what is logged, with six decimals.
         place = (x, y) if simulated else np.round(np.array((x, y)) / GRID_M) * GRID_M
         pose = np.round((*place, yaw), 6)
-        e = np.round(errors(path, *pose, speed), 6)
+        e = np.round(errors(path, pose[0], pose[1], pose[2], speed), 6)
         if predictive:
             throttle, wheel = uncondensed(ErrorState(*e.tolist()), FULL_LOCK_RAD * steered)
             steering = wheel / FULL_LOCK_RAD

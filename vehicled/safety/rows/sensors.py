@@ -12,9 +12,8 @@ STANDING_MPS = 0.05
 
 
 def is_finite(estimate: StateEstimate) -> bool:
-    """Whether pose, speed and variance of the position are numbers."""
-    covariance = estimate.covariance
-    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + covariance[0] + covariance[5])
+    """Whether pose, speed and their covariance are numbers."""
+    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + sum(estimate.covariance))
 
 
 def _not_started(s: SafetyInputs) -> bool:
@@ -30,11 +29,8 @@ def _silent(s: SafetyInputs, kind: type[Message], limit_s: float) -> bool:
 
 
 def _sigma_m(s: SafetyInputs) -> float:
-    """Larger horizontal standard deviation of the estimate; NaN without one."""
-    if s.estimate is None:
-        return nan
-    variance = max(s.estimate.covariance[0], s.estimate.covariance[5])
-    return variance**0.5 if variance >= 0.0 else nan
+    """Standard deviation of the estimated position; NaN without one."""
+    return nan if s.estimate is None else s.estimate.position_sigma_m
 
 
 def _cap_by_sigma_mps(s: SafetyInputs) -> float:
