@@ -24,8 +24,8 @@ def _commands(rows: Array) -> Array:
 
 
 @pytest.mark.parametrize("path", ["lot17", "rd_path", "syn_path"])
-def test_commands_on_the_vehicle_are_reproduced(real_data: Path, path: str) -> None:
-    files = sorted((real_data / "path_following_2024" / "real" / path).glob("pid_*.csv"))
+def test_commands_on_the_vehicle_are_reproduced(shared_data: Path, path: str) -> None:
+    files = sorted((shared_data / "path_following_2024" / "real" / path).glob("pid_*.csv"))
     assert len(files) >= 1
     for file in files:
         rows = _table(file)
@@ -34,8 +34,8 @@ def test_commands_on_the_vehicle_are_reproduced(real_data: Path, path: str) -> N
 
 
 @pytest.mark.parametrize("path", ["lot17", "rd_path", "syn_path"])
-def test_commands_in_their_simulator_are_reproduced_with_its_limits(real_data: Path, path: str) -> None:
-    rows = _table(real_data / "path_following_2024" / "sim" / path / "pid.csv")
+def test_commands_in_their_simulator_are_reproduced_with_its_limits(shared_data: Path, path: str) -> None:
+    rows = _table(shared_data / "path_following_2024" / "sim" / path / "pid.csv")
     wanted = _commands(rows)
     np.testing.assert_allclose(np.clip(wanted[:, 0], 0.0, 1.0), rows[:, 8], atol=1e-4)
     before = np.concatenate(([0.0], rows[:-1, 9]))
@@ -44,10 +44,10 @@ def test_commands_in_their_simulator_are_reproduced_with_its_limits(real_data: P
 
 
 @pytest.mark.parametrize("run", ["sim/lot17/mpc.csv", "real/lot17/mpc_1.csv"])
-def test_the_error_state_is_that_of_the_waypoint_nearest_to_a_metre_ahead(real_data: Path, run: str) -> None:
+def test_the_error_state_is_that_of_the_waypoint_nearest_to_a_metre_ahead(shared_data: Path, run: str) -> None:
     """The law reproduces the runs whose pose and error are of the same instant."""
-    path = _table(real_data / "reference_paths" / "lot17_sinsquare_sv.csv")
-    rows = _table(real_data / "path_following_2024" / run)
+    path = _table(shared_data / "reference_paths" / "lot17_sinsquare_sv.csv")
+    rows = _table(shared_data / "path_following_2024" / run)
     agree = 0
     for x, y, yaw, *logged in rows[:, 1:8].tolist():
         off = (path[:, 0] - (x + np.cos(yaw))) ** 2 + (path[:, 1] - (y + np.sin(yaw))) ** 2

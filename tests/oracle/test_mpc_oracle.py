@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.stand_ins.published_program import uncondensed
 from vehicled.control.errors import ErrorState
 from vehicled.control.mpc.path import Leg, legs
 from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
@@ -175,29 +176,6 @@ GOLDEN = [
 ]
 
 
-def uncondensed(errors: ErrorState, previous_rad: float) -> tuple[float, float]:
-    """The same program with the errors of all stages as unknowns beside the inputs."""
-    a, b = dynamics(errors, previous_rad, 1.0)
-    n = 10
-    size = 6 * n
-    hessian = np.diag(np.concatenate([np.tile([10.0, 1000.0], n), np.tile([1e-6, 5500.0, 3500.0, 300.0], n)]))
-    equal, right = np.zeros((4 * n, size)), np.zeros(4 * n)
-    for k in range(n):
-        rows = slice(4 * k, 4 * k + 4)
-        equal[rows, 2 * n + 4 * k : 2 * n + 4 * k + 4] = -np.eye(4)
-        equal[rows, 2 * k : 2 * k + 2] = b
-        if k:
-            equal[rows, 2 * n + 4 * k - 4 : 2 * n + 4 * k] = a
-        else:
-            right[rows] = -a @ np.array(errors)
-    low = np.concatenate([np.tile([0.0, -0.6], n), np.full(4 * n, -1e30), right])
-    high = np.concatenate([np.tile([1.0, 0.6], n), np.full(4 * n, 1e30), right])
-    sense = np.concatenate([np.zeros(size), np.full(4 * n, 5)]).astype(np.int32)
-    x, _, flag, _ = daqp.solve(hessian, np.zeros(size), equal, high, low, sense)
-    assert flag >= 1
-    return float(x[0]), float(x[1])
-
-
 @pytest.mark.parametrize(("errors", "previous_rad"), GOLDEN)
 def test_published_program_against_an_exact_solver(errors: ErrorState, previous_rad: float) -> None:
     throttle, wheel, iterations = PublishedQp(4000).solve(errors, previous_rad, 1.0)
@@ -223,9 +201,9 @@ def _rows(path: Path) -> Any:
         return np.array([[float(value) for value in row] for row in list(csv.reader(file))[1:]])
 
 
-def test_published_program_gives_the_recorded_commands(real_data: Path) -> None:
+def test_published_program_gives_the_recorded_commands(shared_data: Path) -> None:
     """Every logged row of every run: its errors and the command before it are all that goes in."""
-    files = sorted((real_data / "path_following_2024").glob("*/*/mpc*.csv"))
+    files = sorted((shared_data / "path_following_2024").glob("*/*/mpc*.csv"))
     assert files
     program = PublishedQp(4000)
     for path in files:
@@ -242,9 +220,9 @@ def test_published_program_gives_the_recorded_commands(real_data: Path) -> None:
         assert np.percentile(differences, 90, axis=0).max() <= 2e-3, path.name
 
 
-def test_published_speed_is_the_logged_one(real_data: Path) -> None:
+def test_published_speed_is_the_logged_one(shared_data: Path) -> None:
     """The speed that the real runs fed back follows from their throttle alone."""
-    rows = _rows(real_data / "path_following_2024/real/lot17/mpc_1.csv")
+    rows = _rows(shared_data / "path_following_2024/real/lot17/mpc_1.csv")
     speed = 1.0 - rows[:, 7]
     throttle = np.clip(rows[:, 8], 0.0, 1.0)
     predicted = [published_speed_mps(v, t, 0.1) for v, t in zip(speed[1:-1], throttle[:-2], strict=True)]

@@ -53,5 +53,5 @@ def test_plain_gnss_alone_is_never_made_worse(real_data: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "kind"), [("lot17_rtk_gps_2023/multi_speed", "rtk"), ("path_following_2024/real/syn_path", "path")]
 )
-def test_speed_without_a_wheel_sensor(real_data: Path, folder: str, kind: str) -> None:
-    assert max(_speed_rms_mps(r) for r in art.load(real_data / folder, [kind])) < 0.10
+def test_speed_without_a_wheel_sensor(shared_data: Path, folder: str, kind: str) -> None:
+    assert max(_speed_rms_mps(r) for r in art.load(shared_data / folder, [kind])) < 0.10

@@ -63,18 +63,11 @@ def rtcm3(buffer: bytes | bytearray, at: int, end: int) -> int:
 PROTOCOLS = [Protocol("UBX", b"\xb5b", ubx), Protocol("NMEA", b"$", nmea), Protocol("RTCM3", b"\xd3", rtcm3)]
 
 
-def recording(folder: Path, name: str) -> bytes:
-    file = folder / name
-    if not file.is_file():
-        pytest.skip(f"{name} is too large to be brought along")
-    return file.read_bytes()
-
-
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize("chunk", [61, 4096])
 def test_the_census_of_every_recording(shared_data: Path, name: str, chunk: int) -> None:
     folder = shared_data / "captures"
-    data = recording(folder, name)
+    data = (folder / name).read_bytes()
     census = json.loads((folder / "counts.json").read_text())[name]["extra"]
     framer = Framer(PROTOCOLS)
     frames = [each for at in range(0, len(data), chunk) for each in framer.feed(data[at : at + chunk])] + framer.flush()
@@ -84,7 +77,7 @@ def test_the_census_of_every_recording(shared_data: Path, name: str, chunk: int)
 
 @pytest.mark.parametrize("name", sorted(set(RECORDINGS) - DAMAGED))
 def test_the_same_frames_in_the_same_order_as_another_reader(shared_data: Path, name: str) -> None:
-    data = recording(shared_data / "captures", name)
+    data = (shared_data / "captures" / name).read_bytes()
     framer = Framer(PROTOCOLS)
     ours = [frame for _, frame in framer.feed(data) + framer.flush()]
     theirs = [raw for raw, _ in UBXReader(io.BytesIO(data), protfilter=7, quitonerror=0, parsing=False)]

@@ -18,8 +18,8 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from tests.recordings_bench import write
-from vehicled.lab.experiments.twin_prediction import PublishedLaw, Waypoints
-from vehicled.lab.published.mpc import PublishedQp
+from tests.stand_ins import published_runs, walk
+from vehicled.lab.experiments.twin_prediction import Waypoints
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim
 from vehicled.wire.crc import crc24q
@@ -37,6 +37,7 @@ RAMP_GAIN_RAD, LAP_GAIN_RAD = 0.42, 0.32
 def make(folder: Path) -> Path:
     """Write the whole folder, and return it."""
     _recorded(folder)
+    walk.make(folder / "captures")
     _chunked_gzip(folder / "captures" / "rtcm")
     _vesc(folder / "captures")
     _ramps(folder / "art_steering_ramp_2023")
@@ -184,22 +185,25 @@ def _path_following(folder: Path) -> None:
     x, y = np.cumsum(0.2 * np.cos(yaw)) - 0.2, np.cumsum(0.2 * np.sin(yaw))
     course = Waypoints(x, y, yaw, np.ones(len(s)))
     write(folder / "reference_paths" / "syn_path_reconstructed.csv", dict(zip(("x_m", "y_m", "heading_rad", "speed_mps"), course)))
+    path = np.column_stack(course)
+    published_runs.make(folder, path)
     for number, error_rad in ((1, 0.030), (3, 0.036)):
-        law, drive = PublishedLaw("linear", course, PublishedQp(1)), _Drive(LAP_GAIN_RAD)
+        drive = _Drive(LAP_GAIN_RAD)
         rows: list[tuple[float, ...]] = []
         throttle = steering = way_m = 0.0
         while way_m < 43.0 and len(rows) < 1000:
             t_s, x_m, y_m, yaw_rad, speed_mps = drive.run(throttle, steering, ROW_MS, ROW_MS * (len(rows) + 1))[0]
             x_m, y_m = (round(place / grid) * grid for place, grid in zip((x_m, y_m), NMEA_GRID_M))
-            if t_s >= 1.2:
-                throttle, steering = law.command(x_m, y_m, yaw_rad - error_rad)
-            rows.append((t_s, x_m, y_m, yaw_rad - error_rad, 0.0, 0.0, 0.0, 1.0 - speed_mps, throttle, steering))
+            seen_rad = yaw_rad - error_rad
+            e = published_runs.errors(path, x_m, y_m, seen_rad, speed_mps)
+            commands = float(published_runs.THROTTLE @ e), float(published_runs.STEERING @ e)
+            throttle, steering = min(max(commands[0], 0.0), 1.0), min(max(commands[1], -1.0), 1.0)
+            rows.append((t_s, x_m, y_m, seen_rad, *e, *commands))
             way_m += 0.1 * speed_mps
-        columns = (
-            "time_nominal_s", "x_m", "y_m", "heading_rad", "e_ahead_m", "e_left_m", "e_heading_rad", "e_speed_mps", "throttle_cmd",
-            "steering_cmd",
-        )  # fmt: skip
-        write(folder / "path_following_2024" / "real" / "syn_path" / f"pid_{number}.csv", dict(zip(columns, np.array(rows).T)))
+        write(
+            folder / "path_following_2024" / "real" / "syn_path" / f"pid_{number}.csv",
+            dict(zip(published_runs.COLUMNS, np.array(rows).T)),
+        )
 
 
 def _weave(seconds: float, standing_s: float, seed: int, throttle: float = 0.7) -> dict[str, np.ndarray]:
@@ -231,7 +235,7 @@ def _laps(folder: Path) -> None:
             x, y = (np.round(d[axis] / grid) * grid for axis, grid in zip("xy", NMEA_GRID_M))
             nothing = np.zeros(len(x))
             write(
-                folder / "path_following_2024" / "real" / place / f"mpc_{number}.csv",
+                folder / "path_following_2024" / "real" / place / f"nn_mpc_{number}.csv",
                 {
                     "time_nominal_s": d["t"], "x_m": x, "y_m": y, "heading_rad": d["yaw"] + 2e-4 * d["t"], "e_ahead_m": nothing,
                     "e_left_m": nothing, "e_heading_rad": nothing, "e_speed_mps": 1.0 - d["speed"],
@@ -249,7 +253,7 @@ def _laps(folder: Path) -> None:
                 {
                     "time_nominal_s": d["t"], "gps_x_m": (d["x"] + error[:, 0])[fresh], "gps_y_m": (d["y"] + error[:, 1])[fresh],
                     "rtk_x_m": rtk[0], "rtk_y_m": rtk[1], "ekf_x_m": rtk[0], "ekf_y_m": rtk[1], "ekf_heading_rad": d["yaw"],
-                    "ekf_speed_mps": d["speed"], "throttle_cmd": d["throttle"], "steering_cmd": d["steering"],
+                    "ekf_speed_mps": 1.4 * d["speed"], "throttle_cmd": d["throttle"], "steering_cmd": d["steering"],
                     "gyro_yaw_rad": d["yaw"] + 5e-4 * d["t"],
                 },
             )  # fmt: skip

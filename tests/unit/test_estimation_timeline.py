@@ -1,11 +1,13 @@
 """The recent past of a filter: late measurements, repeated ones, bounds of memory and work."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies import near_count
 from vehicled.estimation.timeline import Timeline
 
 Trace = tuple[tuple[Any, ...], ...]
@@ -47,6 +49,48 @@ def test_the_outcome_is_that_of_measurements_in_time(measurements: list[tuple[in
     assert late.timeline.state == timely.timeline.state
     assert late.timeline.late == timely.timeline.late == 0
     assert {f"{t} {source}" for t, source, _ in measurements} == {s[0] for s in late.timeline.state if len(s) == 1}
+
+
+KEEP_NS, AHEAD_NS = 100, 3
+ages = near_count(0, -AHEAD_NS, KEEP_NS, low=-10, high=KEEP_NS + 50)
+episodes = st.lists(st.tuples(st.integers(0, 60), st.lists(st.tuples(ages, st.integers(0, 1)), max_size=5)), max_size=15)
+
+
+@given(episodes)
+def test_a_measurement_is_fused_exactly_within_the_limits(episode: list[tuple[int, list[tuple[int, int]]]]) -> None:
+    """Property: from ``keep_ns`` before to ``ahead_ns`` after now, each source and instant once, in the order of time."""
+    recorder = Recorder(keep_ns=KEEP_NS, ahead_ns=AHEAD_NS)
+    fused: set[tuple[int, int]] = set()
+    now_ns = refused = future = 0
+    for step_ns, arrivals in episode:
+        now_ns += step_ns
+        for age_ns, source in arrivals:
+            t_ns = now_ns - age_ns
+            key = min(t_ns, now_ns), source
+            recorder.timeline.observe(t_ns, source, f"{key[0]} {source}")
+            possible = max(now_ns - KEEP_NS, 0) <= t_ns <= now_ns + AHEAD_NS and key not in fused
+            refused += not possible
+            future += age_ns < -AHEAD_NS
+            if possible:
+                fused.add(key)
+        recorder.timeline.advance(now_ns)
+        done = [each[0] for each in recorder.timeline.state if len(each) == 1]
+        assert done == [f"{t_ns} {source}" for t_ns, source in sorted(fused)]
+        assert (recorder.timeline.refused, recorder.timeline.future) == (refused, future)
+        keys = recorder.timeline._keys
+        assert all(a < b for a, b in pairwise(keys)), "one state for each instant and source"
+        assert sum(t_ns < now_ns - KEEP_NS for t_ns, _ in keys) <= 1, "what is too old is dropped but for its newest state"
+
+
+@pytest.mark.parametrize("capacity", [3, 50])
+def test_a_step_takes_as_many_measurements_as_there_is_room_for(capacity: int) -> None:
+    recorder = Recorder(capacity=capacity)
+    for source in range(capacity + 1):
+        recorder.timeline.observe(5, source, f"{source}")
+    assert recorder.timeline.late == 1
+    state = recorder.timeline.advance(10)
+    assert [each[0] for each in state if len(each) == 1] == [f"{source}" for source in range(capacity)]
+    assert len(recorder.timeline._keys) <= capacity
 
 
 def test_in_order_costs_nothing_extra() -> None:

@@ -106,7 +106,7 @@ def block(bench: Bench) -> None:
     ("broken", "happens", "named"),
     [
         ({"actuator_lost": "unplugged"}, None, "unplugged"),
-        ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, None, "known to 2.00 m"),
+        ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, None, "known to 2.83 m"),
         ({}, lambda bench: bench.watch.on_message(MotorStatus(0, 0, controller_temperature_k=400.0), bench.now_ns), "let it cool"),
         ({}, block, "clear the lane"),
     ],

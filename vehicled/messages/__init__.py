@@ -42,6 +42,7 @@ from vehicled.messages.decisions import (
     Reaction,
     StateEstimate,
     TeleopCommand,
+    largest_variance,
 )
 from vehicled.messages.records import (
     Cause,
@@ -128,6 +129,7 @@ __all__ = [
     "Verb",
     "WheelSpeed",
     "WireChunk",
+    "largest_variance",
 ]
 
 ALL: tuple[type[Message], ...] = (

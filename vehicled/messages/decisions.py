@@ -1,8 +1,16 @@
 """Decisions of the daemon: operator requests, state estimates, identified parameters, commands."""
 
 from enum import IntEnum
+from math import sqrt
+from typing import Any
 
 from vehicled.messages.base import NAN, Int64, Matrix4, Message, UInt8, UInt16, UInt32
+
+
+def largest_variance(xx: Any, xy: Any, yy: Any) -> Any:
+    """Return the larger eigenvalue of [[xx, xy], [xy, yy]], numbers or arrays: the variance in the direction in which least is
+    known. It does not depend on where the axes point."""
+    return 0.5 * (xx + yy + ((xx - yy) * (xx - yy) + 4.0 * xy * xy) ** 0.5)
 
 
 class OperatorAction(IntEnum):
@@ -89,6 +97,14 @@ class StateEstimate(Message, frozen=True):
     """Measurements rejected by the gate since the start."""
     rejected_in_a_row: UInt16 = 0
     """Positions rejected by the gate since the last accepted one."""
+
+    @property
+    def position_sigma_m(self) -> float:
+        """Standard deviation of the position in the direction in which least is known; NaN if that is no number."""
+        covariance = self.covariance
+        xx, yy = covariance[0], covariance[5]
+        variance: float = largest_variance(xx, covariance[1], yy)
+        return sqrt(variance) if xx >= 0.0 and yy >= 0.0 and variance >= 0.0 else NAN
 
 
 class Identification(Message, frozen=True):

@@ -66,7 +66,7 @@ def _estimator_by_hand(s: SafetyInputs) -> str:
 
 def _heading(s: SafetyInputs) -> str:
     estimate, limit = s.estimate, s.watch.alignment.params.arming_sigma_rad
-    if estimate is None or not heading_sigma_rad(estimate) > limit:
+    if estimate is None or not is_finite(estimate) or heading_sigma_rad(estimate) <= limit:
         return ""
     known = f"{degrees(heading_sigma_rad(estimate)):.0f} degrees"
     return f"the heading is known to {known} only (limit {degrees(limit):.0f}): {ALIGN_CURE}"
@@ -91,7 +91,7 @@ def _certainty(s: SafetyInputs) -> str:
     estimate, limit = s.estimate, s.limits.corridor_m / 3.0
     if estimate is None or not is_finite(estimate):
         return ""
-    sigma = max(estimate.covariance[0], estimate.covariance[5], 0.0) ** 0.5
+    sigma = estimate.position_sigma_m
     return "" if sigma <= limit else f"the position is known to {sigma:.2f} m only (limit {limit:.2f} m): wait for a better fix"
 
 

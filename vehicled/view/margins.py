@@ -6,7 +6,7 @@ hold.
 
 from collections.abc import Callable
 from enum import Enum
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 from typing import Any
 
 from msgspec import Struct
@@ -81,8 +81,8 @@ def _known_ms(age_ns: int) -> float | None:
 def _sigma_m(s: SafetyInputs) -> float | None:
     if s.estimate is None:
         return None
-    variance = max(s.estimate.covariance[0], s.estimate.covariance[5])
-    return variance**0.5 if variance >= 0.0 else None
+    sigma_m = s.estimate.position_sigma_m
+    return None if isnan(sigma_m) else sigma_m
 
 
 def _telemetry_ms(s: SafetyInputs) -> float | None:

@@ -48,6 +48,7 @@ from vehicled.messages import (
     SteeringFeedback,
     TaskTick,
     WheelSpeed,
+    largest_variance,
 )
 from vehicled.ros.fields import fields_of
 
@@ -304,7 +305,9 @@ class Findings:
         if not len(rows):
             return
         with np.errstate(invalid="ignore"):
-            self._series("sigma.position_m").add(columns, np.sqrt(covariance[:, 0] + covariance[:, 5]))
+            self._series("sigma.position_m").add(
+                columns, np.sqrt(largest_variance(covariance[:, 0], covariance[:, 1], covariance[:, 5]))
+            )
             self._series("sigma.yaw_rad").add(columns, np.sqrt(covariance[:, 10]))
             self._series("sigma.speed_mps").add(columns, np.sqrt(covariance[:, 15]))
         self.traces["estimate"].add(rows["x_m"], rows["y_m"])

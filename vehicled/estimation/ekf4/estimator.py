@@ -33,6 +33,7 @@ from vehicled.messages import (
     Message,
     MotorStatus,
     StateEstimate,
+    largest_variance,
 )
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
@@ -281,7 +282,9 @@ class Ekf4:
         """Largest of the sigmas, each over its limit."""
         p, c = self._params, belief.state.covariance
         return max(
-            sqrt(c[0] + c[5]) / p.max_position_sigma_m, sqrt(c[10]) / p.max_yaw_sigma_rad, sqrt(c[15]) / p.max_speed_sigma_mps
+            sqrt(largest_variance(c[0], c[1], c[5])) / p.max_position_sigma_m,
+            sqrt(c[10]) / p.max_yaw_sigma_rad,
+            sqrt(c[15]) / p.max_speed_sigma_mps,
         )
 
     def _estimate(self, now_ns: int) -> StateEstimate:

@@ -35,6 +35,7 @@ from vehicled.messages import (
     MotorStatus,
     StateEstimate,
     WheelSpeed,
+    largest_variance,
 )
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
@@ -280,7 +281,7 @@ class Ins:
             covariance = self._covariance(state)
             p = self._params
             spread = max(
-                sqrt(max(covariance[0] + covariance[5], 0.0)) / p.max_position_sigma_m,
+                sqrt(max(largest_variance(covariance[0], covariance[1], covariance[5]), 0.0)) / p.max_position_sigma_m,
                 sqrt(max(covariance[10], 0.0)) / p.max_yaw_sigma_rad,
                 sqrt(max(covariance[15], 0.0)) / p.max_speed_sigma_mps,
             )

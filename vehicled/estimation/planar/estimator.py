@@ -38,6 +38,7 @@ from vehicled.messages import (
     StateEstimate,
     SteeringFeedback,
     WheelSpeed,
+    largest_variance,
 )
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import MAX_DELAY_NS, Vehicle
@@ -254,7 +255,7 @@ class Planar:
         """Largest of the sigmas, each over its limit."""
         p, P = self._params, state.P
         return max(
-            sqrt(P[X, X] + P[Y, Y]) / p.max_position_sigma_m,
+            sqrt(largest_variance(P[X, X], P[X, Y], P[Y, Y])) / p.max_position_sigma_m,
             sqrt(P[YAW, YAW]) / p.max_yaw_sigma_rad,
             sqrt(P[V, V]) / p.max_speed_sigma_mps,
         )

@@ -12,9 +12,8 @@ STANDING_MPS = 0.05
 
 
 def is_finite(estimate: StateEstimate) -> bool:
-    """Return True if pose, speed and position variance are finite."""
-    covariance = estimate.covariance
-    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + covariance[0] + covariance[5])
+    """Return True if pose, speed and their covariance are finite."""
+    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + sum(estimate.covariance))
 
 
 def _not_started(s: SafetyInputs) -> bool:
@@ -30,11 +29,8 @@ def _silent(s: SafetyInputs, kind: type[Message], limit_s: float) -> bool:
 
 
 def _sigma_m(s: SafetyInputs) -> float:
-    """Return the larger horizontal standard deviation of the estimate, m; NaN without an estimate."""
-    if s.estimate is None:
-        return nan
-    variance = max(s.estimate.covariance[0], s.estimate.covariance[5])
-    return variance**0.5 if variance >= 0.0 else nan
+    """Return the standard deviation of the estimated position, m; NaN without an estimate."""
+    return nan if s.estimate is None else s.estimate.position_sigma_m
 
 
 def _cap_by_sigma_mps(s: SafetyInputs) -> float:
