@@ -3,7 +3,7 @@
     python bench/published_pursuit.py [--course thesis_left15]... [--rate 400] [--only steering]
 
 The controller of the profile ``hmmwv`` with the exact state drives the twin of the profile, from standstill to the end of the
-manoeuvre. The first row has the controller as shipped, and wheels that turn at once, as in the simulator of the study; each other
+manoeuvre. The first row has the controller as shipped, and wheels that turn at once, as the study has no lag of them; each other
 row changes one assumption. Errors are those of the pursuing point against the line that it pursues, mean over the manoeuvre. A
 drive ends as "left" where the rear axle leaves the corridor of the profile, at the arc length in m from the start of the manoeuvre.
 """

@@ -8,7 +8,7 @@ import pytest
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 RATE = [f"tasks.{task}.{key}" for task in ("control", "actuation") for key in ("rate_hz=400", "deadline_ms=2.5")]
 PROMPT = "sim.twin.changes={'steering.rate_radps'=20.0,'steering.delay_s'=0.0}"
-"""The study's simulator turns the wheels at once."""
+"""The study has no lag of the wheels."""
 
 
 def _arguments(course: str, *changes: str) -> list[str]:

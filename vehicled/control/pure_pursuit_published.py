@@ -10,9 +10,10 @@ the rate. The trace has 400 Hz; ``sample_hz = 0`` counts at the control rate, wh
 The sample spacing is the target speed over the rate. Without prediction. Reverse legs are pursued in the frame of the motion, by
 the rear axle.
 
-The vehicle is its middle (``reference_wheelbases``): the study drove the HMMWV of Chrono, whose reference frame lies midway
-between the axles, and a trace recorded by driving is the line of that same point. A point ahead of the rear axle adds the heading
-error to the bearing, by its distance over the look-ahead, and so damps the law. From the rear axle it swings off bends at 400 Hz.
+Bearings are those of the middle of the vehicle (``reference_wheelbases``), by assumption: the frame of Chrono's HMMWV lies
+midway between the axles, and a trace recorded by driving is the line of that same point. A point ahead of the rear axle adds the
+heading error to the bearing, by its distance over the look-ahead, and so damps the law. From the rear axle it swings off bends at
+400 Hz, on tyres that slip.
 """
 
 from math import atan2, cos, hypot, pi, radians, sin
