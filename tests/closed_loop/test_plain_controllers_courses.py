@@ -125,9 +125,9 @@ def test_the_published_pursuit_needs_the_prompt_vehicle_of_its_study() -> None:
     prompt = np.abs(drive(course, published, truth=PROMPT, believed=PROMPT).cross_track_m)
     late = np.abs(drive(course, published, limit_s=60.0).cross_track_m)
     ours = np.abs(drive(course, _build("pure_pursuit")).cross_track_m)
-    assert prompt.mean() < 0.06
+    assert prompt.mean() < 0.002
     assert late.mean() > 5 * prompt.mean()
-    assert ours.mean() * 5 < prompt.mean()
+    assert ours.mean() < prompt.mean()
 
 
 def test_counted_at_the_control_rate_the_look_ahead_depends_on_it() -> None:

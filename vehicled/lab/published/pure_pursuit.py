@@ -7,10 +7,16 @@ feed-forward.
 
 Its faults are kept where the study defines them: a mean of bearings is no pursuit curvature, and a look-ahead in samples depends on
 the rate. The trace has 400 Hz; ``sample_hz = 0`` counts at the control rate, which would explain errors that grow with 1 / rate.
-The sample spacing is the target speed over the rate. Without prediction; reverse legs are pursued in the frame of the motion.
+The sample spacing is the target speed over the rate. Without prediction. Reverse legs are pursued in the frame of the motion, by
+the rear axle.
+
+Bearings are those of the middle of the vehicle (``reference_wheelbases``), by assumption: the frame of Chrono's HMMWV lies
+midway between the axles, and a trace recorded by driving is the line of that same point. A point ahead of the rear axle adds the
+heading error to the bearing, by its distance over the look-ahead, and so damps the law. From the rear axle it swings off bends at
+400 Hz, on tyres that slip.
 """
 
-from math import atan2, cos, pi, radians, sin
+from math import atan2, cos, hypot, pi, radians, sin
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
@@ -20,7 +26,7 @@ from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
-from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
+from vehicled.vehicle import Limits, NonNegative, Positive, Share, Vehicle
 
 Samples = Annotated[int, Meta(ge=1, le=2000)]
 
@@ -32,6 +38,9 @@ class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True
     """Sample rate of the trace, Hz; 0 uses the control rate."""
     reached_m: NonNegative = 0.0
     """Half the side of the square in which a waypoint counts as reached; 0.5 in the study. Samples count from beyond it."""
+    reference_wheelbases: Share = 0.5
+    """Distance of the pursuing point ahead of the rear axle, in wheelbases. It pursues the line that it draws while the rear axle
+    follows the course."""
     first_samples: Samples = 10
     most_samples: Samples = 200
     mean_of: Samples = 10
@@ -42,20 +51,30 @@ class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True
 
 
 def mean_bearing(
-    params: PurePursuitPublishedParams, tracker: PathTracker, pose: Preview, start_m: float, spacing_m: float
+    params: PurePursuitPublishedParams, tracker: PathTracker, pose: Preview, start_m: float, spacing_m: float, arm_m: float = 0.0
 ) -> tuple[float, int]:
-    """Return the mean bearing (rad) of the pursued points, and the look-ahead in samples. ``pose`` faces the motion."""
+    """Return the mean bearing (rad) of the pursued points, and the look-ahead in samples.
 
-    def bearing(sample: int) -> float:
+    ``pose`` is that of the rear axle and faces the motion; points ``arm_m`` ahead of it and of the course pursue and are pursued.
+    """
+    c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
+    x, y = pose.x_m + arm_m * c, pose.y_m + arm_m * s
+
+    def polar(sample: int) -> tuple[float, float]:
         place = tracker.point_at(start_m + sample * spacing_m)
-        dx, dy = place.x_m - pose.x_m, place.y_m - pose.y_m
-        c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
-        return atan2(c * dy - s * dx, c * dx + s * dy)
+        dx, dy = place.x_m + arm_m * cos(place.yaw_rad) - x, place.y_m + arm_m * sin(place.yaw_rad) - y
+        return atan2(c * dy - s * dx, c * dx + s * dy), hypot(dx, dy)
 
     samples = params.first_samples
-    while samples < params.most_samples and abs(bearing(samples)) < params.turn_threshold_rad:
-        samples += 1
-    return sum(bearing(samples + k) for k in range(params.mean_of)) / params.mean_of, samples
+    while samples < params.most_samples:
+        bearing, distance_m = polar(samples)
+        spare_rad = params.turn_threshold_rad - abs(bearing)
+        if spare_rad <= 0.0:
+            break
+        # A step turns the bearing by step / distance at most, so none is missed; the half is for bends of the line of the point.
+        samples += max(1, int(0.5 * spare_rad * distance_m / max(spacing_m, 1e-6)))
+    samples = min(samples, params.most_samples)
+    return sum(polar(samples + k)[0] for k in range(params.mean_of)) / params.mean_of, samples
 
 
 class PurePursuitPublished(PathFollower):
@@ -78,6 +97,8 @@ class PurePursuitPublished(PathFollower):
         here = state.here
         pose = state.ahead if here.direction > 0 else state.ahead._replace(yaw_rad=state.ahead.yaw_rad + pi)
         start_m = here.s_m + here.direction * self._params.reached_m
-        bearing, _ = mean_bearing(self._params, self.tracker, pose, start_m, abs(here.speed_mps) * self._sample_s)
+        # In reverse a point behind the axle that leads would take the damping away.
+        arm_m = self._params.reference_wheelbases * self.vehicle.wheelbase_m if here.direction > 0 else 0.0
+        bearing, _ = mean_bearing(self._params, self.tracker, pose, start_m, abs(here.speed_mps) * self._sample_s, arm_m)
         steering = min(max(here.direction * bearing / self._params.full_lock_rad, -1.0), 1.0)
         return SteeringDemand(self.vehicle.steering.wheel_angle_rad(steering))
