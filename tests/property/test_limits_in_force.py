@@ -203,6 +203,8 @@ def test_a_course_counts_as_driven_ten_centimetres_before_its_end(stop_m: float)
     if abs(stop_m - 19.9) > 1e-9:
         assert (found.s_m is None) is (stop_m > 19.9)
         assert found.refused.startswith("the course is driven to its end") is (stop_m > 19.9)
+        aside = entry.choose(replace(RUNNING, x_m=stop_m, y_m=3.0)).refused
+        assert aside.startswith("the course is driven to its end") is (stop_m > 19.9)
 
 
 @given(near(19.9, low=0.0, high=30.0))
