@@ -207,11 +207,12 @@ def test_a_plan_keeps_to_lock_slew_rate_and_grip(speed: float, wheel: float, lef
 
 
 @pytest.mark.parametrize("field", ["x_m", "y_m", "yaw_rad", "speed_mps", "wheel_rad"])
-def test_a_start_that_is_no_number_gives_a_reason_and_spoils_nothing(field: str) -> None:
+@pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
+def test_a_start_that_is_no_number_gives_a_reason_and_spoils_nothing(field: str, bad: float) -> None:
     program = HorizonQp(STAGES, Weights(1.0, 0.2, 100.0, 5.0))
     planner = SteeringPlanner(program, OsqpSolver(program, 4000, 2.0), STAGE_S)
     start = PlanStart(0.0, 0.0, 0.3, 1.0, 0.0)
-    plan = planner.step(LEG, 0.0, start._replace(**{field: NAN}), ENVELOPE, 0.01)
+    plan = planner.step(LEG, 0.0, start._replace(**{field: bad}), ENVELOPE, 0.01)
     assert plan.wheel_rad is None
     assert plan.reason is ControlReason.NOT_FINITE
     assert planner.step(LEG, 0.0, start, ENVELOPE, 0.01).wheel_rad is not None
