@@ -356,6 +356,7 @@ def test_below_a_cap_the_target_keeps_its_margin(cap_mps: float, speed_mps: floa
     controller = pursuit()
     controller.limit_speed(cap_mps)
     margin_mps = min(0.05 * cap_mps, 0.03)
+    assert controller.cap_mps == pytest.approx(cap_mps - margin_mps, abs=1e-12)
     speed_mps = min(speed_mps, LIMITS.max_speed_mps)
     command = controller.step(replace(RUNNING, x_m=0.0, yaw_rad=0.3, speed_mps=speed_mps), NOW_NS)
     assert command.target_speed_mps <= max(cap_mps - margin_mps, speed_mps) + 1e-12
