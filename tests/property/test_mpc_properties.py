@@ -175,7 +175,8 @@ STAGES, STAGE_S = 20, 0.125
 
 @settings(max_examples=60)
 @given(
-    near(0.1, GRIP_MPS, low=0.0, high=6.0), near(-0.3, 0.4, 0.0, low=-0.6, high=0.6), st.floats(-0.6, 0.6), st.floats(-0.8, 0.8),
+    near(0.1, GRIP_MPS, 2.5, 4.0, low=0.0, high=6.0), near(-0.3, 0.4, 0.0, low=-0.6, high=0.6), st.floats(-1.0, 1.0),
+    near(0.0, 1.2, signed=True, low=-1.5, high=1.5),
     st.floats(0.0, 150.0),
 )  # fmt: skip
 def test_a_plan_keeps_to_lock_slew_rate_and_grip(speed: float, wheel: float, left: float, yaw: float, s_m: float) -> None:
