@@ -4,14 +4,22 @@ import math
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
+from tests.strategies import near, near_count
+from vehicled.control.fallback_chain import FallbackChain, FallbackParams, PlannerResult
 from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.mpc.follower import CurvatureScale, WheelHistory
+from vehicled.control.mpc.path import legs
+from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
+from vehicled.control.mpc.qp import HorizonQp, Weights
+from vehicled.control.mpc.qp_solver import OsqpSolver
+from vehicled.control.speed import SpeedParams, SpeedProfile
 from vehicled.lab.published.mpc import MpcPublished, MpcPublishedParams
-from vehicled.messages import NAN, ControlCommand, ControlLevel, EstimatorStatus, StateEstimate
+from vehicled.messages import NAN, ControlCommand, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
@@ -153,3 +161,91 @@ def test_the_turn_scale_finds_the_scale_in_a_bend_and_forgets_it_on_a_straight(t
     for _ in range(4000):
         scale.observe(0.0, 0.0, 1.0, 0.01)
     assert scale.value == pytest.approx(1.0, abs=0.01)
+
+
+ENVELOPE = PlanLimits(
+    wheelbase_m=0.5, lowest_wheel_rad=-0.3, highest_wheel_rad=0.4, rate_radps=0.7, lateral_mps2=2.0, lateral_wheelbase_m=0.5,
+    acceleration_mps2=1.0, deceleration_mps2=1.0, corridor_m=0.5,
+)  # fmt: skip
+LEG = legs(COURSES["lot17"], SpeedProfile(SpeedParams(), VEHICLE, LIMITS, COURSES["lot17"]), 20.0)[0]
+GRIP_MPS = math.sqrt(2.0 * 0.5 / math.tan(0.4))
+"""Speed from which the lateral acceleration is the limit, and no longer the lock."""
+STAGES, STAGE_S = 20, 0.125
+
+
+@settings(max_examples=60)
+@given(
+    near(0.1, GRIP_MPS, 2.5, 4.0, low=0.0, high=6.0), near(-0.3, 0.4, 0.0, low=-0.6, high=0.6), st.floats(-1.0, 1.0),
+    near(0.0, 1.2, signed=True, low=-1.5, high=1.5),
+    st.floats(0.0, 150.0),
+)  # fmt: skip
+def test_a_plan_keeps_to_lock_slew_rate_and_grip(speed: float, wheel: float, left: float, yaw: float, s_m: float) -> None:
+    """An angle beyond its limits comes back at the slew rate. Within the tolerance of the solver."""
+    program = HorizonQp(STAGES, Weights(1.0, 0.2, 100.0, 5.0))
+    planner = SteeringPlanner(program, OsqpSolver(program, 4000, 2.0), STAGE_S)
+    course = COURSES["lot17"]
+    k = min(int(s_m / course.length_m * len(course.x_m)), len(course.x_m) - 1)
+    heading = float(course.yaw_rad[k])
+    x, y = float(course.x_m[k]) - left * math.sin(heading), float(course.y_m[k]) + left * math.cos(heading)
+    start = PlanStart(x, y, heading + yaw, speed, wheel)
+    for _ in range(2):
+        plan = planner.step(LEG, float(course.s_m[k]), start, ENVELOPE, 0.01)
+        if plan.wheel_rad is None:
+            assert plan.reason is not ControlReason.NONE
+            continue
+        assert plan.wheel_rad[0] == wheel
+        for stage in range(STAGES):
+            before, after = plan.wheel_rad[stage : stage + 2].tolist()
+            assert abs(after - before) <= 0.7 * STAGE_S + 2e-4
+            planned_mps = float(planner._speed[stage])
+            assert planned_mps >= 0.1
+            assert planned_mps <= max(speed + 1.0 * STAGE_S * (stage + 1), 0.1) + 1e-9
+            assert planned_mps >= speed - 1.0 * STAGE_S * (stage + 1) - 1e-9
+            grip = math.atan(2.0 * 0.5 / planned_mps**2)
+            back = 0.7 * STAGE_S * (stage + 1)
+            assert after <= max(min(grip, 0.4), wheel - back) + 2e-4
+            assert after >= min(max(-grip, -0.3), wheel + back) - 2e-4
+
+
+@pytest.mark.parametrize("field", ["x_m", "y_m", "yaw_rad", "speed_mps", "wheel_rad"])
+@pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
+def test_a_start_that_is_no_number_gives_a_reason_and_spoils_nothing(field: str, bad: float) -> None:
+    program = HorizonQp(STAGES, Weights(1.0, 0.2, 100.0, 5.0))
+    planner = SteeringPlanner(program, OsqpSolver(program, 4000, 2.0), STAGE_S)
+    start = PlanStart(0.0, 0.0, 0.3, 1.0, 0.0)
+    plan = planner.step(LEG, 0.0, start._replace(**{field: bad}), ENVELOPE, 0.01)
+    assert plan.wheel_rad is None
+    assert plan.reason is ControlReason.NOT_FINITE
+    assert planner.step(LEG, 0.0, start, ENVELOPE, 0.01).wheel_rad is not None
+
+
+@given(near_count(3, low=0, high=8), near_count(4, low=0, high=8), st.sampled_from([NAN, math.inf, 0.1]))
+def test_each_level_of_the_fallback_lasts_exactly_its_ticks(shifted: int, pursuit: int, wheel: float) -> None:
+    chain = FallbackChain(FallbackParams(shifted_ticks=shifted, pursuit_ticks=pursuit))
+    plan = PlannerResult(np.linspace(0.0, 0.2, 21), 0.125)
+    assert chain.choose(plan, lambda: wheel, 0.01, 0.01).level is ControlLevel.PRIMARY
+    for tick in range(1, shifted + pursuit + 3):
+        found = chain.choose(PlannerResult(None, 0.125, ControlReason.NOT_CONVERGED), lambda: wheel, 0.01, 0.01)
+        if tick <= shifted:
+            assert found.level is ControlLevel.SHIFTED_PLAN
+            assert found.wheel_rad == pytest.approx(0.2 / 20 * (0.01 * tick + 0.01) / 0.125)
+        elif tick <= shifted + pursuit and math.isfinite(wheel):
+            assert (found.level, found.wheel_rad) == (ControlLevel.PURE_PURSUIT, wheel)
+        else:
+            assert found.level is ControlLevel.STOP
+            assert math.isnan(found.wheel_rad)
+    again = chain.choose(plan, lambda: wheel, 0.01, 0.01)
+    assert again.level is ControlLevel.PRIMARY
+
+
+@given(near(0.3, signed=True), near(0.3, 4.0, garbage=True))
+def test_the_turn_scale_hears_only_what_moves_and_is_finite(speed: float, rate: float) -> None:
+    scale = CurvatureScale(4.0)
+    for _ in range(50):
+        scale.observe(0.4, rate, speed, 0.01)
+    heard = abs(speed) > 0.3 and math.isfinite(rate)
+    if not heard:
+        assert scale.value == 1.0
+    elif abs(rate / speed - 0.4) > 1e-3:
+        assert scale.value != 1.0
+    assert 0.4 <= scale.value <= 2.5

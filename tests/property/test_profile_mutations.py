@@ -3,13 +3,16 @@
 import copy
 import math
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import msgspec.inspect as mi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import near, near_count
 from vehicled.profile import ProfileError, load, parse, toml_text
 from vehicled.profile.collect import INVALID, Collector
 from vehicled.profile.loading import Loaded
@@ -153,6 +156,41 @@ STRUCTS: dict[type[msgspec.Struct], dict[str, Any]] = {
 }
 
 
+def limits_of(kind: mi.Type) -> list[float]:
+    """The bounds of the numbers that a field takes."""
+    if isinstance(kind, mi.UnionType):
+        return [limit for each in kind.types for limit in limits_of(each)]
+    found = (getattr(kind, name, None) for name in ("ge", "gt", "le", "lt"))
+    return [float(limit) for limit in found if limit is not None]
+
+
+def bounded(kind: mi.Type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[float]]]:
+    """Every number of a struct that has bounds: its key path and they."""
+    for each in kind.types if isinstance(kind, mi.UnionType) else (kind,):
+        if isinstance(each, mi.StructType):
+            for field in each.fields:
+                yield from bounded(field.type, (*path, field.encode_name))
+                if limits := limits_of(field.type):
+                    yield (*path, field.encode_name), limits
+
+
+BOUNDED = [(struct, *found) for struct in STRUCTS for found in bounded(mi.type_info(struct)) if found[0][0] in STRUCTS[struct]]
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_at_the_bounds_of_a_number_the_collector_and_msgspec_agree(data: st.DataObject) -> None:
+    """Property: at a bound, one ulp or one to either side of it, as a float and as a whole number."""
+    struct, path, limits = data.draw(st.sampled_from(BOUNDED))
+    table = copy.deepcopy(STRUCTS[struct])
+    value: Any = data.draw(near(*limits, garbage=True) | near_count(*(round(limit) for limit in limits), low=-(10**6)))
+    inner = table
+    for key in path[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[path[-1]] = value
+    judge_alike(struct, table, stricter=isinstance(value, float) and not math.isfinite(value))
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_the_collector_accepts_exactly_what_msgspec_accepts(data: st.DataObject) -> None:
@@ -166,17 +204,21 @@ def test_the_collector_accepts_exactly_what_msgspec_accepts(data: st.DataObject)
         inner[key] = value
     else:
         del inner[key]
+    stricter = (
+        (isinstance(value, float) and not math.isfinite(value))
+        or (isinstance(value, int) and not -(2**63) < value < 2**63)
+        or (isinstance(value, str) and "\0" in value)
+    )
+    judge_alike(struct, table, stricter=stricter)
+
+
+def judge_alike(struct: type[msgspec.Struct], table: dict[str, Any], *, stricter: bool) -> None:
     collector = Collector(lambda path: "", {})
     built = collector.build(struct, table)
     try:
         expected = msgspec.convert(table, struct)
     except msgspec.ValidationError:
         expected = None
-    stricter = (
-        (isinstance(value, float) and not math.isfinite(value))
-        or (isinstance(value, int) and not -(2**63) < value < 2**63)
-        or (isinstance(value, str) and "\0" in value)
-    )
     if expected is None or (stricter and built is INVALID):
         assert built is INVALID
         assert collector.problems

@@ -96,8 +96,11 @@ class SteeringPlanner:
         last plan."""
         if limits is not self._limits:
             self._adapt(limits)
+        if not isfinite(start.x_m + start.y_m + start.yaw_rad + start.speed_mps + start.wheel_rad):
+            self._has_plan = False
+            return SteeringPlan(None, ControlReason.NOT_FINITE, 0)
         turned = self._linearise(leg, projection_m, start, limits, shift_s)
-        # Both are running sums, so a value that is not finite anywhere shows at the end.
+        # Both are running sums, so an overflow anywhere shows at the end.
         end = self._place_xy[-1]
         if not isfinite(end[0] + end[1] + self._yaw[-1]):
             self._has_plan = False
