@@ -1,6 +1,6 @@
 """View of a run for the control socket and the live view. Their requests go through the machine and into its journal."""
 
-from math import isfinite, sqrt
+from math import isfinite
 from typing import Any
 
 from msgspec import Struct
@@ -96,7 +96,7 @@ class Console:
                 "y_m": _known(estimate.y_m),
                 "yaw_rad": _known(estimate.yaw_rad),
                 "speed_mps": _known(estimate.speed_mps),
-                "sigma_m": _known(sqrt(max(estimate.covariance[0], estimate.covariance[5], 0.0))),
+                "sigma_m": _known(estimate.position_sigma_m),
                 "age_ms": (now_ns - estimate.t_ns) * 1e-6,
             },
             "lane": self._lane(),

@@ -90,6 +90,12 @@ class StateEstimate(Message, frozen=True):
     rejected_in_a_row: UInt16 = 0
     """Positions rejected by the gate since the last accepted one."""
 
+    @property
+    def position_sigma_m(self) -> float:
+        """Larger standard deviation of x and y, m; NaN if a variance is invalid."""
+        variance = max(self.covariance[0], self.covariance[5])
+        return variance**0.5 if variance >= 0.0 else NAN
+
 
 class Identification(Message, frozen=True):
     """Vehicle parameters identified while driving, starting from the profile's.

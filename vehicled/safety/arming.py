@@ -91,7 +91,7 @@ def _certainty(s: SafetyInputs) -> str:
     estimate, limit = s.estimate, s.limits.corridor_m / 3.0
     if estimate is None or not is_finite(estimate):
         return ""
-    sigma = max(estimate.covariance[0], estimate.covariance[5], 0.0) ** 0.5
+    sigma = estimate.position_sigma_m
     return "" if sigma <= limit else f"the position is known to {sigma:.2f} m only (limit {limit:.2f} m): wait for a better fix"
 
 

@@ -27,7 +27,7 @@ class Supervisor:
     """Decides mode, reaction and speed cap, once per actuation tick."""
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
-        self._rules = {mode: [(rule, mode in rule.modes) for rule in rules] for mode in Mode}
+        self._rules = {mode: [(rule, rule.test() if mode in rule.modes else None) for rule in rules] for mode in Mode}
         self._trips: dict[str, Trip] = {}
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
@@ -309,8 +309,8 @@ class Supervisor:
         """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
         worst: tuple[Rule | None, Reaction, str] = (None, Reaction.NONE, "")
         cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
-        for rule, applies in self._rules[self.mode]:
-            holds = applies and rule.holds(s)
+        for rule, test in self._rules[self.mode]:
+            holds = test is not None and bool(test(s))
             # Half a hundred rules at every tick, and nearly all the time none of them has anything to follow.
             if not holds and rule.code not in self._trips:
                 continue
