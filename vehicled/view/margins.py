@@ -35,9 +35,9 @@ def standings(supervisor: Supervisor) -> list[RuleState]:
         return []
     found = []
     for rule in RULES:
-        said = supervisor.in_force(rule.code)
-        if said:
-            state = "force"
+        said, reason = "", supervisor.in_force(rule.code)
+        if reason is not None:
+            state, said = "force", reason.text()
         elif supervisor.mode not in rule.modes:
             state = "idle"
         elif rule.holds(s):
