@@ -41,6 +41,7 @@ from vehicled.messages import (
 from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.safety.gate import Gate
+from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
 
@@ -276,8 +277,13 @@ class Machine:
         return self._pipeline.supervisor.mode
 
     @property
-    def why(self) -> str:
+    def reason(self) -> Reason:
         """Reason of the current mode."""
+        return self._pipeline.supervisor.reason
+
+    @property
+    def why(self) -> str:
+        """Text of the reason of the current mode."""
         return self._pipeline.supervisor.why
 
     @property

@@ -9,6 +9,7 @@ from tests.closed_loop.fault_judge import Judge
 from tests.closed_loop.misfortunes import Moment, pair
 from tests.closed_loop.pair_bench import run
 from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
 from vehicled.safety.trip import Link
 
@@ -38,7 +39,7 @@ def judged(steps: Sequence[tuple[Mode, Reaction]], *asked: tuple[int, OperatorAc
     """Return the judge's verdict on commands 10 ms apart, with requests before the steps of these numbers."""
     judge = Judge()
     judge.supervisor = Supervisor()
-    judge.supervisor.chain.append(Link(0, "stalled", Reaction.BRAKE, "for a reason"))
+    judge.supervisor.chain.append(Link(0, Reaction.BRAKE, Reason("stalled")))
     for i, (mode, reaction) in enumerate(steps):
         now_ns = START_NS + 10 * i * MS
         for _, action in [request for request in asked if request[0] == i]:

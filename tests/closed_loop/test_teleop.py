@@ -249,10 +249,10 @@ def test_the_wheels_follow_the_hand(sitting: Drives) -> None:
     ("name", "code"),
     [
         ("released", "deadman_released"),
-        ("silent", "hand_gone"),
-        ("unplugged", "hand_unplugged"),
-        ("died", "hand_unplugged"),
-        ("keyboard", "hand_unplugged"),
+        ("silent", "teleop_lost"),
+        ("unplugged", "teleop_unplugged"),
+        ("died", "teleop_unplugged"),
+        ("keyboard", "teleop_unplugged"),
     ],
 )
 def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
@@ -265,7 +265,7 @@ def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -
 
 def test_silence_brakes_after_its_time_and_not_before(sitting: Drives) -> None:
     readings = [t for t, m in sitting.of("silent", TeleopCommand) if not m.unplugged]
-    (trip,) = [t for t, m in sitting.of("silent", Fault) if m.code == "hand_gone" and m.active]
+    (trip,) = [t for t, m in sitting.of("silent", Fault) if m.code == "teleop_lost" and m.active]
     assert trip - readings[-1] > SILENCE_NS
     # No command that drives rests on a reading older than that.
     for t, command in sitting.of("silent", ActuatorCommand):

@@ -285,7 +285,7 @@ def test_the_hand_on_the_page_drives_within_what_it_may(sitting: Drives, name: s
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("released", "deadman_released"), ("silent", "hand_gone"), ("stale", "hand_gone"), ("closed", "hand_unplugged")],
+    [("released", "deadman_released"), ("silent", "teleop_lost"), ("stale", "teleop_lost"), ("closed", "teleop_unplugged")],
 )
 def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
     trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("hand", "deadman"))]

@@ -11,6 +11,7 @@ import pytest
 from vehicled.cli.run import SystemdNotifier
 from vehicled.messages import ActuatorCommand, Mode, PortState
 from vehicled.runtime.sd_notify import Notifier
+from vehicled.safety.reason import Reason, ReasonCode
 
 MS = 1_000_000
 FRAME = ActuatorCommand(0, 0, 0.0, 1.0, 0.0, 0.0)
@@ -43,6 +44,7 @@ class Machine:
 
     mode = Mode.STANDBY
     why = "waiting to be armed"
+    reason = Reason(ReasonCode.STANDS)
 
     def __init__(self) -> None:
         self.port_states: dict[str, tuple[PortState | None, str]] = {"gnss": (None, ""), "imu": (None, "")}

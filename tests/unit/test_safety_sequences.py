@@ -23,6 +23,7 @@ from vehicled.messages import (
 from vehicled.ports import NEVER_NS
 from vehicled.safety.modes import refusal
 from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, CHAIN_LIMIT
 
 ARM, DRIVE, TELEOP, STOP, DISARM = (
@@ -177,7 +178,10 @@ def test_a_stop_request_during_a_gentle_stop_brakes(action: OperatorAction) -> N
     bench.ask(action)
     assert bench.state == (Mode.STOPPING, Reaction.BRAKE)
     assert bench.supervisor.why.startswith("the course is finished; then ")
-    assert [link.code for link in bench.supervisor.chain] == ["course_finished", "operator"]
+    assert [link.code for link in bench.supervisor.chain] == [
+        "course_finished",
+        "stop_requested" if action is STOP else "disarm_requested",
+    ]
     bench.step()
     assert bench.state == (Mode.STOPPING, Reaction.BRAKE)
 
@@ -230,12 +234,12 @@ def test_a_cap_that_comes_and_goes_does_not_push_the_stop_out_of_the_chain() -> 
     bench.watch.on_message(overheat, bench.now_ns)
     bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
-    assert "over-current" in bench.supervisor.chain[-1].reason
+    assert "over-current" in bench.supervisor.chain[-1].reason.text()
     assert len(bench.supervisor.chain) == CHAIN_LIMIT
     bench.ask(STOP)
     for k in range(2 * CHAIN_LIMIT):
-        bench.supervisor._chain(bench.now_ns, f"warning {k}", Reaction.WARN, "a warning")
-    assert {"device", "operator"} <= {link.code for link in bench.supervisor.chain}
+        bench.supervisor._chain(bench.now_ns, Reaction.WARN, Reason(f"warning {k}", details=("a warning",)))
+    assert {overheat.code, "stop_requested"} <= {link.code for link in bench.supervisor.chain}
 
 
 def test_the_refusal_of_the_last_request_is_not_that_of_the_next() -> None:

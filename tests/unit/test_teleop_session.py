@@ -66,11 +66,19 @@ def test_what_is_asked_for_depends_on_the_mode(mode: str, actions: list[str]) ->
 def test_a_drive_that_the_daemon_ended_must_be_asked_for_anew() -> None:
     seat = TeleopState("pad")
     seat.actions_for([TeleopRequestKind.TAKE])
-    seat.on_message({**STATUS, "mode": "TELEOP", "why": "driven by hand: pad"})
+    seat.on_message({**STATUS, "mode": "TELEOP", "why": "driven by hand: pad", "driver": "pad"})
     assert seat.seated
     seat.on_message({**STATUS, "mode": "STOPPING", "why": "the deadman was released"})
     assert not seat.seated
     assert seat.request(Reading(deadman=True)) is None
+
+
+def test_another_driver_whose_name_ends_alike_is_not_us() -> None:
+    seat = TeleopState("pad")
+    seat.on_message({**STATUS, "mode": "TELEOP", "driver": "pad"})
+    seat.actions_for([TeleopRequestKind.TAKE])
+    seat.on_message({**STATUS, "mode": "TELEOP", "why": "driven by hand: gamepad", "driver": "gamepad"})
+    assert not seat.seated
 
 
 def test_stopping_and_leaving() -> None:
@@ -112,7 +120,8 @@ class Console:
         self.readings.append((time.monotonic(), reading))
 
     def status(self, now_ns: int) -> dict[str, Any]:
-        return {**STATUS, "mode": self.mode.name, "why": "driven by hand: pad" if self.mode is Mode.TELEOP else "waiting"}
+        drives = self.mode is Mode.TELEOP
+        return {**STATUS, "mode": self.mode.name, "why": "waiting", "driver": "pad" if drives else ""}
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
-"""The numbers beside the rules: what the page calls beyond its limit is what the supervisor calls a rule that holds."""
+"""The rules as numbers, and the table of their states on the page."""
 
-from math import inf
-from operator import ge, gt, le, lt
+from math import inf, isnan, nan
 from typing import Any
 
 import msgspec
@@ -28,20 +27,19 @@ from vehicled.messages import (
     TeleopCommand,
 )
 from vehicled.profile import load_profile
+from vehicled.safety import rule as rules
 from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors.sources import Source
+from vehicled.safety.rule import Sense
 from vehicled.safety.supervisor import Supervisor
-from vehicled.view.margins import MARGINS, Sense, rows, standings
+from vehicled.view.margins import rows, standings
 
 PROFILE = load_profile("art")
 LIMITS = replace(PROFILE.limits, corridor_m=2.0, battery_low_v=10.0, battery_empty_v=9.0)
 PROMISED = (GnssFix, ImuSample, LaserScan, ObstacleRange)
 KINDS = (*PROMISED, MotorStatus)
 SOURCES = [Source(name=kind.__name__, message=kind, silence_ns=10**8) for kind in PROMISED]
-NEVER_HEARD = {"hand_gone", "gnss_silent", "imu_silent", "obstacle_sensor_silent"}
-BEYOND = {Sense.OVER: gt, Sense.REACHES: ge, Sense.UNDER: lt, Sense.WITHIN: le}
-RULE = {rule.code: rule for rule in RULES}
 
 SILENCES_S = (
     0.1, LIMITS.gnss_silence_s, LIMITS.imu_silence_s, LIMITS.estimate_silence_s, LIMITS.control_silence_s, LIMITS.loop_silence_s,
@@ -110,21 +108,41 @@ def situations(draw: Any) -> SafetyInputs:
 
 @settings(max_examples=100)
 @given(situations())
-def test_beyond_its_limit_and_holding_are_the_same(s: SafetyInputs) -> None:
-    for code, margin in MARGINS.items():
-        value, limit = margin.value(s), margin.limit(s)
-        holds = RULE[code].holds(s)
-        if value is None:
-            # What was promised and never heard is silent, for no time that could be told.
-            assert not holds or code in NEVER_HEARD, code
-            continue
-        if abs(value - limit) <= 1e-9 * abs(limit) and margin.sense is not Sense.REACHES:
-            continue  # The two round differently.
-        assert BEYOND[margin.sense](value, limit) is holds, (code, value, limit)
+def test_no_rule_raises_and_none_holds_without_a_value(s: SafetyInputs) -> None:
+    for rule in RULES:
+        value = rule.value(s)
+        assert rule.holds(s) in (True, False), rule.code
+        assert not (rule.limit is not None and isnan(value) and rule.holds(s)), rule.code
 
 
-def test_every_number_belongs_to_a_rule() -> None:
-    assert set(MARGINS) <= set(RULE)
+def test_a_limit_has_a_unit_and_a_flag_has_none() -> None:
+    for rule in RULES:
+        assert (rule.limit is None) == (rule.unit == ""), rule.code
+        assert rule.limit is not None or rule.sense is Sense.OVER, rule.code
+
+
+@pytest.mark.parametrize(
+    ("sense", "below", "at", "above"),
+    [
+        (Sense.OVER, False, False, True),
+        (Sense.REACHES, False, True, True),
+        (Sense.UNDER, True, False, False),
+        (Sense.WITHIN, True, True, False),
+    ],
+)
+def test_the_sense_decides_at_the_limit(sense: Sense, below: bool, at: bool, above: bool) -> None:
+    watch = Monitors(LIMITS, PROFILE.vehicle)
+    s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch)
+    for value, expected in ((0.29, below), (0.3, at), (0.31, above), (nan, False)):
+        rule = replace(RULES[0], value=lambda _, value=value: value, limit=lambda _: 0.3, sense=sense)
+        assert rule.holds(s) is expected, value
+
+
+def test_a_silence_of_just_its_limit_does_not_trip() -> None:
+    # Limits are decimal fractions of a second and ages are whole ns: the division must round to the same number.
+    for limit_s in {round(ms / 1e3, 3) for ms in range(1, 5001)}:
+        assert not Sense.OVER.compare(rules.seconds(round(limit_s * 1e9)), limit_s), limit_s
+        assert Sense.OVER.compare(rules.seconds(round(limit_s * 1e9) + 1), limit_s), limit_s
 
 
 def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() -> None:

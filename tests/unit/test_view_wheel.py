@@ -148,7 +148,7 @@ def test_a_drive_that_the_daemon_ended_is_over() -> None:
     bench = Bench()
     driver = seated(bench)
     driver.say(hand(1, 1000), 1000)
-    driver.on_message({"mode": "TELEOP", "why": "driven by hand: page"}, 1000)
+    driver.on_message({"mode": "TELEOP", "why": "driven by hand: page", "driver": "page"}, 1000)
     assert driver.seated
     driver.on_message({"mode": "STOPPING", "why": "the deadman was released"}, 1000)
     assert not driver.seated

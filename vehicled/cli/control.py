@@ -9,6 +9,7 @@ import msgspec
 
 from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.place import find
+from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
 from vehicled.terminal import print_table
 
 ARMING_PATIENCE_S = 12.0
@@ -123,11 +124,11 @@ def _follow(client: Client, wanted: str) -> int:
         if wanted == "STANDBY" and state["mode"] == "FAULT":
             print(f"FAULT: {state['why']}; the vehicle is not armed")
             return 0
-        if state["why"] != told and not state["why"].startswith(("arming refused", "driving refused")):
+        if state["why"] != told and state.get("why_code") not in REFUSED:
             told = state["why"]
             print(f"{state['mode']}: {told}", file=sys.stderr)
         # Arming and aligning begin in these modes, while their checks are pending.
-        refused = state["why"].startswith(("arming refused", "driving refused", "arming called off", "driving called off")) or (
+        refused = state.get("why_code") in REFUSED | WITHDRAWN or (
             wanted not in ("ARMED", "ALIGN") and state["mode"] in ("STANDBY", "FAULT")
         )
         if refused or time.monotonic() > end_s:
@@ -137,7 +138,7 @@ def _follow(client: Client, wanted: str) -> int:
 
 def _reasons(state: dict[str, Any]) -> str:
     waiting = state["waiting_for"]
-    return "".join(f"\n  {text}" for text in waiting) if waiting and "arming refused" not in state["why"] else ""
+    return "".join(f"\n  {text}" for text in waiting) if waiting and state.get("why_code") != ReasonCode.ARMING_REFUSED else ""
 
 
 def _show(state: dict[str, Any], *, as_json: bool) -> None:

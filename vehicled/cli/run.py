@@ -136,7 +136,7 @@ class SystemdNotifier:
 
     def _told(self, machine: Machine, now_ns: int) -> str:
         told = [f"{machine.mode.name}: {machine.why}"]
-        waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.why]
+        waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.reason.details]
         if waiting:
             rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
             told.append(f"{'arming waits:' if rests else 'waits:'} {'; '.join(waiting)}")

@@ -79,12 +79,19 @@ class Console:
             "up_s": (now_ns - facts.started_ns) * 1e-9,
             "mode": supervisor.mode.name,
             "why": supervisor.why,
+            "why_code": supervisor.reason.code,
+            "driver": supervisor.driver,
             "reaction": supervisor.reaction.name,
             "waiting_for": machine.waiting_for(now_ns),
             "substitutes": list(machine.substitutes),
             "independent_stop": machine.independent_stop,
             "chain": [
-                {"ago_s": (now_ns - link.t_ns) * 1e-9, "code": link.code, "reaction": link.reaction.name, "reason": link.reason}
+                {
+                    "ago_s": (now_ns - link.t_ns) * 1e-9,
+                    "code": link.reason.code,
+                    "reaction": link.reaction.name,
+                    "reason": link.reason.text(),
+                }
                 for link in supervisor.chain
             ],
             "speed_cap_mps": self._speed_cap_mps(),

@@ -17,6 +17,7 @@ from vehicled.run.plan import Plan
 from vehicled.run.result import Learnt, Result, figures_of, health_of
 from vehicled.run.session import Drive, Observer, Tap, drive
 from vehicled.runtime.connection import connect
+from vehicled.runtime.ending import Outcome
 from vehicled.runtime.simulator import SimulatorProcess
 
 
@@ -95,7 +96,8 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
     programme = controller.selected.name or "unnamed" if controller.name == "programme" else ""
     finished = machine.course_driven and (judge.finished or bool(programme))
     # The supervisor does not know about programmes.
-    why = done.ending.why.replace("the course is finished", "the programme is finished") if programme else done.ending.why
+    reason = machine.reason
+    why = reason.text("programme") if programme and done.ending.outcome is Outcome.FINISHED else done.ending.why
     if programme and manoeuvre.gave_up:
         selected = controller.selected
         why = f"the entry speed of {selected.entry_speed_mps:g} m/s was not reached in {selected.entry_s:g} s: choose another"

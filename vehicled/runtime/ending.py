@@ -104,10 +104,10 @@ class Run:
         self._machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, by), now_ns)
 
     def _ending(self, now_ns: int) -> Ending:
-        why, by = self._machine.why, self._interrupted_by
+        why, by, reason = self._machine.why, self._interrupted_by, self._machine.reason
         if by is not None:
             # Keep the machine's reason if the vehicle was not driving.
-            why = why if by in why else f"ended by {by} ({why})"
+            why = why if any(part.by == by for part in reason.parts()) else f"ended by {by} ({why})"
             return Ending(Outcome.INTERRUPTED, f"{why}; the vehicle {'may roll' if self._machine.coasting else 'stands'}", now_ns)
         if self._machine.course_driven:
             return Ending(Outcome.FINISHED, why, now_ns)

@@ -162,6 +162,11 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
         return self.watch.motion.signed_mps(self.now_ns, self.sent.throttle if self.sent is not None else 0.0)
 
     @property
+    def position_sigma_m(self) -> float:
+        """Standard deviation of the estimated position in its worst direction, m; NaN without a valid one."""
+        return self.estimate.position_sigma_m if self.estimate is not None else float("nan")
+
+    @property
     def cross_track_m(self) -> float:
         """Cross-track error of the last control command, m, positive left; NaN without one."""
         return self.control.cross_track_m if self.control is not None else float("nan")

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from enum import Enum
 from math import inf
+from operator import ge, gt, le, lt
 
 from msgspec import Struct, field
 
 from vehicled.messages import Mode, Reaction
+from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
 
@@ -18,19 +20,46 @@ class Clear(Enum):
     ITSELF = "by itself"
 
 
+class Sense(Enum):
+    """Comparison of value and limit for which a rule holds. None of them holds for NaN."""
+
+    OVER = ">"
+    REACHES = ">="
+    """At least the limit, for counts."""
+    UNDER = "<"
+    WITHIN = "<="
+    """At most the limit, for free distances."""
+
+    def __init__(self, symbol: str) -> None:
+        """``symbol``: the comparison as a person writes it."""
+        self.compare: Callable[[float, float], bool] = {">": gt, ">=": ge, "<": lt, "<=": le}[symbol]
+        self.falls = symbol in ("<", "<=")
+        """True if the rule trips as its value falls."""
+
+
+def seconds(age_ns: int) -> float:
+    """Return an age or duration in s; infinite for ``NEVER_NS``."""
+    return age_ns / 1e9 if age_ns < NEVER_NS else inf
+
+
 class Rule(Struct, frozen=True, kw_only=True):
     """One condition of the matrix and its reaction.
 
-    The rule trips once ``holds`` has been true for ``persist_ms`` in one of ``modes``. ``reaction`` then applies until it clears.
+    The rule trips once it has held for ``persist_ms`` in one of ``modes``. ``reaction`` then applies until it clears.
     """
 
     code: str
     reaction: Reaction
-    holds: Callable[[SafetyInputs], bool]
+    value: Callable[[SafetyInputs], float]
+    """Value to compare, in ``unit``; NaN while it is unknown or does not apply. Without a ``limit`` it is a flag."""
+    limit: Callable[[SafetyInputs], float] | None = None
+    """Limit in ``unit``; None if the rule holds while a flag is set."""
+    sense: Sense = Sense.OVER
+    unit: str = ""
     reason: Callable[[SafetyInputs], str]
     """Text for the operator, with the values at the moment of the trip."""
     detect_ms: float
-    """Longest time from the fault until ``holds`` is true, ms, with the default limits."""
+    """Longest time from the fault until the rule holds, ms, with the default limits."""
     persist_ms: float
     """Time for which the condition must hold before the rule trips, ms; 0 only where one sample is proof."""
     react_ms: float
@@ -43,6 +72,15 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Speed limit under ``Reaction.CAP_SPEED``, m/s."""
     releases_brake: bool = False
     """True if ``Reaction.DISABLE`` also releases the brake: current through a blocked motor would only heat it."""
+
+    def holds(self, s: SafetyInputs) -> bool:
+        """Return True if the flag is set, or if the value is beyond its limit."""
+        return bool(self.test()(s))
+
+    def test(self) -> Callable[[SafetyInputs], float]:
+        """Return a function that is true while the rule holds; the supervisor keeps it, since it is called at every tick."""
+        value, limit, compare = self.value, self.limit, self.sense.compare
+        return value if limit is None else lambda s: compare(value(s), limit(s))
 
 
 class Row(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from vehicled.safety.entry import Entry
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
+from vehicled.safety.reason import Reason, ReasonCode
 from vehicled.safety.rule import Clear, Rule
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
@@ -20,6 +21,7 @@ from vehicled.safety.trip import Link, Trip
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""
 CHAIN_LIMIT = 16
+NO_REASON = Reason("")
 STUCK, REFUSED = "gnss_stuck", "gnss_refused"
 """Rules under which GNSS speed does not count as evidence of motion, and counts as doubtful."""
 
@@ -28,7 +30,7 @@ class Supervisor:
     """State machine that decides mode, reaction and speed cap once per actuation tick."""
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
-        self._rules = {mode: [(rule, mode in rule.modes) for rule in rules] for mode in Mode}
+        self._rules = {mode: [(rule, rule.test() if mode in rule.modes else None) for rule in rules] for mode in Mode}
         self._trips: dict[str, Trip] = {}
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
@@ -38,8 +40,10 @@ class Supervisor:
         self._seen = Mode.INIT
         """Mode at the end of the last step."""
         self.mode, self.reaction = Mode.INIT, Reaction.NONE
-        self.why = "waiting for the vehicle to stand still"
-        """Text that gives the reason of the present mode."""
+        self.reason = Reason(ReasonCode.MUST_STAND)
+        """Reason of the present mode."""
+        self.driver = ""
+        """Origin of the person who drives in TELEOP; empty in every other mode."""
         self.speed_cap_mps = float("inf")
         """Speed limit that applies now, m/s."""
         self.releases_brake = False
@@ -77,31 +81,32 @@ class Supervisor:
                 if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
                 if self.mode is Mode.STANDBY:
-                    # Set at once, so that a reader before the next tick does not see the refusal of the last request.
-                    self.why = "arming waits for its checks"
+                    # At once: who looks before the next tick must not take the refusal of the last request for that of this one.
+                    self.reason = Reason(ReasonCode.ARMING_CHECKS)
             case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN:
                 self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
                 aligns = command.action is OperatorAction.ALIGN
                 if aligns and self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
                 if self.mode is Mode.ARMED or (aligns and self.mode is Mode.STANDBY):
-                    self.why = "driving waits for its checks"
+                    self.reason = Reason(ReasonCode.DRIVING_CHECKS)
             case OperatorAction.STOP:
                 self._call_off(who)
-                self._stop(Trigger.STOP, f"stopped by {who}", Reaction.BRAKE, now_ns, "operator")
+                self._stop(Trigger.STOP, Reason(ReasonCode.STOP_REQUESTED, who), Reaction.BRAKE, now_ns)
             case OperatorAction.DISARM:
                 self._call_off(who)
                 self.disarmed_by = who
+                reason = Reason(ReasonCode.DISARM_REQUESTED, who)
                 if self.mode in MOVING:
-                    self._stop(Trigger.DISARM, f"disarmed by {who}", Reaction.BRAKE, now_ns, "operator")
+                    self._stop(Trigger.DISARM, reason, Reaction.BRAKE, now_ns)
                 else:
-                    self._go(Trigger.DISARM, f"disarmed by {who}")
+                    self._go(Trigger.DISARM, reason)
             case OperatorAction.EMERGENCY_STOP:
-                why = f"emergency stop by {who}"
-                self._chain(now_ns, "emergency_stop", Reaction.DISABLE, why)
-                self._record("emergency_stop", command.origin, Reaction.DISABLE, True, why, now_ns)
-                self._latch(None, why)
-                self.why, self.reaction = why, Reaction.DISABLE
+                reason = Reason(ReasonCode.EMERGENCY_STOP, who)
+                self._chain(now_ns, Reaction.DISABLE, reason)
+                self._record(reason.code, command.origin, Reaction.DISABLE, True, reason.text(), now_ns)
+                self._latch(None, reason)
+                self.reason, self.reaction = reason, Reaction.DISABLE
             case OperatorAction.RESET:
                 self._wanted, self._wanted_ns = command.action, now_ns
             case OperatorAction.NONE:
@@ -119,9 +124,9 @@ class Supervisor:
     def _call_off(self, who: str) -> None:
         """Cancel all pending requests, and say so in the reason of the mode."""
         if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
-            self.why = f"arming called off by {who}"
+            self.reason = Reason(ReasonCode.ARMING_WITHDRAWN, who)
         elif self._wanted is not None and self.mode is Mode.ARMED:
-            self.why = f"driving called off by {who}"
+            self.reason = Reason(ReasonCode.DRIVING_WITHDRAWN, who)
         self._cancel_requests()
 
     # ---------------------------------------------------------------- step
@@ -135,19 +140,19 @@ class Supervisor:
             self._react(s, rule, reaction, reason)
         elif self.mode is Mode.STOPPING:
             if reaction is Reaction.DISABLE:
-                self._latch(rule, f"{self.why}; then {reason}")
+                self._latch(rule, self.reason.then(reason))
             elif reaction > self.reaction:
-                self.reaction, self.why = reaction, f"{self.why}; then {reason}"
+                self.reaction, self.reason = reaction, self.reason.then(reason)
         elif self.mode is Mode.ARMED:
             self.reaction = reaction
             if reaction >= Reaction.CONTROLLED_STOP:
-                self._go(Trigger.REACTION, f"disarmed: {reason}")
+                self._go(Trigger.REACTION, Reason(ReasonCode.DISARMED_BY_FAULT, reason.by, (reason.text(),)))
         elif self.releases_brake and s.watch.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9:
             # Without current the vehicle rolls on a slope, so the brake must hold it.
             self.releases_brake = False
-            self.why = f"{self.why}; then it rolled at {s.speed_mps:.2f} m/s: braked"
-            self._chain(s.now_ns, "rolls_released", Reaction.BRAKE, self.why)
-            self._record("rolls_released", "", Reaction.BRAKE, True, self.why, s.now_ns)
+            self.reason = self.reason.then(Reason(ReasonCode.ROLLS_RELEASED, details=(f"{s.speed_mps:.2f}",)))
+            self._chain(s.now_ns, Reaction.BRAKE, self.reason)
+            self._record(self.reason.code, "", Reaction.BRAKE, True, self.why, s.now_ns)
         stands = self._stands(s)
         if self.mode is Mode.STOPPING and not stands:
             self.waiting = self._rest.unrest(s)
@@ -155,9 +160,9 @@ class Supervisor:
             self._rest.ended()
         if stands:
             if self.mode is Mode.INIT:
-                self._go(Trigger.STANDS, "waiting to be armed")
+                self._go(Trigger.STANDS, Reason(ReasonCode.STANDS))
             elif self.mode is Mode.STOPPING:
-                self._go(Trigger.STANDS, self.why)
+                self._go(Trigger.STANDS, self.reason)
                 self.stopped = not s.watch.alignment.known
             elif self.mode is Mode.FAULT:
                 self.stopped = True
@@ -168,11 +173,11 @@ class Supervisor:
         self.situation = s
         s.watch.host.answered()
 
-    def _react(self, s: SafetyInputs, rule: Rule | None, reaction: Reaction, reason: str) -> None:
+    def _react(self, s: SafetyInputs, rule: Rule | None, reaction: Reaction, reason: Reason) -> None:
         if reaction is Reaction.DISABLE:
             self._latch(rule, reason)
         elif reaction >= Reaction.CONTROLLED_STOP:
-            self._stop(Trigger.REACTION, reason, reaction, s.now_ns, rule.code if rule is not None else "device")
+            self._stop(Trigger.REACTION, reason, reaction, s.now_ns)
         else:
             self.reaction = reaction
             if self.mode is Mode.ALIGN and self._seen is Mode.ALIGN:
@@ -180,23 +185,24 @@ class Supervisor:
             # A drive that begins in this step has not restarted its course yet.
             if self.mode is Mode.AUTO and self._seen is Mode.AUTO and s.course_finished:
                 self.course_driven = True
-                self._stop(Trigger.STOP, "the course is finished", Reaction.CONTROLLED_STOP, s.now_ns, "course_finished")
+                self._stop(Trigger.STOP, Reason(ReasonCode.COURSE_FINISHED), Reaction.CONTROLLED_STOP, s.now_ns)
 
     def _follow_alignment(self, s: SafetyInputs) -> None:
         """Stop an alignment drive that has succeeded or failed."""
         alignment = s.watch.alignment
         if alignment.failed:
-            why, code = f"alignment failed: {alignment.failed}", "alignment_failed"
-            self._record(code, "", Reaction.CONTROLLED_STOP, True, why, s.now_ns)
-            self._stop(Trigger.REACTION, why, Reaction.CONTROLLED_STOP, s.now_ns, code)
+            reason = Reason(ReasonCode.ALIGNMENT_FAILED, details=(alignment.failed,))
+            self._record(reason.code, "", Reaction.CONTROLLED_STOP, True, reason.text(), s.now_ns)
+            self._stop(Trigger.REACTION, reason, Reaction.CONTROLLED_STOP, s.now_ns)
         elif alignment.known:
-            self._stop(Trigger.STOP, alignment.known, Reaction.CONTROLLED_STOP, s.now_ns, "heading_known")
+            reason = Reason(ReasonCode.HEADING_KNOWN, details=(alignment.known,))
+            self._stop(Trigger.STOP, reason, Reaction.CONTROLLED_STOP, s.now_ns)
 
-    def _latch(self, rule: Rule | None, why: str) -> None:
-        """Enter FAULT (S4): the drive stays disabled until the vehicle is armed again."""
+    def _latch(self, rule: Rule | None, reason: Reason) -> None:
+        """S4: no drive any more until somebody arms anew."""
         self._cancel_requests()
         self.releases_brake = rule is not None and rule.releases_brake
-        self._go(Trigger.DISABLE, why)
+        self._go(Trigger.DISABLE, reason)
         self.reaction = Reaction.DISABLE
 
     def _expire(self, s: SafetyInputs) -> None:
@@ -213,8 +219,9 @@ class Supervisor:
         if self._wanted is not None and self._wanted_ns < late_ns and self._arm_requested_ns is None:
             self._wanted = None
             if self.mode is Mode.ARMED:
-                self.why = "driving refused: " + ("; ".join(waited) or "the daemon stood still meanwhile, ask again")
-                self._record("driving_refused", "", Reaction.NONE, True, self.why, s.now_ns)
+                details = tuple(waited) or ("the daemon stood still meanwhile, ask again",)
+                self.reason = Reason(ReasonCode.DRIVING_REFUSED, details=details)
+                self._record(self.reason.code, "", Reaction.NONE, True, self.why, s.now_ns)
 
     def _follow_requests(self, s: SafetyInputs) -> None:
         self._expire(s)
@@ -231,13 +238,14 @@ class Supervisor:
                 self._wanted = None
                 s.watch.alignment.reset()
                 self.entry = Entry() if s.entry is None else s.entry.choose(s.estimate)
-                self._go(Trigger.DRIVE, ", ".join(("driving the course", *filter(None, (self.entry.said,)))))
+                details = (self.entry.said,) if self.entry.said else ()
+                self._go(Trigger.DRIVE, Reason(ReasonCode.DRIVES_COURSE, self._wanted_by, details))
         elif self._wanted is OperatorAction.ALIGN and self.mode is Mode.ARMED:
             self._wait_for(missing(s, aligning=True))
             if not self.waiting:
                 self._wanted = None
                 s.watch.alignment.begin(s)
-                self._go(Trigger.ALIGN, "driving straight ahead to learn the heading")
+                self._go(Trigger.ALIGN, Reason(ReasonCode.ALIGNS, self._wanted_by))
         elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
             self._take_by_hand(s)
         # A request that the mode does not allow must not take effect later by surprise.
@@ -257,13 +265,14 @@ class Supervisor:
             self._wanted = None
             hand.driver = hand.command.origin
             s.watch.alignment.begin_by_hand(s)
-            self._go(Trigger.TELEOP, f"driven by hand: {hand.command.origin}")
+            if self._go(Trigger.TELEOP, Reason(ReasonCode.TELEOP, hand.command.origin)):
+                self.driver = hand.command.origin
 
     def _wait_for(self, lacking: list[str]) -> None:
         """Store what an armed vehicle still waits for before it drives."""
         self.waiting = lacking
         if lacking:
-            self.why = "driving waits: " + "; ".join(lacking)
+            self.reason = Reason(ReasonCode.DRIVING_WAITS, details=tuple(lacking))
 
     def _arm(self, s: SafetyInputs, requested_ns: int) -> None:
         wanted = self._wanted
@@ -279,13 +288,12 @@ class Supervisor:
             self.stopped = self.course_driven = False
             self.disarmed_by = ""
             self.reaction = Reaction.NONE
-            self._go(Trigger.ARM, "armed")
+            self._go(Trigger.ARM, Reason(ReasonCode.ARMED))
             return
-        self.why = "arming waits: " + "; ".join(self.waiting)
+        self.reason = Reason(ReasonCode.ARMING_REFUSED if late else ReasonCode.ARMING_WAITS, details=tuple(self.waiting))
         if late:
             self._cancel_requests()
-            self._record("arming_refused", "", Reaction.WARN, True, self.why, s.now_ns)
-            self.why = "arming refused: " + "; ".join(self.waiting)
+            self._record(self.reason.code, "", Reaction.WARN, True, self.why, s.now_ns)
 
     def _reset(self, s: SafetyInputs) -> None:
         """Leave FAULT, unless its cause is still present."""
@@ -299,20 +307,25 @@ class Supervisor:
             return
         self.releases_brake = False
         self.reaction = Reaction.NONE
-        self._go(Trigger.RESET, "reset: waiting to be armed")
+        self._go(Trigger.RESET, Reason(ReasonCode.RESET))
 
-    def in_force(self, code: str) -> str:
-        """Return why a rule is in force; empty if it is not."""
+    @property
+    def why(self) -> str:
+        """Text of :attr:`reason`, for people."""
+        return self.reason.text()
+
+    def in_force(self, code: str) -> Reason | None:
+        """Return why a rule is in force; None while it is not."""
         trip = self._trips.get(code)
-        return trip.reason if trip is not None and trip.tripped else ""
+        return trip.reason if trip is not None and trip.tripped else None
 
-    def _worst(self, s: SafetyInputs) -> tuple[Rule | None, Reaction, str]:
-        """Return the most severe reaction in force, with its rule and reason. This also sets the speed cap."""
-        worst: tuple[Rule | None, Reaction, str] = (None, Reaction.NONE, "")
+    def _worst(self, s: SafetyInputs) -> tuple[Rule | None, Reaction, Reason]:
+        """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
+        worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
         cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
-        for rule, applies in self._rules[self.mode]:
-            holds = applies and rule.holds(s)
-            # About fifty rules run at every tick, and nearly always none of them has a trip to update.
+        for rule, test in self._rules[self.mode]:
+            holds = test is not None and bool(test(s))
+            # Half a hundred rules at every tick, and nearly all the time none of them has anything to follow.
             if not holds and rule.code not in self._trips:
                 continue
             trip = self._follow(rule, s, holds=holds)
@@ -326,7 +339,7 @@ class Supervisor:
             if fault.reaction is Reaction.CAP_SPEED:
                 cap = min(cap, s.limits.capped_speed_mps)
             if fault.reaction > worst[1]:
-                worst = None, fault.reaction, f"{fault.origin}: {fault.reason}"
+                worst = None, fault.reaction, Reason(fault.code, fault.origin, (fault.reason,))
         self.speed_cap_mps = cap
         return worst
 
@@ -338,9 +351,9 @@ class Supervisor:
                 trip = self._trips[rule.code] = Trip(s.now_ns)
             trip.gone_ns = None
             if not trip.tripped and s.now_ns - trip.since_ns >= rule.persist_ms * 1e6:
-                trip.tripped, trip.reason = True, rule.reason(s)
-                self._chain(s.now_ns, rule.code, rule.reaction, trip.reason)
-                self._record(rule.code, "", rule.reaction, True, trip.reason, s.now_ns)
+                trip.tripped, trip.reason = True, Reason(rule.code, details=(rule.reason(s),))
+                self._chain(s.now_ns, rule.reaction, trip.reason)
+                self._record(rule.code, "", rule.reaction, True, trip.reason.text(), s.now_ns)
         elif trip is not None:
             if not trip.tripped:
                 del self._trips[rule.code]
@@ -349,46 +362,46 @@ class Supervisor:
                     trip.gone_ns = s.now_ns
                 if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
                     del self._trips[rule.code]
-                    self._record(rule.code, "", rule.reaction, False, f"cleared: {trip.reason}", s.now_ns)
+                    self._record(rule.code, "", rule.reaction, False, f"cleared: {trip.reason.text()}", s.now_ns)
                     return None
         return trip if trip is not None and trip.tripped else None
 
     # ---------------------------------------------------------------- transitions between modes
 
-    def _go(self, trigger: Trigger, why: str) -> bool:
-        """Make the transition of the table and return True; return False if the present mode has none."""
+    def _go(self, trigger: Trigger, reason: Reason) -> bool:
+        """Take the way of the table, if there is one from here."""
         mode = after(self.mode, trigger)
         if mode is None:
             return False
-        self.mode, self.why = mode, why
+        self.mode, self.reason, self.driver = mode, reason, ""
         return True
 
-    def _stop(self, trigger: Trigger, why: str, reaction: Reaction, now_ns: int, code: str) -> None:
-        if self._go(trigger, why):
+    def _stop(self, trigger: Trigger, reason: Reason, reaction: Reaction, now_ns: int) -> None:
+        if self._go(trigger, reason):
             self.reaction = reaction
-            if all(link.reason != why for link in self.chain):
-                self._chain(now_ns, code, reaction, why)
+            if all(link.reason != reason for link in self.chain):
+                self._chain(now_ns, reaction, reason)
         elif self.mode is Mode.STOPPING and reaction > self.reaction:
-            # A harder stop replaces the gentle one in progress.
-            self.reaction, self.why = reaction, f"{self.why}; then {why}"
-            self._chain(now_ns, code, reaction, why)
+            # Whoever asks for a stop does not mean the gentle one that is under way.
+            self.reaction, self.reason = reaction, self.reason.then(reason)
+            self._chain(now_ns, reaction, reason)
 
     def _stands(self, s: SafetyInputs) -> bool:
         # Without a trustworthy speed the brake stays on and STOPPING does not end. INIT may end: nothing has driven yet.
         if self.mode is Mode.INIT:
             return s.estimate is not None and not abs(s.estimate.speed_mps) >= STANDSTILL_MPS
-        return self._rest.stands(s, gnss_stuck=bool(self.in_force(STUCK)), gnss_refused=bool(self.in_force(REFUSED)))
+        return self._rest.stands(s, gnss_stuck=self.in_force(STUCK) is not None, gnss_refused=self.in_force(REFUSED) is not None)
 
     # ---------------------------------------------------------------- records
 
-    def _chain(self, now_ns: int, code: str, reaction: Reaction, reason: str) -> None:
+    def _chain(self, now_ns: int, reaction: Reaction, reason: Reason) -> None:
         if len(self.chain) >= CHAIN_LIMIT:
             # An intermittent cap must not displace the cause of the stop.
             mildest = min(link.reaction for link in self.chain)
             if mildest > reaction:
                 return
             del self.chain[next(k for k, link in enumerate(self.chain) if link.reaction is mildest)]
-        self.chain.append(Link(now_ns, code, reaction, reason))
+        self.chain.append(Link(now_ns, reaction, reason))
 
     def _record(self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int) -> None:
         self.faults.append(Fault(now_ns, code, origin, reaction, active, reason))

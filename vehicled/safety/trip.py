@@ -3,15 +3,20 @@
 from msgspec import Struct
 
 from vehicled.messages import Reaction
+from vehicled.safety.reason import Reason
 
 
 class Link(Struct, frozen=True):
     """One link of the chain of causes, which begins when the vehicle is armed."""
 
     t_ns: int
-    code: str
     reaction: Reaction
-    reason: str
+    reason: Reason
+
+    @property
+    def code(self) -> str:
+        """Code of the reason."""
+        return self.reason.code
 
 
 class Trip:
@@ -22,5 +27,5 @@ class Trip:
     def __init__(self, since_ns: int) -> None:
         self.since_ns = since_ns
         self.tripped = False
-        self.reason = ""
+        self.reason = Reason("")
         self.gone_ns: int | None = None

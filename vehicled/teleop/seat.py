@@ -46,7 +46,7 @@ class TeleopState:
     def on_message(self, status: dict[str, Any]) -> None:
         """Process the daemon's state. If the daemon ended the drive, it must be requested again."""
         self.mode, self.why = str(status["mode"]), str(status["why"])
-        ours = self.mode == "TELEOP" and self.why.endswith(self.origin)
+        ours = self.mode == "TELEOP" and status.get("driver") == self.origin
         if self._drove and not ours:
             self.seated = False
         self._drove = ours

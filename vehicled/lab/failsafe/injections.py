@@ -249,13 +249,13 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=3, code="task_raised", how="the controller raises once", act=_raise_once),
     Injection(row=4, code="emergency_stop", how="the operator requests it", act=_ask(OperatorAction.EMERGENCY_STOP)),
     Injection(
-        row=5, code="hand_gone", how="the readings stop", simulated=True, scene=Scene.HAND, act=_stick(plugged=False)
+        row=5, code="teleop_lost", how="the readings stop", simulated=True, scene=Scene.HAND, act=_stick(plugged=False)
     ),
     Injection(
         row=5, code="deadman_released", how="the deadman is released", simulated=True, scene=Scene.HAND, act=_stick(deadman=False)
     ),
     Injection(
-        row=6, code="hand_unplugged", how="the input device is unplugged", simulated=True, scene=Scene.HAND,
+        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, scene=Scene.HAND,
         act=_stick(plugged=False, unplugged=True),
     ),
     Injection(

@@ -366,7 +366,7 @@ def _killed_simulator(processes: Processes, chance: Random, injection: WallInjec
 WALL: tuple[WallInjection, ...] = (
     WallInjection(row=1, code="loop_frozen", how=f"SIGSTOP of the daemon for {FREEZE_S:g} s", run=_frozen, on_trial=(LOOP,)),
     WallInjection(
-        row=6, code="hand_unplugged", how="the input device is unplugged", simulated=True, run=_unplugged_stick
+        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, run=_unplugged_stick
     ),
     WallInjection(
         row=17, code="actuator_lost", how="the adapter is unplugged; on messages no bytes pass", run=_pulled,

@@ -1,15 +1,21 @@
 """Rows of the failsafe matrix about the operator and the host computer."""
 
-from math import isfinite
+from math import inf, isfinite, nan
 
 from vehicled.messages import Mode, Reaction
-from vehicled.ports import NEVER_NS
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.host import STEP_S
-from vehicled.safety.rule import Clear, Row, Rule
+from vehicled.safety.rule import Clear, Row, Rule, seconds
 
 ANY = frozenset(Mode)
 TELEOP = frozenset({Mode.TELEOP})
 AUTO = frozenset({Mode.AUTO})
+
+
+def _ground_silence_s(s: SafetyInputs) -> float:
+    """Return the age of the ground station's heartbeat, s; NaN before the first, or if the profile does not stop for it."""
+    age_s = seconds(s.watch.ground.age_ns(s.now_ns))
+    return age_s if s.limits.stop_without_ground and age_s < inf else nan
 
 
 ROWS: tuple[Row, ...] = (
@@ -29,9 +35,11 @@ ROWS: tuple[Row, ...] = (
         reaction="brake",
         rules=(
             Rule(
-                code="hand_gone",
+                code="teleop_lost",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.hand.age_ns(s.now_ns) > s.limits.teleop_silence_s * 1e9,
+                value=lambda s: seconds(s.watch.hand.age_ns(s.now_ns)),
+                limit=lambda s: s.limits.teleop_silence_s,
+                unit="s",
                 reason=lambda s: f"nothing heard of the stick for {s.limits.teleop_silence_s:.1f} s",
                 detect_ms=200.0,
                 persist_ms=0.0,
@@ -41,7 +49,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="deadman_released",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: not s.watch.hand.held,
+                value=lambda s: not s.watch.hand.held,
                 reason=lambda s: "the deadman was released",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -57,9 +65,9 @@ ROWS: tuple[Row, ...] = (
         reaction="as row 5 in the same tick; nothing drives before the stick was neutral; no reading is ever repeated",
         rules=(
             Rule(
-                code="hand_unplugged",
+                code="teleop_unplugged",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.hand.unplugged,
+                value=lambda s: s.watch.hand.unplugged,
                 reason=lambda s: "the stick was unplugged",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -77,9 +85,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="ground_lost",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: (
-                    s.limits.stop_without_ground and s.limits.ground_silence_s * 1e9 < s.watch.ground.age_ns(s.now_ns) < NEVER_NS
-                ),
+                value=_ground_silence_s,
+                limit=lambda s: s.limits.ground_silence_s,
+                unit="s",
                 reason=lambda s: f"the ground station has been silent for {s.limits.ground_silence_s:.1f} s",
                 detect_ms=2000.0,
                 persist_ms=10.0,
@@ -96,7 +104,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="fence_ahead",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: bool(s.watch.stopping.leaves),
+                value=lambda s: bool(s.watch.stopping.leaves),
                 reason=lambda s: (
                     f"a stop takes {s.watch.stopping.distance_m:.1f} m from here and would end {s.watch.stopping.leaves}"
                 ),
@@ -107,7 +115,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="fence_left",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: bool(s.watch.stopping.outside),
+                value=lambda s: bool(s.watch.stopping.outside),
                 reason=lambda s: f"the vehicle is {s.watch.stopping.outside}",
                 detect_ms=10.0,
                 persist_ms=50.0,
@@ -119,9 +127,9 @@ ROWS: tuple[Row, ...] = (
                 code="corridor_left",
                 reaction=Reaction.BRAKE,
                 # Teleop and alignment follow no course, so they have no corridor to leave.
-                holds=lambda s: (
-                    s.watch.hand.driver is None and not s.watch.alignment.active and abs(s.cross_track_m) > s.limits.corridor_m
-                ),
+                value=lambda s: nan if s.watch.hand.driver is not None or s.watch.alignment.active else abs(s.cross_track_m),
+                limit=lambda s: s.limits.corridor_m,
+                unit="m",
                 reason=lambda s: f"{s.cross_track_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
                 detect_ms=0.0,
                 persist_ms=50.0,
@@ -140,7 +148,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="path_lost",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.control is not None and not isfinite(s.cross_track_m) and isfinite(s.speed_mps),
+                value=lambda s: s.control is not None and not isfinite(s.cross_track_m) and isfinite(s.speed_mps),
                 reason=lambda s: "the controller does not know where on its path it is",
                 detect_ms=10.0,
                 persist_ms=50.0,
@@ -158,7 +166,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="log_failing",
                 reaction=Reaction.WARN,
-                holds=lambda s: s.watch.host.log_trouble != "",
+                value=lambda s: s.watch.host.log_trouble != "",
                 reason=lambda s: s.watch.host.log_trouble,
                 # The writer tries its disk once a second, and its state is polled once a second.
                 detect_ms=2000.0,
@@ -179,7 +187,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="host_strained",
                 reaction=Reaction.WARN,
-                holds=lambda s: s.watch.host.strain != "",
+                value=lambda s: s.watch.host.strain != "",
                 reason=lambda s: s.watch.host.strain,
                 # Load is a mean over one second: load that begins within one mean shows only in the next.
                 detect_ms=2000.0,
@@ -203,7 +211,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="clock_stepped",
                 reaction=Reaction.WARN,
-                holds=lambda s: abs(s.watch.host.clock_step_s) > STEP_S,
+                value=lambda s: abs(s.watch.host.clock_step_s),
+                limit=lambda s: STEP_S,
+                unit="s",
                 reason=lambda s: f"the wall clock was moved by {s.watch.host.clock_step_s:+.1f} s",
                 detect_ms=1000.0,
                 persist_ms=0.0,
@@ -214,7 +224,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="woke_up",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.host.woke_s > 0.0,
+                value=lambda s: s.watch.host.woke_s,
+                limit=lambda s: 0.0,
+                unit="s",
                 reason=lambda s: f"the machine slept for {s.watch.host.woke_s:.1f} s",
                 detect_ms=1000.0,
                 persist_ms=0.0,

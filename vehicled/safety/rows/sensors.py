@@ -5,7 +5,7 @@ from math import isfinite, nan
 from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, ObstacleRange, Reaction, StateEstimate
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.yaw import FIXES, READINGS
-from vehicled.safety.rule import Clear, Row, Rule
+from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
 
 STANDING_MPS = 0.05
 """Speed below which the vehicle counts as standing before an obstacle, m/s."""
@@ -22,20 +22,20 @@ def _not_started(s: SafetyInputs) -> bool:
     return waits and s.watch.alignment.without_heading
 
 
-def _silent(s: SafetyInputs, kind: type[Message], limit_s: float) -> bool:
-    """Return True if a stream that the profile declares has been silent for longer than its limit."""
+def _silence_s(s: SafetyInputs, *kinds: type[Message]) -> float:
+    """Return the longest age among the streams that the profile declares, s; NaN if it declares none of them."""
     sources = s.watch.sources
-    return sources.promised(kind) and sources.age_ns(kind, s.now_ns) > limit_s * 1e9
+    return max((seconds(sources.age_ns(kind, s.now_ns)) for kind in kinds if sources.promised(kind)), default=nan)
 
 
-def _sigma_m(s: SafetyInputs) -> float:
-    """Return the standard deviation of the estimated position, m; NaN without an estimate."""
-    return nan if s.estimate is None else s.estimate.position_sigma_m
+def _seen(s: SafetyInputs, value: float) -> float:
+    """Return a value of the obstacle monitor: infinite if the lane is clear, NaN if no sensor sees it."""
+    return value if isfinite(value) or s.watch.obstacle.sees else nan
 
 
 def _cap_by_sigma_mps(s: SafetyInputs) -> float:
     """Return the speed cap, m/s: it falls to ``capped_speed_mps`` as sigma grows to a third of the corridor."""
-    sigma, third = _sigma_m(s), s.limits.corridor_m / 3.0
+    sigma, third = s.position_sigma_m, s.limits.corridor_m / 3.0
     room = 0.0 if not isfinite(sigma) else max(0.0, 1.0 - sigma / third)
     return max(s.limits.capped_speed_mps, s.limits.max_speed_mps * room)
 
@@ -50,7 +50,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gnss_silent",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: _silent(s, GnssFix, s.limits.gnss_silence_s),
+                value=lambda s: _silence_s(s, GnssFix),
+                limit=lambda s: s.limits.gnss_silence_s,
+                unit="s",
                 reason=lambda s: f"no GNSS fix for {s.limits.gnss_silence_s:.1f} s: predicting",
                 detect_ms=500.0,
                 persist_ms=50.0,
@@ -70,7 +72,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="rtk_lost",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.gnss.degraded_since_ns is not None,
+                value=lambda s: s.watch.gnss.degraded_since_ns is not None,
                 reason=lambda s: f"RTK is {s.watch.gnss.carrier.name.lower().replace('none', 'lost')}, it was fixed",
                 detect_ms=150.0,
                 persist_ms=300.0,
@@ -81,7 +83,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="rtk_lost_long",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.gnss.degraded_s(s.now_ns) > s.limits.rtk_lost_stop_s,
+                value=lambda s: s.watch.gnss.degraded_s(s.now_ns),
+                limit=lambda s: s.limits.rtk_lost_stop_s,
+                unit="s",
                 reason=lambda s: f"RTK has not been fixed for {s.limits.rtk_lost_stop_s:.0f} s",
                 detect_ms=0.0,
                 persist_ms=100.0,
@@ -98,7 +102,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gnss_refused",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.gnss.rejected_in_a_row >= s.limits.gnss_refusals,
+                value=lambda s: s.watch.gnss.rejected_in_a_row,
+                limit=lambda s: s.limits.gnss_refusals,
+                sense=Sense.REACHES,
+                unit="in a row",
                 reason=lambda s: f"{s.watch.gnss.rejected_in_a_row} fixes in a row contradict the estimate",
                 detect_ms=500.0,
                 persist_ms=10.0,
@@ -107,7 +114,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gnss_stuck",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.gnss.same_in_a_row >= s.limits.gnss_refusals,
+                value=lambda s: s.watch.gnss.same_in_a_row,
+                limit=lambda s: s.limits.gnss_refusals,
+                sense=Sense.REACHES,
+                unit="in a row",
                 reason=lambda s: f"{s.watch.gnss.same_in_a_row} fixes in a row say the same place, and the vehicle moves",
                 detect_ms=500.0,
                 persist_ms=10.0,
@@ -125,7 +135,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="estimate_not_finite",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.estimate is not None and not is_finite(s.estimate) and not _not_started(s),
+                value=lambda s: s.estimate is not None and not is_finite(s.estimate) and not _not_started(s),
                 reason=lambda s: "the state estimate is not finite",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -134,7 +144,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="estimator_diverged",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: (
+                value=lambda s: (
                     s.estimate is not None
                     and s.estimate.status is EstimatorStatus.DIVERGED
                     # An old heading may be as uncertain as none; the alignment drive is there to find it.
@@ -148,8 +158,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="position_uncertain",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: _sigma_m(s) > s.limits.corridor_m / 3.0,
-                reason=lambda s: f"position known to {_sigma_m(s):.2f} m only (limit {s.limits.corridor_m / 3.0:.2f} m)",
+                value=lambda s: s.position_sigma_m,
+                limit=lambda s: s.limits.corridor_m / 3.0,
+                unit="m",
+                reason=lambda s: f"position known to {s.position_sigma_m:.2f} m only (limit {s.limits.corridor_m / 3.0:.2f} m)",
                 detect_ms=0.0,
                 persist_ms=100.0,
                 react_ms=200.0,
@@ -157,7 +169,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="heading_against_gyro",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.yaw.parted_in_a_row >= READINGS,
+                value=lambda s: s.watch.yaw.parted_in_a_row,
+                limit=lambda s: READINGS,
+                sense=Sense.REACHES,
+                unit="in a row",
                 reason=lambda s: f"heading and gyro have parted by {s.watch.yaw.parted_rad:+.2f} rad",
                 detect_ms=700.0,
                 persist_ms=10.0,
@@ -166,7 +181,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="heading_against_course",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.yaw.aside_in_a_row >= FIXES,
+                value=lambda s: s.watch.yaw.aside_in_a_row,
+                limit=lambda s: FIXES,
+                sense=Sense.REACHES,
+                unit="in a row",
                 reason=lambda s: f"the heading is {s.watch.yaw.aside_rad:+.2f} rad off the course over ground",
                 detect_ms=600.0,
                 persist_ms=10.0,
@@ -175,7 +193,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="heading_stuck",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.yaw.heading_stuck,
+                value=lambda s: s.watch.yaw.heading_stuck,
                 reason=lambda s: "the heading repeats itself while the vehicle turns",
                 detect_ms=600.0,
                 persist_ms=10.0,
@@ -192,7 +210,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="imu_silent",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: _silent(s, ImuSample, s.limits.imu_silence_s),
+                value=lambda s: _silence_s(s, ImuSample),
+                limit=lambda s: s.limits.imu_silence_s,
+                unit="s",
                 reason=lambda s: f"no IMU sample for {s.limits.imu_silence_s * 1e3:.0f} ms",
                 detect_ms=50.0,
                 persist_ms=30.0,
@@ -201,7 +221,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="imu_stuck",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.inertial.stuck,
+                value=lambda s: s.watch.inertial.stuck,
                 reason=lambda s: "accelerometer and gyro have not changed for 0.5 s",
                 detect_ms=500.0,
                 persist_ms=10.0,
@@ -210,7 +230,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="imu_saturated",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.inertial.saturated_ns(s.now_ns) > s.limits.imu_silence_s * 1e9,
+                value=lambda s: seconds(s.watch.inertial.saturated_ns(s.now_ns)),
+                limit=lambda s: s.limits.imu_silence_s,
+                unit="s",
                 reason=lambda s: f"the IMU has been at the end of its range for {s.limits.imu_silence_s * 1e3:.0f} ms",
                 detect_ms=50.0,
                 persist_ms=50.0,
@@ -219,7 +241,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gyro_against_course",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.yaw.gyro_aside_in_a_row >= FIXES,
+                value=lambda s: s.watch.yaw.gyro_aside_in_a_row,
+                limit=lambda s: FIXES,
+                sense=Sense.REACHES,
+                unit="in a row",
                 reason=lambda s: f"course over ground and gyro have parted by {s.watch.yaw.gyro_aside_rad:+.2f} rad",
                 detect_ms=1200.0,
                 persist_ms=10.0,
@@ -237,7 +262,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_in_sight",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.obstacle.cap_mps < min(abs(s.speed_mps) + 0.3, s.limits.max_speed_mps),
+                value=lambda s: _seen(s, s.watch.obstacle.cap_mps),
+                limit=lambda s: min(abs(s.speed_mps) + 0.3, s.limits.max_speed_mps),
+                sense=Sense.UNDER,
+                unit="m/s",
                 reason=lambda s: f"something stands {s.watch.obstacle.free_m:.1f} m ahead: slower",
                 # Two readings at 20 Hz, one sweep of the scanner, and its latency.
                 detect_ms=150.0,
@@ -250,9 +278,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_ahead",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: (
-                    s.watch.stopping.distance_m >= s.watch.obstacle.free_m - s.limits.obstacle_gap_m and s.watch.obstacle.drives(s)
-                ),
+                value=lambda s: _seen(s, s.watch.obstacle.free_m) if s.watch.obstacle.drives(s) else nan,
+                limit=lambda s: s.watch.stopping.distance_m + s.limits.obstacle_gap_m,
+                sense=Sense.WITHIN,
+                unit="m",
                 reason=lambda s: (
                     f"obstacle ahead: something stands {s.watch.obstacle.free_m:.2f} m before the vehicle, "
                     f"and a stop takes {s.watch.stopping.distance_m:.2f} m"
@@ -264,7 +293,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_too_near",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.stopping.distance_m > s.watch.obstacle.free_m and abs(s.speed_mps) > STANDING_MPS,
+                value=lambda s: _seen(s, s.watch.obstacle.free_m) if abs(s.speed_mps) > STANDING_MPS else nan,
+                limit=lambda s: s.watch.stopping.distance_m,
+                sense=Sense.UNDER,
+                unit="m",
                 reason=lambda s: (
                     f"obstacle ahead: something stands {s.watch.obstacle.free_m:.2f} m before the vehicle, "
                     f"nearer than the {s.watch.stopping.distance_m:.2f} m of a controlled stop"
@@ -276,7 +308,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_sensor_silent",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: any(_silent(s, kind, s.limits.obstacle_silence_s) for kind in (ObstacleRange, LaserScan)),
+                value=lambda s: _silence_s(s, ObstacleRange, LaserScan),
+                limit=lambda s: s.limits.obstacle_silence_s,
+                unit="s",
                 reason=lambda s: f"nothing heard of obstacles for {s.limits.obstacle_silence_s:.1f} s: taken as one",
                 detect_ms=300.0,
                 persist_ms=10.0,
@@ -285,7 +319,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_sensor_blind",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: bool(s.watch.obstacle.blind),
+                value=lambda s: bool(s.watch.obstacle.blind),
                 reason=lambda s: f"{s.watch.obstacle.blind}: taken as an obstacle",
                 # Three scans at 20 Hz.
                 detect_ms=200.0,

@@ -1,8 +1,10 @@
 """Rows of the failsafe matrix about the daemon: its event loop, its deadlines, its controller."""
 
+from math import nan
+
 from vehicled.messages import Mode, Reaction
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.rule import Clear, Row, Rule
+from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
 
 AUTO = frozenset({Mode.AUTO})
 
@@ -21,7 +23,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="loop_frozen",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.sent is not None and s.now_ns - s.sent.t_ns > s.limits.loop_silence_s * 1e9,
+                value=lambda s: nan if s.sent is None else seconds(s.now_ns - s.sent.t_ns),
+                limit=lambda s: s.limits.loop_silence_s,
+                unit="s",
                 reason=lambda s: f"no command went out for {0 if s.sent is None else (s.now_ns - s.sent.t_ns) / 1e6:.0f} ms",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -46,7 +50,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="deadlines_missed",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.deadlines.in_a_row >= 3,
+                value=lambda s: s.watch.deadlines.in_a_row,
+                limit=lambda s: 3,
+                sense=Sense.REACHES,
+                unit="in a row",
                 reason=lambda s: f"{s.watch.deadlines.task} missed {s.watch.deadlines.in_a_row} deadlines in a row",
                 detect_ms=30.0,
                 persist_ms=0.0,
@@ -57,7 +64,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="deadlines_share",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.deadlines.share > 0.01,
+                value=lambda s: 100.0 * s.watch.deadlines.share,
+                limit=lambda s: 1.0,
+                unit="%",
                 reason=lambda s: f"{100 * s.watch.deadlines.share:.1f} % of the deadlines of ten seconds missed (limit 1 %)",
                 # The ratio is updated once a second, so a fault just before an update may count only in the next.
                 detect_ms=2000.0,
@@ -69,7 +78,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="estimate_stale",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.estimate_age_ns > s.limits.estimate_silence_s * 1e9,
+                value=lambda s: seconds(s.estimate_age_ns),
+                limit=lambda s: s.limits.estimate_silence_s,
+                unit="s",
                 reason=lambda s: (
                     f"no state estimate for {s.estimate_age_ns / 1e6:.0f} ms (limit {s.limits.estimate_silence_s * 1e3:.0f} ms)"
                 ),
@@ -80,7 +91,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="control_stale",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.control_age_ns > s.limits.control_silence_s * 1e9,
+                value=lambda s: seconds(s.control_age_ns),
+                limit=lambda s: s.limits.control_silence_s,
+                unit="s",
                 reason=lambda s: f"no control command for {s.control_age_ns / 1e6:.0f} ms",
                 detect_ms=50.0,
                 persist_ms=0.0,
@@ -98,7 +111,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="task_raised",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: bool(s.task_raised),
+                value=lambda s: bool(s.task_raised),
                 reason=lambda s: s.task_raised,
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -115,7 +128,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="controller_failed",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.control.stop_level_in_a_row >= 2,
+                value=lambda s: s.watch.control.stop_level_in_a_row,
+                limit=lambda s: 2,
+                sense=Sense.REACHES,
+                unit="in a row",
                 reason=lambda s: f"the controller knows nothing but the stop{_because(s)}",
                 detect_ms=20.0,
                 persist_ms=0.0,
@@ -133,7 +149,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="commands_clipped",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.control.clipped_in_a_row > 5,
+                value=lambda s: s.watch.control.clipped_in_a_row,
+                limit=lambda s: 5,
+                unit="in a row",
                 reason=lambda s: f"{s.watch.control.clipped_in_a_row} commands in a row were over the limits",
                 detect_ms=60.0,
                 persist_ms=0.0,

@@ -1,14 +1,19 @@
 """Rows of the failsafe matrix about the vehicle: motion, motor, battery, links."""
 
+from math import inf, nan
+
 from vehicled.messages import Mode, MotorStatus, Reaction
-from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.rule import Clear, Row, Rule
+from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
+
+ZERO_CELSIUS_K = 273.15
+"""0 degrees Celsius, K."""
 
 
-def _telemetry_silent(s: SafetyInputs) -> bool:
-    """Return True if a motor controller that has sent telemetry has stopped sending it."""
-    return s.limits.telemetry_silence_s * 1e9 < s.watch.sources.age_ns(MotorStatus, s.now_ns) < NEVER_NS
+def _actuator_silence_s(s: SafetyInputs) -> float:
+    """Return the age of the telemetry, s: infinite if the port cannot be written, NaN if none has been received yet."""
+    age_s = seconds(s.watch.sources.age_ns(MotorStatus, s.now_ns))
+    return inf if s.actuator_lost else age_s if age_s < inf else nan
 
 
 AUTO = frozenset({Mode.AUTO})
@@ -23,7 +28,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="speed_mismatch",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.motion.mismatch_ns > s.limits.speed_mismatch_s * 1e9,
+                value=lambda s: seconds(s.watch.motion.mismatch_ns),
+                limit=lambda s: s.limits.speed_mismatch_s,
+                unit="s",
                 reason=lambda s: f"wheels say {s.watch.motion.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
                 detect_ms=500.0,
                 persist_ms=10.0,
@@ -45,7 +52,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="not_moving",
                 reaction=Reaction.DISABLE,
-                holds=lambda s: s.watch.motion.not_moving_ns > s.limits.not_moving_s * 1e9,
+                value=lambda s: seconds(s.watch.motion.not_moving_ns),
+                limit=lambda s: s.limits.not_moving_s,
+                unit="s",
                 reason=lambda s: f"told to drive for {s.limits.not_moving_s:.1f} s, and it stands",
                 detect_ms=2000.0,
                 persist_ms=10.0,
@@ -55,7 +64,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="stalled",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.motion.stalled_ns > 0,
+                value=lambda s: seconds(s.watch.motion.stalled_ns),
+                limit=lambda s: 0.0,
+                unit="s",
                 reason=lambda s: "it came to rest although it is told to drive",
                 # The stop is latched, since an actuator that recovers would drive off.
                 detect_ms=10.0,
@@ -76,7 +87,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="uncommanded_motion",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9,
+                value=lambda s: seconds(s.watch.motion.uncommanded_ns),
+                limit=lambda s: s.limits.uncommanded_s,
+                unit="s",
                 reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s and was not told to",
                 detect_ms=300.0,
                 persist_ms=10.0,
@@ -85,7 +98,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="uncommanded_motion_lasts",
                 reaction=Reaction.DISABLE,
-                holds=lambda s: s.watch.motion.unbraked_ns > s.limits.uncommanded_s * 1e9,
+                value=lambda s: seconds(s.watch.motion.unbraked_ns),
+                limit=lambda s: s.limits.uncommanded_s,
+                unit="s",
                 reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s although it is braked",
                 detect_ms=1300.0,
                 persist_ms=10.0,
@@ -94,7 +109,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="overspeed",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: abs(s.speed_mps) > s.limits.max_speed_mps + s.limits.overspeed_mps,
+                value=lambda s: abs(s.speed_mps),
+                limit=lambda s: s.limits.max_speed_mps + s.limits.overspeed_mps,
+                unit="m/s",
                 reason=lambda s: f"{s.speed_mps:.2f} m/s, the limit is {s.limits.max_speed_mps:.2f} m/s",
                 detect_ms=0.0,
                 persist_ms=300.0,
@@ -113,7 +130,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="motor_fault",
                 reaction=Reaction.DISABLE,
-                holds=lambda s: s.watch.motor.fault_code != 0,
+                value=lambda s: s.watch.motor.fault_code != 0,
                 reason=lambda s: f"the motor controller reports fault {s.watch.motor.fault_code}",
                 # Fault codes are polled: one polling period plus the transfer of the answer.
                 detect_ms=60.0,
@@ -123,8 +140,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="motor_hot",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.motor.hottest_k > s.limits.motor_hot_k,
-                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - 273.15:.0f} degrees",
+                value=lambda s: s.watch.motor.hottest_k - ZERO_CELSIUS_K,
+                limit=lambda s: s.limits.motor_hot_k - ZERO_CELSIUS_K,
+                unit="°C",
+                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
@@ -134,8 +153,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="motor_too_hot",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.motor.hottest_k > s.limits.motor_hot_k + 15.0,
-                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - 273.15:.0f} degrees",
+                value=lambda s: s.watch.motor.hottest_k - ZERO_CELSIUS_K,
+                limit=lambda s: s.limits.motor_hot_k + 15.0 - ZERO_CELSIUS_K,
+                unit="°C",
+                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
@@ -153,7 +174,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="actuator_lost",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: bool(s.actuator_lost) or _telemetry_silent(s),
+                value=_actuator_silence_s,
+                limit=lambda s: s.limits.telemetry_silence_s,
+                unit="s",
                 reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost or 'it tells nothing of itself any more'}",
                 detect_ms=100.0,
                 # Two ticks, because after a stall the loop has not yet read what has arrived.
@@ -173,7 +196,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="battery_low",
                 reaction=Reaction.CAP_SPEED,
-                holds=lambda s: s.watch.motor.rest_v < s.limits.battery_low_v,
+                value=lambda s: s.watch.motor.rest_v,
+                limit=lambda s: s.limits.battery_low_v,
+                sense=Sense.UNDER,
+                unit="V",
                 reason=lambda s: f"battery at {s.watch.motor.rest_v:.2f} V without load (low: {s.limits.battery_low_v:.2f} V)",
                 detect_ms=2000.0,
                 persist_ms=2000.0,
@@ -184,7 +210,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="battery_empty",
                 reaction=Reaction.CONTROLLED_STOP,
-                holds=lambda s: s.watch.motor.rest_v < s.limits.battery_empty_v,
+                value=lambda s: s.watch.motor.rest_v,
+                limit=lambda s: s.limits.battery_empty_v,
+                sense=Sense.UNDER,
+                unit="V",
                 reason=lambda s: f"battery at {s.watch.motor.rest_v:.2f} V without load (empty: {s.limits.battery_empty_v:.2f} V)",
                 detect_ms=2000.0,
                 persist_ms=2000.0,

@@ -288,5 +288,5 @@ function broken(code) { return code.replaceAll("_", "_\u200b"); }
 
 function plain(value) {
   const size = Math.abs(value);
-  return value.toFixed(Number.isInteger(value) ? 0 : size >= 100 ? 0 : size >= 10 ? 1 : 2);
+  return value.toFixed(Number.isInteger(value) ? 0 : size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3);
 }

@@ -1,0 +1,104 @@
+"""Reason of a mode: a code with its arguments, so that no program has to read a sentence. Its text is for people only."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class ReasonCode(StrEnum):
+    """Reasons that are no rule and no fault of a device. Every other code of a :class:`Reason` is one of those."""
+
+    MUST_STAND = "must_stand"
+    STANDS = "stands"
+    ARMING_CHECKS = "arming_checks"
+    ARMING_WAITS = "arming_waits"
+    ARMING_REFUSED = "arming_refused"
+    ARMING_WITHDRAWN = "arming_withdrawn"
+    DRIVING_CHECKS = "driving_checks"
+    DRIVING_WAITS = "driving_waits"
+    DRIVING_REFUSED = "driving_refused"
+    DRIVING_WITHDRAWN = "driving_withdrawn"
+    ARMED = "armed"
+    DRIVES_COURSE = "drives_course"
+    ALIGNS = "aligns"
+    TELEOP = "teleop"
+    STOP_REQUESTED = "stop_requested"
+    DISARM_REQUESTED = "disarm_requested"
+    DISARMED_BY_FAULT = "disarmed_by_fault"
+    EMERGENCY_STOP = "emergency_stop"
+    COURSE_FINISHED = "course_finished"
+    HEADING_KNOWN = "heading_known"
+    ALIGNMENT_FAILED = "alignment_failed"
+    ROLLS_RELEASED = "rolls_released"
+    RESET = "reset"
+
+
+TEXTS = {
+    ReasonCode.MUST_STAND: "waiting for the vehicle to stand still",
+    ReasonCode.STANDS: "waiting to be armed",
+    ReasonCode.ARMING_CHECKS: "arming waits for its checks",
+    ReasonCode.ARMING_WAITS: "arming waits: {details}",
+    ReasonCode.ARMING_REFUSED: "arming refused: {details}",
+    ReasonCode.ARMING_WITHDRAWN: "arming called off by {by}",
+    ReasonCode.DRIVING_CHECKS: "driving waits for its checks",
+    ReasonCode.DRIVING_WAITS: "driving waits: {details}",
+    ReasonCode.DRIVING_REFUSED: "driving refused: {details}",
+    ReasonCode.DRIVING_WITHDRAWN: "driving called off by {by}",
+    ReasonCode.ARMED: "armed",
+    ReasonCode.DRIVES_COURSE: "driving the {course}{appended}",
+    ReasonCode.ALIGNS: "driving straight ahead to learn the heading",
+    ReasonCode.TELEOP: "driven by hand: {by}",
+    ReasonCode.STOP_REQUESTED: "stopped by {by}",
+    ReasonCode.DISARM_REQUESTED: "disarmed by {by}",
+    ReasonCode.DISARMED_BY_FAULT: "disarmed: {details}",
+    ReasonCode.EMERGENCY_STOP: "emergency stop by {by}",
+    ReasonCode.COURSE_FINISHED: "the {course} is finished",
+    ReasonCode.HEADING_KNOWN: "{details}",
+    ReasonCode.ALIGNMENT_FAILED: "alignment failed: {details}",
+    ReasonCode.ROLLS_RELEASED: "it rolled at {details} m/s: braked",
+    ReasonCode.RESET: "reset: waiting to be armed",
+}
+"""Text of each code. ``details`` are joined by semicolons, ``appended`` are the same after a comma."""
+
+REFUSED = frozenset({ReasonCode.ARMING_REFUSED, ReasonCode.DRIVING_REFUSED})
+"""Codes of a request that was refused."""
+WITHDRAWN = frozenset({ReasonCode.ARMING_WITHDRAWN, ReasonCode.DRIVING_WITHDRAWN})
+"""Codes of a request that another one withdrew while it waited for its checks."""
+
+
+class Reason(Struct, frozen=True):
+    """Why the supervisor is in its mode. ``str()`` renders it."""
+
+    code: str
+    """A :class:`ReasonCode`, the code of a rule, or the code of a fault that a device reports."""
+    by: str = ""
+    """Origin of the request, of the driver or of the device; empty if the supervisor acts on its own."""
+    details: tuple[str, ...] = ()
+    """Arguments of the text: the checks that fail, or the values at a trip."""
+    after: "Reason | None" = None
+    """Earlier reason that still applies: why the stop began that this one made harder."""
+
+    def then(self, later: "Reason") -> "Reason":
+        """Return the later reason, with this one as the beginning."""
+        first = self if later.after is None else self.then(later.after)
+        return Reason(later.code, later.by, later.details, first)
+
+    def parts(self) -> Iterator["Reason"]:
+        """Iterate over this reason and all earlier ones, the newest first."""
+        part: Reason | None = self
+        while part is not None:
+            yield part
+            part = part.after
+
+    def text(self, course: str = "course") -> str:
+        """Return the text for people. ``course``: word for what is driven."""
+        return "; then ".join(part._own_text(course) for part in reversed(list(self.parts())))
+
+    def _own_text(self, course: str) -> str:
+        details, appended = "; ".join(self.details), "".join(f", {detail}" for detail in self.details)
+        if self.code in TEXTS:
+            return TEXTS[ReasonCode(self.code)].format(by=self.by, details=details, appended=appended, course=course)
+        return f"{self.by}: {details}" if self.by else details
+
+    __str__ = text
