@@ -2,14 +2,15 @@
 
     python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE]
     python -m bench.false_alarms --missed 20 [--jobs 2]
+    python -m bench.false_alarms --markdown --out FILE
 
 Every drive is drawn from its profile and number: a random smooth course (``random``), speed, controller, link, noise of GNSS, a
 drop-out that the profile bears, a wrong belief about the vehicle, a slope. Nothing is broken, so every stop and every cap of the
 speed is a false alarm. Each one prints the command that repeats it. ``--missed`` injects every fault of ``vehicled failsafe test``
 on random courses instead and counts those that are not detected in time.
 
-Results go to ``--out`` line by line; a second call with the same file goes on where the first one ended. Exit status 1 when
-anything was stopped, capped or missed.
+Results go to ``--out`` line by line; a second call with the same file goes on where the first one ended. ``--markdown`` drives
+nothing: it prints the tables of such a file. Exit status 1 when anything was stopped, capped or missed.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from math import ceil, cos, pi, sin
+from math import ceil, comb, cos, isnan, pi, sin
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,8 +51,12 @@ SECOND_NS = 1_000_000_000
 PROFILES = tuple(sorted(path.stem for path in shipped.folder("profiles").glob("*.toml")))
 CONTROLLERS = ("pure_pursuit", "regulated_pure_pursuit", "stanley", "flat", "mpc")
 ART_CONTROLLERS = ("linear",)
-"""Its numbers are those of the ART vehicle. Two published laws are left out: one turns the wheels faster than the limits, the other
-leaves the corridor; to cap and to stop them is no false alarm."""
+"""Its numbers are those of the ART vehicle."""
+LEFT_OUT = {
+    "mpc_published": "it commands the wheels faster than the limits allow, so row 21 caps it with cause",
+    "pure_pursuit_published": "it cuts bends beyond the corridor, so row 19 stops it with cause",
+}
+"""Controllers that are not drawn, with the reason."""
 MOST_SLOPE = 0.05
 HILL_M, HILL_STEP_M = 40.0, 2.0
 
@@ -261,7 +266,8 @@ class Trial(Struct, frozen=True):
     link: str
     course: str
     problem: str
-    react_ms: float
+    react_ms: float | None
+    """None without a reaction: JSON has no NaN."""
 
 
 def _inject(job: tuple[int, int]) -> Trial:
@@ -274,46 +280,57 @@ def _inject(job: tuple[int, int]) -> Trial:
     try:
         found = run_trial(injection, link, seed, load_course(course, turn_radius_m=vehicle.min_turn_radius_m))
     except Exception as error:  # noqa: BLE001 - as above
-        return Trial(number, seed, link, course, f"raised {type(error).__name__}: {error}", float("nan"))
-    return Trial(number, seed, link, course, found.problem, found.react_ms)
+        return Trial(number, seed, link, course, f"raised {type(error).__name__}: {error}", None)
+    react_ms = None if isnan(found.react_ms) else found.react_ms
+    return Trial(number, seed, link, course, found.problem, react_ms)
 
 
 # --------------------------------------------------------------------------------------------------------------------- the table
 
 
-def upper_bound(events: int, n: int, confidence: float = 0.95) -> float:
-    """Return the one-sided upper Clopper-Pearson bound of a probability; with no event about 3 / n."""
-    if events >= n:
-        return 1.0
-    low, high = events / n, 1.0
+def bounds(events: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the two-sided Clopper-Pearson interval of a probability."""
+    tail = 0.5 * (1.0 - confidence)
+    lower = _solved(lambda p: _at_most(events - 1, n, p) > 1.0 - tail) if events > 0 else 0.0
+    return lower, _solved(lambda p: _at_most(events, n, p) > tail) if events < n else 1.0
+
+
+def _solved(below: Callable[[float], bool]) -> float:
+    """Return the probability up to which a condition holds, by bisection."""
+    low, high = 0.0, 1.0
     for _ in range(60):
         p = 0.5 * (low + high)
-        # P(at most that many events), by recursion over the terms of the binomial distribution.
-        term = total = (1.0 - p) ** n
-        for k in range(events):
-            term *= (n - k) / (k + 1) * p / (1.0 - p)
-            total += term
-        low, high = (low, p) if total < 1.0 - confidence else (p, high)
+        low, high = (p, high) if below(p) else (low, p)
     return high
 
 
+def _at_most(events: int, n: int, p: float) -> float:
+    """Return the probability of at most that many events, by the sum of the binomial distribution."""
+    return sum(comb(n, k) * p**k * (1.0 - p) ** (n - k) for k in range(events + 1))
+
+
 def _share(events: int, n: int) -> str:
-    return f"{events} of {n} (below {100.0 * upper_bound(events, n):.1f} %)" if n else "-"
+    lower, upper = bounds(events, n)
+    return f"{events} of {n} ({100.0 * lower:.1f} to {100.0 * upper:.1f} %)"
 
 
 def alarm_table(outcomes: Sequence[Outcome]) -> str:
     """Return false alarms by profile, in Markdown."""
-    lines = ["| profile | drives | driven | stopped, 95 % | capped, 95 % | codes |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| profile | drives | driven | stopped (95 % interval) | capped (95 % interval) | codes |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     by_profile: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_profile[outcome.profile].append(outcome)
-    for name, drives in sorted(by_profile.items()):
+    rows = [(f"`{name}`", drives) for name, drives in sorted(by_profile.items())]
+    for name, drives in [*rows, ("all", list(outcomes))]:
         stopped = sum(_stopped(each) for each in drives)
         capped = sum(not _stopped(each) and bool(each.alarms) for each in drives)
         counts = Counter(code for each in drives for code in {code for _, code, _ in each.alarms})
         codes = ", ".join(f"`{code}` {n}" for code, n in counts.most_common()) or "-"
         cells = (
-            f"`{name}`", str(len(drives)), f"{sum(each.driving_s for each in drives) / 60.0:.0f} min",
+            name, str(len(drives)), f"{sum(each.driving_s for each in drives) / 60.0:.0f} min",
             _share(stopped, len(drives)), _share(capped, len(drives)), codes,
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
@@ -327,19 +344,20 @@ def _stopped(outcome: Outcome) -> bool:
 
 def missed_table(trials: Sequence[Trial]) -> str:
     """Return missed or late detections by rule, in Markdown."""
-    lines = ["| row | code | injected | missed or late, 95 % | slowest reaction |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| row | code | injected | missed or late (95 % interval) | slowest reaction |", "| --- | --- | --- | --- | --- |"]
     by_number: dict[int, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_number[trial.injection].append(trial)
     known = {rule.code for row in MATRIX for rule in row.rules}
     for number, found in sorted(by_number.items()):
         injection = INJECTIONS[number]
-        slowest = max((each.react_ms for each in found if each.react_ms == each.react_ms), default=float("nan"))
+        slowest = max((each.react_ms for each in found if each.react_ms is not None), default=None)
         code = f"`{injection.code}`" if injection.code in known else injection.code or "-"
         missed = _share(sum(bool(each.problem) for each in found), len(found))
-        lines.append(
-            f"| {injection.row} | {code} | {injection.how} | {missed} | {ceil(slowest) if slowest == slowest else '-'} ms |"
-        )
+        reaction = "-" if slowest is None else f"{ceil(slowest)} ms"
+        lines.append(f"| {injection.row} | {code} | {injection.how} | {missed} | {reaction} |")
+    total = _share(sum(bool(each.problem) for each in trials), len(trials))
+    lines.append(f"| all | | | {total} | |")
     return "\n".join(lines)
 
 
@@ -409,6 +427,37 @@ def _missed(arguments: argparse.Namespace) -> int:
     return 1 if any(each.problem for each in done) else 0
 
 
+def _markdown(arguments: argparse.Namespace) -> int:
+    """Print the tables of a file of results. Of two results of one drive or injection the later one counts."""
+    outcomes = list({(each.profile, each.index): each for each in _read(arguments.out, Outcome)}.values())
+    trials = list({(each.injection, each.seed): each for each in _read(arguments.out, Trial)}.values())
+    if not (outcomes or trials):
+        print(f"{arguments.out}: no results; drive them with the same --out first", file=sys.stderr)
+        return 2
+    if outcomes:
+        kinds = len({each.profile for each in outcomes})
+        print(f"{_command([each.index for each in outcomes], kinds, '--drives', arguments.out)}\n\n{alarm_table(outcomes)}")
+        alarms = [each for each in outcomes if each.alarms or not each.finished]
+        for each in sorted(alarms, key=lambda each: (each.profile, each.index)):
+            what = "; ".join(dict.fromkeys(f"`{code}`: {reason}" for _, code, reason in each.alarms)) or each.why
+            print(f"\n- `{each.profile}` {each.index}, {what}\n\n      {each.command}")
+    if trials:
+        kinds = len({each.injection for each in trials})
+        print(f"{_command([each.seed for each in trials], kinds, '--missed', arguments.out)}\n\n{missed_table(trials)}")
+        for each in sorted((each for each in trials if each.problem), key=lambda each: (each.injection, each.seed)):
+            injection = INJECTIONS[each.injection]
+            print(f"\n- row {injection.row} `{injection.code}`, {each.link}, seed {each.seed}, `{each.course}`: {each.problem}")
+    return 0
+
+
+def _command(numbers: Sequence[int], kinds: int, count: str, file: Path) -> str:
+    """Return the command that drives these numbers of each kind, and how many of its results the file lacks."""
+    first, n = min(numbers), max(numbers) - min(numbers) + 1
+    command = f"    python -m bench.false_alarms{f' --first {first}' if first else ''} {count} {n} --out {file.name}"
+    lacks = n * kinds - len(numbers)
+    return f"{command}\n\nIncomplete: {lacks} of {n * kinds} results are missing." if lacks else command
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -419,13 +468,18 @@ def main() -> int:
     parser.add_argument("--row", type=int, action="append", default=[], help="with --missed: only this row; repeatable")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
     parser.add_argument("--out", type=Path, help="file of results, to go on with")
+    parser.add_argument("--markdown", action="store_true", help="drive nothing: print the tables of --out")
     arguments = parser.parse_args()
+    if arguments.markdown and arguments.out is None:
+        parser.error("--markdown needs --out FILE, the results of an earlier call")
     unknown = [name for name in arguments.profile if name not in PROFILES]
     if unknown:
         parser.error(f"{', '.join(unknown)}: no shipped profile; there are {', '.join(PROFILES)}")
     if min(arguments.drives, arguments.jobs) < 1:
         parser.error("at least one drive and one process")
     arguments.profile = arguments.profile or list(PROFILES)
+    if arguments.markdown:
+        return _markdown(arguments)
     return _missed(arguments) if arguments.missed else _campaign(arguments)
 
 

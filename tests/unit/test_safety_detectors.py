@@ -1,7 +1,7 @@
 """The detectors that compare witnesses with each other: what they must notice, how soon, and what must not alarm them."""
 
 from collections.abc import Callable
-from math import cos, pi, sin
+from math import cos, degrees, pi, radians, sin
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,11 @@ Change = Callable[[float, float], float]
 
 def same(t_s: float, value: float) -> float:
     return value
+
+
+def in_degrees(t_s: float, yaw: float) -> float:
+    """A receiver that reports whole degrees."""
+    return radians(round(degrees(yaw)))
 
 
 class Road:
@@ -129,10 +134,15 @@ class Road:
         {"heading": lambda t, yaw: yaw + (0.5 if 4.05 < t < 4.15 else 0.0)},
         {"v": 0.3, "course": lambda t, yaw: yaw + 2.0},
         {"noise": False, "yaw_rate": lambda t, _: 0.0},
+        {"noise": False, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, rate: rate + 0.03},
+        {"noise": False, "v": 0.0, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, rate: rate + 0.02},
+        {"noise": False, "heading": in_degrees, "gyro": lambda t, rate: rate + 0.02, "yaw_rate": lambda t, _: 0.004},
+        {"noise": False, "heading": in_degrees, "yaw_rate": lambda t, _: 0.3 * sin(t)},
     ],
     ids=[
         "circle", "fast bends", "slow circle", "backward", "misaligned", "bias", "scale", "late", "drifting", "iron", "one outlier",
-        "too slow for a course", "exact on a straight",
+        "too slow for a course", "exact on a straight", "exact on a straight, gyro biased", "held at standstill, gyro biased",
+        "whole degrees on a straight, gyro biased", "whole degrees in an S-bend",
     ],
 )  # fmt: skip
 def test_usual_values_raise_no_alarm(sound: dict[str, Any]) -> None:
@@ -155,6 +165,8 @@ def stuck_from(t0_s: float) -> Change:
     ("broken", "code", "within_s"),
     [
         ({"heading": stuck_from(5.0), "noise": False}, "heading_stuck", 0.8),
+        # Turned by 0.12 rad in all, never by more than 0.06 from where it stuck.
+        ({"heading": stuck_from(5.0), "noise": False, "yaw_rate": lambda t, _: 0.12 * cos(2.0 * (t - 5.0))}, "heading_stuck", 2.5),
         ({"heading": stuck_from(5.0)}, "heading_against_gyro", 1.6),
         ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_gyro", 0.4),
         ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_course", 0.6),

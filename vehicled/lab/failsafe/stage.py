@@ -1,8 +1,9 @@
 """Set-up of one lockstep trial: a drive with all parts that can be made to fail."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from math import cos, hypot, sin
+from math import cos, hypot, remainder, sin, tau
 
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
@@ -13,6 +14,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, Polygon
+from vehicled.safety.monitors.yaw import STUCK_NS
 
 SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000
@@ -72,6 +74,7 @@ class Stage:
         self.ground_speaks = False
         self.way_m = 0.0
         """True distance driven so far, m."""
+        self._yaws: deque[tuple[int, float]] = deque()
         self.actuator_neutral_ns: int | None = None
         """Time at which the actuator itself released or braked the drive while the daemon was frozen."""
         self._sequence = 0
@@ -145,9 +148,24 @@ class Stage:
         place = self._place
         return abs(self._tracker.update(place.x_m, place.y_m, place.yaw_rad).cross_track_m)
 
+    @property
+    def turn_rad(self) -> float:
+        """Range of the true yaw within the last ``STUCK_NS`` since :meth:`begin`, rad."""
+        yaws = [yaw for _, yaw in self._yaws]
+        return max(yaws) - min(yaws)
+
+    def begin(self) -> None:
+        """Forget how the vehicle has turned before the injection."""
+        self._yaws.clear()
+        self._yaws.append((self.now_ns, self._place.yaw_rad))
+
     def _measure(self) -> None:
         before, self._place = self._place, self.pair.world.motion
         self.way_m += hypot(self._place.x_m - before.x_m, self._place.y_m - before.y_m)
+        last_rad = self._yaws[-1][1] if self._yaws else self._place.yaw_rad
+        self._yaws.append((self.now_ns, last_rad + remainder(self._place.yaw_rad - last_rad, tau)))
+        while self.now_ns - self._yaws[0][0] > STUCK_NS:
+            self._yaws.popleft()
 
     # # ---------------------------------------------------------------- messages
 

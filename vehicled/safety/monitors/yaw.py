@@ -28,7 +28,9 @@ READINGS = 3
 FIXES = 5
 STUCK_READINGS = 5
 STUCK_RAD = 0.1
-"""Turn of the gyro over equal headings above which the heading is stuck, rad."""
+"""Turn of the gyro over equal headings within ``STUCK_NS`` above which the heading is stuck, rad."""
+STUCK_NS = 3_000_000_000
+"""Window of that turn: over a longer one a gyro bias of 0.03 rad/s looks like a turn."""
 COURSE_MPS = 0.5
 """Speed below which the course over ground is too noisy, m/s."""
 UNKNOWN_SIGMA_MPS = 0.1
@@ -60,7 +62,7 @@ class YawMonitor:
         self._kind = HeadingKind.INERTIAL
         self._same_rad = float("nan")
         self._same = 0
-        self._same_turned_rad = 0.0
+        self._same_turned: deque[tuple[int, float]] = deque()
         self._backward = False
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -87,6 +89,7 @@ class YawMonitor:
 
     def _forget_headings(self) -> None:
         self._headings.clear()
+        self._same_turned.clear()
         self.parted_in_a_row = self.aside_in_a_row = self._same = 0
         self.heading_stuck = False
 
@@ -124,8 +127,14 @@ class YawMonitor:
         if heading.yaw_rad == self._same_rad:
             self._same += 1
         else:
-            self._same_rad, self._same, self._same_turned_rad = heading.yaw_rad, 1, turned
-        self.heading_stuck = self._same >= STUCK_READINGS and abs(turned - self._same_turned_rad) > STUCK_RAD
+            self._same_rad, self._same = heading.yaw_rad, 1
+            self._same_turned.clear()
+        self._same_turned.append((heading.t_ns, turned))
+        while heading.t_ns - self._same_turned[0][0] > STUCK_NS:
+            self._same_turned.popleft()
+        angles = [angle for _, angle in self._same_turned]
+        # The range, not the net turn: in an S-bend the two bends would cancel.
+        self.heading_stuck = self._same >= STUCK_READINGS and max(angles) - min(angles) > STUCK_RAD
         self.parted_rad = _parted(self._headings, heading.t_ns, heading.yaw_rad - turned)
         self.parted_in_a_row = self.parted_in_a_row + 1 if abs(self.parted_rad) > PARTED_RAD else 0
 
