@@ -1,13 +1,11 @@
-"""Histograms of durations in constant memory, filled from arrays: moments, extremes, logarithmic bins of both signs."""
+"""Distributions of durations in constant memory, filled from arrays: moments, extremes, and the histogram's bins of both signs."""
 
 import math
 from typing import Any
 
 import numpy as np
 
-PER_OCTAVE = 32
-"""Bins per factor of two: relative width 2.2 %."""
-_ZERO = 64 * PER_OCTAVE
+from vehicled.histogram import BINS, bins_of, quantile
 
 
 class Distribution:
@@ -19,7 +17,8 @@ class Distribution:
         self._m2 = 0.0
         self.min_ns = 0
         self.max_ns = 0
-        self._counts = np.zeros(2 * _ZERO + 1, np.int64)
+        self._counts = np.zeros(2 * BINS - 1, np.int64)
+        self._sums = np.zeros(2 * BINS - 1)
 
     def add(self, values_ns: Any) -> None:
         """Count an array of shape (n,), int64."""
@@ -37,9 +36,10 @@ class Distribution:
         self.min_ns = min(self.min_ns, low) if self.n else low
         self.max_ns = max(self.max_ns, high) if self.n else high
         self.n = total
-        size = np.abs(values)
-        distance = np.where(size >= 1.0, np.log2(np.maximum(size, 1.0)) * PER_OCTAVE + 1.0, 0.0).astype(np.int64)
-        self._counts += np.bincount(_ZERO + np.where(values < 0, -distance, distance), minlength=len(self._counts))
+        size = bins_of(np.abs(values_ns))
+        index = BINS - 1 + np.where(values_ns < 0, -size, size)
+        self._counts += np.bincount(index, minlength=len(self._counts))
+        self._sums += np.bincount(index, values, minlength=len(self._sums))
 
     @property
     def mean_ns(self) -> float:
@@ -52,12 +52,10 @@ class Distribution:
         return math.sqrt(self._m2 / self.n) if self.n else 0.0
 
     def quantile_ns(self, share: float) -> float:
-        """Return a quantile, to half the width of a bin and never beyond the extremes."""
-        if not self.n:
-            return 0.0
-        rank = max(math.ceil(share * self.n), 1)
-        if rank >= self.n:
-            return float(self.max_ns)
-        index = int(np.searchsorted(np.cumsum(self._counts), rank)) - _ZERO
-        middle = 2.0 ** ((abs(index) - 0.5) / PER_OCTAVE) if index else 0.0
-        return float(min(max(math.copysign(middle, index) if index else 0.0, self.min_ns), self.max_ns))
+        """Return a quantile, or 0 if nothing was counted."""
+        return quantile(self._counts, self._sums, share)
+
+    @property
+    def counts(self) -> Any:
+        """Counts (n,) of the durations from 0, by the bins of :mod:`vehicled.histogram`."""
+        return self._counts[BINS - 1 :]

@@ -10,12 +10,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vehicled.histogram import bin_of, bins_of
+
 Array = NDArray[np.float64]
 
-PER_OCTAVE = 32
-"""Bins per factor of two: relative width 2.2 %."""
-BINS = 40 * PER_OCTAVE
-"""Number of bins: 1 ns to 18 minutes. The first bin stands for 0 and also counts smaller and negative values."""
+BINS = bin_of(2**40)
+"""Number of bins: up to 18 minutes. The first bin stands for 0 and also counts negative values, the last one longer durations."""
 
 
 class Statistic(Protocol):
@@ -42,8 +42,8 @@ class Counts:
         """Count values (n,) of blocks (n,)."""
         if not len(values_ns):
             return
-        values = np.maximum(values_ns.astype(np.float64), 0.0)
-        bins = np.minimum(np.log2(np.maximum(values, 1.0)) * PER_OCTAVE, BINS - 1.0).astype(np.int64)
+        values = np.maximum(values_ns, 0)
+        bins = np.minimum(bins_of(values), BINS - 1)
         self._sums += np.bincount(bins, values, minlength=BINS)
         low, high = int(block.min()), int(block.max()) + 1
         found = np.bincount((block - low) * BINS + bins, minlength=(high - low) * BINS)
@@ -74,7 +74,7 @@ class Quantile:
         return round(self._counts.n * min(self._share, 1.0 - self._share))
 
     def evaluate(self, runs: Sequence["Quantile"], weights: Sequence[Array]) -> Array:
-        """Return the mean of the bin that holds the quantile: exact if the bin holds one value, else to 1.1 %."""
+        """Return the mean of the bin that holds the quantile: exact if its values are equal, else to 1/32."""
         found = [run._counts for run in runs]
         in_bins = np.sum([counts.counts.sum(axis=0) for counts in found], axis=0)
         used = np.flatnonzero(in_bins)

@@ -4,13 +4,27 @@ from html import escape
 
 import numpy as np
 
+from vehicled.analysis.bins import Distribution
 from vehicled.analysis.report.chart import number
 from vehicled.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.analysis.report.scan import Findings
-from vehicled.analysis.report.thin import LogBins
+from vehicled.histogram import BINS, lower_edge_ns
 
 _QUANTITIES = (("lateness", 2), ("execution", 1), ("response", 3))
 _STAGE_COLOURS = (2, 5, 1, 3, 4)
+
+
+PER_DECADE = 8
+"""Bars per factor of ten, 100 ns to 100 s."""
+LOWEST_EXPONENT = 2
+"""Exponent of ten of the lowest edge, in ns."""
+_BARS = 9 * PER_DECADE
+_BAR_OF_BIN = np.clip([int((np.log10(max(lower_edge_ns(k), 1)) - LOWEST_EXPONENT) * PER_DECADE) for k in range(BINS)], 0, _BARS - 1)
+
+
+def _decades(found: Distribution) -> "np.ndarray":
+    """Return the counts of a distribution by bar; durations beyond the ends count in the outermost bars."""
+    return np.bincount(_BAR_OF_BIN, found.counts, minlength=_BARS).astype(np.int64)
 
 
 def histograms(f: Findings) -> list[PanelOrMissing]:
@@ -18,19 +32,19 @@ def histograms(f: Findings) -> list[PanelOrMissing]:
     made: list[PanelOrMissing] = []
     for task in sorted({of for of, _ in f.bins}):
         name = f.task_name(task)
-        counts = [f.bins[task, quantity].counts for quantity, _ in _QUANTITIES]
+        counts = [_decades(f.bins[task, quantity]) for quantity, _ in _QUANTITIES]
         used = np.flatnonzero(sum(counts))
-        low = used[0] // LogBins.PER_DECADE * LogBins.PER_DECADE
-        high = (used[-1] // LogBins.PER_DECADE + 1) * LogBins.PER_DECADE
+        low = used[0] // PER_DECADE * PER_DECADE
+        high = (used[-1] // PER_DECADE + 1) * PER_DECADE
         deadline_ns = f.header.tasks[task].deadline_ns if f.header and task < len(f.header.tasks) else 0
-        place = (np.log10(max(deadline_ns, 1)) - LogBins.LOWEST_EXPONENT) * LogBins.PER_DECADE
+        place = (np.log10(max(deadline_ns, 1)) - LOWEST_EXPONENT) * PER_DECADE
         if deadline_ns:
-            high = max(high, int(place // LogBins.PER_DECADE + 1) * LogBins.PER_DECADE)
+            high = max(high, int(place // PER_DECADE + 1) * PER_DECADE)
         rows = "".join(_bars(q, colour, c[low:high], place - low, bool(deadline_ns)) for (q, colour), c in zip(_QUANTITIES, counts))
-        decades = range(low // LogBins.PER_DECADE, high // LogBins.PER_DECADE + 1)
+        decades = range(low // PER_DECADE, high // PER_DECADE + 1)
         width = high - low
-        places = [(d * LogBins.PER_DECADE - low) / width * 100 for d in decades]
-        names = [_duration(10.0 ** (d + LogBins.LOWEST_EXPONENT)) for d in decades]
+        places = [(d * PER_DECADE - low) / width * 100 for d in decades]
+        names = [_duration(10.0 ** (d + LOWEST_EXPONENT)) for d in decades]
         labels = "".join(f'<span style="left:{place:.2f}%">{name}</span>' for place, name in zip(places, names))
         total = int(counts[0].sum())
         note = f"{total} releases. Heights are logarithmic, so that a single slow release is visible."

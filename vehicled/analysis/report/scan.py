@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vehicled.analysis.bins import Distribution
 from vehicled.analysis.course import course_notes, course_of
 from vehicled.analysis.report.join import LatencyJoin
-from vehicled.analysis.report.thin import COLUMNS, Axis, LogBins, States, Thinned
+from vehicled.analysis.report.thin import COLUMNS, Axis, States, Thinned
 from vehicled.analysis.report.trace import Trace
 from vehicled.analysis.report.wires import PortCount, count
 from vehicled.analysis.timing import Timing, TimingScan, gap_note
@@ -106,7 +107,7 @@ class Findings:
         self.holders: dict[int, dict[str, int]] = {}
         """Misses by cause and holder of the loop."""
         self.skips = np.zeros(COLUMNS, np.int64)
-        self.bins: dict[tuple[int, str], LogBins] = {}
+        self.bins: dict[tuple[int, str], Distribution] = {}
         """Histograms by task and quantity."""
         self.rare: dict[type[Message], list[Any]] = {kind: [] for kind in _RARE}
         self.rare_counts: dict[type[Message], int] = dict.fromkeys(_RARE, 0)
@@ -279,7 +280,7 @@ class Findings:
             durations = {"lateness": lateness, "execution": ticks["end_ns"] - ticks["start_ns"], "response": response}
             for quantity, values in durations.items():
                 if (task, quantity) not in self.bins:
-                    self.bins[task, quantity] = LogBins()
+                    self.bins[task, quantity] = Distribution()
                 self.bins[task, quantity].add(values)
         missed = (rows["missed"] != 0) & (columns >= 0)
         for cause in np.unique(rows["cause"][missed]).tolist():

@@ -134,21 +134,3 @@ class States:
 def gap_columns(known: Any) -> int:
     """Return the gap between samples at which a line breaks, in columns: a few typical intervals."""
     return int(max(2, 4 * np.median(np.diff(known)))) if len(known) > 1 else 2
-
-
-class LogBins:
-    """Counts of durations in logarithmic bins, eight per decade: 100 ns to 100 s."""
-
-    PER_DECADE = 8
-    LOWEST_EXPONENT = 2
-    """Exponent of ten of the lowest edge, in ns."""
-    BINS = 9 * PER_DECADE
-
-    def __init__(self) -> None:
-        self.counts = np.zeros(self.BINS, np.int64)
-
-    def add(self, durations_ns: Any) -> None:
-        """Count an array of shape (n,); values beyond the ends count in the outermost bins."""
-        exponent = np.log10(np.maximum(durations_ns, 1)) - self.LOWEST_EXPONENT
-        bins = np.clip(np.floor(exponent * self.PER_DECADE), 0, self.BINS - 1).astype(np.int64)
-        self.counts += np.bincount(bins, minlength=self.BINS)
