@@ -361,7 +361,7 @@ class Supervisor:
                     trip.gone_ns = s.now_ns
                 if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
                     del self._trips[rule.code]
-                    self._record(rule.code, "", rule.reaction, False, f"cleared: {trip.reason.text()}", s.now_ns)
+                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns)
                     return None
         return trip if trip is not None and trip.tripped else None
 
