@@ -233,10 +233,9 @@ def sentence_readers(tree: ast.AST) -> list[int]:
     """Return the lines that search or split a text named as a reason."""
 
     def bears(node: ast.expr) -> bool:
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            name = node.slice.value
-        return name in SENTENCES
+            return node.slice.value in SENTENCES
+        return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) in SENTENCES
 
     found = []
     for node in ast.walk(tree):
