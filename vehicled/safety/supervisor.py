@@ -1,7 +1,8 @@
-"""Modes, arming and reactions: one fold over what the operator asks and what the rules of the matrix see.
+"""The supervisor: it decides mode, arming and reaction from operator requests and the rules of the failsafe matrix.
 
-The most severe reaction in force wins. A rule must hold for its ``persist_ms`` before it trips and be gone for its ``clear_ms``
-before it clears; every trip and every clearance is one :class:`Fault` record. Nothing arms or resumes by itself.
+The most severe reaction in force wins. The condition of a rule must hold for ``persist_ms`` before the rule trips, and be false for
+``clear_ms`` before it clears. Every trip and every clearance is one :class:`Fault` record. The vehicle never arms or resumes
+without a request.
 """
 
 from collections.abc import Sequence
@@ -18,15 +19,15 @@ from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
-"""A request waits this long for its checks to pass, then it is refused with what was missing."""
+"""Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""
 CHAIN_LIMIT = 16
 NO_REASON = Reason("")
 STUCK, REFUSED = "gnss_stuck", "gnss_refused"
-"""Rules after which the receiver is no witness, and one in doubt."""
+"""Rules under which GNSS speed does not count as evidence of motion, and counts as doubtful."""
 
 
 class Supervisor:
-    """Decides mode, reaction and speed cap, once per actuation tick."""
+    """State machine that decides mode, reaction and speed cap once per actuation tick."""
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
         self._rules = {mode: [(rule, rule.test() if mode in rule.modes else None) for rule in rules] for mode in Mode}
@@ -44,43 +45,43 @@ class Supervisor:
         self.driver = ""
         """Origin of the person who drives in TELEOP; empty in every other mode."""
         self.speed_cap_mps = float("inf")
-        """Speed allowed now."""
+        """Speed limit that applies now, m/s."""
         self.releases_brake = False
-        """Neither drive nor brake: a motor that would only heat."""
+        """True if the brake is released as well as the drive, because current would only heat a blocked motor."""
         self.waiting: list[str] = []
-        """What a request waits for, while it does, or what a stop that does not end."""
+        """Texts of what a pending request waits for, or of why a stop does not end."""
         self.chain: list[Link] = []
-        """Everything that tripped since the vehicle was armed, in order: why it stopped, with what led to it."""
+        """Trips since the vehicle was armed, in order: the reason of a stop with its history."""
         self.faults: list[Fault] = []
-        """Trips and clearances since they were last taken."""
+        """Trips and clearances since the last :meth:`take_faults`."""
         self.situation: SafetyInputs | None = None
-        """What the last step looked at, for those who show it."""
+        """Inputs of the last step, for display; None before the first."""
         self.entry = Entry()
-        """Where the newest drive along the course began."""
+        """Entry point of the newest drive along the course."""
         self.course_driven = False
         self.stopped = False
-        """A drive has ended, whatever the reason, and the vehicle stands; an alignment that succeeded is the beginning of one."""
+        """True if a drive has ended, for any reason, and the vehicle stands; a successful alignment does not count as an end."""
         self.disarmed_by = ""
-        """Who asked for disarming since the vehicle was armed; empty when nobody did."""
+        """Origin of the last disarm request since the vehicle was armed; empty if none."""
 
     # ---------------------------------------------------------------- requests
 
     def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
-        """A request: takes effect at the next :meth:`step`. Stopping needs no check and no mode."""
+        """Accept a request, which takes effect at the next :meth:`step`. A stop needs no check and works in every mode."""
         who = command.origin or "the operator"
         refused = self.refusal(command.action)
         ignored = (command.action, self.mode) if refused else None
         if ignored is not None and ignored != self._ignored:
-            # Once, however often it is asked for. An answer, and no fault: nothing is in force.
+            # A repeated request is answered once. The record is an answer, not a fault, so it carries no reaction.
             self._record("request_refused", command.origin, Reaction.NONE, True, refused, now_ns)
         self._ignored = ignored
         match command.action:
             case OperatorAction.ARM:
-                # Out of FAULT arming leads by way of a reset: one explicit request, the same checks.
+                # In FAULT an arming request includes the reset: one explicit request, the same checks.
                 if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
                 if self.mode is Mode.STANDBY:
-                    # At once: who looks before the next tick must not take the refusal of the last request for that of this one.
+                    # Set at once, so that a reader before the next tick does not see the refusal of the last request.
                     self.reason = Reason(ReasonCode.ARMING_CHECKS)
             case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN:
                 self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
@@ -112,7 +113,7 @@ class Supervisor:
                 pass
 
     def refusal(self, action: OperatorAction) -> str:
-        """Why a request leads nowhere in this mode, in words; empty when it is followed, or waits for its checks."""
+        """Return why a request is refused in this mode; empty if it is accepted or waits for its checks."""
         lasts = self.situation.watch.disables if self.situation is not None else ""
         return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts)
 
@@ -121,14 +122,14 @@ class Supervisor:
         self._wanted = None
 
     def _call_off(self, who: str) -> None:
-        """Nothing waits any more, and nothing says that it does."""
+        """Cancel all pending requests, and say so in the reason of the mode."""
         if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
             self.reason = Reason(ReasonCode.ARMING_WITHDRAWN, who)
         elif self._wanted is not None and self.mode is Mode.ARMED:
             self.reason = Reason(ReasonCode.DRIVING_WITHDRAWN, who)
         self._cancel_requests()
 
-    # ---------------------------------------------------------------- the fold
+    # ---------------------------------------------------------------- step
 
     def step(self, s: SafetyInputs) -> None:
         """Update mode, reaction and cap for this instant."""
@@ -147,7 +148,7 @@ class Supervisor:
             if reaction >= Reaction.CONTROLLED_STOP:
                 self._go(Trigger.REACTION, Reason(ReasonCode.DISARMED_BY_FAULT, reason.by, (reason.text(),)))
         elif self.releases_brake and s.watch.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9:
-            # Without current it rolls: on a slope the brake must hold what the drive could not move.
+            # Without current the vehicle rolls on a slope, so the brake must hold it.
             self.releases_brake = False
             self.reason = self.reason.then(Reason(ReasonCode.ROLLS_RELEASED, details=(f"{s.speed_mps:.2f}",)))
             self._chain(s.now_ns, Reaction.BRAKE, self.reason)
@@ -166,7 +167,7 @@ class Supervisor:
             elif self.mode is Mode.FAULT:
                 self.stopped = True
         if self.mode is Mode.FAULT and self._seen is not Mode.FAULT:
-            # What was asked for before FAULT reached the wheels was asked for in another situation.
+            # A request from before the FAULT was made in another situation.
             self._cancel_requests()
         self._seen = self.mode
         self.situation = s
@@ -181,13 +182,13 @@ class Supervisor:
             self.reaction = reaction
             if self.mode is Mode.ALIGN and self._seen is Mode.ALIGN:
                 self._follow_alignment(s)
-            # A drive that begins in this step has not begun its course anew yet.
+            # A drive that begins in this step has not restarted its course yet.
             if self.mode is Mode.AUTO and self._seen is Mode.AUTO and s.course_finished:
                 self.course_driven = True
                 self._stop(Trigger.STOP, Reason(ReasonCode.COURSE_FINISHED), Reaction.CONTROLLED_STOP, s.now_ns)
 
     def _follow_alignment(self, s: SafetyInputs) -> None:
-        """Stop an alignment that has found the heading, or cannot."""
+        """Stop an alignment drive that has succeeded or failed."""
         alignment = s.watch.alignment
         if alignment.failed:
             reason = Reason(ReasonCode.ALIGNMENT_FAILED, details=(alignment.failed,))
@@ -198,23 +199,23 @@ class Supervisor:
             self._stop(Trigger.STOP, reason, Reaction.CONTROLLED_STOP, s.now_ns)
 
     def _latch(self, rule: Rule | None, reason: Reason) -> None:
-        """S4: no drive any more until somebody arms anew."""
+        """Enter FAULT (S4): the drive stays disabled until the vehicle is armed again."""
         self._cancel_requests()
         self.releases_brake = rule is not None and rule.releases_brake
         self._go(Trigger.DISABLE, reason)
         self.reaction = Reaction.DISABLE
 
     def _expire(self, s: SafetyInputs) -> None:
-        """What has waited for too long, through a mode that does not allow it or a loop that stood still, does not come true."""
+        """Refuse requests older than ``ARM_REQUEST_VALID_NS``, and cancel all requests after a suspend."""
         waited, self.waiting = self.waiting, []
         if s.watch.host.woke_s > 0.0:
-            # The monotonic clock did not count the sleep: what was asked for before it was asked for in another situation.
+            # The monotonic clock does not count a suspend, and a request from before it was made in another situation.
             self._cancel_requests()
         late_ns = s.now_ns - ARM_REQUEST_VALID_NS
         if self._arm_requested_ns is not None and self._arm_requested_ns < late_ns and self.mode is not Mode.STANDBY:
             self._arm_requested_ns = None
             self._record("arming_refused", "", Reaction.WARN, True, "arming refused: the vehicle does not stand", s.now_ns)
-        # While arming waits its refusal ends both, and says what was missing for this very request.
+        # A pending arming request expires with its own refusal, which also ends this request and names the failed checks.
         if self._wanted is not None and self._wanted_ns < late_ns and self._arm_requested_ns is None:
             self._wanted = None
             if self.mode is Mode.ARMED:
@@ -225,13 +226,13 @@ class Supervisor:
     def _follow_requests(self, s: SafetyInputs) -> None:
         self._expire(s)
         asked = self._arm_requested_ns is not None or self._wanted is OperatorAction.RESET
-        # Not while the vehicle still rolls: the request waits.
+        # The request waits while the vehicle still rolls.
         if self.mode is Mode.FAULT and asked and self._seen is Mode.FAULT and self._stands(s):
             self._reset(s)
         if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
             self._arm(s, self._arm_requested_ns)
         if self._wanted is OperatorAction.DRIVE and self.mode is Mode.ARMED:
-            # It may have been armed for a hand, anywhere, or long ago.
+            # The vehicle may have been armed for TELEOP, elsewhere, or long ago, so all checks run again.
             self._wait_for(missing(s))
             if not self.waiting:
                 self._wanted = None
@@ -247,13 +248,13 @@ class Supervisor:
                 self._go(Trigger.ALIGN, Reason(ReasonCode.ALIGNS, self._wanted_by))
         elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
             self._take_by_hand(s)
-        # What a mode does not allow must not come true later, out of the blue.
+        # A request that the mode does not allow must not take effect later by surprise.
         if self._wanted is not None and self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
             resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
             self._wanted = self._wanted if resets else None
 
     def _take_by_hand(self, s: SafetyInputs) -> None:
-        """A hand takes the vehicle over: out of a drive at any time, from a standstill when nothing is missing."""
+        """Enter TELEOP: from a drive at any time, from ARMED once all checks pass."""
         hand = s.watch.hand
         lacking = [f"driving by hand waits: {text}" for text in (hand.missing(self._wanted_by, s.now_ns),) if text]
         if self.mode is Mode.ARMED:
@@ -268,7 +269,7 @@ class Supervisor:
                 self.driver = hand.command.origin
 
     def _wait_for(self, lacking: list[str]) -> None:
-        """What a vehicle that is armed still waits for before it drives."""
+        """Store what an armed vehicle still waits for before it drives."""
         self.waiting = lacking
         if lacking:
             self.reason = Reason(ReasonCode.DRIVING_WAITS, details=tuple(lacking))
@@ -295,7 +296,7 @@ class Supervisor:
             self._record(self.reason.code, "", Reaction.WARN, True, self.why, s.now_ns)
 
     def _reset(self, s: SafetyInputs) -> None:
-        """Leave FAULT, unless what led there lasts."""
+        """Leave FAULT, unless its cause is still present."""
         if self._wanted is OperatorAction.RESET:
             self._wanted = None
         self._trips.clear()
@@ -319,12 +320,12 @@ class Supervisor:
         return trip.reason if trip is not None and trip.tripped else None
 
     def _worst(self, s: SafetyInputs) -> tuple[Rule | None, Reaction, Reason]:
-        """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
+        """Return the most severe reaction in force, with its rule and reason. This also sets the speed cap."""
         worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
         cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         for rule, test in self._rules[self.mode]:
             holds = test is not None and bool(test(s))
-            # Half a hundred rules at every tick, and nearly all the time none of them has anything to follow.
+            # About fifty rules run at every tick, and nearly always none of them has a trip to update.
             if not holds and rule.code not in self._trips:
                 continue
             trip = self._follow(rule, s, holds=holds)
@@ -343,7 +344,7 @@ class Supervisor:
         return worst
 
     def _follow(self, rule: Rule, s: SafetyInputs, *, holds: bool) -> Trip | None:
-        """Follow one rule; its trip while it is in force. What tripped once stays in force however the mode changes."""
+        """Update the trip of one rule and return it while it is in force. A mode change does not clear a trip."""
         trip = self._trips.get(rule.code)
         if holds:
             if trip is None:
@@ -365,10 +366,10 @@ class Supervisor:
                     return None
         return trip if trip is not None and trip.tripped else None
 
-    # ---------------------------------------------------------------- ways between modes
+    # ---------------------------------------------------------------- transitions between modes
 
     def _go(self, trigger: Trigger, reason: Reason) -> bool:
-        """Take the way of the table, if there is one from here."""
+        """Make the transition of the table and return True; return False if the present mode has none."""
         mode = after(self.mode, trigger)
         if mode is None:
             return False
@@ -381,12 +382,12 @@ class Supervisor:
             if all(link.reason != reason for link in self.chain):
                 self._chain(now_ns, reaction, reason)
         elif self.mode is Mode.STOPPING and reaction > self.reaction:
-            # Whoever asks for a stop does not mean the gentle one that is under way.
+            # A harder stop replaces the gentle one in progress.
             self.reaction, self.reason = reaction, self.reason.then(reason)
             self._chain(now_ns, reaction, reason)
 
     def _stands(self, s: SafetyInputs) -> bool:
-        # Without a trustworthy speed the brake stays on: STOPPING does not end by itself. INIT may: nothing has driven it yet.
+        # Without a trustworthy speed the brake stays on and STOPPING does not end. INIT may end: nothing has driven yet.
         if self.mode is Mode.INIT:
             return s.estimate is not None and not abs(s.estimate.speed_mps) >= STANDSTILL_MPS
         return self._rest.stands(s, gnss_stuck=self.in_force(STUCK) is not None, gnss_refused=self.in_force(REFUSED) is not None)
@@ -395,7 +396,7 @@ class Supervisor:
 
     def _chain(self, now_ns: int, reaction: Reaction, reason: Reason) -> None:
         if len(self.chain) >= CHAIN_LIMIT:
-            # A cap that comes and goes must not push out what stopped the vehicle.
+            # An intermittent cap must not displace the cause of the stop.
             mildest = min(link.reaction for link in self.chain)
             if mildest > reaction:
                 return
@@ -406,7 +407,7 @@ class Supervisor:
         self.faults.append(Fault(now_ns, code, origin, reaction, active, reason))
 
     def take_faults(self) -> list[Fault]:
-        """Trips and clearances since the last call."""
+        """Drain the trips and clearances since the last call."""
         if not self.faults:
             return []
         faults, self.faults = self.faults, []

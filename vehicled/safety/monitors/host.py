@@ -28,7 +28,7 @@ class HostMonitor:
         self.clock_step_s = 0.0
         """Step of the wall clock that the rules have not yet handled, s."""
         self.stepped_ns = -NEVER_NS
-        """Time of the last wall clock step above ``STEP_S``; ``last_step_s`` is its size."""
+        """Time of the last wall clock step above ``STEP_S``; ``last_step_s`` is the step, s."""
         self.last_step_s = 0.0
 
     def on_message(self, health: HostHealth, now_ns: int) -> None:

@@ -1,8 +1,8 @@
-"""The lane that the vehicle is about to sweep, and how far along it the first of a set of points stands.
+"""The lane that the vehicle will sweep, and the free distance along it up to the first of a set of points.
 
-The body is a rectangle about the rear axle, its overhangs before and behind the axles alike. It is moved along the course, or along
-the arc of its wheels, in steps; a point is met where the rectangle first holds it. Bends, the swing of the front and the cut of the
-rear need no rule of their own.
+The body is a rectangle with equal overhangs before and behind the axles. It is moved in steps along the course, or along the arc of
+the present wheel angle; a point blocks the lane where the rectangle first contains it. Bends, the swing of the front and the cut of
+the rear therefore need no rule of their own.
 """
 
 from math import hypot
@@ -19,24 +19,24 @@ Array = npt.NDArray[np.float64]
 MAX_STATIONS = 64
 LEAST_STEP_M = 0.05
 CONVERGE_M = 2.0
-"""Way over which a vehicle beside its course comes back to it, to a third. Until then both the course and its own track count."""
+"""Distance over which the cross-track error decays to a third, m. Until then the course and the vehicle's own track both count."""
 
 
 class Stations(NamedTuple):
-    """Poses (k,) of the rear axle along the lane, the first where the vehicle is now."""
+    """Poses (k,) of the rear axle along the lane; the first is at the vehicle's projection on it."""
 
     way_m: Array
     x_m: Array
     y_m: Array
     yaw_rad: Array
     aside_m: float = 0.0
-    """How far left of the first station the vehicle itself is."""
+    """Offset of the vehicle from the first station, m, positive left."""
     direction: int = 1
-    """-1 where it is driven backward."""
+    """Direction of travel: 1 forward, -1 backward."""
 
 
 class CourseLane:
-    """Stations along a course, up to where its direction changes."""
+    """Source of stations along a course, up to the next cusp."""
 
     def __init__(self, course: Course) -> None:
         s, x, y, yaw = course.s_m, course.x_m, course.y_m, course.yaw_rad
@@ -51,9 +51,9 @@ class CourseLane:
         self._backward = [bool(course.speed_mps[k] < 0.0) for k in (0, *course.cusps)]
 
     def ahead(self, progress_m: float, cross_track_m: float, horizon_m: float) -> Stations:
-        """From an arc length on, over at most ``horizon_m``. ``cross_track_m`` is the vehicle's, positive left."""
+        """Return the stations from an arc length on, over at most ``horizon_m``. ``cross_track_m`` is the vehicle's offset."""
         at_m = progress_m % self._length_m if self._closed else min(max(progress_m, 0.0), self._length_m)
-        # At a cusp the vehicle is on its way out of it.
+        # A vehicle at a cusp already belongs to the next leg.
         leg = sum(at_m >= cusp_m for cusp_m in self._cusps_m)
         end_m = self._cusps_m[leg] if leg < len(self._cusps_m) else float(self._s_m[-1]) if self._closed else self._length_m
         way = _ways(min(horizon_m, end_m - at_m))
@@ -69,7 +69,7 @@ class CourseLane:
 
 
 def arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, direction: int, horizon_m: float) -> Stations:
-    """Stations on the circle that the wheels are set to: where a vehicle goes that follows no course."""
+    """Return stations on the circle of the present wheel angle, for a vehicle that follows no course."""
     way = _ways(horizon_m)
     turned = direction * way * curvature_per_m
     chord = direction * way * np.sinc(turned / (2.0 * np.pi))
@@ -83,24 +83,24 @@ def _ways(horizon_m: float) -> Array:
 
 
 class Body:
-    """The rectangle of a vehicle, with room beside it."""
+    """The rectangle of a vehicle, with a side clearance."""
 
     def __init__(self, vehicle: Vehicle, side_m: float) -> None:
         self.front_m = 0.5 * vehicle.length_m + vehicle.centre_m
         self.rear_m = 0.5 * vehicle.length_m - vehicle.centre_m
         self.half_m = 0.5 * vehicle.width_m
         self.reach_m = hypot(max(self.front_m, self.rear_m), self.half_m)
-        """From the rear axle to the furthest corner."""
+        """Distance from the rear axle to the farthest corner, m."""
         self._side_m = side_m
 
     def holds(self, forward_m: Array, left_m: Array) -> npt.NDArray[np.bool_]:
-        """Which points, in body axes, lie inside the bare rectangle."""
+        """Return a mask of the points, in the body frame, that lie inside the rectangle without side clearance."""
         return (forward_m <= self.front_m) & (forward_m >= -self.rear_m) & (np.abs(left_m) <= self.half_m)
 
     def free_m(self, lane: Stations, x_m: Array, y_m: Array) -> float:
-        """Way along the lane until the first of the points (n,) is met; infinite when none is.
+        """Return the free distance along the lane up to the first of the points (n,); infinite if none blocks it.
 
-        What stands beside the vehicle already, within the room that is wanted there, is not ahead and does not count.
+        Points within the side clearance at the vehicle's present place are beside it, not ahead, and do not count.
         """
         lead, tail = (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
         reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self._side_m + abs(lane.aside_m)
@@ -120,6 +120,6 @@ class Body:
         if not met.any():
             return float("inf")
         station = inside[:, met].argmax(axis=0)
-        # Between two stations the front reaches what comes from ahead; what comes in from the side counts from the one before.
+        # Between two stations the front meets points ahead; a point that enters from the side counts from the station before.
         reached = lane.way_m[station] - np.maximum(lead - ahead[:, met][station, np.arange(len(station))], 0.0)
         return float(np.maximum(reached, lane.way_m[station - 1]).min())

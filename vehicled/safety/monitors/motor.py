@@ -1,4 +1,4 @@
-"""What the motor controller says of itself: faults, heat, voltage."""
+"""Monitor of the motor controller's telemetry: faults, temperature, voltage."""
 
 from math import isfinite
 
@@ -7,27 +7,27 @@ from vehicled.vehicle import Limits
 
 MAX_V, MAX_A = 1e3, 1e4
 SAG_TIME_S = 2.0
-"""Time constant of the smoothed voltage."""
+"""Time constant of the smoothed voltage, s."""
 
 
 class MotorMonitor:
-    """Newest status, and the voltage the battery would have without load."""
+    """Monitor of the newest motor status and of the battery voltage without load."""
 
     def __init__(self, limits: Limits) -> None:
         self._resistance_ohm = limits.battery_resistance_ohm
         self.fault_code = 0
         self.hottest_k = float("nan")
-        """Of motor and controller."""
+        """Higher temperature of motor and motor controller, K; NaN if unknown."""
         self.rest_v = float("nan")
-        """Voltage with the drop across the battery's resistance added back, smoothed."""
+        """Battery voltage plus the drop across its resistance, smoothed, V; NaN if unknown."""
         self._before_ns = 0
 
     def on_message(self, status: MotorStatus, now_ns: int) -> None:
-        """A status arrived; any of its values may be NaN."""
+        """Update from a status; any of its values may be NaN."""
         self.fault_code = status.fault_code
         known = [t for t in (status.motor_temperature_k, status.controller_temperature_k) if isfinite(t)]
         self.hottest_k = max(known, default=float("nan"))
-        # One reading that is not of this world would stay in the mean for minutes.
+        # One absurd reading would stay in the mean for minutes.
         if not 0.0 <= status.input_voltage_v <= MAX_V:
             return
         current = status.input_current_a if isfinite(status.input_current_a) else 0.0

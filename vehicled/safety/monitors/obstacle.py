@@ -1,8 +1,8 @@
-"""What stands in the lane ahead, by ranges along it and by scans, and the speed from which the vehicle still stops before it.
+"""Monitor of obstacles in the lane, from ranges and scans, and of the speed from which the vehicle still stops before them.
 
-A place counts as blocked when two of the last three readings of a source say so: one stray return stops nobody, and a thin post
-that every third sweep misses is still seen. Between readings the free way shrinks by what the vehicle drives. What moves towards
-the vehicle is where it was last seen, a reading ago.
+The lane counts as blocked if two of the last three readings of a source say so: one stray return does not stop the vehicle, and a
+thin post that every third sweep misses is still detected. Between readings the free distance shrinks by the distance driven. A
+moving obstacle counts where the last reading showed it.
 """
 
 from collections import deque
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 Mask = npt.NDArray[np.bool_]
 
 GENTLE_SHARE = 1.0 / 3.0
-"""Of the deceleration that is certain: what the speed is capped by while there is room to roll out."""
+"""Fraction of the certain deceleration that the speed cap assumes, so that the vehicle slows down gently."""
 MOVING_MPS = 0.05
 BLIND_SHARE = 0.5
-"""Of the rays that tell nothing, or that something is right before the scanner."""
+"""Fraction of rays without a return, or with one below the minimum range, above which a scan counts as blind."""
 BLIND_SCANS = 3
 FORGOTTEN_NS = 2_000_000_000
-"""A source that fell silent is believed for so long; then its readings are gone, and of a promised one the silence counts."""
+"""Time after which the readings of a silent source are dropped, ns; rules judge the silence of a declared one."""
 SWEEP_S = 0.1
-"""A scan is stamped with its first ray: it may be so much older than a silence that is still allowed."""
+"""Age that a scan may have beyond the silence limit, s, because its time is that of its first ray."""
 LONGEST_STEP_S = 0.1
 MOST_DRIVEN_M = 1e7
-"""Where the account of the way begins anew: centimetres would get lost in it."""
+"""Driven distance at which the sum starts again, m; beyond it floating point would lose centimetres."""
 
 Source = tuple[float, float]
-"""Where a scanner sits tells it from others."""
+"""Mounting position of a scanner in the body frame, m, which identifies it."""
 RANGES: Source = (inf, inf)
 STRANGE: Source = (inf, -inf)
-"""Scanners that do not say where they sit, and those beyond ``MOST_SOURCES``."""
+"""Key shared by scanners without a mounting position and by those beyond ``MOST_SOURCES``."""
 MOST_SOURCES = 8
 
 
 class ObstacleMonitor:
-    """Free way ahead of the leading end of the vehicle, and what follows from it."""
+    """Monitor of the free distance ahead of the leading end of the vehicle, and of the speed cap that follows from it."""
 
     def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None) -> None:
         self._limits = limits
@@ -61,40 +61,40 @@ class ObstacleMonitor:
         self._driven_m = 0.0
         self._direction = 1
         self._by_hand = False
-        """Who drives, or drove before it was stopped, follows no course."""
+        """True if the present drive, or the one before the stop, follows no course: TELEOP or ALIGN."""
         self._blocked_m: dict[Source, deque[float]] = {}
-        """The last three readings of each source: where on the way driven the lane is blocked."""
+        """Last three readings of each source: driven distance at which the lane is blocked, m."""
         self._read_ns: dict[Source, int] = {}
         self._unseen: dict[Source, tuple[int, str]] = {}
-        """Scans in a row that showed nothing, and why the last did."""
+        """Number of consecutive unusable scans of each source, and the reason of the last."""
         self.free_m = inf
-        """Way ahead of the vehicle that is free; infinite as far as the sensors see."""
+        """Free distance ahead of the vehicle, m; infinite if the sensors detect no obstacle."""
         self.cap_mps = inf
-        """Speed from which the vehicle rolls out before what is ahead; not below the one of a capped drive."""
+        """Speed from which the vehicle stops gently before the obstacle, m/s; at least ``capped_speed_mps``."""
         self.blind = ""
-        """Why the scanner sees nothing, in words; empty when it sees."""
+        """Reason why a scanner is blind; empty if none is."""
 
     def on_message(self, message: ObstacleRange | LaserScan, now_ns: int) -> None:
-        """A reading. A distance that is no number counts as an obstacle at the bumper."""
+        """Queue a reading for the next update. A NaN distance counts as an obstacle at the bumper."""
         self._heard_ns = min(message.t_rx_ns, now_ns)
         self._pending.append(message)
 
     @property
     def sees(self) -> bool:
-        """A sensor tells what is ahead, now."""
+        """True if a sensor covers the lane ahead now."""
         return bool(self._read_ns) and not self.blind
 
     def age_ns(self, now_ns: int) -> int:
-        """Time since the last reading; ``NEVER_NS`` when there was none."""
+        """Return the time since the last reading; ``NEVER_NS`` before the first."""
         return NEVER_NS if self._heard_ns is None else now_ns - self._heard_ns
 
     def update(self, s: "SafetyInputs") -> None:
-        """Take the readings since the last time, and judge by the newest estimate."""
+        """Evaluate the queued readings with the newest estimate."""
         if self._heard_ns is None:
             return
         estimate = s.estimate
         if estimate is not None and estimate.status is EstimatorStatus.UNINITIALISED and isfinite(s.speed_mps):
-            # What is ahead is ahead in the vehicle's own frame too.
+            # Without a pose the lane is built in the body frame, in which the obstacles are measured.
             estimate = replace(estimate, x_m=0.0, y_m=0.0, yaw_rad=0.0, speed_mps=s.speed_mps)
         if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
             self._pending.clear()
@@ -120,7 +120,7 @@ class ObstacleMonitor:
         self.cap_mps = max(gentle_mps, self._limits.capped_speed_mps)
 
     def _follow(self, s: "SafetyInputs", estimate: "StateEstimate") -> None:
-        """The way driven since the last look; the other way round everything is looked at anew."""
+        """Add the distance driven since the last update. A change of direction clears all readings."""
         if self._looked_ns is not None:
             self._driven_m += abs(estimate.speed_mps) * min((s.now_ns - self._looked_ns) * 1e-9, LONGEST_STEP_S)
         self._looked_ns = s.now_ns
@@ -135,7 +135,7 @@ class ObstacleMonitor:
             self._blocked_m.clear()
 
     def drives(self, s: "SafetyInputs") -> bool:
-        """It moves, or is told to: who stands before an obstacle does it no harm."""
+        """Return True if the vehicle moves or throttle is commanded; at standstill an obstacle is no danger."""
         return abs(s.speed_mps) > MOVING_MPS or (s.sent is not None and s.sent.throttle != 0.0)
 
     def _source(self, x_m: float, y_m: float) -> Source:
@@ -161,7 +161,7 @@ class ObstacleMonitor:
                 self._add(source, self._body.free_m(self._lane_ahead(s, estimate), *points))
 
     def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:
-        """Why a scan shows nothing, in words; empty when it does."""
+        """Return why a scan is unusable; empty if it is usable."""
         if not isfinite(scan.x_m + scan.y_m + scan.angle_min_rad + scan.angle_increment_rad + scan.time_increment_s):
             return "the scanner does not say where its rays point"
         if not scan.range_min_m >= 0.0 or not scan.range_max_m > scan.range_min_m:
@@ -172,7 +172,7 @@ class ObstacleMonitor:
         return f"{100 * blind_share:.0f} % of the scanner's rays tell nothing" if blind_share > BLIND_SHARE else ""
 
     def _points(self, scan: LaserScan, ranges: Array, near: Mask, estimate: "StateEstimate") -> tuple[Array, Array]:
-        """Returns of a scan in the map, each by where the vehicle was when its ray left; without those of the vehicle itself."""
+        """Return the points of a scan in the map frame, each from the pose at its ray's time, without the vehicle's own body."""
         hit = np.flatnonzero((np.isfinite(ranges) & (ranges <= scan.range_max_m)) | near)
         range_m = np.maximum(ranges[hit], scan.range_min_m)
         bearing = scan.angle_min_rad + scan.angle_increment_rad * hit

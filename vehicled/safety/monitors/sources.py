@@ -1,4 +1,4 @@
-"""Which streams of measurements keep coming."""
+"""Monitor of the streams of measurements: their age and their rate."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -9,27 +9,27 @@ from vehicled.messages import Message
 from vehicled.ports import NEVER_NS
 
 WINDOW = 50
-"""Arrivals that a rate is taken from."""
+"""Largest number of arrivals that a rate is computed from."""
 FEWEST = 6
-"""Fewer than this tell no rate: the delay of a single one would count too much."""
+"""Smallest number of arrivals that a rate is computed from; with fewer, one late arrival would weigh too much."""
 GAP_NS = 1_000_000_000
-"""A silence of so long is an outage, and no slow rate: the count begins anew."""
+"""Silence that counts as an outage and not as a low rate, ns; the arrivals before it are dropped."""
 LEAST_SHARE = 0.8
-"""Of the rate that was promised."""
+"""Fraction of the declared rate below which a stream counts as slow."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A stream of messages that must keep coming, and how long it may be silent."""
+    """A stream of messages that the profile declares, with its timeout."""
 
     name: str
     message: type[Message]
     silence_ns: int
     rate_hz: float = 0.0
-    """As promised; 0 where none is."""
+    """Declared rate, Hz; 0 if none is declared."""
 
 
 class SourceMonitor:
-    """When each kind of message last arrived."""
+    """Monitor of the last arrivals of each message type."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)
@@ -40,8 +40,8 @@ class SourceMonitor:
         }
 
     def heard(self, kind: type[Message], t_rx_ns: int) -> None:
-        """A usable message of that kind arrived."""
-        # Two devices may give the same kind: the later arrival counts, in whatever order they are read.
+        """Note the arrival of a usable message of a type."""
+        # Two devices may send the same type: the later arrival counts, in whatever order they are read.
         before_ns = self._heard_ns.get(kind, t_rx_ns)
         self._heard_ns[kind] = max(t_rx_ns, before_ns)
         arrivals_ns = self._arrivals_ns.get(kind)
@@ -51,16 +51,16 @@ class SourceMonitor:
             arrivals_ns.append(t_rx_ns)
 
     def age_ns(self, kind: type[Message], now_ns: int) -> int:
-        """Time since the last arrival; ``NEVER_NS`` when there was none."""
+        """Return the time since the last arrival; ``NEVER_NS`` before the first."""
         heard_ns = self._heard_ns.get(kind)
         return NEVER_NS if heard_ns is None else now_ns - heard_ns
 
     def silent(self, now_ns: int) -> list[str]:
-        """Names of the sources past their limit."""
+        """Return the names of the sources whose timeout has expired."""
         return [source.name for source in self._sources if self.age_ns(source.message, now_ns) > source.silence_ns]
 
     def slow(self) -> list[str]:
-        """Kinds that arrive less often than their sources promise together, in words."""
+        """Return one text per message type that arrives at less than the declared rate of its sources together."""
         found = []
         for kind, arrivals_ns in self._arrivals_ns.items():
             sources = [source for source in self._sources if source.message is kind]
@@ -73,5 +73,5 @@ class SourceMonitor:
         return found
 
     def promised(self, kind: type[Message]) -> bool:
-        """Whether the profile promises such messages."""
+        """Return True if the profile declares a source of this message type."""
         return kind in self._promised

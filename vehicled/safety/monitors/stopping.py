@@ -1,7 +1,7 @@
-"""Where the vehicle would come to rest if it were stopped now, and the speed from which it still stops in time.
+"""Monitor of the stopping distance, of the fence at its end, and of the speed from which the vehicle still stops in time.
 
-A stop begins after the reaction time: the daemon's own p99.9 response, the age of what the estimate rests on, the delay of the
-drive. It then takes v^2 / 2a with the deceleration that is certain: half the brake, or coasting where there is none.
+A stop begins after the reaction time: the daemon's own p99.9 response, the age of the estimate's measurements, the delay of the
+drive. It then takes v^2 / 2a with the certain deceleration: half the brake, or coasting if there is no brake.
 """
 
 from math import cos, inf, isfinite, sin, sqrt
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from vehicled.safety.inputs import SafetyInputs
 
 STOP_SHARE = 0.5
-"""Share of the brake that a controlled stop uses; see the gate."""
+"""Brake command of a controlled stop, 0..1; equals ``CONTROLLED_STOP_BRAKE`` of the gate."""
 CURVATURE_AHEAD_M = 3.0
-"""How far ahead of the vehicle the sharpest bend is looked for."""
+"""Distance ahead of the vehicle in which the largest curvature counts, m."""
 MIN_REACTION_S = 0.05
 STEPS = 4
 
 
 class StoppingMonitor:
-    """Stop distance, what it would leave, and the speed cap that follows from the corridor."""
+    """Monitor of the stopping distance, of the fence that a stop would leave, and of the speed cap from the corridor."""
 
     def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None) -> None:
         self._limits = limits
@@ -32,29 +32,29 @@ class StoppingMonitor:
         self._body = Body(vehicle, 0.0)
         self.adapt(vehicle)
         self.reaction_s = MIN_REACTION_S + self._delay_s
-        """From an event to the first braking, at p99.9."""
+        """Time from an event to the first braking, s, at p99.9."""
         self.distance_m = 0.0
-        """Way that a stop would take now."""
+        """Stopping distance from the present speed, m."""
         self.leaves = ""
-        """What would be left before the vehicle stands, in words; empty when nothing."""
+        """Text that names the fence that a stop would leave; empty if none."""
         self.outside = ""
-        """What the vehicle is on the wrong side of already."""
+        """Text that names the fence whose wrong side the vehicle is on; empty if none."""
         self.cap_mps = inf
-        """Speed from which a stop, begun blind, ends within the corridor."""
+        """Speed from which a stop with straight wheels ends within the corridor, m/s."""
         self._sharpest: list[float] = []
         self._spacing_m = 1.0
         if course is not None:
             self._learn(course)
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Reckon with what is believed of the vehicle now."""
+        """Replace the vehicle parameters, which may have been identified while driving."""
         drive = vehicle.drive
         at_hand = STOP_SHARE * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
         self._deceleration_mps2 = max(at_hand, 0.05)
         self._delay_s = drive.delay_s
 
     def _learn(self, course: Course) -> None:
-        """Largest curvature within the next metres, by sample."""
+        """Store the largest curvature within ``CURVATURE_AHEAD_M`` of each sample of the course."""
         curvature = [abs(float(c)) for c in course.curvature_per_m]
         count = len(curvature)
         self._spacing_m = course.length_m / count
@@ -64,15 +64,15 @@ class StoppingMonitor:
         self._sharpest = [max(curvature[k : k + reach]) for k in range(count)]
 
     def measured(self, response_s: float, age_s: float) -> None:
-        """The daemon's own p99.9 response and the age of what commands rest on, as measured while it runs."""
+        """Set the reaction time from the daemon's measured p99.9 response and the age of the measurements behind its commands."""
         self.reaction_s = max(MIN_REACTION_S, response_s + age_s) + self._delay_s
 
     def way_m(self, speed_mps: float) -> float:
-        """Way from an event to the standstill, from a speed >= 0."""
+        """Return the distance from an event to standstill, from a speed >= 0."""
         return speed_mps * self.reaction_s + speed_mps * speed_mps / (2.0 * self._deceleration_mps2)
 
     def speed_mps(self, way_m: float, share: float = 1.0) -> float:
-        """Speed from which a stop ends within a way >= 0, with a share of the deceleration that is certain."""
+        """Return the speed from which a stop ends within a distance >= 0, at a fraction ``share`` of the certain deceleration."""
         deceleration = share * self._deceleration_mps2
         lag_m = deceleration * self.reaction_s
         return sqrt(lag_m * lag_m + 2.0 * deceleration * way_m) - lag_m
@@ -94,12 +94,12 @@ class StoppingMonitor:
         if control is not None and isfinite(control.progress_m) and self._sharpest:
             index = int(control.progress_m / self._spacing_m) % len(self._sharpest)
             room_m = max(self._limits.corridor_m - abs(control.cross_track_m), 0.1)
-            # Going on straight while the path bends away by k leaves it by k d^2 / 2 after the way d.
+            # On a straight line beside a path of curvature k the cross-track error is k d^2 / 2 after the distance d.
             way_m = sqrt(2.0 * room_m / max(self._sharpest[index], 1e-3))
             self.cap_mps = max(self.speed_mps(way_m), self._limits.capped_speed_mps)
 
     def room_around(self, antenna_m: tuple[float, float] | None, radius_m: float) -> str:
-        """Why a circle round the GNSS antenna does not lie inside the fence, in words; empty when it does."""
+        """Return why a circle round the GNSS antenna does not lie inside the fence; empty if it does."""
         if self._fence is None:
             return ""
         if antenna_m is None:
@@ -110,14 +110,14 @@ class StoppingMonitor:
         return "" if clear_m > radius_m else f"the fence is {clear_m:.1f} m away, and {radius_m:.1f} m are needed either way"
 
     def _look_round(self, antenna_m: tuple[float, float] | None, reach_m: float) -> None:
-        """Without a heading the vehicle may point anywhere: the stop must end inside the fence in any direction."""
+        """Check the fence for a vehicle of unknown heading: the stop must end inside it in every direction."""
         self.outside = "" if self._fence is None or antenna_m is None else self._fence.violated(*antenna_m)
         near = bool(self.room_around(antenna_m, self.distance_m + reach_m))
         self.leaves = "beyond the fence if it points that way" if near else ""
 
     @property
     def body_m(self) -> float:
-        """Distance of the farthest corner of the vehicle from its rear axle."""
+        """Distance of the vehicle's farthest corner from the rear axle, m."""
         return self._body.reach_m
 
     def _look_at_fence(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> None:
@@ -137,13 +137,13 @@ class StoppingMonitor:
             y_m += step_m * sin(yaw_rad)
             yaw_rad += 0.5 * bend * step_m
             wrong, deeper_m = self._beyond(x_m, y_m, yaw_rad, ahead_m)
-            # Whoever is outside already may drive back in.
+            # A vehicle that is already outside may drive back in, so only a deeper violation counts.
             if wrong and deeper_m > depth_m:
                 self.leaves = wrong
                 return
 
     def _beyond(self, x_m: float, y_m: float, yaw_rad: float, ahead_m: float) -> tuple[str, float]:
-        """What the end of the vehicle that leads, its middle and its corners, is on the wrong side of, and how far."""
+        """Return the fence that the leading end of the vehicle violates, with its middle or a corner, and the largest depth."""
         assert self._fence is not None
         c, s = cos(yaw_rad), sin(yaw_rad)
         wrong, depth_m = "", 0.0

@@ -1,4 +1,4 @@
-"""The human at the stick: held, fresh, neutral before it counts."""
+"""Monitor of teleop: the deadman is held, readings are fresh, and the input device is neutral at the start."""
 
 from math import isfinite
 
@@ -6,43 +6,44 @@ from vehicled.messages import TeleopCommand
 from vehicled.ports import NEVER_NS
 
 NEUTRAL = 0.05
-"""Deflection that still counts as neutral."""
+"""Largest deflection that counts as neutral, 0..1."""
 MOST_STICKS = 16
-"""Names of sticks that are kept in mind."""
+"""Number of input devices above which silent ones are forgotten."""
 
 
 class TeleopMonitor:
-    """The newest reading of whoever drives by hand. A reading counts once; it is never repeated.
+    """Monitor of the newest teleop reading. A reading counts once and is never repeated.
 
-    Of several sticks, the one whose deadman was held first is listened to, until it is let go, falls silent or is unplugged.
+    The input device whose deadman was held first keeps control until it is released, times out or is unplugged.
     """
 
     def __init__(self, silence_s: float) -> None:
         self._silence_ns = int(silence_s * 1e9)
         self._seen_ns: dict[str, int] = {}
-        """When each stick was last heard, whether it was listened to or not."""
+        """Time of the last reading of each input device, including those without control."""
         self._counted: dict[str, int] = {}
-        """Sequence of the reading of each stick that counted last."""
+        """Sequence number of the last reading of each input device that counted."""
         self.command: TeleopCommand | None = None
         self.neutral = False
-        """The newest reading is neutral."""
+        """True if the newest reading is neutral."""
         self.unplugged = False
-        """Its port said that it is gone."""
+        """True if the port of the input device has reported that it was unplugged."""
         self.driver: str | None = None
-        """Who has taken the vehicle by hand, by origin. Until it is armed anew nobody else is listened to."""
+        """Origin of the input device that drives; None before TELEOP. No other device gets control until the vehicle is armed
+        again."""
         self._heard_ns = -NEVER_NS
 
     def reset(self) -> None:
-        """The vehicle is armed anew: whoever asks may take it, and what was read before counts no more."""
+        """Forget driver and reading, because the vehicle was armed; any input device may then take control."""
         self.driver = self.command = None
 
     def on_message(self, command: TeleopCommand, now_ns: int) -> None:
-        """A reading arrived. One that is not finite is as good as none."""
+        """Update from a reading. One that is not finite is ignored."""
         self._see(command.origin, now_ns)
         if not self._listens_to(command.origin, now_ns):
             return
         if command.unplugged:
-            # Another one's stick that nobody drives with is no news.
+            # It does not matter that another input device, which has no control, was unplugged.
             self.unplugged = self.unplugged or self.command is None or command.origin == self.command.origin
             return
         if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
@@ -51,7 +52,7 @@ class TeleopMonitor:
             return
         self._counted[command.origin] = command.sequence
         self.command = command
-        # A stamp from the future must not keep a stick alive that has been let go.
+        # A timestamp in the future must not keep a silent input device alive.
         self._heard_ns = min(command.t_rx_ns, now_ns)
         self.unplugged = False
         self.neutral = abs(command.throttle) <= NEUTRAL and abs(command.steering) <= NEUTRAL
@@ -64,23 +65,23 @@ class TeleopMonitor:
 
     def _listens_to(self, origin: str, now_ns: int) -> bool:
         if self.driver is not None:
-            # Its letting go must not be taken back before anybody has looked: another may read under its name by then.
+            # A release must hold until the rules have seen it: by then another device may send under the same origin.
             return origin == self.driver and self.held and not self.unplugged
         return self.command is None or origin == self.command.origin or not self._there(now_ns)
 
     def missing(self, origin: str, now_ns: int) -> str:
-        """What a drive by hand that ``origin`` asked for waits for, in words; empty when it may begin."""
+        """Return what the TELEOP request of ``origin`` waits for; empty if it may begin."""
         if self.command is None or not self.ready(now_ns):
             return "hold the deadman and centre the stick"
         other, asks_by_stick = self.command.origin, now_ns - self._seen_ns.get(origin, -NEVER_NS) <= self._silence_ns
         return f"the deadman of {other} is held: let it go, or ask there" if asks_by_stick and other != origin else ""
 
     def age_ns(self, now_ns: int) -> int:
-        """Time since the last reading."""
+        """Return the time since the last reading; ``NEVER_NS`` before the first."""
         return now_ns - self._heard_ns if self.command is not None else NEVER_NS
 
     def ready(self, now_ns: int) -> bool:
-        """A drive by hand may begin: the stick is there, held and neutral."""
+        """Return True if TELEOP may begin: the input device is fresh, held and neutral."""
         return self.neutral and self._there(now_ns)
 
     def _there(self, now_ns: int) -> bool:
@@ -88,5 +89,5 @@ class TeleopMonitor:
 
     @property
     def held(self) -> bool:
-        """The deadman is held."""
+        """True if the deadman is held."""
         return self.command is not None and self.command.deadman

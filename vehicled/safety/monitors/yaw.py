@@ -1,7 +1,7 @@
-"""Heading, gyro and course over ground against each other: three witnesses of one angle, none of which is asked to judge itself.
+"""Monitor that compares heading, gyro and course over ground: three independent measurements of yaw.
 
-The gyro is integrated into a yaw of its own. Headings, and courses of fixes, are compared with it at their time of validity, so
-latency does no harm: what counts is how far their difference wanders within a window, which neither bias nor misalignment moves.
+The gyro is integrated to a yaw. Headings and courses over ground are compared with it at their time of validity, so latency does
+not matter. The change of the difference within a window counts, which neither gyro bias nor misalignment affects much.
 """
 
 from collections import deque
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
     from vehicled.safety.inputs import SafetyInputs
 
 KEEP_NS = 3_000_000_000
-"""Oldest heading or fix that is still compared."""
+"""Age of the oldest heading or fix that is still compared, ns."""
 SPACING_NS = 10_000_000
 GAP_NS = 100_000_000
-"""Without a usable sample for so long, the integral begins anew."""
+"""Gap between usable samples after which the integral starts again, ns."""
 WINDOW_NS = 1_500_000_000
 PARTED_RAD = 0.2
-"""Heading against gyro, within the window."""
+"""Largest change of heading minus gyro within the window, rad."""
 ASIDE_RAD = 0.25
-"""Heading against course over ground, slip included; twice that for a heading that drifts or is bent by iron."""
+"""Largest angle between heading and course over ground, sideslip included, rad; doubled for inertial and magnetic headings."""
 READINGS = 3
-"""A heading that parts from the gyro does so so often in a row."""
+"""Number of consecutive headings that must differ from the gyro."""
 FIXES = 5
 STUCK_READINGS = 5
 STUCK_RAD = 0.1
-"""The gyro has turned so far over readings that are all the same."""
+"""Turn of the gyro over equal headings above which the heading is stuck, rad."""
 COURSE_MPS = 0.5
-"""Slower than this a course over ground says little."""
+"""Speed below which the course over ground is too noisy, m/s."""
 UNKNOWN_SIGMA_MPS = 0.1
 FRESH_NS = 1_000_000_000
 
 
 class YawMonitor:
-    """How often in a row the witnesses have contradicted each other; what they say of angles is in rad."""
+    """Counter of consecutive contradictions between heading, gyro and course over ground."""
 
     def __init__(self, antenna_x_m: float = 0.0) -> None:
-        """``antenna_x_m``: GNSS antenna ahead of the rear axle."""
+        """``antenna_x_m``: lever arm of the GNSS antenna, forward of the rear axle."""
         self._antenna_x_m = antenna_x_m
         self.heading_stuck = False
-        """The heading repeats itself while the gyro turns."""
+        """True if the heading repeats itself while the gyro turns."""
         self.parted_rad = 0.0
-        """By how much heading and gyro have parted within the window, newest reading."""
+        """Change of heading minus gyro within the window, rad, at the newest heading."""
         self.parted_in_a_row = 0
         self.aside_rad = 0.0
-        """Heading against course over ground, newest fix."""
+        """Heading minus course over ground at the newest fix, rad."""
         self.aside_in_a_row = 0
         self.gyro_aside_rad = 0.0
-        """By how much course over ground and gyro have parted within the window."""
+        """Change of course over ground minus gyro within the window, rad, at the newest fix."""
         self.gyro_aside_in_a_row = 0
         self._turned: deque[tuple[int, float]] = deque()
         self._yaw_rad = 0.0
@@ -64,7 +64,7 @@ class YawMonitor:
         self._backward = False
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """A sample, a heading or a fix; samples and positions are finite."""
+        """Update from an IMU sample, a heading or a fix; samples and positions are finite."""
         if isinstance(message, ImuSample):
             self._integrate(message)
         elif isinstance(message, Heading):
@@ -74,11 +74,11 @@ class YawMonitor:
 
     @property
     def turned_rad(self) -> float:
-        """Integral of the gyro since the daemon started, bias included."""
+        """Integral of the gyro since the daemon started, rad, bias included."""
         return self._yaw_rad
 
     def update(self, s: "SafetyInputs") -> None:
-        """What nobody has renewed for a second counts no more."""
+        """Forget headings and courses over ground that are older than ``FRESH_NS``."""
         self._backward = s.speed_mps < 0.0
         if self._headings and s.now_ns - self._headings[-1][0] > FRESH_NS:
             self._forget_headings()
@@ -94,7 +94,7 @@ class YawMonitor:
         self._courses.clear()
         self.gyro_aside_in_a_row = self.aside_in_a_row = 0
 
-    # ---------------------------------------------------------------- the three witnesses
+    # ---------------------------------------------------------------- the three measurements
 
     def _integrate(self, sample: ImuSample) -> None:
         before_ns, t_ns = self._sample_ns, sample.t_ns
@@ -136,7 +136,7 @@ class YawMonitor:
         if turned is None or before is None or not COURSE_MPS <= speed < 100.0:
             self._forget_courses()
             return
-        # The antenna ahead of the axle swings out in a turn.
+        # In a turn the yaw rate moves an antenna ahead of the rear axle sideways.
         swing_mps = self._antenna_x_m * (turned - before) / (GAP_NS * 1e-9)
         course = atan2(north, east) - asin(min(1.0, max(-1.0, swing_mps / speed)))
         if self._backward:
@@ -152,7 +152,7 @@ class YawMonitor:
             self.aside_in_a_row = self.aside_in_a_row + 1 if abs(self.aside_rad) > share * allowed else 0
 
     def _turned_at(self, t_ns: int) -> float | None:
-        """Integral of the gyro then; None where it does not reach."""
+        """Return the integral of the gyro at ``t_ns``; None outside the stored window."""
         turned = self._turned
         if not turned or t_ns < turned[0][0] or t_ns - turned[-1][0] > GAP_NS:
             return None
@@ -166,7 +166,7 @@ class YawMonitor:
 
 
 def _parted(window: deque[tuple[int, float]], t_ns: int, difference_rad: float) -> float:
-    """How far a difference of angles has wandered since the oldest of the window, which it then joins."""
+    """Add a difference of angles to the window and return its change since the oldest entry."""
     while window and not 0 < t_ns - window[0][0] <= WINDOW_NS:
         window.popleft()
     window.append((t_ns, difference_rad))
