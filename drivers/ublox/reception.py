@@ -225,7 +225,7 @@ class Reception:
             return ()
         reason, reaction = level
         # The indicator varies with every message; only a change of the level is reported.
-        if reason and self._jamming.reason.partition("(")[0] == reason.partition("(")[0]:
+        if reason and self._jamming.reaction is reaction:
             return ()
         return self._jamming.set(reason, t_rx_ns, reaction)
 

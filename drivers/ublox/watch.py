@@ -82,13 +82,16 @@ class Episode:
         self._code = code
         self.reason = ""
         """Reason; empty without a fault."""
+        self.reaction = Reaction.NONE
+        """Reaction that the fault asks for; ``NONE`` without a fault."""
 
     def set(self, reason: str, t_ns: int, reaction: Reaction = Reaction.WARN) -> Sequence[Message]:
         """Set the reason, empty for none; return a message if it changed."""
         if reason == self.reason:
             return ()
         before, self.reason = self.reason, reason
-        return (Fault(t_ns, self._code, ORIGIN, reaction if reason else Reaction.NONE, bool(reason), reason or before),)
+        self.reaction = reaction if reason else Reaction.NONE
+        return (Fault(t_ns, self._code, ORIGIN, self.reaction, bool(reason), reason or before),)
 
 
 def jamming(heard: MonRf) -> tuple[str, Reaction] | None:

@@ -35,6 +35,24 @@ RETIRED_FUNCTIONS = {
     "rolls_out": "coasting", "journey": "latency", "drove": "command_override", "moved_by": "command_override",
     "turning_base_m": "effective_wheelbase_m",
 }  # fmt: skip
+# Names of texts for people, and what must not be done with them: a program compares codes.
+SENTENCES = {"reason", "why"}
+READS_TEXT = {
+    "startswith",
+    "endswith",
+    "partition",
+    "rpartition",
+    "split",
+    "removeprefix",
+    "removesuffix",
+    "find",
+    "index",
+    "replace",
+}
+# Logs record a change of mode as text alone, and an error of tomllib has no code.
+READS_SENTENCES = {
+    "vehicled/analysis/report/verdict.py", "vehicled/replay/open_loop.py", "vehicled/profile/toml_text.py",
+}  # fmt: skip
 
 
 def _modules(root: Path, *packages: str) -> list[Path]:
@@ -209,3 +227,44 @@ def test_fragments_are_found(text: str, found: list[tuple[int, str]]) -> None:
 )
 def test_retired_words_are_found(text: str, found: list[tuple[int, str]]) -> None:
     assert retired(ast.parse(text)) == found
+
+
+def sentence_readers(tree: ast.AST) -> list[int]:
+    """Return the lines that search or split a text named as a reason."""
+
+    def bears(node: ast.expr) -> bool:
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            return node.slice.value in SENTENCES
+        return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) in SENTENCES
+
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS_TEXT:
+            found += [node.lineno] if bears(node.func.value) else []
+        elif isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            found += [node.lineno] if any(map(bears, node.comparators)) else []
+    return sorted(found)
+
+
+def test_no_program_reads_a_sentence(project_root: Path) -> None:
+    found = {
+        str(path.relative_to(project_root))
+        for path in _modules(project_root, *PACKAGES)
+        if sentence_readers(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found == READS_SENTENCES
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('state["why"].startswith("arming refused")', [1]),
+        ("by in machine.why", [1]),
+        ('fault.reason.partition(": ")', [1]),
+        ("state['why_code'] in REFUSED", []),
+        ("reason.code == code", []),
+        ("path.name.startswith('a')", []),
+    ],
+)
+def test_readers_of_sentences_are_found(text: str, found: list[int]) -> None:
+    assert sentence_readers(ast.parse(text)) == found

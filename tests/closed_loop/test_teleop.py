@@ -256,7 +256,7 @@ def test_the_wheels_follow_the_hand(sitting: Drives) -> None:
     ],
 )
 def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
-    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("hand", "deadman"))]
+    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("teleop", "deadman"))]
     assert trips[0] == code
     stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
     assert stopped

@@ -288,7 +288,7 @@ def test_the_hand_on_the_page_drives_within_what_it_may(sitting: Drives, name: s
     [("released", "deadman_released"), ("silent", "teleop_lost"), ("stale", "teleop_lost"), ("closed", "teleop_unplugged")],
 )
 def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
-    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("hand", "deadman"))]
+    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("teleop", "deadman"))]
     assert trips[0] == code
     stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
     assert stopped

@@ -66,7 +66,7 @@ def test_the_log_says_in_words_what_happened() -> None:
     messages = [
         Fault(t, "mode", "supervisor", Reaction.NONE, True, "STANDBY -> AUTO: driving the course"),
         Fault(t, "imu_silent", "", Reaction.CONTROLLED_STOP, True, "no IMU sample"),
-        Fault(t, "gnss_silent", "", Reaction.CAP_SPEED, False, "cleared: no GNSS fix"),
+        Fault(t, "gnss_silent", "", Reaction.CAP_SPEED, False, "no GNSS fix"),
         PortEvent(t, "imu", PortState.LOST, "unplugged"),
         OperatorCommand(t, t, OperatorAction.EMERGENCY_STOP, "web page 1"),
         Event(t, "info", "odd", "no json"),

@@ -81,7 +81,7 @@ class Supervisor:
                 if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
                 if self.mode is Mode.STANDBY:
-                    # At once: who looks before the next tick must not take the refusal of the last request for that of this one.
+                    # Set at once, so that a reader before the next tick does not see the refusal of the last request.
                     self.reason = Reason(ReasonCode.ARMING_CHECKS)
             case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN:
                 self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
@@ -199,7 +199,7 @@ class Supervisor:
             self._stop(Trigger.STOP, reason, Reaction.CONTROLLED_STOP, s.now_ns)
 
     def _latch(self, rule: Rule | None, reason: Reason) -> None:
-        """S4: no drive any more until somebody arms anew."""
+        """Enter FAULT (S4): the drive stays disabled until the vehicle is armed again."""
         self._cancel_requests()
         self.releases_brake = rule is not None and rule.releases_brake
         self._go(Trigger.DISABLE, reason)
@@ -320,12 +320,12 @@ class Supervisor:
         return trip.reason if trip is not None and trip.tripped else None
 
     def _worst(self, s: SafetyInputs) -> tuple[Rule | None, Reaction, Reason]:
-        """The most severe reaction in force, with its reason and rule; the speed cap as a by-product."""
+        """Return the most severe reaction in force, with its rule and reason. This also sets the speed cap."""
         worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
         cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         for rule, test in self._rules[self.mode]:
             holds = test is not None and bool(test(s))
-            # Half a hundred rules at every tick, and nearly all the time none of them has anything to follow.
+            # About fifty rules run at every tick, and nearly always none of them has a trip to update.
             if not holds and rule.code not in self._trips:
                 continue
             trip = self._follow(rule, s, holds=holds)
@@ -362,14 +362,14 @@ class Supervisor:
                     trip.gone_ns = s.now_ns
                 if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
                     del self._trips[rule.code]
-                    self._record(rule.code, "", rule.reaction, False, f"cleared: {trip.reason.text()}", s.now_ns)
+                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns)
                     return None
         return trip if trip is not None and trip.tripped else None
 
     # ---------------------------------------------------------------- transitions between modes
 
     def _go(self, trigger: Trigger, reason: Reason) -> bool:
-        """Take the way of the table, if there is one from here."""
+        """Make the transition of the table and return True; return False if the present mode has none."""
         mode = after(self.mode, trigger)
         if mode is None:
             return False
@@ -382,7 +382,7 @@ class Supervisor:
             if all(link.reason != reason for link in self.chain):
                 self._chain(now_ns, reaction, reason)
         elif self.mode is Mode.STOPPING and reaction > self.reaction:
-            # Whoever asks for a stop does not mean the gentle one that is under way.
+            # A harder stop replaces the gentle one in progress.
             self.reaction, self.reason = reaction, self.reason.then(reason)
             self._chain(now_ns, reaction, reason)
 

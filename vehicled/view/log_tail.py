@@ -46,7 +46,7 @@ def _fault(fault: Fault) -> tuple[str, str]:
         return "mode", fault.reason
     origin = f"{fault.origin}: " if fault.origin else ""
     if not fault.active:
-        return "info", f"{fault.code} ended: {origin}{fault.reason.removeprefix('cleared: ')}"
+        return "info", f"{fault.code} ended: {origin}{fault.reason}"
     level = "error" if fault.reaction >= Reaction.CONTROLLED_STOP else "warning" if fault.reaction >= Reaction.WARN else "info"
     return level, f"{fault.code}: {origin}{fault.reason}"
 
