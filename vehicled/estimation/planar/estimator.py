@@ -1,9 +1,9 @@
-"""Planar filter over the rear axle that also learns what is wrong with its sensors and its vehicle.
+"""Planar filter over the rear axle that also estimates errors of its sensors and parameters of its vehicle.
 
-An extended Kalman filter of 15 states, see :mod:`vehicled.estimation.planar.state`. What makes it differ from
+An extended Kalman filter of 15 states, see :mod:`vehicled.estimation.planar.state`. Differences to
 :class:`~vehicled.estimation.ekf4.estimator.Ekf4`: the error of a GNSS position without fixed carrier phase is a state, so that a
-hundred fixes with one common error do not count as a hundred opinions; drive and friction are states, so that the speed is known
-without a wheel sensor and through an outage; heading may be misaligned or drift; steering gain and offset are states where the yaw
+hundred fixes with one common error do not count as independent; drive and friction are states, so that the speed is known without a
+wheel sensor and through an outage; the heading may be misaligned or drift; steering gain and offset are states where the yaw
 depends on them.
 
 Late measurements are fused at their time of validity by :class:`~vehicled.estimation.timeline.Timeline`.
@@ -44,7 +44,7 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 NAN = float("nan")
 AHEAD_NS = 10_000_000
-"""A stamp this far ahead of now is an error of the device clock's mapping and is taken as now."""
+"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now."""
 MAX_RANGE_M = 100_000.0
 MAX_QUEUE = 256
 
@@ -53,10 +53,8 @@ OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :]
 
 
 class Planar:
-    """Thin adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol.
-
-    ``restarts`` counts how often the filter began anew, ``ignored`` values that were not finite or not possible.
-    """
+    """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts
+    restarts."""
 
     Params: ClassVar[type[PlanarParams]] = PlanarParams
 
@@ -87,17 +85,17 @@ class Planar:
 
     @property
     def ignored(self) -> int:
-        """Values that were not finite or not possible."""
+        """Values that were not finite or out of range."""
         return self._values_ignored + self._gyro.ignored
 
     @property
     def late(self) -> int:
-        """Measurements repeated, older than the history, from the future, or more than can be kept."""
+        """Measurements repeated, older than the history, from the future, or too many in one step; also samples out of order."""
         return self._dropped + self._gyro.late + self._timeline.refused
 
     @property
     def state(self) -> PlanarState | None:
-        """The whole state, None before alignment. Its arrays must not be written to."""
+        """Full state, None before alignment. Its arrays must not be written to."""
         return self._timeline.state if self._timeline.running else None
 
     # ---------------------------------------------------------------- inputs
@@ -117,7 +115,7 @@ class Planar:
             self._queue.append(item)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)):
             self._values_ignored += 1
             return
@@ -131,15 +129,15 @@ class Planar:
         )
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with this steering. The drive stays the one that was given first: its authority and friction are states here, and
-        they fit one damping only; one that was learnt from the speeds of this filter would tell it what it has said itself.
+        """Predict with this steering from now on, but keep the first drive. Its authority and friction are states that fit one
+        damping only, and a damping learnt from the speeds of this filter would feed the filter its own estimate.
         """
         self._vehicle = structs.replace(vehicle, drive=self._vehicle.drive)
         c = self._context
         self._context = Context(c.params, c.lever_arm_m, c.limits, c.jump_limit, vehicle.drive.reverse_share > 0.0)
 
     def _item(self, message: Message) -> tuple[int, Measured] | None:
-        """Source and measurement, None for what is of no use or not possible (counted)."""
+        """Return source and measurement, or None if the message is unused or implausible (counted)."""
         p = self._params
         item: tuple[int, Measured] | None = None
         if isinstance(message, GnssFix):
@@ -178,7 +176,7 @@ class Planar:
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Predict to ``now_ns``, fuse what is queued; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Fuse queued measurements and predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         gyro_ns = self._gyro.drop_after(now_ns + AHEAD_NS)
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
@@ -212,8 +210,8 @@ class Planar:
             drive = self._commands.at(middle_ns - drive_ns)
             steering = vehicle.steering
             target = self._commands.at(middle_ns - steering_ns).steering
-            share = (steering.wheel_angle_rad(target) - steering.offset_rad) / steering.gain_rad
-            inputs = Inputs(self._driven, drive.throttle, drive.brake, share, rate)
+            steer = (steering.wheel_angle_rad(target) - steering.offset_rad) / steering.gain_rad
+            inputs = Inputs(self._driven, drive.throttle, drive.brake, steer, rate)
             state = predict(self._params, vehicle, state, inputs, (end_ns - begin_ns) * 1e-9)
         return state
 
@@ -230,7 +228,7 @@ class Planar:
     # ---------------------------------------------------------------- start and end
 
     def _align(self, queue: list[tuple[int, Measured]], now_ns: int) -> list[tuple[int, Measured]]:
-        """Try to start from what has come. Returns what is left of it for fusion."""
+        """Try to start from the queue. Return the measurements left for fusion."""
         for index, (_, z) in enumerate(queue):
             if not now_ns - MAX_GAP_NS <= _stamp(z) <= now_ns + AHEAD_NS:
                 self._dropped += 1
@@ -251,7 +249,7 @@ class Planar:
         self.restarts += 1
 
     def _spread(self, state: PlanarState) -> float:
-        """Largest of the sigmas, each over its limit."""
+        """Return the largest ratio of a sigma to its limit."""
         p, P = self._params, state.P
         return max(
             sqrt(P[X, X] + P[Y, Y]) / p.max_position_sigma_m,
@@ -292,5 +290,5 @@ def _stamp(z: Measured) -> int:
     return z.fix.t_ns if isinstance(z, Position) else z.t_ns
 
 
-def _sigma(told: float, floor: float) -> float:
-    return min(max(told, floor), MAX_SIGMA) if isfinite(told) else floor
+def _sigma(declared: float, floor: float) -> float:
+    return min(max(declared, floor), MAX_SIGMA) if isfinite(declared) else floor

@@ -7,7 +7,7 @@ feed-forward.
 
 Its faults are kept where the study defines them: a mean of bearings is no pursuit curvature, and a look-ahead in samples depends on
 the rate. The trace has 400 Hz; ``sample_hz = 0`` counts at the control rate, which would explain errors that grow with 1 / rate.
-The sample spacing is the target speed over the rate. Without prediction; reverse legs are pursued in the frame of the motion.
+The sample spacing is the target speed over the rate. There is no prediction; reverse legs are pursued in the frame of the motion.
 """
 
 from math import atan2, cos, pi, radians, sin
@@ -47,8 +47,8 @@ def mean_bearing(
     """Return the mean bearing (rad) of the pursued points, and the look-ahead in samples. ``pose`` faces the motion."""
 
     def bearing(sample: int) -> float:
-        place = tracker.point_at(start_m + sample * spacing_m)
-        dx, dy = place.x_m - pose.x_m, place.y_m - pose.y_m
+        point = tracker.point_at(start_m + sample * spacing_m)
+        dx, dy = point.x_m - pose.x_m, point.y_m - pose.y_m
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         return atan2(c * dy - s * dx, c * dx + s * dy)
 
