@@ -2,6 +2,7 @@
 
 from math import isfinite
 
+from vehicled.estimation.counters import InputCounters
 from vehicled.messages import ImuSample
 
 NAN = float("nan")
@@ -15,12 +16,10 @@ FUTURE_TOLERANCE_NS = 10_000_000
 
 
 class Gyro:
-    """Mean yaw rate of the samples since the last :meth:`take`, minus the bias learnt at standstill.
+    """Mean yaw rate of the samples since the last :meth:`take`, minus the bias learnt at standstill."""
 
-    ``ignored`` counts samples that were saturated, not finite or out of range; ``late`` those out of order or from the future.
-    """
-
-    def __init__(self, fresh_s: float, rest_s: float) -> None:
+    def __init__(self, fresh_s: float, rest_s: float, counters: InputCounters) -> None:
+        self._counters = counters
         self._fresh_ns = int(fresh_s * 1e9)
         self._rest_ns = int(rest_s * 1e9)
         self._newest_ns: int | None = None
@@ -30,16 +29,14 @@ class Gyro:
         self._rest_since_ns: int | None = None
         self._takes = 0
         self.bias_radps = 0.0
-        self.ignored = 0
-        self.late = 0
 
     def observe(self, sample: ImuSample) -> None:
         """Add a sample to the current interval."""
         rate = sample.angular_rate_radps[2]
         if sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
-            self.ignored += 1
+            self._counters.ignored += 1
         elif self._newest_ns is not None and sample.t_ns <= self._newest_ns:
-            self.late += 1
+            self._counters.late += 1
         else:
             self._newest_ns = sample.t_ns
             self._sum += rate
@@ -55,7 +52,7 @@ class Gyro:
             # A stamp from the future must not lock out the samples that follow.
             self._newest_ns = None
             self._mean_radps = NAN
-            self.late += count
+            self._counters.late += count
         elif count:
             self._mean_radps = self._sum / count
             entered = min(newest_ns, now_ns)

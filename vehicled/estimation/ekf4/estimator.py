@@ -15,9 +15,10 @@ from typing import ClassVar
 from msgspec import Struct
 
 from vehicled.estimation.alignment import initial_state
+from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
-from vehicled.estimation.ekf4.fusion import NAN, POSITION, Ekf4Measurement, FilterState, fuse, fusion_config
+from vehicled.estimation.ekf4.fusion import POSITION, Ekf4Measurement, FilterState, fuse, fusion_config
 from vehicled.estimation.ekf4.inputs import MAX_RANGE_M, Observable, enu_m, is_possible, source_of, to_measurement
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
@@ -26,6 +27,7 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
+    NAN,
     ActuatorCommand,
     GnssFix,
     Heading,
@@ -54,13 +56,14 @@ class Command(Struct, frozen=True, gc=False):
     wheel_angle_rad: float = 0.0
 
 
-class Ekf4:
+class Ekf4(Counted):
     """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts
     restarts."""
 
     Params: ClassVar[type[Ekf4Params]] = Ekf4Params
 
     def __init__(self, params: Ekf4Params, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        super().__init__()
         self._params = params
         self._datum = datum
         self._lever_arm_m = lever_arm_m
@@ -84,30 +87,11 @@ class Ekf4:
             ahead_ns=FUTURE_TOLERANCE_NS,
         )
         self._direction = DirectionMonitor(datum, vehicle)
-        self._gyro = Gyro(params.gyro_fresh_s, params.rest_s)
+        self._gyro = Gyro(params.gyro_fresh_s, params.rest_s, self._inputs)
         self._pending: list[Observable] = []
         self._heading: Heading | None = None
         self._stepped_ns: int | None = None
         self._newest_input_ns = 0
-        self._rejected_before = 0
-        self._ignored = 0
-        self._late = 0
-        self.restarts = 0
-
-    @property
-    def ignored(self) -> int:
-        """Values that were not finite or out of range."""
-        return self._ignored + self._gyro.ignored
-
-    @property
-    def late(self) -> int:
-        """Measurements repeated, older than the history, from the future, or too many in one step; also samples out of order."""
-        return self._late + self._gyro.late + self._timeline.refused
-
-    @property
-    def rejected(self) -> int:
-        """Measurements rejected by the gate."""
-        return self._timeline.state.rejected if self._timeline.running else self._rejected_before
 
     @property
     def gyro_bias_radps(self) -> float:
@@ -122,18 +106,18 @@ class Ekf4:
             self._gyro.observe(message)
         elif isinstance(message, Observable):
             if not is_possible(message):
-                self._ignored += 1
+                self._inputs.ignored += 1
                 return
             self._direction.observe(message)
             if len(self._pending) >= MAX_PENDING:
-                self._late += 1
+                self._inputs.late += 1
             elif self._params.use_motor_speed or not isinstance(message, MotorStatus):
                 self._pending.append(message)
 
     def command(self, command: ActuatorCommand) -> None:
         """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.wheel_angle_rad)):
-            self._ignored += 1
+            self._inputs.ignored += 1
             return
         self._direction.command(command)
         lock = self._vehicle.steering.max_wheel_rad
@@ -224,9 +208,7 @@ class Ekf4:
             command = Input(drive.throttle, drive.brake, steering.wheel_angle_rad, self._rates.at(middle_ns))
             state = predict(self._noise, self._vehicle, state, command, dt_ns * 1e-9, self._track)
             t0_ns += dt_ns
-        return FilterState(
-            state, filter_state.newest_ns, filter_state.good_fixes, filter_state.rejected, filter_state.nis, filter_state.strikes
-        )
+        return FilterState(state, filter_state.counters)
 
     # ---------------------------------------------------------------- start and end
 
@@ -236,7 +218,7 @@ class Ekf4:
             if not isinstance(message, Heading | GnssFix):
                 continue
             if not now_ns - self._history_ns <= message.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
-                self._late += 1
+                self._inputs.late += 1
             elif isinstance(message, Heading):
                 self._heading = message
             elif self._start(message, now_ns):
@@ -259,13 +241,13 @@ class Ekf4:
         if state is None:
             return False
         t_ns = min(fix.t_ns, now_ns)
-        self._timeline.start(t_ns, FilterState(state, t_ns, 1, self._rejected_before))
+        self._timeline.start(t_ns, FilterState(state, GateCounters(t_ns, 1, self._rejected)))
         return True
 
     def _restart(self) -> None:
-        filter_state = self._timeline.state
-        self._rejected_before = filter_state.rejected
-        self._newest_input_ns = max(self._newest_input_ns, filter_state.newest_ns)
+        counters = self._timeline.state.counters
+        self._rejected = counters.rejected
+        self._newest_input_ns = max(self._newest_input_ns, counters.newest_ns)
         self._timeline.clear()
         self._heading = None
         self._direction.restarted()
@@ -286,12 +268,12 @@ class Ekf4:
 
     def _estimate(self, now_ns: int) -> StateEstimate:
         if not self._timeline.running:
-            return unknown(now_ns, self._newest_input_ns, self.rejected)
+            return unknown(now_ns, self._newest_input_ns, self._rejected)
         filter_state = self._timeline.state
-        state = filter_state.state
-        status = status_of(self._spread(filter_state), filter_state.good_fixes, self._params.align_fixes)
-        newest_ns = max(self._newest_input_ns, min(filter_state.newest_ns, self._timeline.t_ns))
+        state, counters = filter_state.state, filter_state.counters
+        status = status_of(self._spread(filter_state), counters.good_fixes, self._params.align_fixes)
+        newest_ns = max(self._newest_input_ns, min(counters.newest_ns, self._timeline.t_ns))
         return StateEstimate(
             now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps,
-            state.covariance, status, filter_state.nis, filter_state.rejected, min(filter_state.strikes[POSITION], 2**16 - 1),
+            state.covariance, status, counters.nis, counters.rejected, counters.strikes[POSITION],
         )  # fmt: skip

@@ -10,13 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.estimation import coloured_error, measurements
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
 from vehicled.estimation.history import Pose
 
-NAN = float("nan")
-MAX_COUNT = 2**32 - 1
 STANDING_MPS = 0.05
 """Friction holds a slower vehicle, so corrections of its speed carry no information about the drive."""
 
@@ -24,7 +23,6 @@ STANDING_MPS = 0.05
 # index of its gate; the velocity of a fix has its own gate.
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = 0, 3, 4, 5, 6, 7
 """HEADING reserves one number for each :class:`~vehicled.messages.HeadingKind`."""
-GATES = 8
 
 
 class YawMeasurement(Struct, frozen=True, gc=False):
@@ -74,15 +72,7 @@ class FilterState(Struct, frozen=True, gc=False):
     """State of the filter and the counters of its measurements."""
 
     state: State
-    newest_ns: int
-    """Time of validity of the newest measurement accepted."""
-    good_fixes: int
-    """Fixes accepted in a row since the start, or since one was accepted against the gate."""
-    rejected: int
-    nis: float = NAN
-    """Normalised innovation squared of the newest position."""
-    strikes: tuple[int, ...] = (0,) * GATES
-    """Rejections in a row, by gate."""
+    counters: GateCounters
 
 
 class FusionConfig(Struct, frozen=True, gc=False):
@@ -123,7 +113,7 @@ def fuse(config: FusionConfig, filter_state: FilterState, z: Ekf4Measurement) ->
 
 
 def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: PositionMeasurement) -> FilterState:
-    rejected = filter_state.rejected
+    rejected = filter_state.counters.rejected
     east_m, north_m = z.east_m, z.north_m
     coloured = None
     if z.coloured_sigma_m > 0.0:
@@ -133,7 +123,7 @@ def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: Po
         filter_state = replace(filter_state, state=replace(filter_state.state, coloured=coloured))
     at = measurements.position(pose, east_m, north_m, z.R, config.lever_arm_m)
     filter_state = _apply(config, filter_state, POSITION, z.t_ns, at if coloured is None else replace(at, with_error=True))
-    if filter_state.rejected != rejected or z.velocity_mps is None:
+    if filter_state.counters.rejected != rejected or z.velocity_mps is None:
         return filter_state
     east_mps, north_mps = z.velocity_mps
     moved = measurements.velocity(
@@ -144,20 +134,16 @@ def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: Po
 
 def _apply(config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int, z: Measurement) -> FilterState:
     """Gate, correct and count; each gate counts its own rejections."""
-    state, strikes = filter_state.state, filter_state.strikes
+    state, counters = filter_state.state, filter_state.counters
     position = gate == POSITION
     limit = config.limits[len(z.residual) - 1]
     # The error state absorbs a jump of the slow error, so the gate must not reject such a fix.
-    forced = z.with_error or strikes[gate] >= config.params.gate_patience
+    forced = z.with_error or counters.strikes[gate] >= config.params.gate_patience
     result = update(state.covariance, z, limit, forced, state.coloured)
-    nis = result.nis if position else filter_state.nis
+    if position:
+        counters = replace(counters, nis=result.nis)
     if not result.accepted:
-        strikes = (*strikes[:gate], strikes[gate] + 1, *strikes[gate + 1 :])
-        return FilterState(
-            state, filter_state.newest_ns, filter_state.good_fixes, min(filter_state.rejected + 1, MAX_COUNT), nis, strikes
-        )
-    if strikes[gate]:
-        strikes = (*strikes[:gate], 0, *strikes[gate + 1 :])
+        return FilterState(state, counters.reject(gate))
     dx, dy, dyaw, dv = result.shift
     speed = max(config.lowest_speed_mps, state.speed_mps + dv)
     surplus = 0.0
@@ -178,8 +164,9 @@ def _apply(config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int
         result.coloured,
     )
     doubted = result.nis > limit and not z.with_error
-    good = (0 if doubted else filter_state.good_fixes) + position
-    return FilterState(corrected, max(filter_state.newest_ns, t_ns), good, filter_state.rejected, nis, strikes)
+    if doubted or position:
+        counters = replace(counters, good_fixes=(0 if doubted else counters.good_fixes) + position)
+    return FilterState(corrected, counters.accept(gate, t_ns))
 
 
 def _with_wheel(b: FilterState, wheel_rad: float) -> FilterState:

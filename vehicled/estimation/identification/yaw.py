@@ -88,7 +88,7 @@ class YawSource:
         self._heading_ns, self._heading_rad, self._kind = t_ns, yaw, heading.kind
 
     def take(self, now_ns: int) -> Turn | None:
-        """Return the turn up to the newest sample if one is due. A stamp from the future resets the history, or it would block it."""
+        """Return the turn up to the newest sample if one is due. A stamp from the future clears the history."""
         latest_ns = now_ns + MAX_HOLE_NS
         if self._gyro_ns > latest_ns or self._heading_ns > latest_ns:
             self._gyro_ns = self._heading_ns = self._given_ns = NEVER_NS

@@ -171,5 +171,4 @@ def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetect
     T = M @ T
     covariance = (T * variance) @ T.T
     state.P = 0.5 * (covariance + covariance.T)
-    state.good_fixes = 1
     return state

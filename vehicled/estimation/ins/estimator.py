@@ -12,7 +12,9 @@ from math import isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
+from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
@@ -46,12 +48,13 @@ UNSMOOTHED_NS = 20_000_000
 NEUTRAL = ActuatorCommand(0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-class Ins:
+class Ins(Counted):
     """Adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts restarts."""
 
     Params: ClassVar[type[InsParams]] = InsParams
 
     def __init__(self, params: InsParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        super().__init__()
         self._params = params
         self._datum = datum
         imu = params.imu_lever_arm_m
@@ -67,7 +70,7 @@ class Ins:
         keep_ns = self._history_ns + 2 * MAX_GAP_NS
         self._drives: CommandHistory[Drive] = CommandHistory(NOTHING, keep_ns)
         self._commands: CommandHistory[ActuatorCommand] = CommandHistory(NEUTRAL, keep_ns + MAX_DELAY_NS)
-        self._inertial = Queue(params.sensor_timeout_s)
+        self._inertial = Queue(params.sensor_timeout_s, self._inputs)
         self._zero_velocity = ZeroVelocityDetector(params.rest)
         self._aligner = Aligner(params)
         uses = zip(HeadingKind, (params.inertial, params.magnetic, params.moving_base))
@@ -77,24 +80,10 @@ class Ins:
         self._last_drive = NOTHING
         self._wheel_rad = 0.0
         self._step_ns: int | None = None
-        self._rejected = 0
         self._newest_ns = 0
-        self._ignored = 0
-        self._refused = 0
-        self.restarts = 0
         self._rows = np.zeros((4, N))
         self._rows[0, 0] = self._rows[1, 1] = 1.0
         self.adapt(vehicle)
-
-    @property
-    def ignored(self) -> int:
-        """Values that were not finite or out of range."""
-        return self._ignored + self._inertial.ignored
-
-    @property
-    def late(self) -> int:
-        """Measurements repeated, older than the history, from the future, or too many in one step; also samples out of order."""
-        return self._refused + self._inertial.late + self._timeline.refused
 
     @property
     def state(self) -> State | None:
@@ -112,9 +101,9 @@ class Ins:
                 return
             z = measured(self._params, self._vehicle, self._datum, message)
             if z is None:
-                self._ignored += 1
+                self._inputs.ignored += 1
             elif len(self._waiting) >= MAX_QUEUE:
-                self._refused += 1
+                self._inputs.late += 1
             else:
                 self._waiting.append(z)
                 self._direction.observe(message)
@@ -125,7 +114,7 @@ class Ins:
             self._commands.append(command.t_ns, command)
             self._direction.command(command)
         else:
-            self._ignored += 1
+            self._inputs.ignored += 1
 
     def adapt(self, vehicle: Vehicle) -> None:
         """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`. The filter
@@ -197,7 +186,7 @@ class Ins:
     def _is_due(self, z: PendingMeasurement, now_ns: int) -> bool:
         if z.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
             return True
-        self._refused += 1
+        self._inputs.late += 1
         return False
 
     # ---------------------------------------------------------------- the two functions of the timeline
@@ -228,8 +217,8 @@ class Ins:
             accepted = self._sensors.heading(state, z.source - HEADING, z.value, z.sigma)
         else:
             accepted = self._sensors.speed(state, z.source == MOTOR, z.value, z.sigma)
-        if accepted and z.t_ns > state.newest_ns:
-            state.newest_ns = z.t_ns
+        if accepted:
+            state.counters = replace(state.counters, newest_ns=max(state.counters.newest_ns, z.t_ns))
         return state
 
     # ---------------------------------------------------------------- start and end
@@ -241,7 +230,7 @@ class Ins:
             if z.t_ns > known_ns:
                 self._waiting.append(z)
             elif z.t_ns < known_ns - self._history_ns:
-                self._refused += 1
+                self._inputs.late += 1
             elif z.fix is not None:
                 backward = self._direction.sign(z.t_ns) < 0
                 yaw = self._aligner.yaw(z.t_ns, z.fix, backward)
@@ -253,14 +242,13 @@ class Ins:
                 self._aligner.heading(z.source - HEADING, z.t_ns, z.value, z.sigma)
 
     def _start(self, z: PendingMeasurement, state: State, known_ns: int) -> None:
-        state.newest_ns = z.t_ns
-        state.rejected = self._rejected
+        state.counters = GateCounters(z.t_ns, 1, self._rejected)
         self._drives.clear(self._last_drive)
         self._timeline.start(z.t_ns, state)
 
     def _restart(self) -> None:
         if self._timeline.running:
-            self._rejected = self._timeline.state.rejected
+            self._rejected = self._timeline.state.counters.rejected
         self._timeline.clear()
         self._drives.clear(NOTHING)
         self._zero_velocity.reset()
@@ -274,6 +262,7 @@ class Ins:
         timeline = self._timeline
         if timeline.running:
             state = timeline.state
+            counters = state.counters
             covariance = self._covariance(state)
             p = self._params
             spread = max(
@@ -284,11 +273,11 @@ class Ins:
             x, y, yaw, speed, yaw_rate = self._pose(state, (now_ns - timeline.t_ns) * 1e-9)
             far = max(abs(x), abs(y)) > 2.0 * MAX_RANGE_M
             if isfinite(x + y + yaw + speed + yaw_rate) and spread <= RESTART_FACTOR and not far:
-                status = status_of(spread, state.good_fixes, p.align_fixes)
-                newest_ns = max(self._newest_ns, state.newest_ns)
+                status = status_of(spread, counters.good_fixes, p.align_fixes)
+                newest_ns = max(self._newest_ns, counters.newest_ns)
                 return StateEstimate(
-                    now_ns, newest_ns, x, y, yaw, speed, yaw_rate, covariance, status, state.nis, state.rejected,
-                    state.strikes[POSITION],
+                    now_ns, newest_ns, x, y, yaw, speed, yaw_rate, covariance, status, counters.nis,
+                    counters.rejected, counters.strikes[POSITION],
                 )  # fmt: skip
             self._restart()
         return unknown(now_ns, self._newest_ns, self._rejected)

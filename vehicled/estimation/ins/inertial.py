@@ -2,6 +2,7 @@
 
 from math import isfinite
 
+from vehicled.estimation.counters import InputCounters
 from vehicled.estimation.ins.mechanisation import ZERO
 from vehicled.estimation.ins.params import Rest
 from vehicled.estimation.ins.state import Triple
@@ -17,30 +18,29 @@ MAX_LEVEL_SAMPLES = 2000
 
 
 class Queue:
-    """Samples since the last step. ``ignored`` counts those saturated, not finite or out of range, ``late`` those out of order.
+    """Samples since the last step.
 
     A sample without specific force (NaN) still gives its rate, and one without roll and pitch rates still gives the yaw rate.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, counters: InputCounters) -> None:
+        self._counters = counters
         self._timeout_ns = int(timeout_s * 1e9)
         self._samples: list[tuple[int, Triple | None, Triple]] = []
         self.newest_ns: int | None = None
-        self.ignored = 0
-        self.late = 0
 
     def observe(self, sample: ImuSample) -> None:
         """Add a sample for the next :meth:`take`."""
         wx, wy, wz = sample.angular_rate_radps
         if sample.saturated or not abs(wz) <= MAX_RATE_RADPS:
-            self.ignored += 1
+            self._counters.ignored += 1
             return
         if (self.newest_ns is not None and sample.t_ns <= self.newest_ns) or len(self._samples) >= MAX_QUEUE:
-            self.late += 1
+            self._counters.late += 1
             return
         if not (abs(wx) <= MAX_RATE_RADPS and abs(wy) <= MAX_RATE_RADPS):
             if isfinite(wx + wy):
-                self.ignored += 1
+                self._counters.ignored += 1
                 return
             wx = wy = 0.0
         fx, fy, fz = sample.specific_force_mps2
@@ -61,16 +61,16 @@ class Queue:
         if newest_ns > now_ns + FUTURE_TOLERANCE_NS:
             # A stamp from the future must not lock out the samples that follow.
             self.newest_ns = None
-            self.late += len(samples)
+            self._counters.late += len(samples)
             return None, None, None
         if now_ns - newest_ns > self._timeout_ns:
-            self.late += len(samples)
+            self._counters.late += len(samples)
             return None, None, None
         fx = fy = fz = wx = wy = wz = 0.0
         forces = rates = 0
         for t_ns, force, rate in samples:
             if t_ns <= since_ns:
-                self.late += 1
+                self._counters.late += 1
                 continue
             rates += 1
             wx, wy, wz = wx + rate[0], wy + rate[1], wz + rate[2]

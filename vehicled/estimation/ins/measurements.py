@@ -8,6 +8,7 @@ from math import inf, isfinite, remainder, sqrt, tau
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins.params import HeadingUse, InsParams
@@ -176,15 +177,14 @@ class Sensors:
         east = z.east_m - x[0] - ax - coloured * x[15]
         north = z.north_m - x[1] - ay - coloured * x[16]
         before = float(s.P[0, 0]), float(s.P[1, 1])
-        s.nis, accepted = self._corrector.pair(s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,)))
+        nis, accepted = self._corrector.pair(s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,)))
         if accepted and z.colour >= 0:
             restore_floor(s.P, before, (P, P + 1), (C, C + 1), sqrt(max(z.colour_variance_m2[:2])))
         elif accepted and self._params.gnss.coloured:
             # A fixed solution also has a slow error, of millimetres to a centimetre.
             for axis, variance in enumerate((z.variance_m2[0], z.variance_m2[2])):
                 s.P[axis, axis] = max(float(s.P[axis, axis]), min(before[axis], FLOOR_RATIO * FLOOR_RATIO * variance))
-        if accepted:
-            s.good_fixes += 1
+        s.counters = replace(s.counters, nis=nis, good_fixes=s.counters.good_fixes + accepted)
         if z.up_m == z.up_m:
             h[6], h[7] = ay, -ax
             up = z.up_m - s.x[2] - az - coloured * s.x[17]

@@ -148,11 +148,7 @@ class Predictor:
         new.force_mps2 = ZERO if force is None else force
         new.colour = s.colour
         new.colour_variance = s.colour_variance
-        new.strikes = s.strikes
-        new.rejected = s.rejected
-        new.nis = s.nis
-        new.good_fixes = s.good_fixes
-        new.newest_ns = s.newest_ns
+        new.counters = s.counters
         return new
 
     def _write(self, s: State, u: Drive, R1: Rotation, force_enu: Triple, dt_s: float) -> None:

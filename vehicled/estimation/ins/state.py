@@ -15,7 +15,7 @@ from math import atan2, cos, sin, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.messages import NAN
+from vehicled.estimation.counters import GateCounters
 
 Array = npt.NDArray[np.float64]
 Triple = tuple[float, float, float]
@@ -27,16 +27,12 @@ N = 22
 P, V, A, BG, BA, C, HB, S = 0, 3, 6, 9, 12, 15, 18, 21
 """First index of each part of the error state; in ``State.x`` the entries of the attitude are zero."""
 
-GATES = 10
-"""Kinds of measurement with separate rejection counters, see :mod:`vehicled.estimation.ins.measurements`."""
-
 
 class State:
-    """State of the filter. States in a history must not be changed; use ``copy``. ``P`` is (N, N), symmetric; ``x`` has N floats."""
+    """State of the filter. A history shares states, so change only a ``copy``. ``P`` is (N, N), symmetric; ``x`` has N floats."""
 
     __slots__ = (
-        "P", "R", "colour", "colour_variance", "force_mps2", "good_fixes", "newest_ns", "nis", "q", "rate_radps",
-        "rejected", "strikes", "x",
+        "P", "R", "colour", "colour_variance", "counters", "force_mps2", "q", "rate_radps", "x",
     )  # fmt: skip
 
     def __init__(self, x: list[float], q: Quaternion, covariance: Array) -> None:
@@ -52,12 +48,7 @@ class State:
         """Carrier solution that the coloured states belong to; -1 before the first."""
         self.colour_variance: Triple = (0.0, 0.0, 0.0)
         """Stationary variance of the coloured states, m2."""
-        self.strikes = (0,) * GATES
-        """Rejections in a row, by gate."""
-        self.rejected = 0
-        self.nis = NAN
-        self.good_fixes = 0
-        self.newest_ns = 0
+        self.counters = GateCounters()
 
     def copy(self) -> "State":
         """Return a copy that may be changed."""
@@ -70,11 +61,7 @@ class State:
         new.force_mps2 = self.force_mps2
         new.colour = self.colour
         new.colour_variance = self.colour_variance
-        new.strikes = self.strikes
-        new.rejected = self.rejected
-        new.nis = self.nis
-        new.good_fixes = self.good_fixes
-        new.newest_ns = self.newest_ns
+        new.counters = self.counters
         return new
 
     def inject(self, dx: Array) -> None:

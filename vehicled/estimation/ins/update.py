@@ -8,20 +8,19 @@ which ``KEEP`` covers. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4.
 from math import inf, isfinite, sqrt
 
 import numpy as np
+from msgspec.structs import replace
 
 from vehicled.estimation.ins.state import Array, N, State
 
 KEEP = 1.0 - 1e-9
 """Fraction of the variance reduction that is applied. The rest exceeds the rounding error (1e-16 times the ratio of the largest to
 the smallest variance), so that the covariance stays positive definite however exact a measurement is."""
-MAX_STRIKES = 65_535
-"""Largest count that the estimate can report."""
 
 
 class Corrector:
     """Updates, in place, a state that the caller owns, with preallocated arrays.
 
-    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``State.strikes``. After ``patience``
+    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``GateCounters.strikes``. After ``patience``
     rejections in a row the filter doubts its state: the variances of ``doubt`` (indices into the error state) grow by the residual
     squared and the measurement is accepted. A result that is not finite is rejected. All return the NIS before any inflation, and
     True if the measurement was accepted.
@@ -57,8 +56,8 @@ class Corrector:
                 P[index, index] += residual * residual
             P.dot(h, out=g)
             S = float(h.dot(g)) + variance
-        elif s.strikes[gate]:
-            self._calm(s, gate)
+        else:
+            s.counters = s.counters.accept(gate)
         np.multiply(g, residual / S, out=self._shift)
         g *= self._k / sqrt(S)
         np.multiply(self._column, g, out=self._outer)
@@ -87,8 +86,8 @@ class Corrector:
             for index in doubt[1]:
                 s.P[index, index] += r2 * r2
             u1, u2, _ = self._whiten(s.P, H, r1, r2, R)
-        elif s.strikes[gate]:
-            self._calm(s, gate)
+        else:
+            s.counters = s.counters.accept(gate)
         k, W, u = self._k, self._W, self._u
         self._G.dot(self._L_inverse_t, out=W)
         u[0], u[1] = u1, u2
@@ -120,14 +119,9 @@ class Corrector:
 
     def _doubts(self, s: State, nis: float, gate: int) -> bool:
         """Count a value outside the gate, and return True if it must be accepted nevertheless."""
-        strikes = s.strikes[gate]
-        if isfinite(nis) and strikes >= self._patience:
-            s.strikes = (*s.strikes[:gate], 0, *s.strikes[gate + 1 :])
-            s.good_fixes = 0
+        counters = s.counters
+        if isfinite(nis) and counters.strikes[gate] >= self._patience:
+            s.counters = replace(counters.accept(gate), good_fixes=0)
             return True
-        s.strikes = (*s.strikes[:gate], min(strikes + 1, MAX_STRIKES), *s.strikes[gate + 1 :])
-        s.rejected = min(s.rejected + 1, 2**32 - 1)
+        s.counters = counters.reject(gate)
         return False
-
-    def _calm(self, s: State, gate: int) -> None:
-        s.strikes = (*s.strikes[:gate], 0, *s.strikes[gate + 1 :])

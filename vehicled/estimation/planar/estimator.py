@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import structs
 
+from vehicled.estimation.counters import Counted
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
@@ -52,13 +53,14 @@ Measured = Position | Heading | Scalar
 OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :])
 
 
-class Planar:
+class Planar(Counted):
     """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts
     restarts."""
 
     Params: ClassVar[type[PlanarParams]] = PlanarParams
 
     def __init__(self, params: PlanarParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        super().__init__()
         self._params = params
         self._vehicle = vehicle
         self._datum = datum
@@ -69,7 +71,7 @@ class Planar:
         history_ns = int(params.history_s * 1e9)
         self._commands: CommandHistory[Command] = CommandHistory(Command(), MAX_DELAY_NS + history_ns + MAX_GAP_NS)
         self._driven = False
-        self._gyro = GyroHistory(history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9))
+        self._gyro = GyroHistory(history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9), self._inputs)
         self._timeline: Timeline[PlanarState, tuple[int, Measured]] = Timeline(
             self._predict, self._update, keep_ns=history_ns, ahead_ns=AHEAD_NS
         )
@@ -77,21 +79,7 @@ class Planar:
         self._direction = DirectionMonitor(datum, vehicle)
         self._start = planar_start.Start(params, lever_arm_m)
         self._newest_input_ns = 0
-        self._rejected = 0
         self._now_ns: int | None = None
-        self._values_ignored = 0
-        self._dropped = 0
-        self.restarts = 0
-
-    @property
-    def ignored(self) -> int:
-        """Values that were not finite or out of range."""
-        return self._values_ignored + self._gyro.ignored
-
-    @property
-    def late(self) -> int:
-        """Measurements repeated, older than the history, from the future, or too many in one step; also samples out of order."""
-        return self._dropped + self._gyro.late + self._timeline.refused
 
     @property
     def state(self) -> PlanarState | None:
@@ -110,14 +98,14 @@ class Planar:
             return
         self._direction.observe(message)
         if len(self._queue) >= MAX_QUEUE:
-            self._dropped += 1
+            self._inputs.late += 1
         else:
             self._queue.append(item)
 
     def command(self, command: ActuatorCommand) -> None:
         """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)):
-            self._values_ignored += 1
+            self._inputs.ignored += 1
             return
         self._driven = True
         self._direction.command(command)
@@ -166,7 +154,7 @@ class Planar:
         else:
             return None
         if item is None:
-            self._values_ignored += 1
+            self._inputs.ignored += 1
         return item
 
     @staticmethod
@@ -188,8 +176,8 @@ class Planar:
             for source, z in queue:
                 timeline.observe(_stamp(z), source, (source, z))
             state = timeline.advance(now_ns)
-            self._rejected = state.rejected
-            self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.newest_input_ns, gyro_ns)))
+            self._rejected = state.counters.rejected
+            self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.counters.newest_ns, gyro_ns)))
             if not self._is_sound(state):
                 self._restart()
         estimate = self._direction.judge(self._estimate(now_ns))
@@ -231,7 +219,7 @@ class Planar:
         """Try to start from the queue. Return the measurements left for fusion."""
         for index, (_, z) in enumerate(queue):
             if not now_ns - MAX_GAP_NS <= _stamp(z) <= now_ns + AHEAD_NS:
-                self._dropped += 1
+                self._inputs.late += 1
             elif isinstance(z, Heading):
                 self._start.heading = z
             elif isinstance(z, Position):
@@ -267,7 +255,7 @@ class Planar:
         if not self._timeline.running:
             return unknown(now_ns, self._newest_input_ns, self._rejected)
         state = self._timeline.state
-        status = status_of(self._spread(state), state.good_fixes, self._params.align_fixes)
+        status = status_of(self._spread(state), state.counters.good_fixes, self._params.align_fixes)
         x = state.x.tolist()
         covariance = tuple(state.P[OBSERVED].ravel().tolist())
         return StateEstimate(
@@ -280,9 +268,9 @@ class Planar:
             state.yaw_rate_radps,
             covariance,
             status,
-            state.nis,
-            state.rejected,
-            min(state.strikes[planar_update.POSITION], 2**16 - 1),
+            state.counters.nis,
+            state.counters.rejected,
+            state.counters.strikes[planar_update.POSITION],
         )
 
 

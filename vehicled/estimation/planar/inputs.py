@@ -4,6 +4,7 @@ from bisect import bisect_right
 
 from msgspec import Struct
 
+from vehicled.estimation.counters import InputCounters
 from vehicled.messages import ImuSample
 
 MAX_RATE_RADPS = 35.0
@@ -21,25 +22,22 @@ class Command(Struct, frozen=True, gc=False):
 class GyroHistory:
     """Yaw rates of the last ``keep_ns``; a sample is fresh for ``fresh_ns``."""
 
-    def __init__(self, keep_ns: int, fresh_ns: int) -> None:
+    def __init__(self, keep_ns: int, fresh_ns: int, counters: InputCounters) -> None:
+        self._counters = counters
         self._keep_ns = keep_ns
         self._fresh_ns = fresh_ns
         self._times_ns: list[int] = []
         self._rates_radps: list[float] = []
-        self.ignored = 0
-        """Samples that were saturated, not finite or out of range."""
-        self.late = 0
-        """Samples out of order or repeated."""
 
     def append(self, sample: ImuSample) -> None:
         """Add a sample; only its yaw rate is used."""
         rate = sample.angular_rate_radps[2]
         if sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
-            self.ignored += 1
+            self._counters.ignored += 1
             return
         times = self._times_ns
         if times and sample.t_ns <= times[-1]:
-            self.late += 1
+            self._counters.late += 1
             return
         times.append(sample.t_ns)
         self._rates_radps.append(rate)
@@ -64,6 +62,6 @@ class GyroHistory:
         times = self._times_ns
         keep = bisect_right(times, t_ns)
         if keep < len(times):
-            self.late += len(times) - keep
+            self._counters.late += len(times) - keep
             del times[keep:], self._rates_radps[keep:]
         return times[-1] if times else 0

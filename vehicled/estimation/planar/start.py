@@ -4,6 +4,7 @@ from math import atan2, cos, hypot, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.measurements import UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import (
@@ -27,7 +28,6 @@ from vehicled.estimation.planar.state import (
 )
 from vehicled.estimation.planar.update import (
     MAX_SPEED_MPS,
-    SOURCES,
     Position,
     error_sigma_m,
     heading_sigma_rad,
@@ -159,8 +159,8 @@ class Start:
         self._parameters(x, P, vehicle)
         return PlanarState(
             x=x, P=0.5 * (P + P.T), steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=sigma,
-            carrier=int(fix.carrier), heading_kind=-1 if heading is None else int(heading.kind), strikes=(0,) * SOURCES,
-            good_fixes=1, rejected=rejected, nis=float("nan"), newest_input_ns=fix.t_ns,
+            carrier=int(fix.carrier), heading_kind=-1 if heading is None else int(heading.kind),
+            counters=GateCounters(fix.t_ns, 1, rejected),
         )  # fmt: skip
 
     def _parameters(self, x: np.ndarray, P: np.ndarray, vehicle: Vehicle) -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.messages import HeadingKind
@@ -52,12 +53,7 @@ class PlanarState(NamedTuple):
     """Carrier solution that the error belongs to; -1 for none."""
     heading_kind: int
     """Kind of heading that the misalignment belongs to; -1 for none."""
-    strikes: tuple[int, ...]
-    """Rejections in a row, by source."""
-    good_fixes: int
-    rejected: int
-    nis: float
-    newest_input_ns: int
+    counters: GateCounters
 
 
 class Inputs(NamedTuple):

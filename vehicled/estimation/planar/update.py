@@ -8,6 +8,7 @@ from math import cos, hypot, isfinite, remainder, sin, tau
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.estimation.coloured_error import restore_floor
 from vehicled.estimation.measurements import (
@@ -41,7 +42,6 @@ from vehicled.messages import GnssFix, Heading, HeadingKind
 
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = range(6)
 """Sources, in their order of fusion at one instant."""
-SOURCES = 6
 MAX_SPEED_MPS = 100.0
 _IDENTITY = np.eye(SIZE)
 
@@ -123,12 +123,8 @@ def _inverse(S: Array) -> Array:
 
 def _settled(state: PlanarState, source: int, t_ns: int, accepted: bool) -> PlanarState:
     """Count the gate's decision."""
-    strikes = list(state.strikes)
-    if not accepted:
-        strikes[source] += 1
-        return state._replace(strikes=tuple(strikes), rejected=min(state.rejected + 1, 2**32 - 1))
-    strikes[source] = 0
-    return state._replace(strikes=tuple(strikes), newest_input_ns=max(state.newest_input_ns, t_ns))
+    counters = state.counters
+    return state._replace(counters=counters.accept(source, t_ns) if accepted else counters.reject(source))
 
 
 # -------------------------------------------------------------------- position and velocity
@@ -175,7 +171,7 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     H[0, YAW], H[1, YAW] = -arm_y, arm_x
     dx, dy = z.east_m - x[X] - arm_x, z.north_m - x[Y] - arm_y
     inflated = np.zeros(SIZE)
-    strikes = state.strikes[POSITION]
+    strikes = state.counters.strikes[POSITION]
     if coloured:
         H[0, EX] = H[1, EY] = 1.0
         dx -= x[EX]
@@ -191,7 +187,8 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     jitter = (p.timing_sigma_s * x[V]) ** 2
     R = R + jitter * np.array(((cy * cy, cy * sy), (cy * sy, sy * sy)))
     after, nis, accepted = fuse(c, state, np.array((dx, dy)), H, R, inflated if forced else None, limit)
-    after = _settled(after, POSITION, fix.t_ns, accepted)._replace(nis=nis)
+    after = _settled(after, POSITION, fix.t_ns, accepted)
+    after = after._replace(counters=replace(after.counters, nis=nis))
     if not accepted:
         return after
     if coloured:
@@ -199,7 +196,7 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
         restore_floor(P, (float(state.P[X, X]), float(state.P[Y, Y])), (X, Y), (EX, EY), state.error_sigma_m)
         after = after._replace(P=P)
     jumped = nis > c.limits[1] and not coloured
-    after = after._replace(good_fixes=0 if jumped else state.good_fixes + 1)
+    after = after._replace(counters=replace(after.counters, good_fixes=0 if jumped else state.counters.good_fixes + 1))
     if p.use_gnss_velocity:
         after = velocity(c, after, fix)
     return after
@@ -235,7 +232,7 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
         residual = np.array((along,))
         R = np.array(((cy * cy * R[0, 0] + 2.0 * cy * sy * R[0, 1] + sy * sy * R[1, 1],),))
         inflated[V] = along * along
-    forced = state.strikes[VELOCITY] >= p.gate_patience
+    forced = state.counters.strikes[VELOCITY] >= p.gate_patience
     after, _, accepted = fuse(c, state, residual, H, R, inflated if forced else None)
     return _settled(after, VELOCITY, fix.t_ns, accepted)
 
@@ -264,7 +261,7 @@ def heading(c: Context, state: PlanarState, z: Heading) -> PlanarState:
     H[0, YAW] = H[0, MISALIGNMENT] = 1.0
     sigma = heading_sigma_rad(p, z)
     inflated = None
-    if state.strikes[HEADING] >= p.gate_patience:
+    if state.counters.strikes[HEADING] >= p.gate_patience:
         # A heading that stays off was reset, or its gyro lost a turn: inflate the drift, not the yaw of the vehicle.
         inflated = np.zeros(SIZE)
         inflated[MISALIGNMENT] = residual * residual
@@ -288,7 +285,7 @@ def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState
     H[0, V], H[0, WHEEL_SCALE] = 1.0 / scale, -expected / scale
     residual = z.value - expected
     inflated = None
-    if state.strikes[source] >= c.params.gate_patience:
+    if state.counters.strikes[source] >= c.params.gate_patience:
         inflated = np.zeros(SIZE)
         inflated[V] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
@@ -301,7 +298,7 @@ def steering(c: Context, state: PlanarState, z: Scalar) -> PlanarState:
     H[0, GAIN], H[0, OFFSET] = state.steering, 1.0
     residual = z.value - state.x[GAIN] * state.steering - state.x[OFFSET]
     inflated = None
-    if state.strikes[STEERING] >= c.params.gate_patience:
+    if state.counters.strikes[STEERING] >= c.params.gate_patience:
         inflated = np.zeros(SIZE)
         inflated[OFFSET] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
