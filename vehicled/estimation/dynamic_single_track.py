@@ -13,8 +13,9 @@ from math import isfinite
 
 from msgspec import Struct
 
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+
 NAN = float("nan")
-STANDARD_GRAVITY_MPS2 = 9.80665
 UNSTABLE_SHARE = 0.25
 """Limit of the inertial term in reverse, as a fraction of g l/K. At the square root of g l/K an understeering vehicle in reverse
 becomes unstable; beyond it the linear model is invalid and the step has no solution."""

@@ -7,7 +7,7 @@ before it clears; every trip and every clearance is one :class:`Fault` record. N
 from collections.abc import Sequence
 
 from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
-from vehicled.safety.arming import STANDSTILL_MPS, missing
+from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.matrix import RULES
@@ -15,6 +15,7 @@ from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
 from vehicled.safety.rule import Clear, Rule
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
+from vehicled.vehicle import STANDSTILL_MPS
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """A request waits this long for its checks to pass, then it is refused with what was missing."""

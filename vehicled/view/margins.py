@@ -12,12 +12,13 @@ from typing import Any
 from msgspec import Struct
 
 from vehicled.messages import GnssFix, ImuSample, LaserScan, Message, MotorStatus, ObstacleRange, Reaction
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.matrix import MATRIX
 from vehicled.safety.monitors.yaw import FIXES, READINGS
-from vehicled.safety.rows.sensors import STANDING_MPS
 from vehicled.safety.supervisor import Supervisor
+from vehicled.vehicle import STANDSTILL_MPS
 
 MILLI = 1e-6
 """Milliseconds per nanosecond."""
@@ -133,8 +134,10 @@ MARGINS: dict[str, Margin] = {
     "uncommanded_motion": Margin(lambda s: s.watch.motion.uncommanded_ns * MILLI, _limit_ms("uncommanded_s"), "ms"),
     "uncommanded_motion_lasts": Margin(lambda s: s.watch.motion.unbraked_ns * MILLI, _limit_ms("uncommanded_s"), "ms"),
     "overspeed": Margin(lambda s: abs(s.speed_mps), lambda s: s.limits.max_speed_mps + s.limits.overspeed_mps, "m/s"),
-    "motor_hot": Margin(lambda s: s.watch.motor.hottest_k - 273.15, lambda s: s.limits.motor_hot_k - 273.15, "°C"),
-    "motor_too_hot": Margin(lambda s: s.watch.motor.hottest_k - 273.15, lambda s: s.limits.motor_hot_k + 15.0 - 273.15, "°C"),
+    "motor_hot": Margin(lambda s: s.watch.motor.hottest_k - ZERO_CELSIUS_K, lambda s: s.limits.motor_hot_k - ZERO_CELSIUS_K, "°C"),
+    "motor_too_hot": Margin(
+        lambda s: s.watch.motor.hottest_k - ZERO_CELSIUS_K, lambda s: s.limits.motor_hot_k + 15.0 - ZERO_CELSIUS_K, "°C"
+    ),
     "actuator_lost": Margin(_telemetry_ms, _limit_ms("telemetry_silence_s"), "ms"),
     "battery_low": Margin(lambda s: s.watch.motor.rest_v, lambda s: s.limits.battery_low_v, "V", Sense.UNDER),
     "battery_empty": Margin(lambda s: s.watch.motor.rest_v, lambda s: s.limits.battery_empty_v, "V", Sense.UNDER),
@@ -149,7 +152,7 @@ MARGINS: dict[str, Margin] = {
         Sense.WITHIN,
     ),
     "obstacle_too_near": Margin(
-        lambda s: _free_m(s) if abs(s.speed_mps) > STANDING_MPS else None,
+        lambda s: _free_m(s) if abs(s.speed_mps) > STANDSTILL_MPS else None,
         lambda s: s.watch.stopping.distance_m,
         "m",
         Sense.UNDER,

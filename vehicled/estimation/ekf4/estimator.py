@@ -41,7 +41,7 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 MAX_SUBSTEP_NS = 20_000_000
 MAX_PENDING = 256
-REST_SPEED_MPS = 0.1
+STANDSTILL_MPS = 0.1
 MAX_SURPLUS_SHARE = 0.5
 """Bound of the drive model's estimated error, as a fraction of the acceleration at full drive."""
 HEADING_AGE_NS = 1_000_000_000
@@ -194,7 +194,7 @@ class Ekf4(Counted):
         timeline = self._timeline
         return (
             timeline.running
-            and abs(timeline.state.state.speed_mps) < REST_SPEED_MPS
+            and abs(timeline.state.state.speed_mps) < STANDSTILL_MPS
             and self._commands.at(now_ns - self._drive_delay_ns).throttle == 0.0
         )
 

@@ -15,9 +15,7 @@ from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
 from vehicled.estimation.history import Pose
-
-STANDING_MPS = 0.05
-"""Friction holds a slower vehicle, so corrections of its speed carry no information about the drive."""
+from vehicled.vehicle import STANDSTILL_MPS
 
 # Sources of measurements in their order of fusion at one instant: yaw first, since positions depend on it. A source is also the
 # index of its gate; the velocity of a fix has its own gate.
@@ -147,7 +145,7 @@ def _apply(config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int
     dx, dy, dyaw, dv = result.shift
     speed = max(config.lowest_speed_mps, state.speed_mps + dv)
     surplus = 0.0
-    if abs(speed) > STANDING_MPS:
+    if abs(speed) > STANDSTILL_MPS:
         # An error of the drive model shows as corrections that keep their sign.
         most = config.max_surplus_mps2
         surplus = min(max(state.surplus_mps2 + config.params.surplus_per_s * dv, -most), most)

@@ -36,8 +36,8 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 MAX_SPEED_MPS = 100.0
 MAX_STEP_NS = 500_000_000
 """Longest gap between estimates that is bridged."""
-REST_MPS = 0.1
-REST_NS = 1_000_000_000
+STANDSTILL_MPS = 0.1
+STANDSTILL_NS = 1_000_000_000
 KEEP_NS = MAX_DELAY_NS + 2_000_000_000
 LATE_S = 1.5
 """Largest age of a turn whose commands are kept, beyond the longest delay."""
@@ -65,7 +65,7 @@ class SingleTrackIdentifier:
         self._speed = RunningIntegral(KEEP_NS)
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
         self._window_start: tuple[int, float] | None = None
-        self._rest_since_ns: int | None = None
+        self._standing_since_ns: int | None = None
         self._speed_sigma_mps = 0.0
         self._learnt_ns = NEVER_NS
         self._reported: Identification | None = None
@@ -133,15 +133,15 @@ class SingleTrackIdentifier:
         self._speed.clear()
         self._chord.break_off()
         self._window_start = None
-        self._rest_since_ns = None
+        self._standing_since_ns = None
         self._yaw.standing = False
 
     def _detect_standstill(self, estimate: StateEstimate, now_ns: int) -> None:
-        if abs(estimate.speed_mps) > REST_MPS or self._throttle.newest != 0.0:
-            self._rest_since_ns = None
-        elif self._rest_since_ns is None:
-            self._rest_since_ns = now_ns
-        self._yaw.standing = self._rest_since_ns is not None and now_ns - self._rest_since_ns >= REST_NS
+        if abs(estimate.speed_mps) > STANDSTILL_MPS or self._throttle.newest != 0.0:
+            self._standing_since_ns = None
+        elif self._standing_since_ns is None:
+            self._standing_since_ns = now_ns
+        self._yaw.standing = self._standing_since_ns is not None and now_ns - self._standing_since_ns >= STANDSTILL_NS
 
     # ---------------------------------------------------------------- steering
 

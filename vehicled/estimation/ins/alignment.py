@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from vehicled.estimation.ins.inertial import ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import Fix
-from vehicled.estimation.ins.mechanisation import GRAVITY_MPS2
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import BA, BG, HB, A, C, N, P, S, State, Triple, V, apply, cross, from_angles
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
@@ -130,11 +130,11 @@ def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetect
     correlations of position with coloured error, attitude and lever arm, and of yaw with the bias of its heading."""
     imu = params.imu
     force = still.force_mps2 if still.seconds >= LEVEL_S else None
-    standing = force is not None and abs(hypot(*force) - GRAVITY_MPS2) < 1.0
+    standing = force is not None and abs(hypot(*force) - STANDARD_GRAVITY_MPS2) < 1.0
     roll, pitch = tilt(force) if force is not None and standing else (0.0, 0.0)
     variance = np.zeros(N)
     variance[[P, P + 1, P + 2]] = fix.variance_m2[0], fix.variance_m2[2], fix.up_variance_m2
-    sigma_tilt = imu.accelerometer_bias_sigma_mps2 / GRAVITY_MPS2 if standing else imu.tilt_sigma_rad
+    sigma_tilt = imu.accelerometer_bias_sigma_mps2 / STANDARD_GRAVITY_MPS2 if standing else imu.tilt_sigma_rad
     variance[A : A + 2] = sigma_tilt**2
     variance[A + 2] = yaw.sigma_rad**2
     rested = still.seconds >= params.rest.after_s

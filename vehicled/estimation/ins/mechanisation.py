@@ -33,9 +33,8 @@ from vehicled.estimation.ins.state import (
     product,
     rotation,
 )  # fmt: skip
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
-GRAVITY_MPS2 = 9.80665
-"""Standard gravity; the vertical accelerometer bias absorbs the difference to the local one, at most 0.03."""
 ZERO: Triple = (0.0, 0.0, 0.0)
 
 _put = struct.Struct("3d").pack_into
@@ -76,7 +75,7 @@ def mechanise(
         ax = (R[0] + R1[0]) * fx + (R[1] + R1[1]) * fy + (R[2] + R1[2]) * fz
         ay = (R[3] + R1[3]) * fx + (R[4] + R1[4]) * fy + (R[5] + R1[5]) * fz
         az = (R[6] + R1[6]) * fx + (R[7] + R1[7]) * fy + (R[8] + R1[8]) * fz
-        ux, uy, uz = vx + ax * dt_s, vy + ay * dt_s, vz + (az - GRAVITY_MPS2) * dt_s
+        ux, uy, uz = vx + ax * dt_s, vy + ay * dt_s, vz + (az - STANDARD_GRAVITY_MPS2) * dt_s
     else:
         ax = ay = az = 0.0
         bx, by, bz = apply_inverse(R, vx, vy, vz)

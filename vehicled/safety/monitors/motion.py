@@ -5,6 +5,7 @@ from math import copysign, hypot, isfinite
 from typing import TYPE_CHECKING
 
 from vehicled.messages import ActuatorCommand, GnssFix, Message, Mode, MotorStatus, WheelSpeed
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.ports import NEVER_NS
 from vehicled.vehicle import Vehicle
 
@@ -24,8 +25,7 @@ SETTLE_NS = 100_000_000
 """Further time in which drive and brake build up, and the estimate follows."""
 CERTAIN_RATIO = 0.5
 """Ratio of the believed deceleration that is certain."""
-GRAVITY_MPS2 = 9.80665
-SLOPE_MPS2 = 0.08 * GRAVITY_MPS2
+SLOPE_MPS2 = 0.08 * STANDARD_GRAVITY_MPS2
 """Largest push of a slope. More is no slope."""
 SLOPE_TIME_S = 1.0
 
@@ -200,7 +200,7 @@ class MotionMonitor:
             # It may coast downhill for as long as it likes: what drives it then is seen once it is braked.
             return 0.0
         # No tyre holds more than about gravity, whatever a brake is believed to do.
-        braking = min(brake_mps2, GRAVITY_MPS2) - min(drive.acceleration_mps2(0.0, 0.0), 0.0)
+        braking = min(brake_mps2, STANDARD_GRAVITY_MPS2) - min(drive.acceleration_mps2(0.0, 0.0), 0.0)
         return max(CERTAIN_RATIO * braking - self._slope_mps2, 0.0)
 
     def _learn_slope(self, sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
@@ -211,7 +211,7 @@ class MotionMonitor:
         coasts = sent.throttle == 0.0 and sent.brake * drive.brake_deceleration_mps2 == 0.0
         if not isfinite(before) or abs(speed) < MOVING_MPS or coasts:
             return
-        brake = sent.brake * min(1.0, GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, GRAVITY_MPS2))
+        brake = sent.brake * min(1.0, STANDARD_GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, STANDARD_GRAVITY_MPS2))
         surplus = sense * ((speed - before) / dt_s - drive.acceleration_mps2(sent.throttle, before, brake))
         self._surplus_mps2 += min(dt_s / SLOPE_TIME_S, 1.0) * (surplus - self._surplus_mps2)
         # More than a slope gives is another fault, and no excuse.

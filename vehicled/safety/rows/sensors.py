@@ -6,9 +6,7 @@ from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Me
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule
-
-STANDING_MPS = 0.05
-"""Slower than this nothing is driven against."""
+from vehicled.vehicle import STANDSTILL_MPS
 
 
 def is_finite(estimate: StateEstimate) -> bool:
@@ -268,7 +266,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_too_near",
                 reaction=Reaction.BRAKE,
-                holds=lambda s: s.watch.stopping.distance_m > s.watch.obstacle.free_m and abs(s.speed_mps) > STANDING_MPS,
+                holds=lambda s: s.watch.stopping.distance_m > s.watch.obstacle.free_m and abs(s.speed_mps) > STANDSTILL_MPS,
                 reason=lambda s: (
                     f"obstacle ahead: something stands {s.watch.obstacle.free_m:.2f} m before the vehicle, "
                     f"nearer than the {s.watch.stopping.distance_m:.2f} m of a controlled stop"

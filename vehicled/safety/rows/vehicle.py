@@ -1,6 +1,7 @@
 """Rows of the failsafe matrix about the vehicle: its motion, its motor, its battery, its links."""
 
 from vehicled.messages import Mode, MotorStatus, Reaction
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.rule import Clear, Row, Rule
@@ -124,7 +125,7 @@ ROWS: tuple[Row, ...] = (
                 code="motor_hot",
                 reaction=Reaction.CAP_SPEED,
                 holds=lambda s: s.watch.motor.hottest_k > s.limits.motor_hot_k,
-                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - 273.15:.0f} degrees",
+                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
@@ -135,7 +136,7 @@ ROWS: tuple[Row, ...] = (
                 code="motor_too_hot",
                 reaction=Reaction.CONTROLLED_STOP,
                 holds=lambda s: s.watch.motor.hottest_k > s.limits.motor_hot_k + 15.0,
-                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - 273.15:.0f} degrees",
+                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
