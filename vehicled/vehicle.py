@@ -13,6 +13,8 @@ NonNegative = Annotated[float, Meta(ge=0.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5)]
 Delay = Annotated[float, Meta(ge=0.0, le=2.0)]
+STANDSTILL_MPS = 0.05
+"""Speed below which the vehicle counts as standing: an estimated or measured speed is hardly ever 0."""
 MAX_DELAY_NS = 2_000_000_000
 """Longest delay of an actuator; command histories must reach back this far."""
 

@@ -11,14 +11,13 @@ from typing import Annotated, ClassVar, Protocol
 from msgspec import Meta, Struct, json
 
 from vehicled.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.wire.clock import DeviceClock
 from vehicled.wire.framing import Framer
 from vehicled.wire.framing import Protocol as FrameProtocol
 
-STANDARD_GRAVITY_MPS2 = 9.80665
 """Acceleration that devices call "g", m/s2."""
-ZERO_CELSIUS_K = 273.15
 
 Vector = tuple[float, ...]
 Rotation = tuple[Vector, Vector, Vector]

@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from drivers.imu.base import STANDARD_GRAVITY_MPS2, ImuDevice, ImuParams, Sample, Vector, frames
+from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames
 from vehicled.messages import HeadingKind, Message
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.wire.crc import sum8
 from vehicled.wire.framing import Protocol
 

@@ -16,9 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from drivers.imu.axes import flu, forward_of_quaternion
-from drivers.imu.base import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K, Sample, frames
+from drivers.imu.base import Sample, frames
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from vehicled.messages import HeadingKind, Message
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.wire.crc import fletcher8
 from vehicled.wire.framing import Protocol
 

@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.imu.base import ZERO_CELSIUS_K, ImuDevice, ImuParams, Sample, Vector, frames
+from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames
 from vehicled.messages import HeadingKind, Message
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.wire.crc import crc8, crc16_fdilink
 from vehicled.wire.framing import Protocol
 

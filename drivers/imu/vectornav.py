@@ -16,10 +16,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from msgspec import Meta, Struct
 
 from drivers.imu.axes import flu, forward_of_quaternion
-from drivers.imu.base import ZERO_CELSIUS_K, Sample, frames
+from drivers.imu.base import Sample, frames
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
 from vehicled.messages import HeadingKind, Message
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.wire.crc import crc16_xmodem, xor8
 from vehicled.wire.framing import Protocol
 

@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.imu.base import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K, ImuDevice, ImuParams, Sample, Vector, frames
+from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames
 from vehicled.messages import HeadingKind, Message, PortState
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.wire.crc import sum8
 from vehicled.wire.framing import Protocol

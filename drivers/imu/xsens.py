@@ -14,10 +14,11 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from drivers.imu.axes import forward_of_euler, forward_of_quaternion, rate_of_increment
-from drivers.imu.base import ZERO_CELSIUS_K, Sample, frames
+from drivers.imu.base import Sample, frames
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
 from vehicled.messages import HeadingKind, Message
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.wire.framing import Protocol
 
 SYNC = b"\xfa\xff"

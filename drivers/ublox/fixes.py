@@ -10,11 +10,11 @@ from drivers.ublox.codec import Gga, Gns, Gsa, Gst, NavCov, NavDop, NavHpposllh,
 from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.layouts import CORRECTION_AGE_S
 from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
+from vehicled.messages.units import KNOT_MPS
 
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 # The 10-bit GPS week rolls over every 19.6 years. These receivers are newer than 2013, so earlier dates are roll-overs.
 _OLDEST_YEAR = 2013
-_KNOT_MPS = 1852.0 / 3600.0
 _FIX_TYPES = (FixType.NONE, FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_3D, FixType.FIX_3D, FixType.TIME)
 _QUALITIES = dict.fromkeys((1, 2, 3, 4, 5), FixType.FIX_3D) | {6: FixType.DEAD_RECKONING}
 _CARRIERS = {4: CarrierSolution.FIXED, 5: CarrierSolution.FLOAT}
@@ -174,7 +174,7 @@ def nmea_fix(epoch: Epoch, calendar: Calendar, gsa: Gsa | None = None) -> GnssFi
             position = _diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
         motion: Rmc | Vtg | None = rmc if rmc is not None and rmc.valid else vtg
         if motion is not None:
-            speed, course = motion.speed_kn * _KNOT_MPS, radians(motion.course_deg)
+            speed, course = motion.speed_kn * KNOT_MPS, radians(motion.course_deg)
             # At standstill the course is empty, so no velocity component is known.
             velocity = (speed * sin(course), speed * cos(course), nan)
     return GnssFix(

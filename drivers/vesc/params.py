@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from drivers.vesc.codec import Comm, Setpoint
+from vehicled.messages.units import ZERO_CELSIUS_K
 
 Id = Annotated[int, Meta(ge=0, le=254)]
 Amperes = Annotated[float, Meta(gt=0.0, le=500.0)]
@@ -117,4 +118,4 @@ def kelvin(celsius: float, *, motor: bool = False) -> float:
     """Return a temperature in K; NaN for a missing motor thermistor, which gives -90 to -99 C."""
     if not isfinite(celsius) or (motor and celsius < -80.0):
         return float("nan")
-    return celsius + 273.15
+    return celsius + ZERO_CELSIUS_K

@@ -5,9 +5,10 @@ brown-out.
 """
 
 from drivers.imu.bno08x import PERIOD_NS, RvcPacket, encode
-from sim_backend.emulators.inertial import STANDARD_GRAVITY_MPS2, ImuReading, InertialUnit, Vector, euler
+from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, euler
 from sim_backend.emulators.line import SerialLine, baud_of
 from vehicled.messages import Heading, Message
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.schema import Device
 
 BAUD = 115_200

@@ -24,6 +24,7 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 HOLD_NS = 50_000_000
 """Interval at which a stuck actuator board repeats its pulse, so that no timeout behind it triggers."""
@@ -31,7 +32,7 @@ DRIFT_S = 5.0
 """Time constant of the drift of a float solution."""
 WRONG = {GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5, SteeringFeedback: 0.2, DriveCommand: 0.3}
 """Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full steering."""
-FULL_SCALE_MPS2 = 16 * 9.80665
+FULL_SCALE_MPS2 = 16 * STANDARD_GRAVITY_MPS2
 FULL_SCALE_RADPS = 2000 * pi / 180
 _EARTH_RADIUS_M = 6_371_000.0
 _GONE = frozenset({"off", "usb", "brownout"})

@@ -61,22 +61,26 @@ _ACTUATOR = frozenset({"ActuatorCommand"})
 _NAN = float("nan")
 
 KINDS: Mapping[str, FailureKind] = {
-    "off": FailureKind("nothing passes, in either direction"),
-    "stuck": FailureKind("the same values again and again, with new stamps; an actuator holds its last"),
-    "garbage": FailureKind("random bytes in the place of the device's and the daemon's"),
-    "wrong": FailureKind("plausible values that are not true", value=_NAN, unit="how far off"),
-    "slow": FailureKind("one value or command of n passes", value=5.0, low=2.0, high=1000.0, unit="n"),
-    "delayed": FailureKind("everything comes late, in both directions", value=0.5, low=0.001, high=60.0, unit="seconds"),
+    "off": FailureKind("no data passes in either direction"),
+    "stuck": FailureKind("the device repeats its last values with new stamps; an actuator holds its last command"),
+    "garbage": FailureKind("random bytes replace the data in both directions"),
+    "wrong": FailureKind("plausible but wrong values", value=_NAN, unit="error"),
+    "slow": FailureKind("only every n-th value or command passes", value=5.0, low=2.0, high=1000.0, unit="n"),
+    "delayed": FailureKind("all data is delayed, in both directions", value=0.5, low=0.001, high=60.0, unit="seconds"),
     "intermittent": FailureKind(
-        "a loose contact: nothing passes in a random half of the time", value=0.2, low=0.01, high=60.0, unit="seconds per turn"
+        "a loose contact: no data passes in a random half of the intervals",
+        value=0.2,
+        low=0.01,
+        high=60.0,
+        unit="seconds per interval",
     ),
-    "usb": FailureKind("the plug is pulled and put back: the port is gone in wall time, and the device restarts"),
-    "brownout": FailureKind("the same without the port going: the device restarts and forgets"),
-    "baud": FailureKind("the device speaks and hears at another line rate", value=9600.0, low=300.0, high=4_000_000.0, unit="baud"),
-    "no_fix": FailureKind("the receiver loses its position: a tunnel", _POSITIONED),
-    "cold_start": FailureKind("the receiver restarts, forgets, and has no position for the duration", _POSITIONED),
+    "usb": FailureKind("the plug is pulled and returns: in wall time the port disappears, and the device restarts"),
+    "brownout": FailureKind("the device loses power and its settings, and restarts; the port stays"),
+    "baud": FailureKind("the device changes its line rate", value=9600.0, low=300.0, high=4_000_000.0, unit="baud"),
+    "no_fix": FailureKind("the receiver has no position, as in a tunnel", _POSITIONED),
+    "cold_start": FailureKind("the receiver restarts, loses its settings, and has no position for the duration", _POSITIONED),
     "float": FailureKind(
-        "the receiver falls back from fixed to float and drifts off, and says so",
+        "the receiver falls back from fixed to float, drifts, and reports it",
         frozenset({"GnssFix"}),
         0.4,
         0.01,
@@ -84,32 +88,37 @@ KINDS: Mapping[str, FailureKind] = {
         unit="metres",
     ),
     "multipath": FailureKind(
-        "the position jumps aside while the receiver still calls it fixed", frozenset({"GnssFix"}), 1.5, 0.01, 1000.0, unit="metres"
+        "the position jumps sideways while the receiver still reports a fixed solution",
+        frozenset({"GnssFix"}),
+        1.5,
+        0.01,
+        1000.0,
+        unit="metres",
     ),
     "saturation": FailureKind(
-        "the inertial unit is at the end of its range", frozenset({"ImuSample"}), 1.0, 0.01, 1.0, unit="share of the range"
+        "the inertial unit saturates", frozenset({"ImuSample"}), 1.0, 0.01, 1.0, unit="fraction of the range"
     ),
     "slip": FailureKind(
-        "wheels spin or slide: motor and wheels report a speed that is not the vehicle's",
+        "wheels spin or slide: the reported speed of motor and wheels is not that of the vehicle",
         _WHEELS,
         1.0,
         -1.0,
         10.0,
-        unit="share of the speed",
+        unit="fraction of the speed",
     ),
-    "heat": FailureKind("motor and controller are hot", _MOTOR, 360.0, 200.0, 500.0, unit="kelvin"),
-    "battery": FailureKind("the supply reports another voltage", _MOTOR, 9.0, 0.0, 100.0, unit="volts"),
-    "blocked": FailureKind("the wheels are held, whatever is commanded", _ACTUATOR),
-    "runaway": FailureKind("the drive pushes, whatever is commanded", _ACTUATOR, 0.6, -1.0, 1.0, unit="share of full drive"),
-    "pull": FailureKind("the steering pulls to the left", _ACTUATOR, 1.0, -2.0, 2.0, unit="share of full steering"),
+    "heat": FailureKind("motor and controller report this temperature", _MOTOR, 360.0, 200.0, 500.0, unit="kelvin"),
+    "battery": FailureKind("the supply reports this voltage", _MOTOR, 9.0, 0.0, 100.0, unit="volts"),
+    "blocked": FailureKind("the wheels are blocked, whatever the command", _ACTUATOR),
+    "runaway": FailureKind("the drive accelerates, whatever the command", _ACTUATOR, 0.6, -1.0, 1.0, unit="fraction of full drive"),
+    "pull": FailureKind("the steering pulls to the left", _ACTUATOR, 1.0, -2.0, 2.0, unit="fraction of full steering"),
 }
-"""Kinds that any device may suffer."""
+"""Kinds of every device that sends the needed messages."""
 
 DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
     "jamming": ("u-blox receivers", "interference: the receiver reports a jamming state, 2 warning or 3 critical"),
     "spoofing": ("u-blox receivers", "false signals: the receiver reports a spoofing state, 2 indicated or 3 multiple"),
     "fault": ("VESC", "the controller reports the fault of this code and stops the motor"),
-    "own_timeout": ("VESC", "motor commands are lost, telemetry goes on: the controller's own time-out acts"),
+    "own_timeout": ("VESC", "motor commands are lost while telemetry continues: the controller's own timeout acts"),
     "bus_off": ("VESC on CAN", "no frame passes on the bus"),
 }
 """Kinds that emulators of certain devices add, with the devices."""

@@ -14,6 +14,7 @@ from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.outbox import drained
 from sim_backend.sensors.noise import stream
 from vehicled.messages import Heading, ImuSample, Message
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.profile.schema import Device
 
 CRYSTAL_PPM = 15.0
@@ -21,8 +22,6 @@ CRYSTAL_PPM = 15.0
 LONGEST_UPTIME_S = 60.0
 """Longest time since switch-on at the start of the run."""
 CASE_CELSIUS = 40.0
-ZERO_CELSIUS_K = 273.15
-STANDARD_GRAVITY_MPS2 = 9.80665
 STILL_NOISE = 0.02
 """Noise of a sample without a model, m/s2 and rad/s."""
 ANSWER_NS = 5_000_000

@@ -37,7 +37,6 @@ from drivers.imu.mip import (
     write,
 )
 from sim_backend.emulators.inertial import (
-    STANDARD_GRAVITY_MPS2,
     ImuReading,
     InertialUnit,
     OutputSchedule,
@@ -46,6 +45,7 @@ from sim_backend.emulators.inertial import (
     rotation_columns,
 )
 from sim_backend.emulators.line import SerialLine, baud_of
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
 

@@ -26,6 +26,7 @@ from drivers.ublox.codec import (
     encode,
 )
 from vehicled.messages import NAN3, CarrierSolution, FixType, GnssFix, Heading
+from vehicled.messages.units import KNOT_MPS
 from vehicled.wire.crc import xor8
 
 LEAP_S = 18
@@ -38,7 +39,6 @@ GEOID_SEPARATION_M = -34.0
 DEFAULT_BASELINE_M = 0.5
 _LARGEST = 2**32 - 1
 _UNIX_DAY = date(1970, 1, 1)
-_KNOT_MPS = 1852.0 / 3600.0
 _STANDSTILL_MPS = 0.05
 """Speed below which a receiver reports no course."""
 _ROUNDED_UP_NS = 995_000_000
@@ -327,12 +327,12 @@ def _rmc(instant: Instant) -> bytes:
     day = _UNIX_DAY + timedelta(days=instant.utc_ns // DAY_NS) if instant.time_known else None
     mode = _states(instant)[1]
     valid = mode != "N"
-    return encode(Rmc(_TALKER, _time_ms(instant), valid, latitude_deg, longitude_deg, speed_mps / _KNOT_MPS, course_deg, day, mode))
+    return encode(Rmc(_TALKER, _time_ms(instant), valid, latitude_deg, longitude_deg, speed_mps / KNOT_MPS, course_deg, day, mode))
 
 
 def _vtg(instant: Instant) -> bytes:
     speed_mps, course_deg = _motion(instant)
-    return encode(Vtg(_TALKER, course_deg, speed_mps / _KNOT_MPS, speed_mps * 3.6, _states(instant)[2]))
+    return encode(Vtg(_TALKER, course_deg, speed_mps / KNOT_MPS, speed_mps * 3.6, _states(instant)[2]))
 
 
 def _gst(instant: Instant) -> bytes:

@@ -18,13 +18,13 @@ from drivers.vesc.codec import (
 )
 from sim_backend.emulators.vesc_motor import Calibration
 from vehicled.messages import MotorStatus
+from vehicled.messages.units import ZERO_CELSIUS_K
 
 FET_CELSIUS = 30.0
 """Temperature if the motor model has no thermometer, because the controller always has one."""
 NO_THERMISTOR_CELSIUS = -95.0
 SUPPLY_V = 12.0
 """Supply voltage before the first sample."""
-ZERO_CELSIUS_K = 273.15
 COUNTS_PER_REVOLUTION = 6
 """Tachometer counts per electrical revolution."""
 LONGEST_STEP_S = 1.0

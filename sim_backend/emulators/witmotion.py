@@ -31,8 +31,9 @@ from drivers.imu.witmotion import (
     encode,
     parse_command,
 )
-from sim_backend.emulators.inertial import ZERO_CELSIUS_K, ImuReading, InertialUnit, OutputSchedule, Vector, euler
+from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, Vector, euler
 from sim_backend.emulators.line import BITS_PER_BYTE, SerialLine, baud_of
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
 

@@ -9,9 +9,8 @@ from sim_backend.plant.interface import Motion
 from sim_backend.sensors.attitude import Vector, lever_velocity, to_body
 from sim_backend.sensors.noise import BLOCK, stream
 from vehicled.messages import ImuSample
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.sensors import ImuModel
-
-STANDARD_GRAVITY_MPS2 = 9.80665
 
 
 def specific_force(motion: Motion, arm_m: Vector) -> Vector:

@@ -32,6 +32,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
+from vehicled.vehicle import STANDSTILL_MPS
 
 COURSE = "circle_r5_ccw"
 AFTER_S = 4.0
@@ -40,7 +41,6 @@ TRACKED_S = 1.0
 """Time of tracking after which a re-armed vehicle has recovered."""
 REST_S = 0.5
 """Pause before arming, after the standstill or the end of the failure."""
-STANDSTILL_MPS = 0.05
 SECOND_NS = 1_000_000_000
 
 

@@ -55,22 +55,22 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 _REARM = "after re-arming"
-_FIVE = "five fixes in a row are refused; the stop begins before the sixth is believed"
-_SILENT = "no fix for 0.5 s: prediction, 0.5 m/s"
+_FIVE = "the gate rejects five fixes in a row; the stop begins before it accepts the sixth"
+_SILENT = "no fix for 0.5 s: the filter predicts, speed cap 0.5 m/s"
 _IMU_LOST = "silence of 50 ms"
-_NO_TELEMETRY = "the board answers nothing"
+_NO_TELEMETRY = "the board sends no telemetry"
 _VESC_BACK = ("actuator_lost", "vesc_ready", "vesc_silent")
 
 ROWS: tuple[Row, ...] = (
     # Position.
     Row(
-        failure="gnss:off@3+2", injected="nothing passes for 2 s", vehicle="capped", within_s=0.6,
+        failure="gnss:off@3+2", injected="no data passes for 2 s", vehicle="capped", within_s=0.6,
         named=("epochs_missing", "gnss_silent"), remark=_SILENT,
     ),
     Row(
         failure="gnss:stuck@3+2", injected="the same position for 2 s, fresh stamps, 2 m from the truth at the end",
         vehicle="controlled stop", within_s=0.6, named=("gnss_refused", "gnss_stuck"), counted=GATE, recovers=_REARM,
-        remark="no two fixes of a moving vehicle are the same; the gate refuses them besides",
+        remark="fixes of a moving vehicle never repeat; the gate also rejects them",
     ),
     Row(
         failure="gnss:stuck@3", injected="the same for ever", vehicle="controlled stop", within_s=0.6,
@@ -81,19 +81,19 @@ ROWS: tuple[Row, ...] = (
         named=("epochs_missing", "gnss_silent"), counted=("gnss.bad_frames",), remark=_SILENT,
     ),
     Row(
-        failure="gnss:wrong=10@3+2", injected="10 m aside for 2 s, called fixed", vehicle="controlled stop",
+        failure="gnss:wrong=10@3+2", injected="10 m sideways for 2 s, reported as fixed", vehicle="controlled stop",
         within_s=0.6, named=("gnss_refused",), counted=GATE, recovers=_REARM, remark=_FIVE,
     ),
     Row(
-        failure="gnss:slow=5@3+2", injected="one fix of 5, 2 Hz, for 2 s", vehicle="drives on", named=("epochs_missing",),
-        remark="just within the limit of silence",
+        failure="gnss:slow=5@3+2", injected="every fifth fix, 2 Hz, for 2 s", vehicle="drives on", named=("epochs_missing",),
+        remark="just below the limit of silence",
     ),
     Row(
         failure="gnss:delayed=0.5@3+2", injected="0.5 s late for 2 s", vehicle="capped", within_s=0.6, named=("gnss_silent",),
-        off_course_m=0.1, remark="the cap is over with the first late fix; from then on each meets the pose of its own time",
+        off_course_m=0.1, remark="the first late fix ends the cap; the filter fuses each fix at its time of validity",
     ),
     Row(
-        failure="gnss:intermittent=0.4@3+3", injected="a loose contact for 3 s, turns of 0.4 s", vehicle="capped", within_s=2.0,
+        failure="gnss:intermittent=0.4@3+3", injected="a loose contact for 3 s, intervals of 0.4 s", vehicle="capped", within_s=2.0,
         named=("epochs_missing", "gnss_silent"),
     ),
     Row(
@@ -102,29 +102,29 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         failure="gnss:cold_start@3+2", injected="restart, no position for 2 s, settings forgotten", vehicle="capped",
-        within_s=0.6, named=("epochs_absent", "gnss_configured", "gnss_silent"), remark="set up again after 3 s without an epoch",
+        within_s=0.6, named=("epochs_absent", "gnss_configured", "gnss_silent"), remark="reconfigured after 3 s without an epoch",
     ),
     Row(
         failure="gnss:brownout@3+1", injected="no power for 1 s, settings forgotten", vehicle="capped", within_s=0.6,
         named=("epochs_absent", "gnss_configured", "gnss_silent"), remark="as a cold start",
     ),
     Row(
-        failure="gnss:float=0.4@3+2", injected="fixed to float, drifting to 0.4 m, honest sigma, for 2 s", vehicle="capped",
-        within_s=0.6, named=("rtk_lost", "rtk_state"), remark="the cap shrinks as the sigma grows; it is over 3 s after the fix",
+        failure="gnss:float=0.4@3+2", injected="fixed to float, drift to 0.4 m with correct sigma, for 2 s", vehicle="capped",
+        within_s=0.6, named=("rtk_lost", "rtk_state"), remark="the cap falls as sigma grows; it ends 3 s after the fix returns",
     ),
     Row(
-        failure="gnss:multipath=1.5@3+2", injected="1.5 m aside for 2 s, called fixed", vehicle="controlled stop",
+        failure="gnss:multipath=1.5@3+2", injected="1.5 m sideways for 2 s, reported as fixed", vehicle="controlled stop",
         within_s=0.6, named=("gnss_refused",), counted=GATE, recovers=_REARM, remark=_FIVE,
     ),
     # Heading.
     Row(
-        failure="heading:off@3+3", injected="nothing passes for 3 s", vehicle="drives on",
+        failure="heading:off@3+3", injected="no data passes for 3 s", vehicle="drives on",
         named=("epochs_absent", "epochs_missing", "gnss_configured", "receiver_heard", "receiver_silent"),
-        remark="gyro and course over ground carry the yaw",
+        remark="gyro and course over ground provide the yaw",
     ),
     Row(
         failure="heading:stuck@3+3", injected="the same heading for 3 s", vehicle="controlled stop", within_s=0.8, counted=GATE,
-        named=("heading_against_gyro", "heading_stuck"), recovers=_REARM, remark="it repeats itself while the gyro turns",
+        named=("heading_against_gyro", "heading_stuck"), recovers=_REARM, remark="the heading repeats while the gyro turns",
     ),
     Row(
         failure="heading:stuck@3", injected="the same for ever", vehicle="controlled stop", within_s=0.8, counted=GATE,
@@ -138,88 +138,93 @@ ROWS: tuple[Row, ...] = (
     Row(
         failure="heading:wrong=0.5@3+3", injected="0.5 rad off for 3 s", vehicle="controlled stop", within_s=0.5, counted=GATE,
         named=("gnss_refused", "heading_against_course", "heading_against_gyro"), recovers=_REARM,
-        remark="three readings in a row leave the gyro, five fixes contradict it",
+        remark="three readings in a row contradict the gyro, and five fixes the heading",
     ),
-    Row(failure="heading:slow=5@3+2", injected="one of 5, 2 Hz, for 2 s", vehicle="drives on", named=("epochs_missing",)),
+    Row(
+        failure="heading:slow=5@3+2", injected="every fifth heading, 2 Hz, for 2 s", vehicle="drives on", named=("epochs_missing",),
+    ),
     Row(
         failure="heading:delayed=0.5@3+2", injected="0.5 s late for 2 s", vehicle="drives on", bound=11,
-        remark="not observable, and without effect: each heading meets the pose of its own time",
+        remark="not observable and without effect: the filter fuses each heading at its time of validity",
     ),
     Row(
-        failure="heading:intermittent=0.2@3+2", injected="a loose contact for 2 s, turns of 0.2 s", vehicle="drives on",
+        failure="heading:intermittent=0.2@3+2", injected="a loose contact for 2 s, intervals of 0.2 s", vehicle="drives on",
         named=("epochs_missing",),
     ),
     # Inertial unit.
     Row(
-        failure="imu:off@3+2", injected="nothing passes for 2 s", vehicle="controlled stop", within_s=0.1, named=("imu_silent",),
+        failure="imu:off@3+2", injected="no data passes for 2 s", vehicle="controlled stop", within_s=0.1, named=("imu_silent",),
         recovers="after re-arming", remark=_IMU_LOST,
     ),
     Row(
         failure="imu:stuck@3+2", injected="the same sample for 2 s, fresh stamps", vehicle="controlled stop", within_s=0.6,
         named=("imu_silent", "imu_stuck"), counted=("imu.stuck_samples",), recovers="after re-arming",
-        remark="accelerometer and gyro identical for 0.5 s; then the driver withholds them",
+        remark="accelerometer and gyro repeat for 0.5 s; then the driver drops the samples",
     ),
     Row(
         failure="imu:garbage@3+2", injected="random bytes for 2 s", vehicle="controlled stop", within_s=0.1, named=("imu_silent",),
         counted=("imu.bad_frames",), recovers="after re-arming", remark=_IMU_LOST,
     ),
     Row(
-        failure="imu:wrong=0.5@3+3", injected="0.5 rad/s of yaw added for 3 s", vehicle="controlled stop", within_s=0.9,
+        failure="imu:wrong=0.5@3+3", injected="yaw rate 0.5 rad/s too high for 3 s", vehicle="controlled stop", within_s=0.9,
         counted=GATE, named=("gyro_against_course", "heading_against_gyro"), off_course_m=0.1, recovers=_REARM,
-        remark="heading and course over ground both part from the gyro",
+        remark="heading and course over ground both contradict the gyro",
     ),
     Row(
-        failure="imu:slow=5@3+3", injected="one sample of 5, 80 Hz, for 3 s", vehicle="drives on", named=("imu_rate",),
-        remark="the rate is told, the samples suffice",
+        failure="imu:slow=5@3+3", injected="every fifth sample, 80 Hz, for 3 s", vehicle="drives on", named=("imu_rate",),
+        remark="the low rate is reported; the samples suffice",
     ),
     Row(
         failure="imu:delayed=0.2@3+2", injected="0.2 s late for 2 s", vehicle="controlled stop", within_s=0.1,
-        named=("imu_silent",), recovers="after re-arming", remark="the gap at its beginning stops the vehicle",
+        named=("imu_silent",), recovers="after re-arming", remark="the gap at the beginning stops the vehicle",
     ),
     Row(
-        failure="imu:intermittent=0.2@3+2", injected="a loose contact for 2 s, turns of 0.2 s", vehicle="controlled stop",
+        failure="imu:intermittent=0.2@3+2", injected="a loose contact for 2 s, intervals of 0.2 s", vehicle="controlled stop",
         within_s=0.8, named=("imu_silent",), recovers="after re-arming", remark=_IMU_LOST,
     ),
     Row(
-        failure="imu:saturation=1@3+2", injected="end of range in x and yaw for 2 s, flagged", vehicle="controlled stop",
+        failure="imu:saturation=1@3+2", injected="x and yaw saturated for 2 s, flagged", vehicle="controlled stop",
         within_s=0.15, named=("imu_saturated",), counted=("imu.saturated_samples",), recovers=_REARM,
-        remark="no flagged sample is used: that of a bump is missed by nobody, 50 ms of them are a silence",
+        remark="flagged samples are not used: a bump has no effect, 50 ms count as silence",
     ),
     Row(
         failure="imu:brownout@3+1", injected="no power for 1 s", vehicle="controlled stop", within_s=0.1, named=("imu_silent",),
         recovers="after re-arming", remark=_IMU_LOST,
     ),
     Row(
-        failure="imu:baud=460800@3+2", injected="speaks at half its line rate for 2 s", vehicle="controlled stop", within_s=0.1,
+        failure="imu:baud=460800@3+2", injected="half the line rate for 2 s", vehicle="controlled stop", within_s=0.1,
         named=("imu_silent",), counted=("imu.bad_frames",), recovers="after re-arming", remark=_IMU_LOST,
     ),
-    # The PWM board: nothing comes back from it.
+    # The PWM board, which sends no telemetry.
     Row(
         failure="drive:off@3+4", injected="no frame passes for 4 s", vehicle="brakes", within_s=2.2, named=("stalled",),
-        stands_s=(1.0, 3.0), recovers=_REARM, remark=f"{_NO_TELEMETRY}; it goes to neutral after 0.2 s, the vehicle coasts. "
-        "GNSS sees it stand while it is told to drive: disarmed before the contact is back",
+        stands_s=(1.0, 3.0), recovers=_REARM, remark=f"{_NO_TELEMETRY}; it goes to neutral after 0.2 s and the vehicle coasts. "
+        "GNSS shows standstill under a drive command: disarmed before the contact returns",
     ),
     Row(
-        failure="drive:stuck@3+4", injected="the last pulses for 4 s; the operator asks for a stop after 1 s", vehicle="brakes",
+        failure="drive:stuck@3+4", injected="the last pulses for 4 s; the operator requests a stop after 1 s", vehicle="brakes",
         stop_s=4.0, watch_s=7.0, within_s=1.1, named=("uncommanded_motion",), stands_s=(4.0, 6.0), recovers="after re-arming",
-        remark=f"{_NO_TELEMETRY}: **the stop is not obeyed** until the pulses move again, reported 3.3 s after it; "
+        remark=f"{_NO_TELEMETRY}: **the stop has no effect** until the pulses change again, which is reported 3.3 s later; "
         "only an independent stop covers this",
     ),
     Row(
-        failure="drive:garbage@3+2", injected="random bytes reach it for 2 s", vehicle="brakes", within_s=2.2,
-        named=("stalled",), stands_s=(1.0, 3.0), recovers=_REARM, remark="as off: random bytes are hardly ever a frame",
+        failure="drive:garbage@3+2", injected="random bytes for 2 s", vehicle="brakes", within_s=2.2,
+        named=("stalled",), stands_s=(1.0, 3.0), recovers=_REARM, remark="as off: random bytes hardly ever form a frame",
     ),
     Row(
         failure="drive:wrong=0.3@3+3", injected="0.3 of full steering to the left for 3 s", vehicle="drives on",
-        off_course_m=0.3, bound=19, remark="pursuit settles beside the course; no feedback of the wheel angle to compare with",
+        off_course_m=0.3, bound=19, remark="pursuit settles beside the course; no wheel angle is measured for comparison",
     ),
-    Row(failure="drive:slow=5@3+2", injected="one frame of 5, 4 Hz, for 2 s", vehicle="drives on", bound=14, remark=_NO_TELEMETRY),
+    Row(
+        failure="drive:slow=5@3+2", injected="every fifth frame, 4 Hz, for 2 s", vehicle="drives on", bound=14,
+        remark=_NO_TELEMETRY,
+    ),
     Row(
         failure="drive:delayed=0.5@3+3", injected="0.5 s late for 3 s", vehicle="drives on", off_course_m=0.09, bound=19,
         remark=_NO_TELEMETRY,
     ),
     Row(
-        failure="drive:intermittent=0.2@3+2", injected="a loose contact for 2 s, turns of 0.2 s", vehicle="drives on", bound=14,
+        failure="drive:intermittent=0.2@3+2", injected="a loose contact for 2 s, intervals of 0.2 s", vehicle="drives on", bound=14,
         remark=_NO_TELEMETRY,
     ),
     Row(
@@ -232,51 +237,51 @@ ROWS: tuple[Row, ...] = (
         within_s=0.05, named=("vesc_abs_over_current",), stands_s=(0.2, 1.5), recovers="after re-arming",
     ),
     Row(
-        profile="art_vesc", failure="drive:own_timeout@3+1", injected="motor commands are lost for 1 s, telemetry goes on",
+        profile="art_vesc", failure="drive:own_timeout@3+1", injected="motor commands are lost for 1 s, telemetry continues",
         vehicle="brakes", within_s=0.25, named=("actuator_lost", "vesc_timed_out"), stands_s=(0.2, 1.5),
-        recovers="after re-arming", remark="the controller brakes by itself after 0.2 s and says so",
+        recovers="after re-arming", remark="the controller brakes on its own after 0.2 s and reports it",
     ),
     Row(
         profile="art_vesc", failure="drive:bus_off@3+1", injected="no frame on CAN for 1 s", vehicle="brakes", within_s=0.12,
-        named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming", remark="its own time-out brakes, unreached by us",
+        named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming", remark="the controller's own timeout brakes",
     ),
     Row(
         profile="art_vesc", failure="drive:brownout@3+1", injected="no power for 1 s", vehicle="brakes", within_s=0.12,
         named=("actuator_lost", "vesc_ready", "vesc_restarted", "vesc_silent"),
-        stands_s=(0.2, 1.5), recovers="after re-arming", remark="its configuration is read back before it is driven again",
+        stands_s=(0.2, 1.5), recovers="after re-arming", remark="the daemon reads its configuration back before driving again",
     ),
     Row(
-        profile="art_vesc", failure="drive:off@3+1", injected="nothing passes for 1 s", vehicle="brakes", within_s=0.12,
+        profile="art_vesc", failure="drive:off@3+1", injected="no data passes for 1 s", vehicle="brakes", within_s=0.12,
         named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming",
     ),
     Row(
         profile="art_vesc", failure="drive:stuck@3+3", vehicle="drive disabled", stop_s=4.0, within_s=1.1,
-        injected="the last command and telemetry for 3 s; the operator asks for a stop after 1 s",
+        injected="the last command and telemetry for 3 s; the operator requests a stop after 1 s",
         named=("uncommanded_motion", "uncommanded_motion_lasts"), stands_s=(3.0, 4.0), recovers=_REARM,
-        remark="sound frames of old values: **the stop is not obeyed** until they move again, which is told 0.7 s after it; "
+        remark="valid frames with old values: **the stop has no effect** until they change again, which is reported 0.7 s later; "
         "only an independent stop covers this",
     ),
     Row(
         profile="art_vesc", failure="drive:garbage@3+1", injected="random bytes for 1 s", vehicle="brakes", within_s=0.12,
-        named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming", remark="no such frame is the controller's",
+        named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming", remark="the controller accepts no random frame",
     ),
     Row(
-        profile="art_vesc", failure="drive:wrong=0.3@3+3", injected="0.3 of full steering to the left; speed told 0.3 too high",
+        profile="art_vesc", failure="drive:wrong=0.3@3+3", injected="0.3 of full steering to the left; reported speed 0.3 too high",
         vehicle="drives on", counted=("rejected by the gate",), off_course_m=0.3, bound=19,
-        remark="the servo tells nothing; GNSS velocity outweighs the told speed in the filter",
+        remark="the servo sends no feedback; GNSS velocity outweighs the reported speed in the filter",
     ),
     Row(
-        profile="art_vesc", failure="drive:slow=5@3+2", injected="one command and one value of 5 for 2 s", vehicle="drives on",
-        bound=17, remark="20 Hz of commands are above the controller's time-out",
+        profile="art_vesc", failure="drive:slow=5@3+2", injected="every fifth command and value for 2 s", vehicle="drives on",
+        bound=17, remark="20 Hz of commands suffice for the controller's timeout",
     ),
     Row(
         profile="art_vesc", failure="drive:delayed=0.5@3+1", injected="0.5 s late for 1 s", vehicle="brakes", within_s=0.12,
         counted=GATE, named=("actuator_lost", "speed_mismatch", "uncommanded_motion", "vesc_ready", "vesc_silent"),
         stands_s=(0.2, 1.5),
-        recovers="after re-arming", remark="for half a second it still obeys what it was told before",
+        recovers="after re-arming", remark="for half a second it still follows old commands",
     ),
     Row(
-        profile="art_vesc", failure="drive:intermittent=0.2@3+1", injected="a loose contact for 1 s, turns of 0.2 s",
+        profile="art_vesc", failure="drive:intermittent=0.2@3+1", injected="a loose contact for 1 s, intervals of 0.2 s",
         vehicle="brakes", within_s=0.8, named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming",
     ),
 )  # fmt: skip
@@ -285,17 +290,17 @@ ROWS: tuple[Row, ...] = (
 PULLED: tuple[Row, ...] = (
     Row(
         profile="art_vesc", failure="gnss:usb@3+1", injected="unplugged for 1 s", vehicle="capped", within_s=0.9,
-        named=("gnss_configured", "gnss_silent", "rtk_state"), remark="no fix for 0.5 s; set up again, in case it had no power",
+        named=("gnss_configured", "gnss_silent", "rtk_state"), remark="no fix for 0.5 s; reconfigured, in case it lost power",
     ),
     Row(
         profile="art_vesc", failure="imu:usb@5.5+1", injected="unplugged for 1 s", vehicle="controlled stop", within_s=0.8,
         named=("imu_silent",), recovers="after re-arming",
-        remark="silence of 0.4 s here, so that a stalling test machine is none; 50 ms as shipped",
+        remark="limit 0.4 s here, so that a stall of the test machine does not count; 50 ms as shipped",
     ),
     Row(
         profile="art_vesc", failure="drive:usb@10.5+1", injected="the CAN adapter unplugged for 1 s", vehicle="brakes",
         within_s=0.2, named=("actuator_lost", "vesc_ready"), recovers="after re-arming",
-        remark="known at once, not by silence; read back before it is driven again, and comes back disarmed",
+        remark="detected at once, not by silence; the daemon reads it back before driving again and stays disarmed",
     ),
 )  # fmt: skip
 """Pulled plugs of one drive, in order. Times are the devices'; distances from the course are the daemon's estimate."""

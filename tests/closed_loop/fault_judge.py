@@ -18,8 +18,8 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
-from vehicled.safety.arming import STANDSTILL_MPS
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
+from vehicled.vehicle import STANDSTILL_MPS
 
 SECOND_NS = 1_000_000_000
 DRIVING = (Mode.AUTO, Mode.TELEOP)

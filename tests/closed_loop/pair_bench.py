@@ -17,13 +17,13 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
+from vehicled.vehicle import STANDSTILL_MPS
 
 SETTLE_S = 4.0
 """Time after the last failure until the vehicle drives or stands."""
 REST_S = 0.5
 AFTER_S = 2.0
 """Time watched afterwards."""
-STANDS_MPS = 0.05
 
 
 class Found(Struct, kw_only=True):
@@ -87,7 +87,7 @@ def begin(profile: Profile, course: Course, failures: Sequence[Failure], judge: 
 
 def stands(judge: Judge) -> bool:
     """True if the true vehicle stands."""
-    return judge.truth is not None and abs(judge.truth.speed_mps) < STANDS_MPS
+    return judge.truth is not None and abs(judge.truth.speed_mps) < STANDSTILL_MPS
 
 
 def _judge_end(pair: Pair, judge: Judge) -> None:

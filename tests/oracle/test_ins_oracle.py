@@ -12,10 +12,11 @@ from scipy.spatial.transform import Rotation as Turn
 
 from vehicled.estimation.ins.alignment import tilt
 from vehicled.estimation.ins.measurements import Fix, Sensors
-from vehicled.estimation.ins.mechanisation import GRAVITY_MPS2, Drive, Predictor, mechanise, noise_rates
+from vehicled.estimation.ins.mechanisation import Drive, Predictor, mechanise, noise_rates
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import BA, BG, A, C, N, P, State, V, exponential, from_angles, product, rotation
 from vehicled.estimation.ins.update import Corrector
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 Floats = npt.NDArray[np.float64]
 FORCE = (0.4, -0.8, 9.6)
@@ -61,7 +62,7 @@ def test_rotations_are_those_of_scipy(seed: int) -> None:
         v = rng.standard_normal(3) * size
         both = product(q, exponential(*v.tolist()))
         np.testing.assert_allclose(np.array(rotation(both)).reshape(3, 3), (theirs * Turn.from_rotvec(v)).as_matrix(), atol=1e-12)
-    up = theirs.as_matrix().T @ (0.0, 0.0, GRAVITY_MPS2)
+    up = theirs.as_matrix().T @ (0.0, 0.0, STANDARD_GRAVITY_MPS2)
     if abs(roll) < 1.5:
         assert tilt(tuple(up.tolist())) == pytest.approx((roll, pitch))
 
@@ -83,7 +84,7 @@ def test_mechanisation_converges_to_the_integral_of_its_equations_with_second_or
     def derivative(t: float, z: Floats) -> Floats:
         force, rate = motion(t)
         R = z[6:].reshape(3, 3)
-        return np.concatenate((z[3:6], R @ force - (0.0, 0.0, GRAVITY_MPS2), (R @ skew(rate)).ravel()))
+        return np.concatenate((z[3:6], R @ force - (0.0, 0.0, STANDARD_GRAVITY_MPS2), (R @ skew(rate)).ravel()))
 
     start = np.concatenate(((1.0, 2.0, 0.0), (1.0, 0.2, 0.0), R0.ravel()))
     theirs = solve_ivp(derivative, (0.0, 5.0), start, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]

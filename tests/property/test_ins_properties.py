@@ -171,7 +171,7 @@ def test_updates_keep_the_covariance_positive_definite(
     if not accepted and not also:
         assert s.x == before.x
         np.testing.assert_array_equal(s.P, before.P)
-        assert s.rejected == 2
+        assert s.counters.rejected == 2
     elif not forced:
         assert np.trace(s.P) <= np.trace(before.P) * (1 + 1e-9), "a measurement never adds uncertainty"
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import near, near_count
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.ins.estimator import Ins
@@ -98,7 +99,7 @@ def planar_state() -> PlanarState:
     P = np.eye(SIZE) * 0.75
     return PlanarState(
         x=np.ones(SIZE), P=P, steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=0.0, carrier=-1,
-        heading_kind=-1, strikes=(0,) * 6, good_fixes=9, rejected=0, nis=0.0, newest_input_ns=0,
+        heading_kind=-1, counters=GateCounters(good_fixes=9),
     )  # fmt: skip
 
 
@@ -137,19 +138,19 @@ def test_the_gate_of_the_inertial_filter_lets_pass_up_to_its_limit_and_is_doubte
         nis, accepted = corrector.scalar(s, h, residual, 0.25, root * root, 0, (0,))
         if good:
             assert accepted
-            assert s.strikes[0] == s.rejected == 0
+            assert s.counters.strikes[0] == s.counters.rejected == 0
             assert s.x[0] == pytest.approx(0.75 * residual)
             return
         if accepted:
             break
         assert s.x == before.x
         np.testing.assert_array_equal(s.P, before.P)
-        assert s.strikes[0] == s.rejected == tried + 1
+        assert s.counters.strikes[0] == s.counters.rejected == tried + 1
     doubted = math.isfinite(nis)
     assert accepted is doubted
     if doubted:
-        assert s.rejected == patience
-        assert s.strikes[0] == 0
+        assert s.counters.rejected == patience
+        assert s.counters.strikes[0] == 0
 
 
 @given(root=gates, data=st.data())

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import SIZE, Inputs, PlanarState, V, predict
@@ -117,7 +118,7 @@ def test_any_sequence_leaves_a_finite_state_with_a_positive_definite_covariance(
 def _state(mean: np.ndarray[Any, Any], heading_kind: int) -> PlanarState:
     return PlanarState(
         x=mean, P=np.eye(SIZE) * 1e-12, steering=0.4, throttle=0.5, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=1.5, carrier=0,
-        heading_kind=heading_kind, strikes=(0,) * 6, good_fixes=9, rejected=0, nis=0.0, newest_input_ns=0,
+        heading_kind=heading_kind, counters=GateCounters(good_fixes=9),
     )  # fmt: skip
 
 

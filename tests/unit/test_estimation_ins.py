@@ -373,7 +373,7 @@ def test_order_of_arrival_changes_nothing() -> None:
     np.testing.assert_allclose(second.x, first.x, rtol=0, atol=1e-12)
     np.testing.assert_allclose(second.q, first.q, rtol=0, atol=1e-12)
     np.testing.assert_allclose(second.P, first.P, rtol=1e-9, atol=1e-15)
-    assert second.rejected == first.rejected
+    assert second.counters.rejected == first.counters.rejected
 
 
 def test_a_late_inertial_unit_does_not_become_a_lag() -> None:

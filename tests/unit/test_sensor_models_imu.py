@@ -9,11 +9,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from sim_backend.plant.interface import Motion
-from sim_backend.sensors.imu import STANDARD_GRAVITY_MPS2, Imu, specific_force
+from sim_backend.sensors.imu import Imu, specific_force
 from sim_backend.sensors.imu_detailed import DetailedImu, imu_sensor
 from sim_backend.sensors.imu_units import UNITS, model_of
 from sim_backend.sensors.interface import Sensor
 from vehicled.messages import ImuSample
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.sensors import ImuModel, InertialUnit
 
 START = 1_000_000_000

@@ -13,13 +13,14 @@ from sim_backend.plant.interface import Motion, interpolate
 from sim_backend.sensors import imu, noise
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.heading import HeadingSensor
-from sim_backend.sensors.imu import STANDARD_GRAVITY_MPS2, Imu
+from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from sim_backend.sensors.truth import Truth
 from tests.vehicles import make_drive
 from vehicled.messages import CarrierSolution, FixType, GnssFix, GroundTruth, Heading, HeadingKind, ImuSample, MotorStatus
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.paths.datum import Datum
 from vehicled.profile.schema import GnssModel, HeadingModel, ImuModel, MotorStatusModel, Sim, TwinSteering
 

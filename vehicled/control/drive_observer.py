@@ -7,9 +7,9 @@ prediction. With the observed acceleration in the prediction, the steady-state e
 
 from math import copysign
 
-from vehicled.control.speed import REST_MPS, Demand, drive_authority_mps2
+from vehicled.control.speed import Demand, drive_authority_mps2
 from vehicled.estimation.history import CommandHistory
-from vehicled.vehicle import Drive
+from vehicled.vehicle import STANDSTILL_MPS, Drive
 
 MEMORY_S = 1.0
 """Shortest time constant, s; a faster observer would turn speed noise into throttle noise."""
@@ -47,12 +47,12 @@ class DriveObserver:
         if before_ns is not None and t_ns <= before_ns:
             return
         self._t_ns, self._speed_mps = t_ns, speed_mps
-        if abs(speed_mps) >= REST_MPS:
+        if abs(speed_mps) >= STANDSTILL_MPS:
             if speed_mps * self._sense < 0.0:
                 # Friction has changed sign, so the learned acceleration is void; at standstill the estimate is exactly 0.
                 self.surplus_mps2 = 0.0
             self._sense = copysign(1.0, speed_mps)
-        if before_ns is None or min(abs(speed_mps), abs(before_mps)) < REST_MPS or speed_mps * before_mps < 0.0:
+        if before_ns is None or min(abs(speed_mps), abs(before_mps)) < STANDSTILL_MPS or speed_mps * before_mps < 0.0:
             return
         demand = demands.at((t_ns + before_ns) // 2 - int(drive.delay_s * 1e9))
         if demand.brake > 0.0:

@@ -17,10 +17,7 @@ from msgspec import Meta, Struct
 
 from vehicled.paths.course import Course
 from vehicled.paths.smoothing import Array
-from vehicled.vehicle import Drive, Limits, NonNegative, Positive, Vehicle
-
-REST_MPS = 0.05
-"""Speed below which the drive may change direction, m/s."""
+from vehicled.vehicle import STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle
 
 NOTABLE = 0.02
 """Relative change of vehicle parameters from which the speed profile is computed again."""
@@ -222,7 +219,7 @@ def speed_step(
     the direction of the error. The vehicle brakes to standstill before it changes direction.
     """
     sign = _direction(drive, speed_mps, target)
-    if sign * speed_mps < -REST_MPS and drive.reverse_share > 0.0:
+    if sign * speed_mps < -STANDSTILL_MPS and drive.reverse_share > 0.0:
         return PidState(0.0, 0.0, speed_mps), Demand(0.0, 1.0 if drive.brake_deceleration_mps2 > 0.0 else 0.0)
     # Signs are those of the target's direction from here on.
     speed, wanted, slowing = sign * speed_mps, sign * target.speed_mps, sign * target.acceleration_mps2

@@ -1,4 +1,4 @@
-"""The first state of the filter, from one fix and what is known of the yaw."""
+"""Initial state of the 4-DOF filter from one fix and a heading or a course over ground."""
 
 from math import atan2, copysign, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
 
@@ -17,7 +17,7 @@ UNKNOWN_SPEED_SIGMA_MPS = 1.0
 
 
 def heading_sigma_rad(params: Ekf4Params, heading: Heading) -> float:
-    """Sigma to trust a heading with: what it says, not below the floor, or the assumed one where it says nothing."""
+    """Return the sigma of a heading: its own, not below the floor, or the assumed one if it has none."""
     sigma = heading.sigma_rad if isfinite(heading.sigma_rad) else params.heading_sigma_unknown_rad
     return min(max(sigma, params.heading_sigma_floor_rad), measurements.MAX_SIGMA)
 
@@ -41,9 +41,10 @@ def initial_state(
     lowest_speed_mps: float = 0.0,
     backward: bool = False,
 ) -> State | None:
-    """State at the fix, whose antenna is at ``enu_m``: yaw from the heading, else from the course over ground when it moves fast
-    enough for one, turned round if it is driven ``backward``; None when there is neither. The wheel is taken as straight.
-    Covariance diagonal but for the fix's own (E, N) and its slow error.
+    """Return the state at the fix, whose antenna is at ``enu_m``, or None without a yaw.
+
+    The yaw is the heading, else the course over ground of a fix that moves fast enough, reversed if the vehicle is driven
+    ``backward``. The wheel is taken as straight. The covariance is diagonal except for the fix's own (E, N) and its slow error.
     """
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     speed = hypot(ve, vn)
@@ -64,7 +65,7 @@ def initial_state(
     if params.gnss_coloured and measurements.is_coloured(fix):
         coloured = coloured_error.begin(measurements.declared_sigma_m(fix), int(fix.carrier))
         slow_m2 = coloured.sigma_m * coloured.sigma_m
-        # Position and error are known by their sum only.
+        # A fix measures only the sum of position and slow error.
         cross = np.zeros((4, 2))
         cross[0, 0] = cross[1, 1] = -slow_m2
         coloured = replace(coloured, cross=cross)

@@ -13,8 +13,8 @@ from msgspec import Struct
 Array = npt.NDArray[np.float64]
 
 FLOOR_RATIO = 0.7
-"""Fixes with a slow error make a position no surer than this ratio of the declared sigma. Part of the error, from multipath and
-ionosphere, outlasts a drive: no number of fixes averages it away."""
+"""Lower bound of the position sigma over the declared one. Part of the slow error, from multipath and ionosphere, outlasts a drive,
+so no number of fixes averages it away."""
 
 
 class ColouredError(Struct, frozen=True, gc=False):
@@ -28,18 +28,18 @@ class ColouredError(Struct, frozen=True, gc=False):
     sigma_m: float
     """Stationary standard deviation per axis."""
     carrier: int
-    """Carrier solution whose error it is; another one has another error."""
+    """Carrier solution that the error belongs to; another solution has another error."""
 
 
 def begin(sigma_m: float, carrier: int) -> ColouredError:
-    """Return an error of which only the size is known."""
+    """Return a zero-mean error with the stationary covariance."""
     return ColouredError((0.0, 0.0), np.zeros((4, 2)), sigma_m * sigma_m * np.eye(2), sigma_m, carrier)
 
 
 def continued(error: ColouredError | None, sigma_m: float, carrier: int) -> ColouredError:
-    """Return the error for a fix that declares ``sigma_m``: the one before if the kind of solution is the same, else a new one.
+    """Return the error for a fix that declares ``sigma_m``: the previous one for the same kind of solution, else a new one.
 
-    What a receiver declares more than before is added at once: its error may already have grown.
+    If the receiver declares more than before, the difference is added at once, because the error may already have grown.
     """
     if error is None or error.carrier != carrier:
         return begin(sigma_m, carrier)
@@ -79,10 +79,10 @@ def corrected(error: ColouredError, shift: Array, P: Array) -> ColouredError:
 
 
 def restore_floor(P: Array, before: tuple[float, float], position: tuple[int, int], error: tuple[int, int], sigma_m: float) -> None:
-    """Undo, in place, what fixes with a slow error took off the position's variance below the floor.
+    """Restore, in place, the position variance that fixes with a slow error reduced below the floor.
 
     ``P`` is a covariance with the indices ``position`` and ``error`` of east and north, ``before`` the variances of the position
-    before the fix. The variance is given back as a common shift of position and error, so that their sum stays as well known.
+    before the fix. The restored variance is a common shift of position and error, so the variance of their sum is unchanged.
     """
     floor_m2 = FLOOR_RATIO * FLOOR_RATIO * sigma_m * sigma_m
     for at, e, variance in zip(position, error, before):

@@ -1,11 +1,11 @@
-"""The pose that a controller steers by: continuous where the estimate jumps, and on the estimate otherwise.
+"""Pose for the controller: continuous where the estimate jumps, equal to the estimate otherwise.
 
-REP-105 tells two frames apart: in ``map`` the pose is right and may jump, in ``odom`` it is continuous and drifts. A controller
-needs both. Here its pose moves as the vehicle is believed to move, by speed and yaw rate, like that of ``odom``; what then
-separates it from the estimate, the correction of a fix, is worked off at a bounded rate. So the transform from ``map`` to ``odom``
-is slewed instead of set, and where the path lies in ``map`` the vehicle is led to it without a jerk of the wheel.
+REP-105 defines two frames: in ``map`` the pose is accurate and may jump, in ``odom`` it is continuous and drifts. A controller
+needs both properties. This pose is integrated from the estimated speed and yaw rate, like that of ``odom``; its difference from the
+estimate, the correction by a fix, decays at a bounded rate. The transform from ``map`` to ``odom`` is thus slewed instead of set,
+and the vehicle returns to a path in ``map`` without a jerk of the wheel.
 
-Corrections of a few millimetres are those of every fix: they pass at once, so that there is no lag in ordinary driving.
+Every fix corrects by a few millimetres: these corrections pass at once, so ordinary driving has no lag.
 """
 
 from math import cos, hypot, isfinite, remainder, sin, tau
@@ -17,11 +17,11 @@ from vehicled.messages import StateEstimate
 from vehicled.vehicle import ControlFrameParams
 
 MAX_GAP_NS = 1_000_000_000
-"""A longer silence, like time that goes back, begins anew: there is no motion between to be continuous with."""
+"""A longer gap between estimates, or time that goes back, resets the frame: the motion in between is unknown."""
 
 
 class Frame(Struct, frozen=True, gc=False):
-    """The controller's pose at the time of the last estimate, and how fast it is being led back to it."""
+    """The controller's pose at the time of the last estimate, and the rates at which it approaches the estimate."""
 
     t_ns: int
     x_m: float
@@ -33,11 +33,12 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 def follow(params: ControlFrameParams, frame: Frame | None, estimate: StateEstimate) -> tuple[Frame | None, StateEstimate]:
-    """The frame after an estimate, and the estimate as the controller is to see it: with the frame's pose, all else unchanged.
+    """Return the new frame, and the estimate for the controller: with the frame's pose, all else unchanged.
 
-    An estimate that is not finite passes as it is and leaves no frame; without a frame the estimate is where it begins. From one
-    estimate to the next the pose moves by the motion and by at most ``rate dt``, but the last ``immediate`` at once. The rate is
-    that of the parameters or, if more, the largest difference since the pose last stood on the estimate over ``max_time_s``.
+    An estimate that is not finite passes unchanged and clears the frame; without a frame a new one starts on the estimate. Between
+    two estimates the pose moves by the motion plus at most ``rate dt`` of correction; the last ``immediate`` is applied at once.
+    The rate is that of the parameters or, if larger, the largest difference since the pose last equalled the estimate, divided by
+    ``max_time_s``.
     """
     x, y, yaw, v = estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps
     if not isfinite(x + y + yaw + v):
@@ -46,32 +47,31 @@ def follow(params: ControlFrameParams, frame: Frame | None, estimate: StateEstim
     if frame is None or not 0 <= estimate.t_ns - frame.t_ns <= MAX_GAP_NS:
         return Frame(estimate.t_ns, x, y, yaw, v, params.position_rate_mps, params.yaw_rate_radps), estimate
     dt_s = (estimate.t_ns - frame.t_ns) * 1e-9
-    way_m = 0.5 * (frame.speed_mps + v) * dt_s
-    # The way is laid off in the direction that is believed now: in that of the frame, a yaw yet to be corrected would lead it
-    # astray for as long as that takes, and no time could be promised.
+    distance_m = 0.5 * (frame.speed_mps + v) * dt_s
+    # The motion uses the estimated yaw: with the frame's own, a yaw error still being corrected would add position error, and
+    # ``max_time_s`` would not bound the correction.
     middle = yaw - 0.5 * rate * dt_s
-    moved_x, moved_y = frame.x_m + way_m * cos(middle), frame.y_m + way_m * sin(middle)
+    moved_x, moved_y = frame.x_m + distance_m * cos(middle), frame.y_m + distance_m * sin(middle)
     moved_yaw = frame.yaw_rad + rate * dt_s
 
     dx, dy, dyaw = x - moved_x, y - moved_y, remainder(yaw - moved_yaw, tau)
-    distance = hypot(dx, dy)
-    share, position_rate = _share(
-        distance, params.immediate_m, params.position_rate_mps, frame.position_rate_mps, params.max_time_s, dt_s
+    fraction, position_rate = _correction(
+        hypot(dx, dy), params.immediate_m, params.position_rate_mps, frame.position_rate_mps, params.max_time_s, dt_s
     )
-    yaw_share, yaw_rate = _share(
+    yaw_fraction, yaw_rate = _correction(
         abs(dyaw), params.immediate_rad, params.yaw_rate_radps, frame.yaw_rate_radps, params.max_time_s, dt_s
     )
-    # On the estimate exactly, not by rounding near it: whoever sees no jumps sees the estimate.
-    at_x, at_y = (x, y) if share == 1.0 else (moved_x + share * dx, moved_y + share * dy)
-    at_yaw = yaw if yaw_share == 1.0 else remainder(moved_yaw + yaw_share * dyaw, tau)
+    # Without a pending correction the pose equals the estimate exactly, not up to rounding.
+    at_x, at_y = (x, y) if fraction == 1.0 else (moved_x + fraction * dx, moved_y + fraction * dy)
+    at_yaw = yaw if yaw_fraction == 1.0 else remainder(moved_yaw + yaw_fraction * dyaw, tau)
     after = Frame(estimate.t_ns, at_x, at_y, at_yaw, v, position_rate, yaw_rate)
-    if share == 1.0 and yaw_share == 1.0:
+    if fraction == 1.0 and yaw_fraction == 1.0:
         return after, estimate
     return after, replace(estimate, x_m=at_x, y_m=at_y, yaw_rad=at_yaw)
 
 
-def _share(error: float, immediate: float, slowest: float, rate: float, time_s: float, dt_s: float) -> tuple[float, float]:
-    """Share of the error to take away now, and the rate to go on with."""
+def _correction(error: float, immediate: float, slowest: float, rate: float, time_s: float, dt_s: float) -> tuple[float, float]:
+    """Return the fraction of the error to remove now, and the rate for the next step."""
     rate = max(rate, error / time_s)
     step = rate * dt_s
     if error <= max(step, immediate):
@@ -89,16 +89,16 @@ class ControlFrame:
 
     @property
     def lag_m(self) -> float:
-        """Distance of the controller's pose from that of the last estimate."""
+        """Distance of the controller's pose from the last estimate, m."""
         return self._lag_m
 
     def step(self, estimate: StateEstimate) -> StateEstimate:
-        """The estimate as the controller is to see it; see :func:`follow`."""
-        self._frame, seen = follow(self._params, self._frame, estimate)
-        self._lag_m = hypot(seen.x_m - estimate.x_m, seen.y_m - estimate.y_m) if self._frame is not None else 0.0
-        return seen
+        """Return the estimate for the controller; see :func:`follow`."""
+        self._frame, smoothed = follow(self._params, self._frame, estimate)
+        self._lag_m = hypot(smoothed.x_m - estimate.x_m, smoothed.y_m - estimate.y_m) if self._frame is not None else 0.0
+        return smoothed
 
     def reset(self) -> None:
-        """Begin on the next estimate: when a drive begins, nothing is there to be continuous with."""
+        """Start on the next estimate, as at the beginning of a drive."""
         self._frame = None
         self._lag_m = 0.0

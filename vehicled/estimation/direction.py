@@ -1,8 +1,8 @@
-"""Whether a filter's yaw points the way the vehicle drives, or the opposite way.
+"""Check that a filter's yaw is not off by 180 degrees.
 
-A course over ground and the path between fixes look the same forward and backward, and without an accelerometer nothing in a filter
-tells the two apart. What does: an absolute heading, the sign of a wheel or motor speed, and the sign of the throttle, each against
-the displacement that GNSS measures along the believed yaw.
+Course over ground and the path between fixes look the same forward and backward, and without an accelerometer a filter cannot
+distinguish the two. Three signals can: an absolute heading, the sign of a wheel or motor speed, and the sign of the throttle, each
+compared with the displacement that GNSS measures along the estimated yaw.
 """
 
 from math import cos, hypot, isfinite, pi, remainder, sin, tau
@@ -28,26 +28,27 @@ from vehicled.vehicle import Vehicle
 HEADING_FRESH_NS = 2_000_000_000
 WHEEL_FRESH_NS = 300_000_000
 WHEEL_MPS = 0.1
-"""A slower wheel has no sure sign."""
+"""Below this wheel speed the sign is noise."""
 SLOW_MPS = 0.3
-"""A throttle that was in force while the vehicle moved slower than this moves it its own way from then on."""
+"""Once the vehicle has been slower than this under a throttle, it moves in the direction of that throttle."""
 SETTLED_NS = 5_000_000_000
-"""So does one that has kept its sign for this long."""
+"""A throttle that has kept its sign for this long also gives the direction of motion."""
 PROOF_M = 0.5
 COLOURED_PROOF_M = 2.0
-"""Displacement against the drive or with it, from which on the sign is known; plain GNSS wanders a metre without moving."""
+"""Displacement with or against the drive that proves the sign; plain GNSS drifts by a metre at standstill."""
 MAX_FIX_GAP_S = 1.0
 TURN_LEAK_PER_S = 0.05
 MAX_DEPARTURE_RAD = 1.2
-"""A yaw that departs from its own yaw rate by this has been flipped by measurements: nothing is known of its sign any more."""
+"""A yaw this far from the integral of its own rate was flipped by measurements, so its sign is unknown again."""
 OPPOSITE_RAD = 0.5 * pi
 
 
 class DirectionMonitor:
-    """Evidence for the sign of a filter's yaw. It is fed what the filter is fed; :meth:`judge` withholds RUNNING without proof."""
+    """Collects evidence for the sign of a filter's yaw, from the inputs of the filter; :meth:`judge` withholds RUNNING without
+    proof."""
 
     def __init__(self, datum: Datum, vehicle: Vehicle, kinds: frozenset[HeadingKind] = frozenset(HeadingKind)) -> None:
-        """``kinds`` of heading that are a yaw, and not only changes of it."""
+        """``kinds`` are the headings that measure an absolute yaw, not only its changes."""
         self._datum = datum
         drive = vehicle.drive
         self._delay_ns = int(drive.delay_s * 1e9)
@@ -61,11 +62,11 @@ class DirectionMonitor:
         self._throttle_moves = False
         self._fix: tuple[int, float, float] | None = None
         self._step: tuple[int, float, float, float] | None = None
-        """Newest displacement: time, east, north (m), and how much of it proves a sign."""
+        """Newest displacement: time, east, north (m), and the distance that proves a sign (m)."""
         self.restarted()
 
     def restarted(self) -> None:
-        """Forget what belongs to a filter that has ended."""
+        """Reset the state that belongs to the previous run of the filter."""
         self._proven = False
         self._along_m = 0.0
         self._along_sign = 0
@@ -73,12 +74,12 @@ class DirectionMonitor:
         self._offset_rad: float | None = None
         self._judged_ns: int | None = None
         self.contradicted = False
-        """The vehicle drives the other way than the yaw points: begin anew."""
+        """True if the vehicle drives opposite to the yaw: the filter must restart."""
 
     # ---------------------------------------------------------------- inputs
 
     def command(self, command: ActuatorCommand) -> None:
-        """Note the throttle; it acts after the delay of the drive."""
+        """Record the throttle, which acts after the delay of the drive."""
         sign = (command.throttle > 0.0) - (command.throttle < 0.0)
         if sign != self._throttle_sign:
             self._throttle_sign = sign
@@ -86,7 +87,7 @@ class DirectionMonitor:
             self._throttle_moves = False
 
     def observe(self, message: Message) -> None:
-        """Note a measurement that bears on the direction."""
+        """Record a measurement that gives evidence of the direction."""
         if isinstance(message, GnssFix):
             self._on_fix(message)
         elif isinstance(message, Heading):
@@ -120,15 +121,15 @@ class DirectionMonitor:
         self._step = (fix.t_ns, dx, dy, needed)
 
     def sign(self, t_ns: int) -> int:
-        """Return +1 if the vehicle is driven forward at a time, -1 backward, 0 if nothing tells."""
+        """Return +1 if the vehicle is driven forward at a time, -1 backward, 0 if unknown."""
         if t_ns - self._wheel_ns <= WHEEL_FRESH_NS and self._wheel_ns:
             return self._wheel_sign
         return self._throttle_sign if self._throttle_moves and t_ns >= self._throttle_since_ns else 0
 
-    # ---------------------------------------------------------------- verdict
+    # ---------------------------------------------------------------- result
 
     def judge(self, estimate: StateEstimate) -> StateEstimate:
-        """Return the estimate, with ALIGNING and a yaw sigma of pi while it may be the wrong way round."""
+        """Return the estimate, with ALIGNING and a yaw sigma of pi while the yaw may be reversed."""
         now_ns, yaw = estimate.t_ns, estimate.yaw_rad
         if not isfinite(yaw):
             return estimate
@@ -164,7 +165,7 @@ class DirectionMonitor:
             self._offset_rad += min(TURN_LEAK_PER_S * dt_s, 1.0) * departed
 
     def _weigh(self, yaw: float) -> None:
-        """Add up the displacement along the yaw, in the sense of the drive."""
+        """Sum the displacement along the yaw, signed by the drive direction."""
         if self._step is None:
             return
         t_ns, dx, dy, needed = self._step

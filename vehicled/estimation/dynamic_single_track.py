@@ -1,27 +1,28 @@
-"""Lateral velocity and yaw rate of a single-track model with linear tyres, in a step that is safe from standstill to speed.
+"""Lateral velocity and yaw rate of a single-track model with linear tyres; the step is stable from standstill to full speed.
 
     m (dv_y/dt + v r) = F_f + F_r        F_f = -C_f ((v_y + a r)/|v| - tan(delta) v/|v|)
     I_z dr/dt = a F_f - b F_r            F_r = -C_r  (v_y - b r)/|v|
 
-v_y at the centre of gravity, a and b from there to the axles (Riekert and Schunck 1940). The tyres relax within |v| m/C, which is
-nothing at walking pace: explicit steps blow up there, and the usual cure, another model below some speed, kicks at the switch. Here
-the step is the implicit Euler one, multiplied by |v|: it has no division by the speed, is stable at every step length, and as
-v -> 0 or C -> infinity it becomes the kinematic single-track model by itself, r = v tan(delta)/l without slip at the rear axle.
+v_y at the centre of gravity, a and b from there to the axles (Riekert and Schunck 1940). The tyres relax within |v| m/C, which
+vanishes at walking pace: explicit steps diverge there, and the usual cure, another model below some speed, jumps at the switch.
+This step is implicit Euler, multiplied by |v|: it does not divide by the speed, is stable at every step length, and as v -> 0 or C
+-> infinity it becomes the kinematic single-track model, r = v tan(delta)/l without slip at the rear axle.
 """
 
 from math import isfinite
 
 from msgspec import Struct
 
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+
 NAN = float("nan")
-STANDARD_GRAVITY_MPS2 = 9.80665
 UNSTABLE_SHARE = 0.25
-"""Backward, an understeering vehicle turns unstable at sqrt(g l/K). Its inertial term is held at this share of that, squared:
-beyond, the linear model says nothing true and the step would lose its solution."""
+"""Limit of the inertial term in reverse, as a fraction of g l/K. At the square root of g l/K an understeering vehicle in reverse
+becomes unstable; beyond it the linear model is invalid and the step has no solution."""
 
 
 class SingleTrack(Struct, frozen=True, gc=False):
-    """Coefficients of the equations above, divided by mass or inertia: with those the mass is out of them.
+    """Coefficients of the equations above, divided by mass or inertia, so that the mass cancels.
 
     ``k11..k22`` multiply (v_y, r)/|v|, ``b1, b2`` tan(delta) v/|v|.
     """
@@ -33,21 +34,21 @@ class SingleTrack(Struct, frozen=True, gc=False):
     b1: float
     b2: float
     rear_m: float
-    """b: the centre of gravity ahead of the rear axle."""
+    """b, the distance of the centre of gravity ahead of the rear axle."""
     rear_slip: float
-    """Slip angle of the rear axle by lateral acceleration in a steady turn, rad per m/s2."""
+    """Slip angle of the rear axle per lateral acceleration in a steady turn, rad per m/s2."""
     lowest_square: float
-    """Bound of v |v| when going backward, m2/s2; negative."""
+    """Lower bound of v |v| in reverse, m2/s2; negative."""
 
 
 def single_track(
     wheelbase_m: float, stiffness_per_rad: float, understeer_rad_per_g: float, centre_share: float, inertia_share: float
 ) -> SingleTrack:
-    """Coefficients from figures that hardly depend on a vehicle's size.
+    """Return the coefficients from parameters that hardly depend on a vehicle's size.
 
-    ``stiffness_per_rad`` is C_r over the load of the rear axle, ``understeer_rad_per_g`` >= 0 the wheel angle that one g takes
-    beyond l/R, so that C_f over its load is 1/(1/C_r + K); ``centre_share`` = b/l; ``inertia_share`` = I_z/(m a b), 1 for most
-    vehicles.
+    ``stiffness_per_rad`` is C_r over the load of the rear axle, ``understeer_rad_per_g`` >= 0 the wheel angle per g of lateral
+    acceleration beyond l/R, so that C_f over its load is 1/(1/C_r + K); ``centre_share`` = b/l; ``inertia_share`` = I_z/(m a b), 1
+    for most vehicles.
     """
     g, l = STANDARD_GRAVITY_MPS2, wheelbase_m  # noqa: E741
     rear = stiffness_per_rad
@@ -71,28 +72,28 @@ def single_track(
 def lateral_step(
     t: SingleTrack, speed_mps: float, lateral_mps: float, rate_radps: float, tan_wheel: float, measured_radps: float, dt_s: float
 ) -> tuple[float, float, float, float]:
-    """(lateral velocity of the rear axle, yaw rate, their derivatives by speed) after ``dt_s`` > 0 at a signed speed, m/s and
-    rad/s.
+    """Return (lateral velocity of the rear axle, yaw rate, their derivatives by speed) after ``dt_s`` > 0 at a signed speed, m/s
+    and rad/s.
 
     A finite ``measured_radps`` is the yaw rate. The lateral velocity is then that of the steady turn with it, in which the rear
-    axle carries its share of m v r: this needs no wheel angle, whose gain is the least known of all parameters.
+    axle carries its part of m v r. This needs no wheel angle, whose gain is the least certain parameter.
     """
     v = speed_mps
-    size = abs(v)
+    magnitude = abs(v)
     sign = 1.0 if v >= 0.0 else -1.0
-    square, dsquare = v * size, 2.0 * size
+    square, dsquare = v * magnitude, 2.0 * magnitude
     if square < t.lowest_square:
         square, dsquare = t.lowest_square, 0.0
     if isfinite(measured_radps):
         slip = -t.rear_slip * measured_radps
         return slip * square, measured_radps, slip * dsquare, 0.0
     sideways = lateral_mps + t.rear_m * rate_radps
-    m11, m12 = size + dt_s * t.k11, dt_s * (t.k12 + square)
-    f1 = size * sideways + dt_s * v * t.b1 * tan_wheel
+    m11, m12 = magnitude + dt_s * t.k11, dt_s * (t.k12 + square)
+    f1 = magnitude * sideways + dt_s * v * t.b1 * tan_wheel
     # Derivatives of matrix and right side by v, for d(M z)/dv = df/dv.
     df1 = sign * sideways + dt_s * t.b1 * tan_wheel
-    m21, m22 = dt_s * t.k21, size + dt_s * t.k22
-    f2 = size * rate_radps + dt_s * v * t.b2 * tan_wheel
+    m21, m22 = dt_s * t.k21, magnitude + dt_s * t.k22
+    f2 = magnitude * rate_radps + dt_s * v * t.b2 * tan_wheel
     scale = 1.0 / (m11 * m22 - m12 * m21)
     y = scale * (m22 * f1 - m12 * f2)
     r = scale * (m11 * f2 - m21 * f1)

@@ -2,13 +2,13 @@
 
 State q = (x, y, theta, v) of the rear axle and input u = (throttle alpha, wheel angle delta):
 
-    dx/dt = v cos(theta)    dy/dt = v sin(theta)    dtheta/dt = v tan(delta) / l    dv/dt = (r gamma / I) (f1 - f0) - b
+dx/dt = v cos(theta)    dy/dt = v sin(theta)    dtheta/dt = v tan(delta) / l    dv/dt = (r gamma / I) (f1 - f0) - b
 
-with f1, f0 as in :class:`vehicled.vehicle.Drive` and b the deceleration of the brake. Unjhawala et al. 2023, with two mends: the
-Jacobian is that of the step taken, F = I + dt df/dq to first order, and v falls below 0 only where the drive has a reverse.
+with f1, f0 as in :class:`vehicled.vehicle.Drive` and b the deceleration of the brake. Unjhawala et al. 2023, with two corrections:
+the Jacobian is that of the step taken, F = I + dt df/dq to first order, and v falls below 0 only where the drive has a reverse.
 
-With the coefficients of :mod:`~vehicled.estimation.dynamic_single_track` the wheels slip sideways and the yaw rate takes its time;
-lateral velocity and yaw rate are then carried along as the wheel angle is: known, not estimated.
+With the coefficients of :mod:`~vehicled.estimation.dynamic_single_track` the wheels slip sideways and the yaw rate lags; lateral
+velocity and yaw rate are then propagated like the wheel angle, as known values outside the covariance.
 """
 
 from math import copysign, cos, exp, expm1, inf, isfinite, remainder, sin, tan, tau
@@ -28,7 +28,7 @@ Covariance = tuple[float, ...]
 
 
 class State(Struct, frozen=True, gc=False):
-    """Mean and covariance of (x, y, yaw, speed), and what is taken as known: the angle the wheel has slewed to and how it turns."""
+    """Mean and covariance of (x, y, yaw, speed), and values taken as known: slewed wheel angle, yaw rate, lateral velocity."""
 
     x_m: float
     y_m: float
@@ -37,24 +37,24 @@ class State(Struct, frozen=True, gc=False):
     wheel_rad: float
     covariance: Covariance
     yaw_rate_radps: float = 0.0
-    """Of the last step."""
+    """Yaw rate of the last step, rad/s."""
     lateral_mps: float = 0.0
     """Velocity of the rear axle to the left; 0 unless tyres are modelled."""
     surplus_mps2: float = 0.0
-    """What the drive does beyond its model while the vehicle moves; signed as the speed is."""
+    """Acceleration beyond the drive model while the vehicle moves, m/s2; signed like the speed."""
     coloured: ColouredError | None = None
     """Slow error of the GNSS position; None on fixed solutions."""
 
 
 class Input(Struct, frozen=True, gc=False):
-    """Input in force during one step, delays already taken off."""
+    """Input during one step, delays already applied."""
 
     throttle: float
     brake: float
     wheel_command_rad: float
     """Angle the wheel is slewing to."""
     yaw_rate_radps: float = NAN
-    """Measured rate, bias removed; NaN to take the rate of the single-track model."""
+    """Measured rate, bias removed; NaN selects the rate of the single-track model."""
 
 
 class Densities(Struct, frozen=True, gc=False):
@@ -63,7 +63,7 @@ class Densities(Struct, frozen=True, gc=False):
     position_m: float
     yaw_rad: float
     wheel_rad: float
-    """Of the wheel angle (rad per root Hz); enters yaw as v/l times this where no gyro is used."""
+    """Density of the wheel angle (rad per root Hz); it enters the yaw as v/l times this without a gyro."""
     speed_mps: float
     coloured_time_s: float = 60.0
     """Correlation time of the slow error of GNSS."""
@@ -88,8 +88,8 @@ class Step(Struct, frozen=True, gc=False):
 
 
 def slew(wheel_rad: float, target_rad: float, max_step_rad: float, limit_rad: float) -> float:
-    """Wheel angle after moving towards the target by at most ``max_step_rad``, cut at ``limit_rad``."""
-    # Comparisons instead of min and max: this runs a dozen times in every step of a controller, where calls show.
+    """Return the wheel angle after moving towards the target by at most ``max_step_rad``, clamped to ``limit_rad``."""
+    # Comparisons instead of min and max: this runs a dozen times in every controller step, where calls are costly.
     move = target_rad - wheel_rad
     if move > max_step_rad:
         move = max_step_rad
@@ -102,20 +102,20 @@ def slew(wheel_rad: float, target_rad: float, max_step_rad: float, limit_rad: fl
 
 
 def lowest_speed_mps(drive: Drive) -> float:
-    """Bound of a believed speed: a vehicle without reverse does not move backward, one with it may also roll."""
+    """Return the lower bound of the estimated speed: 0 without reverse; with reverse the vehicle may also roll."""
     return -inf if drive.reverse_share > 0.0 else 0.0
 
 
 def drive_rate(drive: Drive) -> float:
-    """Rate (1/s) at which the speed settles: -d(dv/dt)/dv, a constant of the linear motor."""
+    """Return the rate (1/s) at which the speed settles: -d(dv/dt)/dv, a constant of the linear motor."""
     return (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
 
 
 def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, track: SingleTrack | None = None) -> Step:
-    """Mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed). With ``track`` the tyres slip.
+    """Return the mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed). With ``track`` the tyres slip.
 
     Speed is integrated exactly (the drive is linear in it, so a stiff motor is stable at any step), the pose by the midpoint rule.
-    Where speed ends at rest or at its bound, the Jacobian is that of going on: 0 would make the filter certain of standing.
+    Where the speed reaches zero or its bound, the Jacobian of moving is kept: 0 would make the filter certain of standstill.
     """
     drive, steering, wheelbase_m = vehicle.drive, vehicle.steering, vehicle.wheelbase_m
     rate = drive_rate(drive)
@@ -153,10 +153,10 @@ def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, trac
         yaw_rate = v_mid * curvature
         dyaw_dv = dt_s * curvature * dmid_dv
     yaw_mid = state.yaw_rad + 0.5 * dt_s * yaw_rate
-    way_x = dt_s * cos(yaw_mid)
-    way_y = dt_s * sin(yaw_mid)
-    dx = v_mid * way_x - lateral * way_y
-    dy = v_mid * way_y + lateral * way_x
+    step_x = dt_s * cos(yaw_mid)
+    step_y = dt_s * sin(yaw_mid)
+    dx = v_mid * step_x - lateral * step_y
+    dy = v_mid * step_y + lateral * step_x
     return Step(
         state.x_m + dx,
         state.y_m + dy,
@@ -166,22 +166,22 @@ def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, trac
         yaw_rate,
         lateral,
         -dy,
-        way_x * dmid_dv - way_y * dlateral_dv - 0.5 * dy * dyaw_dv,
+        step_x * dmid_dv - step_y * dlateral_dv - 0.5 * dy * dyaw_dv,
         dx,
-        way_y * dmid_dv + way_x * dlateral_dv + 0.5 * dx * dyaw_dv,
+        step_y * dmid_dv + step_x * dlateral_dv + 0.5 * dx * dyaw_dv,
         dyaw_dv,
         dv_dv,
     )
 
 
 def propagate(p: Covariance, s: Step) -> Covariance:
-    """F P F' for F = [[1, 0, dx_dyaw, dx_dv], [0, 1, dy_dyaw, dy_dv], [0, 0, 1, dyaw_dv], [0, 0, 0, dv_dv]].
+    """Return F P F' for F = [[1, 0, dx_dyaw, dx_dv], [0, 1, dy_dyaw, dy_dv], [0, 0, 1, dyaw_dv], [0, 0, 0, dv_dv]].
 
-    Written out in plain floats, which at this size is faster than numpy: it runs at every step.
+    Written out in plain floats, because at this size they are faster than numpy.
     """
     _, p01, p02, p03, _, p11, p12, p13, _, _, p22, p23, _, _, _, p33 = p
     a, b, c, d, e, f = s.dx_dyaw, s.dx_dv, s.dy_dyaw, s.dy_dv, s.dyaw_dv, s.dv_dv
-    # M = F P, the columns that are needed.
+    # M = F P, needed columns only.
     m02 = p02 + a * p22 + b * p23
     m03 = p03 + a * p23 + b * p33
     m11 = p11 + c * p12 + d * p13
@@ -205,7 +205,7 @@ def propagate(p: Covariance, s: Step) -> Covariance:
 def predict(
     noise: Densities, vehicle: Vehicle, state: State, command: Input, dt_s: float, track: SingleTrack | None = None
 ) -> State:
-    """State ``dt_s`` later. ``dt_s`` > 0, short against the turn (20 ms).
+    """Return the state ``dt_s`` later. ``dt_s`` > 0, short against the turn (20 ms).
 
     P+ = F P F' + Q dt with Q diagonal. EKF prediction, Sarkka 2013, Alg. 5.4.
     """

@@ -1,4 +1,4 @@
-"""The measurement update of a Gaussian state: gate, forced acceptance, Joseph form."""
+"""Measurement update of a Gaussian state: gate, forced acceptance, Joseph form."""
 
 from math import isfinite, log
 from statistics import NormalDist
@@ -27,13 +27,13 @@ class Measurement(Struct, frozen=True, gc=False):
     R: Array
     """(m, m) covariance of the noise, positive definite."""
     inflation: tuple[float, float, float, float]
-    """Variances to add when this measurement is accepted against the gate: they make room for the residual."""
+    """Variances to add when this measurement is accepted against the gate, so that the state can follow the residual."""
     with_error: bool = False
-    """The measurement is a position that contains the slow error of GNSS, which then takes the inflation."""
+    """True if the measurement is a position with the slow error of GNSS, which then takes the inflation."""
 
 
 class Update(Struct, frozen=True, gc=False):
-    """Result of a measurement: ``shift`` (4,) to add to the mean, the new covariance, and what the gate saw."""
+    """Result of a measurement: ``shift`` (4,) to add to the mean, the new covariance, and the gate result."""
 
     shift: tuple[float, ...]
     covariance: Covariance
@@ -44,18 +44,19 @@ class Update(Struct, frozen=True, gc=False):
 
 
 def chi_square_limit(probability: float, degrees: int) -> float:
-    """Value that a chi-square variable of 1 or 2 ``degrees`` of freedom stays below with ``probability`` < 1."""
+    """Return the value that a chi-square variable of 1 or 2 ``degrees`` of freedom stays below with ``probability`` < 1."""
     if degrees == 2:
         return -2.0 * log(1.0 - probability)
     return NormalDist().inv_cdf(0.5 * (1.0 + probability)) ** 2
 
 
 def update(covariance: Covariance, z: Measurement, limit: float, forced: bool, coloured: ColouredError | None = None) -> Update:
-    """Kalman update, Sarkka 2013, Alg. 5.4, with the covariance in Joseph form, which stays positive definite under rounding.
+    """Return the Kalman update, Sarkka 2013, Alg. 5.4. The covariance is in Joseph form, which stays positive definite under
+    rounding.
 
-    covariance (16,); a normalised innovation squared above ``limit`` leaves everything unchanged (shift 0, accepted False), unless
-    ``forced``: then ``z.inflation`` is added to the variances first. A result that is not finite is refused. Never raises.
-    ``coloured`` is estimated with the state.
+    ``covariance`` is (16,). A normalised innovation squared above ``limit`` changes nothing (shift 0, accepted False), unless
+    ``forced``: then ``z.inflation`` is added to the variances first. A result that is not finite is rejected. Never raises.
+    ``coloured`` is estimated together with the state.
     """
     P = np.array(covariance).reshape(4, 4)
     H, R, residual = z.H, z.R, z.residual
@@ -90,7 +91,7 @@ def update(covariance: Covariance, z: Measurement, limit: float, forced: bool, c
 
 
 def _inverse(S: Array) -> Array:
-    """Inverse of a positive definite 1 x 1 or 2 x 2 matrix, written out: at this size a call of LAPACK costs far more."""
+    """Return the inverse of a positive definite 1 x 1 or 2 x 2 matrix, written out, because a LAPACK call costs far more."""
     if S.shape[0] == 1:
         return 1.0 / S
     a, b, c, d = S.ravel().tolist()

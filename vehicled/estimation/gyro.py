@@ -1,26 +1,25 @@
-"""Yaw rate between two steps, and its bias, from inertial samples."""
+"""Yaw rate between two filter steps, and the gyro bias, from inertial samples."""
 
 from math import isfinite
 
+from vehicled.estimation.counters import InputCounters
 from vehicled.messages import ImuSample
 
 NAN = float("nan")
 MAX_RATE_RADPS = 35.0
 REST_RATE_RADPS = 0.05
-"""More than a bias can be: the vehicle is being turned by hand."""
+"""Larger rates are no bias: someone is turning the vehicle by hand."""
 REST_TAKES = 2000
-"""Length of the bias mean in takes; older rates fade."""
+"""Length of the bias mean, in intervals; older rates fade."""
 FUTURE_TOLERANCE_NS = 10_000_000
-"""A stamp this far ahead of now is an error of the device clock's mapping and is taken as now; beyond it the sample is refused."""
+"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now; later samples are rejected."""
 
 
 class Gyro:
-    """Mean yaw rate of the samples since the last take, less the bias learnt while the vehicle stood.
+    """Mean yaw rate of the samples since the last :meth:`take`, minus the bias learnt at standstill."""
 
-    ``ignored`` counts samples that were saturated, not finite or not possible; ``late`` those out of order or from the future.
-    """
-
-    def __init__(self, fresh_s: float, rest_s: float) -> None:
+    def __init__(self, fresh_s: float, rest_s: float, counters: InputCounters) -> None:
+        self._counters = counters
         self._fresh_ns = int(fresh_s * 1e9)
         self._rest_ns = int(rest_s * 1e9)
         self._newest_ns: int | None = None
@@ -30,32 +29,30 @@ class Gyro:
         self._rest_since_ns: int | None = None
         self._takes = 0
         self.bias_radps = 0.0
-        self.ignored = 0
-        self.late = 0
 
     def observe(self, sample: ImuSample) -> None:
-        """A sample, to count in the next take."""
+        """Add a sample to the current interval."""
         rate = sample.angular_rate_radps[2]
         if sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
-            self.ignored += 1
+            self._counters.ignored += 1
         elif self._newest_ns is not None and sample.t_ns <= self._newest_ns:
-            self.late += 1
+            self._counters.late += 1
         else:
             self._newest_ns = sample.t_ns
             self._sum += rate
             self._count += 1
 
     def take(self, now_ns: int, standing: bool) -> int | None:
-        """Close the interval that ends now; learn the bias if the vehicle stands. Returns the newest stamp that entered, if any."""
+        """Close the interval that ends now and learn the bias at standstill. Return the newest stamp in it, if any."""
         newest_ns, count = self._newest_ns, self._count
         if newest_ns is None:
             return None
         entered: int | None = None
         if newest_ns > now_ns + FUTURE_TOLERANCE_NS:
-            # One stamp from the future must not lock out the samples that follow.
+            # A stamp from the future must not lock out the samples that follow.
             self._newest_ns = None
             self._mean_radps = NAN
-            self.late += count
+            self._counters.late += count
         elif count:
             self._mean_radps = self._sum / count
             entered = min(newest_ns, now_ns)
@@ -66,11 +63,11 @@ class Gyro:
 
     @property
     def fresh_until_ns(self) -> int:
-        """Until when the newest sample is a rate to go by; 0 before any."""
+        """Time until which the newest sample is fresh; 0 before the first."""
         return 0 if self._newest_ns is None else self._newest_ns + self._fresh_ns
 
     def rate_radps(self, t_ns: int) -> float:
-        """Yaw rate without bias at a time; NaN when the newest sample is too old for it."""
+        """Return the yaw rate without bias; NaN if the newest sample is too old."""
         if self._newest_ns is None or t_ns - self._newest_ns > self._fresh_ns:
             return NAN
         return self._mean_radps - self.bias_radps

@@ -1,4 +1,4 @@
-"""What was commanded in the recent past, and the pose that measurements are compared with."""
+"""History of recent commands, and the pose that measurements are compared with."""
 
 from bisect import bisect_right
 from typing import Generic, NamedTuple, TypeVar
@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 class CommandHistory(Generic[T]):
-    """Commands, or other inputs, by time, held from one to the next: what a delayed actuator is still about to do.
+    """Commands or other inputs by time, held from one to the next, for actuators with a delay.
 
-    Holds ``keep_ns`` of history and never more than ``capacity`` entries; before the oldest entry the value is ``initial``.
+    Keeps ``keep_ns`` of history and at most ``capacity`` entries; before the oldest entry the value is ``initial``.
     """
 
     def __init__(self, initial: T, keep_ns: int, capacity: int = 4096) -> None:
@@ -20,7 +20,7 @@ class CommandHistory(Generic[T]):
         self._values: list[T] = []
 
     def append(self, t_ns: int, value: T) -> None:
-        """Value commanded from ``t_ns`` on. One older than the newest entry is dropped: what it would have changed is over."""
+        """Add the value commanded from ``t_ns`` on. A value older than the newest entry is dropped."""
         times = self._times_ns
         if times and t_ns <= times[-1]:
             if t_ns == times[-1]:
@@ -28,25 +28,25 @@ class CommandHistory(Generic[T]):
             return
         times.append(t_ns)
         self._values.append(value)
-        # Entries are removed in blocks, because deleting from the front of a list moves all the rest.
+        # Entries are removed in blocks, because deleting from the front of a list moves all others.
         if len(times) >= 256 and (len(times) >= self._capacity or times[128] < t_ns - self._keep_ns):
             self._initial = self._values[127]
             del times[:128], self._values[:128]
 
     def at(self, t_ns: int) -> T:
-        """Value in force at a time."""
+        """Return the value in force at a time."""
         index = bisect_right(self._times_ns, t_ns)
         return self._values[index - 1] if index else self._initial
 
     def clear(self, initial: T) -> None:
-        """Forget everything; ``initial`` is in force."""
+        """Forget all entries; ``initial`` is in force."""
         self._initial = initial
         self._times_ns.clear()
         self._values.clear()
 
 
 class Pose(NamedTuple):
-    """Believed state of the rear axle at one time."""
+    """Estimated state of the rear axle at one time."""
 
     x_m: float
     y_m: float
@@ -54,4 +54,4 @@ class Pose(NamedTuple):
     speed_mps: float
     yaw_rate_radps: float
     lateral_mps: float = 0.0
-    """Velocity of the rear axle to the left: slip."""
+    """Velocity of the rear axle to the left, m/s."""

@@ -1,4 +1,4 @@
-"""What an estimator is to the rest of the daemon."""
+"""Protocols of estimators and identifiers."""
 
 from typing import Any, ClassVar, Protocol
 
@@ -8,58 +8,59 @@ from vehicled.vehicle import Vehicle
 
 
 class Estimator(Protocol):
-    """Fuses measurements into the state of the rear axle. Time is an argument; nothing here reads a clock, waits or raises.
+    """Fuses measurements into the state of the rear axle. Time is an argument; no method reads a clock, waits or raises.
 
-    Call order within one tick: ``observe`` for everything that arrived, ``step`` once, and ``command`` for what then went to the
-    actuators.
+    Call order within one tick: ``observe`` for every message that arrived, ``step`` once, and ``command`` for the command then sent
+    to the actuators.
     """
 
     Params: ClassVar[type[Any]]
     """Frozen msgspec Struct with a default for every field; the table ``[estimator.<name>]`` of the profile."""
 
     def __init__(self, params: Any, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
-        """``datum`` is the origin of the ``map`` frame; ``lever_arm_m`` the GNSS antenna from the rear axle: forward, left, up."""
+        """``datum`` is the origin of the ``map`` frame; ``lever_arm_m`` points from the rear axle to the GNSS antenna: forward,
+        left, up."""
         ...
 
     def observe(self, message: Message) -> None:
-        """A measurement. Types without use here are ignored; values that are not finite are ignored and counted."""
+        """Take a measurement. Unused types are ignored; values that are not finite are ignored and counted."""
         ...
 
     def command(self, command: ActuatorCommand) -> None:
-        """A command as handed to the actuators; it acts after the delays of the vehicle."""
+        """Take a command as sent to the actuators; it acts after the delays of the vehicle."""
         ...
 
     def step(self, now_ns: int) -> StateEstimate:
-        """State predicted to ``now_ns``, with every measurement observed so far fused."""
+        """Fuse all measurements observed so far and return the state predicted to ``now_ns``."""
         ...
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with these parameters from now on: what was identified while driving."""
+        """Predict with these parameters, identified while driving, from now on."""
         ...
 
 
 class Identifier(Protocol):
     """Learns the parameters of the vehicle while it drives, beside any estimator. Time is an argument, as for the estimator.
 
-    Call order within one tick: ``observe`` for everything that arrived, the estimator's step, then ``step`` with its estimate, and
-    ``command`` for what went to the actuators.
+    Call order within one tick: ``observe`` for every message that arrived, the estimator's step, then ``step`` with its estimate,
+    and ``command`` for the command sent to the actuators.
     """
 
     Params: ClassVar[type[Any]]
     """Frozen msgspec Struct with a default for every field; the table ``[identifier.<name>]`` of the profile."""
 
     def __init__(self, params: Any, vehicle: Vehicle) -> None:
-        """``vehicle`` is what the profile believes, the start of everything."""
+        """``vehicle`` has the parameters of the profile, from which learning starts."""
         ...
 
     def observe(self, message: Message) -> None:
-        """A measurement. Types without use here are ignored; values that are not finite are ignored."""
+        """Take a measurement. Unused types and values that are not finite are ignored."""
         ...
 
     def command(self, command: ActuatorCommand) -> None:
-        """A command as handed to the actuators."""
+        """Take a command as sent to the actuators."""
         ...
 
     def step(self, estimate: StateEstimate, now_ns: int) -> Identification | None:
-        """What is known now, when that has changed enough to be told (a few times a second at most); else None."""
+        """Return the identified parameters if they changed enough to report (a few times a second at most); else None."""
         ...

@@ -1,8 +1,9 @@
 """Measurement models of the 4-DOF state: expected value, derivative and noise of each kind of measurement.
 
-All are pure functions of the believed pose at the time of validity and return a :class:`~vehicled.estimation.gaussian.Measurement`.
-Receivers understate their errors, so every covariance has a floor. The error of all but a good fixed solution is correlated over a
-minute or more: :func:`coloured_variance` splits it off, to be estimated as a state.
+All are pure functions of the estimated pose at the time of validity and return a
+:class:`~vehicled.estimation.gaussian.Measurement`. Receivers understate their errors, so every covariance has a floor. The error of
+all but a good fixed solution is correlated over a minute or more: :mod:`~vehicled.estimation.coloured_error` estimates it as a
+state.
 """
 
 from math import cos, hypot, inf, isfinite, remainder, sin, sqrt, tau
@@ -23,14 +24,14 @@ UNKNOWN_SIGMA_MPS = 0.2
 MAX_FIXED_SIGMA_M = 0.05
 """A fixed solution that declares more than this per axis is no better than a floating one, and its error is as slow."""
 MAX_SIGMA = 1e3
-"""Larger sigmas say the same: nothing was measured."""
+"""Upper bound of sigmas; a larger one carries no information either."""
 
 
 def horizontal_covariance(covariance: tuple[float, ...], floor: float, unknown: float) -> Array:
-    """East-north block (2, 2) of a row-major (9,) ENU covariance, made positive definite.
+    """Return the east-north block (2, 2) of a row-major (9,) ENU covariance, made positive definite.
 
-    Sigmas are held between ``floor`` and MAX_SIGMA and the correlation within +-0.95; where the variances are not finite or not
-    positive, ``unknown`` (sigma) stands in.
+    Sigmas are clamped between ``floor`` and MAX_SIGMA and the correlation to +-0.95; ``unknown`` (sigma) replaces variances that
+    are not finite or not positive.
     """
     ee, en, nn = covariance[0], covariance[1], covariance[4]
     if not (isfinite(ee) and isfinite(nn) and ee > 0.0 and nn > 0.0):
@@ -44,9 +45,9 @@ def horizontal_covariance(covariance: tuple[float, ...], floor: float, unknown: 
 
 
 def is_coloured(fix: GnssFix) -> bool:
-    """Return whether a position's error is correlated in time: there is no fixed carrier phase, or it declares more than 5 cm.
+    """Return True if a position's error is correlated in time: no fixed carrier phase, or a declared sigma above 5 cm.
 
-    A hundred fixes with one common error are one opinion, so a filter that takes the error as white claims ten times too much.
+    A hundred fixes with one common error carry the information of one, so a filter that assumes white noise is ten times too sure.
     """
     if fix.carrier is not CarrierSolution.FIXED:
         return True
@@ -55,7 +56,7 @@ def is_coloured(fix: GnssFix) -> bool:
 
 
 def declared_sigma_m(fix: GnssFix) -> float:
-    """Return the position sigma per axis that the receiver declares, or the usual one of its kind of solution."""
+    """Return the position sigma per axis that the receiver declares, or the usual one for its kind of solution."""
     ee, nn = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
     if 0.0 < ee < inf and 0.0 < nn < inf:
         return min(sqrt(0.5 * ee + 0.5 * nn), MAX_SIGMA)
@@ -63,7 +64,7 @@ def declared_sigma_m(fix: GnssFix) -> float:
 
 
 def position(at: Pose, east_m: float, north_m: float, R: Array, lever_arm_m: tuple[float, float, float]) -> Measurement:
-    """GNSS position of the antenna: expected p + R(yaw) lever. residual (2,) in m, ENU; the vehicle is taken as level."""
+    """GNSS position of the antenna, expected p + R(yaw) lever. Residual (2,) in m, ENU; the vehicle is assumed level."""
     c, s = cos(at.yaw_rad), sin(at.yaw_rad)
     forward, left = lever_arm_m[0], lever_arm_m[1]
     arm_x = c * forward - s * left
@@ -77,10 +78,10 @@ def position(at: Pose, east_m: float, north_m: float, R: Array, lever_arm_m: tup
 def velocity(
     at: Pose, east_mps: float, north_mps: float, R: Array, lever_arm_m: tuple[float, float, float], course_min_mps: float
 ) -> Measurement:
-    """GNSS velocity of the antenna: expected v (cos, sin) + slip (-sin, cos) + yaw rate x lever. residual in m/s.
+    """GNSS velocity of the antenna, expected v (cos, sin) + slip (-sin, cos) + yaw rate x lever. Residual in m/s.
 
-    Above ``course_min_mps`` (believed and measured) both components are used, which is speed and course over ground with the right
-    weights. Below, the course is noise and its linearisation poor, so that only the speed along the believed yaw is used.
+    Above ``course_min_mps`` (estimated and measured) both components are used, which weighs speed and course over ground correctly.
+    Below, the course is noise and its linearisation poor, so only the speed along the estimated yaw is used.
     """
     c, s = cos(at.yaw_rad), sin(at.yaw_rad)
     forward, left = lever_arm_m[0], lever_arm_m[1]
@@ -99,7 +100,7 @@ def velocity(
 
 
 def heading(at: Pose, yaw_rad: float, sigma_rad: float) -> Measurement:
-    """Measured yaw; residual wrapped to +-pi."""
+    """Measured yaw; the residual is wrapped to +-pi."""
     residual = remainder(yaw_rad - at.yaw_rad, tau)
     return Measurement(np.array((residual,)), _H_YAW, np.array(((sigma_rad * sigma_rad,),)), (0.0, 0.0, residual * residual, 0.0))
 

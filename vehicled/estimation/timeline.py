@@ -1,12 +1,12 @@
-"""The recent past of a filter, so that a late measurement is fused at its time of validity.
+"""State history of a filter, so that a late measurement is fused at its time of validity.
 
-A filter is two pure functions: ``predict(state, t0_ns, t1_ns)``, which looks its inputs (commands, inertial samples) up by time,
-and ``update(state, z)``. The timeline keeps the states that they gave. A measurement that is older than the newest state goes back
-to the last state before it, is fused there, and everything after it, predictions and measurements, is done again up to now. The
-outcome is that of a filter which had the measurement in time: it does not depend on the order of arrival, only on the set of
-measurements. Larsen et al. 1998 call it filter recalculation; robot_localization has it as ``smooth_lagged_data``.
+A filter is two pure functions: ``predict(state, t0_ns, t1_ns)``, which looks up its inputs (commands, inertial samples) by time,
+and ``update(state, z)``. The timeline keeps the states that they return. A measurement older than the newest state is fused after
+the last state before it, and all later predictions and updates are repeated up to now. The result equals that of a filter which had
+the measurement in time: it depends on the set of measurements, not on their order of arrival. Larsen et al. 1998 call this filter
+recalculation; robot_localization calls it ``smooth_lagged_data``.
 
-What must be counted once although it may be done twice (refused measurements, the last innovation) belongs into the state.
+Counters of repeatable events (rejected measurements, the last innovation) belong in the state, so that they count once.
 """
 
 from bisect import bisect_left
@@ -17,17 +17,17 @@ S = TypeVar("S")
 Z = TypeVar("Z")
 
 STEP = -1
-"""In place of a source: the end of a prediction, which comes before the measurements of the same instant."""
+"""Source number of a prediction's end, which precedes the measurements of the same instant."""
 
 
 class Timeline(Generic[S, Z]):
     """States of the last ``keep_ns`` and the measurements that led to them.
 
-    States are kept by reference: ``predict`` and ``update`` return new ones and leave theirs unchanged. A measurement in order
-    costs its own update and no more; a late one also the predictions and updates since. Memory, and with it the work of one step,
-    is bounded by ``capacity`` states, of which one belongs to each step and each measurement. Nothing is kept before :meth:`start`.
+    States are kept by reference: ``predict`` and ``update`` return new ones and leave their arguments unchanged. A measurement in
+    order costs one update; a late one also the predictions and updates since. ``capacity`` bounds the states, one for each step and
+    each measurement, and with them memory and the work of one step. Nothing is kept before :meth:`start`.
 
-    A stamp up to ``ahead_ns`` from the future is an error of the device clock's mapping and taken as now.
+    A stamp up to ``ahead_ns`` in the future is an error of the device clock's mapping and counts as now.
     """
 
     def __init__(
@@ -50,54 +50,54 @@ class Timeline(Generic[S, Z]):
         self._pending: list[tuple[int, int, Z]] = []
         self._stale_ns: int | None = None
         self.late = 0
-        """Measurements older than what is kept, or more in one step than ``capacity``."""
+        """Measurements older than the history, or beyond ``capacity`` in one step."""
         self.duplicate = 0
-        """Measurements of a source and an instant that were there already."""
+        """Measurements repeated for the same source and instant."""
         self.future = 0
         """Measurements further ahead than ``ahead_ns``."""
 
     @property
     def refused(self) -> int:
-        """Measurements that were not fused, whatever the reason."""
+        """Measurements that were not fused, for any reason."""
         return self.late + self.duplicate + self.future
 
     @property
     def running(self) -> bool:
-        """Whether there is a state."""
+        """True once the timeline holds a state."""
         return bool(self._keys)
 
     @property
     def t_ns(self) -> int:
-        """Time of the newest state. IndexError before :meth:`start`."""
+        """Time of the newest state. Raises IndexError before :meth:`start`."""
         return self._keys[-1][0]
 
     @property
     def state(self) -> S:
-        """Newest state. IndexError before :meth:`start`."""
+        """Newest state. Raises IndexError before :meth:`start`."""
         return self._states[-1]
 
     @property
     def oldest_ns(self) -> int:
-        """Measurements from here on can still be fused. IndexError before :meth:`start`."""
+        """Oldest time at which a measurement can still be fused. Raises IndexError before :meth:`start`."""
         return self._keys[0][0]
 
     def start(self, t_ns: int, state: S) -> None:
-        """Begin anew with this state; measurements that wait remain."""
+        """Restart from this state; pending measurements remain."""
         self._keys = [(t_ns, STEP)]
         self._states = [state]
         self._measured = [None]
         self._stale_ns = None
 
     def clear(self) -> None:
-        """Forget every state and measurement; the counts remain."""
+        """Forget all states and measurements; the counters remain."""
         self._keys, self._states, self._measured, self._pending = [], [], [], []
         self._stale_ns = None
 
     def observe(self, t_ns: int, source: int, z: Z) -> None:
-        """A measurement valid at ``t_ns``, fused in the next :meth:`advance`.
+        """Queue a measurement valid at ``t_ns`` for the next :meth:`advance`.
 
-        ``source`` >= 0 tells the sensors apart: one measurement for each of them and instant. At the same instant the lower number
-        is fused first.
+        ``source`` >= 0 identifies the sensor: one measurement per source and instant. At the same instant the lower number is fused
+        first.
         """
         if len(self._pending) < self._capacity:
             self._pending.append((t_ns, source, z))
@@ -105,12 +105,12 @@ class Timeline(Generic[S, Z]):
             self.late += 1
 
     def changed(self, t_ns: int) -> None:
-        """The inputs after ``t_ns`` are not those predicted with: the next :meth:`advance` predicts anew from there."""
+        """Mark the inputs after ``t_ns`` as changed: the next :meth:`advance` repeats the prediction from there."""
         if self._stale_ns is None or t_ns < self._stale_ns:
             self._stale_ns = t_ns
 
     def advance(self, now_ns: int) -> S:
-        """Fuse what waits and predict to ``now_ns``. Returns the state then, or the newest one if time has gone back."""
+        """Fuse the pending measurements and predict to ``now_ns``. Return the state then, or the newest one if time went back."""
         keys, states = self._keys, self._states
         newest_ns = keys[-1][0]
         now_ns = max(now_ns, newest_ns)
@@ -128,7 +128,7 @@ class Timeline(Generic[S, Z]):
         if self._stale_ns is not None:
             first = min(first, (self._stale_ns + 1, STEP))
             self._stale_ns = None
-        # The oldest state has nothing before it to be predicted from.
+        # The oldest state cannot be predicted again: no state precedes it.
         index = max(bisect_left(keys, first), 1)
         events += zip(keys[index:], self._measured[index:], strict=True)
         del keys[index:], states[index:], self._measured[index:]
@@ -138,7 +138,7 @@ class Timeline(Generic[S, Z]):
         return states[-1]
 
     def _admit(self, now_ns: int) -> list[tuple[tuple[int, int], Z | None]]:
-        """Measurements that wait and can be fused, each counted if it cannot."""
+        """Return the pending measurements that can be fused, and count the others."""
         keys = self._keys
         oldest = max(keys[0], (now_ns - self._keep_ns, STEP))
         latest_ns = now_ns + self._ahead_ns
@@ -175,7 +175,7 @@ class Timeline(Generic[S, Z]):
             measured.append(z)
 
     def _forget(self, now_ns: int) -> None:
-        """Drop what is too old, but the newest state of it: from there the oldest measurement that may come is predicted to."""
+        """Drop old states except the newest of them, from which the oldest admissible measurement is predicted."""
         keys = self._keys
         limit_ns = now_ns - self._keep_ns
         drop = max(0, len(keys) - self._capacity)

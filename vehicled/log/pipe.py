@@ -110,7 +110,7 @@ class WriterProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env=_environment(),
+                env=child_environment(),
                 # Ctrl-C goes to the terminal's foreground group, but the writer must outlive the daemon.
                 start_new_session=True,
                 bufsize=0,
@@ -352,7 +352,7 @@ class WriterProcess:
                 stream.close()
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Return an environment in which the child imports this same package."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

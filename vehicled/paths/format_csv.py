@@ -32,7 +32,7 @@ ORDER = "name the columns lat and lon for what they hold"
 SETTINGS = ("name", "datum_deg", "closed")
 COMMENTS = ("#", "%", "//")
 UNUSED = ("", "-", "_")
-"""Names by which the user leaves a column out."""
+"""Column names that exclude a column."""
 
 _GEARS = {"d": 1.0, "f": 1.0, "forward": 1.0, "r": -1.0, "reverse": -1.0, "backward": -1.0}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf|infinity)$", re.IGNORECASE)
@@ -50,7 +50,7 @@ _REASONS = {
 _DRIVEN = ("x", "y", "lat", "lon", "speed", "gear")
 
 Line = tuple[int, str]
-"""Number and text of a line of the file."""
+"""Number and text of a line."""
 
 
 def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> Drawing:
@@ -92,7 +92,7 @@ def _set(file_name: str, line_number: int, settings: dict[str, str], key: str, v
 
 
 class _Table:
-    """The rows of a file and the meaning of their columns."""
+    """Rows of a file and the meaning of their columns."""
 
     def __init__(self, file_name: str, comments: list[Line], rows: list[Line], given: Sequence[str]) -> None:
         self._file_name = file_name
@@ -162,7 +162,7 @@ class _Table:
         )
 
     def _roles(self) -> dict[str, int]:
-        """Return the column of each quantity that the course takes. Raises CourseError for names that leave a doubt."""
+        """Return the column of each quantity of the course. Raises CourseError for ambiguous names."""
         at, columns = self._place, self._columns
         found: dict[str, int] = {}
         for role in (*_DRIVEN, "heading", "curvature"):

@@ -17,7 +17,7 @@ ORDER = "GeoJSON writes longitude first, then latitude"
 
 
 def read(data: bytes, file_name: str) -> Drawing:
-    """The waypoints of the one line in a GeoJSON file; heights are ignored. Raises CourseError."""
+    """Return the waypoints of the only line in a GeoJSON file; heights are ignored. Raises CourseError."""
     where, geometry, properties = _line(file_name, features_of(data, file_name, KIND))
     points = [(latitude, longitude) for longitude, latitude in degrees_of(f"{file_name}, {where}", geometry.get("coordinates"))]
     closed, name = properties.get("closed"), properties.get("name")
@@ -37,14 +37,14 @@ def read(data: bytes, file_name: str) -> Drawing:
 
 
 def _account(file_name: str, where: str, properties: Mapping[str, object]) -> ReadSummary:
-    """Raises CourseError for a speed that is not in m/s."""
+    """Check that no property gives a speed in another unit. Raises CourseError."""
     used = [("coordinates", "longitude, latitude, deg")]
     remarks = []
     for key in properties:
         column = column_of(key)
         if column.role == "speed" and key != "speed_mps" and column.unit != "m/s":
             # A colour or a note may be ignored; a speed that is not heeded surprises on the road.
-            raise CourseError(f'{file_name}, {where}: property "{key[:40]}" is not in m/s for certain; give it as speed_mps')
+            raise CourseError(f'{file_name}, {where}: property "{key[:40]}" has no known unit; give it in m/s as "speed_mps"')
     if properties.get("speed_mps") is None:
         remarks.append(f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
     else:
@@ -54,7 +54,7 @@ def _account(file_name: str, where: str, properties: Mapping[str, object]) -> Re
 
 
 def _line(file_name: str, features: list[Feature]) -> Feature:
-    """The only line."""
+    """Return the only line. Raises CourseError."""
     lines = [feature for feature in features if feature.geometry.get("type") == "LineString"]
     if len(lines) > 1:
         places = ", ".join(line.place for line in lines[:5])

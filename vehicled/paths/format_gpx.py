@@ -17,14 +17,14 @@ _MAX_DEPTH = 64
 
 
 class _Reader:
-    """Collects the points of every line in the file while expat walks it."""
+    """Collects the points of all lines while expat parses the file."""
 
     def __init__(self, file_name: str) -> None:
         self.file_name = file_name
         self.lines: list[tuple[str, int, list[tuple[float, float]], list[str]]] = []
         self.name = ""
         self.others: dict[str, int] = {}
-        """Elements of a point that are not read, and single waypoints, with their number."""
+        """Numbers of ignored elements and single waypoints, by name."""
         self._path: list[str] = []
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.StartElementHandler = self._start
@@ -84,7 +84,7 @@ class _Reader:
 
 
 def read(data: bytes, file_name: str) -> Drawing:
-    """The waypoints of the only track segment or route. Raises CourseError."""
+    """Return the waypoints of the only track segment or route. Raises CourseError."""
     if not data.strip():
         raise CourseError(f"{file_name}: the file is empty; expected {KIND}")
     reader = _Reader(file_name)

@@ -31,7 +31,7 @@ _NAMES = {
 
 @dataclass(slots=True)
 class _Mission:
-    """Waypoints so far, and the speed the next leg is driven at."""
+    """Waypoints so far, and the speed of the next leg."""
 
     file_name: str
     points: list[tuple[float, float]] = field(default_factory=list)
@@ -39,16 +39,16 @@ class _Mission:
     speeds_mps: list[float] = field(default_factory=list)
     speed_mps: float = DEFAULT_SPEED_MPS
     ignored: dict[str, int] = field(default_factory=dict)
-    """Items and sections that do not change the course, with their number."""
+    """Numbers of ignored items and sections, by name."""
     changes: int = 0
-    """Speed changes that were taken."""
+    """Number of speed changes used."""
 
     def ignore(self, what: str) -> None:
-        """Count what is left aside."""
+        """Count an ignored item."""
         self.ignored[what] = self.ignored.get(what, 0) + 1
 
     def add(self, place: str, frame: int, command: int, params: list[float | None]) -> None:
-        """One item; ``params`` are its seven parameters, None where unset. Raises CourseError."""
+        """Add one item; ``params`` are its seven parameters, None if unset. Raises CourseError."""
         at = f"{self.file_name}, {place}"
         if command == WAYPOINT:
             if frame not in GLOBAL_FRAMES:
@@ -102,7 +102,7 @@ class _Mission:
 
 
 def read_plan(data: bytes, file_name: str) -> Drawing:
-    """The waypoints of a QGroundControl plan; home, fence and rally points are not part of the course. Raises CourseError."""
+    """Return the waypoints of a QGroundControl plan without home, fence and rally points. Raises CourseError."""
     root = json_of(data, file_name, PLAN_KIND)
     if root.get("fileType") != "Plan":
         other = shown(root.get("fileType"))
@@ -149,7 +149,7 @@ def _parameters(file_name: str, place: str, item: dict[str, Any]) -> list[float 
 
 
 def read_text(data: bytes, file_name: str) -> Drawing:
-    """The waypoints of a ``QGC WPL`` file. Item 0 in the absolute frame is the home position and left out. Raises CourseError."""
+    """Return the waypoints of a ``QGC WPL`` file without item 0 in the absolute frame, the home position. Raises CourseError."""
     lines = text_of(data, file_name, TEXT_KIND).splitlines()
     start = next(i for i, line in enumerate(lines) if line.strip())
     header = lines[start].split()

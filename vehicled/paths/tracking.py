@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from vehicled.paths.course import Course
+from vehicled.vehicle import STANDSTILL_MPS
 
 # How far ahead of and behind the last progress to look, m, beyond what the vehicle moved since. Ahead, twice the cross-track
 # error is added: a vehicle that cuts a right-angled corner by e passes 2 e of course at once.
@@ -29,8 +30,6 @@ RUN_OUT_M = 30.0
 END_TOLERANCE_M = 0.1
 # The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
 MANOEUVRE_TOLERANCE_M = 0.03
-# Slower than this counts as standing: an estimate of the speed is hardly ever 0.
-REST_MPS = 0.05
 
 
 class CoursePoint(NamedTuple):
@@ -202,7 +201,7 @@ class PathTracker:
         if not (isfinite(x_m) and isfinite(y_m)):
             return point
         self._follow(x_m, y_m, point)
-        if self._leg < len(self._legs) - 1 and abs(speed_mps) <= REST_MPS and self.at_leg_end:
+        if self._leg < len(self._legs) - 1 and abs(speed_mps) <= STANDSTILL_MPS and self.at_leg_end:
             self._at_m = self.leg_end_m
             self._leg += 1
             point = self.locate(x_m, y_m, yaw_rad)

@@ -1,4 +1,4 @@
-"""Relations between the numbers of a profile, as a table: see :mod:`vehicled.profile.plausibility`, which judges by it."""
+"""Relations between the numbers of a profile, as a table for :mod:`vehicled.profile.plausibility`."""
 
 from math import inf, pi, tan
 
@@ -12,7 +12,7 @@ _RATE, _LOCK = "vehicle.steering.rate_radps", "vehicle.steering.max_wheel_rad"
 RELATIONS: tuple[Relation, ...] = (
         Relation(
             _WHEELBASE, (_LENGTH,), ratio, "wheelbase over length", (0.3, 1.0), (0.1, 1.0),
-            "the wheels stand inside the outline: look at both",
+            "the wheels are inside the outline: check both values",
         ),
         Relation("vehicle.track_m", (_WIDTH,), ratio, "track over width", (0.5, 1.0), (0.2, 1.0)),
         Relation(_WIDTH, (_LENGTH,), ratio, "width over length", (0.15, 1.3), (0.04, 5.0)),
@@ -28,7 +28,7 @@ RELATIONS: tuple[Relation, ...] = (
             "vehicle.steering.delay_s", (_MAX_SPEED, _WHEELBASE, _LOCK),
             lambda delay, v, base, lock: delay * v * tan(lock) / base,
             "distance during the steering's delay at max_speed_mps over turning radius", (0.0, 2.0), (0.0, 20.0),
-            "lower the speed limit, or the delay",
+            "lower the speed limit or the delay",
         ),
         Relation("vehicle.understeer_rad_per_mps2", (), lambda k: k or 0.001, "understeer, rad per m/s2", (1e-05, 0.03)),
         Relation(
@@ -57,7 +57,7 @@ RELATIONS: tuple[Relation, ...] = (
         Relation(
             "limits.corridor_m", (_WIDTH,), lambda half, width: half / max(width, 0.35),
             "half width of the corridor over the vehicle's width", (0.2, 25.0), (0.02, 1000.0),
-            "noise of the position alone would stop the vehicle, or nothing would",
+            "position noise alone would stop the vehicle, or no error would",
         ),
         Relation(
             "limits.capped_speed_mps", (_MAX_SPEED,), ratio, "capped speed over max_speed_mps", (0.02, 1.5), (0.0001, 50.0),
@@ -83,7 +83,9 @@ RELATIONS: tuple[Relation, ...] = (
             "limits.telemetry_silence_s", (), plain, "silence of the motor controller before the brake, s", (0.01, 2.0),
             (0.0, 20.0),
         ),
-        Relation("limits.teleop_silence_s", (), plain, "silence of the stick before the brake, s", (0.03, 1.5), (0.005, 10.0)),
+        Relation(
+            "limits.teleop_silence_s", (), plain, "silence of the teleop device before the brake, s", (0.03, 1.5), (0.005, 10.0),
+        ),
         Relation(
             "limits.ground_silence_s", (), plain, "silence of the ground station before a stop, s", (0.2, 60.0), (0.02, 3600.0),
         ),
@@ -94,20 +96,21 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         Relation(
             "limits.obstacle_side_m", (_WIDTH,), lambda side, w: side / w if side else 0.1,
-            "free room beside over the vehicle's width", (0.005, 5.0), (0.0, 100.0),
+            "lateral clearance over the vehicle's width", (0.005, 5.0), (0.0, 100.0),
         ),
-        Relation("limits.rtk_lost_stop_s", (), plain, "drive without RTK, s", (0.2, 600.0), (0.0, 20000.0)),
-        Relation("limits.arming_missed_share", (), plain, "share of missed deadlines at arming", (0.001, 1.0)),
-        Relation("limits.gnss_refusals", (), plain, "refused fixes before a stop", (2.0, 50.0)),
-        Relation("limits.speed_mismatch_s", (), plain, "time of contradiction before a stop, s", (0.03, 5.0), (0.0, 60.0)),
+        Relation("limits.rtk_lost_stop_s", (), plain, "driving time without RTK, s", (0.2, 600.0), (0.0, 20000.0)),
+        Relation("limits.arming_missed_share", (), plain, "fraction of missed deadlines at arming", (0.001, 1.0)),
+        Relation("limits.gnss_refusals", (), plain, "rejected fixes before a stop", (2.0, 50.0)),
+        Relation("limits.speed_mismatch_s", (), plain, "duration of a speed mismatch before a stop, s", (0.03, 5.0), (0.0, 60.0)),
         Relation(
             "limits.not_moving_s", ("vehicle.drive.delay_s",), lambda t, delay: t - delay,
-            "limits.not_moving_s less the drive's delay, s", (0.2, 20.0), (0.0, 300.0),
-            "the drive is disabled before it can answer",
+            "limits.not_moving_s minus the drive's delay, s", (0.2, 20.0), (0.0, 300.0),
+            "otherwise the drive is disabled before it can respond",
         ),
         Relation(
             "limits.uncommanded_s", ("vehicle.drive.delay_s",), lambda t, delay: t - delay,
-            "limits.uncommanded_s less the drive's delay, s", (0.05, 5.0), (0.0, 60.0), "it brakes before the drive can obey",
+            "limits.uncommanded_s minus the drive's delay, s", (0.05, 5.0), (0.0, 60.0),
+            "otherwise the vehicle brakes before the drive can respond",
         ),
         Relation(
             "limits.overspeed_mps", (_MAX_SPEED,), ratio, "tolerance of overspeed over max_speed_mps", (0.01, 1.5),
@@ -120,7 +123,7 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         Relation(
             "limits.battery_low_v", ("limits.battery_empty_v",), lambda low, empty: low / empty if low and empty else 1.05,
-            "battery_low_v over battery_empty_v", (1.0, 1.6), (1.0, 20.0), "low comes before empty",
+            "battery_low_v over battery_empty_v", (1.0, 1.6), (1.0, 20.0), "battery_low_v must be above battery_empty_v",
         ),
         Relation(
             "limits.battery_low_v", ("sim.battery.full_v",), lambda low, full: low / full if low else 0.9,
@@ -130,12 +133,12 @@ RELATIONS: tuple[Relation, ...] = (
             "limits.battery_empty_v", ("sim.battery.full_v",), lambda empty, full: empty / full if empty else 0.8,
             "battery_empty_v over sim.battery.full_v", (0.4, 0.98), (0.01, 1.2), "a full battery would already count as empty",
         ),
-        Relation("limits.still_rate_radps", (), plain, "rate of an IMU at rest, rad/s", (0.0008, 0.6), (1e-05, 10.0)),
-        Relation("limits.still_force_mps2", (), plain, "error of gravity at rest, m/s2", (0.02, 5.0), (0.0001, 9.0)),
+        Relation("limits.still_rate_radps", (), plain, "rate of an IMU at standstill, rad/s", (0.0008, 0.6), (1e-05, 10.0)),
+        Relation("limits.still_force_mps2", (), plain, "error of measured gravity at standstill, m/s2", (0.02, 5.0), (0.0001, 9.0)),
         Relation(
             "limits.max_acceleration_mps2",
             tuple(f"vehicle.drive.{key}" for key in ("stall_torque_nm", "wheel_radius_m", "gear_ratio", "inertia_kgm2")),
-            lambda a, torque, r, g, i: a / (torque * r * g / i), "allowed over possible acceleration", (0.1, 12.0),
+            lambda a, torque, r, g, i: a / (torque * r * g / i), "allowed acceleration over that of the drive", (0.1, 12.0),
             (0.002, 1000.0),
         ),
         Relation(
@@ -145,23 +148,24 @@ RELATIONS: tuple[Relation, ...] = (
         Relation(
             "limits.max_lateral_jerk_mps3", (_MAX_SPEED, _RATE, _WHEELBASE),
             lambda jerk, v, rate, base: jerk / (v * v * rate / base),
-            "allowed lateral jerk over what the steering makes at max_speed_mps", (0.15, 80.0), (0.0001, 100000.0),
+            "allowed lateral jerk over that of the steering at max_speed_mps", (0.15, 80.0), (0.0001, 100000.0),
         ),
         Relation(
             "limits.max_steering_rate_radps", (_RATE,), ratio, "allowed steering rate over the servo's", (0.9, 150.0),
-            (0.05, 10000.0), "write a few times vehicle.steering.rate_radps: less makes the gate cut every steering command",
+            (0.05, 10000.0), "write a multiple of vehicle.steering.rate_radps: a lower limit cuts every steering command",
         ),
         *(
             Relation(
                 f"tasks.{task}.deadline_ms", (f"tasks.{task}.rate_hz",), lambda ms, f: ms * f / 1000.0, "deadline over period",
-                (0.05, 1.5), (0.001, 20.0), "the answer of one release must be there before the next",
+                (0.05, 1.5), (0.001, 20.0), "each release must finish before the next one",
             )
             for task in PIPELINE
         ),
         *(
             Relation(
                 f"tasks.{task}.deadline_ms", (f"limits.{limit}",), lambda ms, s: ms / 1000.0 / s,
-                f"deadline over limits.{limit}", (0.0, 0.9), (0.0, 1.0), "the vehicle would brake before the deadline is missed",
+                f"deadline over limits.{limit}", (0.0, 0.9), (0.0, 1.0),
+                "the vehicle would brake before the task misses its deadline",
             )
             for task, limit in ((each.name, each.age_limit) for each in TASKS if each.age_limit)
         ),
@@ -174,12 +178,12 @@ RELATIONS: tuple[Relation, ...] = (
             for task in PIPELINE
         ),
         *(
-            Relation(f"tasks.{task}.max_miss_share", (), plain, "share of missed deadlines", (0.0, 0.25))
+            Relation(f"tasks.{task}.max_miss_share", (), plain, "fraction of missed deadlines", (0.0, 0.25))
             for task in PIPELINE
         ),
         Relation(
             "tasks.control.rate_hz", ("tasks.fusion.rate_hz",), ratio, "control rate over fusion rate", (0.02, 8.0), (0.0, inf),
-            "control would repeat old estimates",
+            "control would use each estimate several times",
         ),
         Relation(
             "tasks.actuation.rate_hz", ("tasks.control.rate_hz",), ratio, "actuation rate over control rate", (0.1, 40.0),
@@ -195,11 +199,11 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         Relation(
             "controller.pure_pursuit.look_ahead_max_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
-            "longest look-ahead less the steering's delay, s", (0.05, 10.0), (0.0, 120.0), "it must reach beyond the delay",
+            "longest look-ahead minus the steering's delay, s", (0.05, 10.0), (0.0, 120.0), "it must reach beyond the delay",
         ),
         Relation(
             "controller.pure_pursuit.look_ahead_min_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
-            "shortest look-ahead less the steering's delay, s", (0.0, 10.0), (-2.0, 120.0), "it must reach beyond the delay",
+            "shortest look-ahead minus the steering's delay, s", (0.0, 10.0), (-2.0, 120.0), "it must reach beyond the delay",
         ),
         Relation(
             "controller.pure_pursuit.look_ahead_max_s", ("controller.pure_pursuit.look_ahead_min_s",), ratio,
@@ -216,21 +220,21 @@ RELATIONS: tuple[Relation, ...] = (
         *(
             Relation(
                 f"controller.{key}", (_MAX_SPEED,), ratio, "look-ahead in seconds at max_speed_mps", (0.15, 120.0),
-                (0.02, 5000.0), "the vehicle passes the point before it can steer for it",
+                (0.02, 5000.0), "the vehicle passes the look-ahead point before it can steer towards it",
             )
             for key in ("pure_pursuit.look_ahead_max_m", "regulated_pure_pursuit.look_ahead_max_m")
         ),
         Relation(
             "controller.regulated_pure_pursuit.look_ahead_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
-            "look-ahead less the steering's delay, s", (0.0, 10.0), (-2.0, 120.0), "it must reach beyond the delay",
+            "look-ahead minus the steering's delay, s", (0.0, 10.0), (-2.0, 120.0), "it must reach beyond the delay",
         ),
         Relation(
             "controller.flat.response_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
-            "response less the steering's delay, s", (0.0, 10.0), (-2.0, 120.0), "no loop answers faster than its delay",
+            "response minus the steering's delay, s", (0.0, 10.0), (-2.0, 120.0), "a control loop cannot be faster than its delay",
         ),
         Relation(
             "controller.mpc.stage_s", ("controller.mpc.stages", "vehicle.steering.delay_s"), lambda t, n, delay: t * n - delay,
-            "horizon less the steering's delay, s", (0.3, 30.0), (0.0, 200.0), "the plan must reach beyond the delay",
+            "horizon minus the steering's delay, s", (0.3, 30.0), (0.0, 200.0), "it must reach beyond the delay",
         ),
         Relation(
             "controller.mpc.stage_s", (_MAX_SPEED, "controller.mpc.stages", _WHEELBASE), lambda t, v, n, base: t * n * v / base,
@@ -249,8 +253,9 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         *(
             Relation(
-                f"sim.{key}", (f"vehicle.{key}",), ratio, f"truth over belief (vehicle.{key})", (1.0 / 3.0, 3.0), (0.0, inf),
-                "[sim] is the truth of the same vehicle",
+                f"sim.{key}", (f"vehicle.{key}",), ratio, f"simulated over assumed value (vehicle.{key})",
+                (1.0 / 3.0, 3.0), (0.0, inf),
+                "[sim] and [vehicle] describe the same vehicle",
             )
             for key in (
                 "wheelbase_m", "steering.gain_rad", "steering.max_wheel_rad", "steering.rate_radps", "drive.stall_torque_nm",
@@ -262,7 +267,7 @@ RELATIONS: tuple[Relation, ...] = (
             "sim.step_ms", ("tasks.actuation.rate_hz",), lambda ms, f: ms * f / 1000.0,
             "step of the plant over the actuation period", (0.0, 1.0),
         ),
-        Relation("sim.command_timeout_s", (), plain, "time-out of the actuator, s", (0.02, 1.1), (0.0, 30.0)),
+        Relation("sim.command_timeout_s", (), plain, "timeout of the actuator, s", (0.02, 1.1), (0.0, 30.0)),
         Relation("sim.battery.full_v", ("sim.battery.nominal_v",), ratio, "full over nominal voltage", (1.0, 1.5), (1.0, 10.0)),
         Relation("sim.battery.nominal_v", (), plain, "voltage of the battery, V", (1.0, 1000.0)),
         Relation(
@@ -275,7 +280,7 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         Relation(
             "sim.imu.range_mps2", (), plain, "range of the accelerometer, m/s2", (15.0, 3000.0), (9.9, inf),
-            "it must hold gravity",
+            "the range must exceed gravity",
         ),
         Relation("sim.imu.range_radps", (), plain, "range of the gyro, rad/s", (2.0, 100.0)),
         Relation("sim.gnss.latency_ms", (), lambda ms: ms or 10.0, "latency of GNSS, ms", (1.0, 500.0)),
@@ -284,11 +289,11 @@ RELATIONS: tuple[Relation, ...] = (
         Relation("sim.imu.gyro_bias_radps", (), lambda b: b or 0.001, "bias of the gyro, rad/s", (1e-06, 0.05)),
         Relation(
             "sim.lidar.range_max_m", ("sim.lidar.range_min_m",), lambda far, near: far / near if near else 100.0,
-            "range of the scanner, largest over least", (5.0, 5000.0), (1.0, inf),
+            "range of the scanner, largest over smallest", (5.0, 5000.0), (1.0, inf),
         ),
         Relation(
             "sim.lidar.sweep_ms", ("sim.lidar.rate_hz",), lambda ms, f: ms * f / 1000.0 or 0.5,
             "sweep of the scanner over its period", (0.005, 1.0), (0.0, inf),
         ),
     )  # fmt: skip
-"""Every relation. The first key is the one that is reported; the message names the others."""
+"""All relations. A message reports the first key and names the others."""

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from math import pi
 from typing import NamedTuple
 
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+
 
 class Conversion(NamedTuple):
     """One unit that is often written by mistake: ``value * factor + shift`` is the value in the unit of the key."""
@@ -14,21 +16,20 @@ class Conversion(NamedTuple):
 
 
 _DEGREE = pi / 180.0
-_G_MPS2 = 9.80665
 
 CONVERSIONS: dict[str, tuple[Conversion, ...]] = {
     "rad": (Conversion("degrees", _DEGREE),),
     "radps": (Conversion("degrees per second", _DEGREE), Conversion("revolutions per minute", pi / 30.0)),
     "m": (Conversion("millimetres", 1e-3), Conversion("centimetres", 1e-2)),
     "mps": (Conversion("km/h", 1.0 / 3.6), Conversion("mph", 0.44704)),
-    "mps2": (Conversion("g", _G_MPS2),),
+    "mps2": (Conversion("g", STANDARD_GRAVITY_MPS2),),
     "s": (Conversion("milliseconds", 1e-3),),
     "ms": (Conversion("seconds", 1e3), Conversion("microseconds", 1e-3)),
     "us": (Conversion("milliseconds", 1e3),),
     "hz": (Conversion("kilohertz", 1e3),),
     "kg": (Conversion("grams", 1e-3), Conversion("tonnes", 1e3)),
     "nm": (Conversion("newton millimetres", 1e-3),),
-    "k": (Conversion("degrees Celsius", 1.0, 273.15),),
+    "k": (Conversion("degrees Celsius", 1.0, ZERO_CELSIUS_K),),
     "v": (Conversion("millivolts", 1e-3),),
     "a": (Conversion("milliamperes", 1e-3),),
     "ah": (Conversion("milliampere hours", 1e-3),),

@@ -1,4 +1,4 @@
-"""Types of the profile in words: what is allowed at a place, and what to do about a value that is not."""
+"""Descriptions of the profile's types: allowed values, and advice for values that are not allowed."""
 
 import math
 import re
@@ -59,7 +59,7 @@ def _lengths(kind: Any, what: str) -> str:
 
 
 def missing(kind: mi.Type) -> str:
-    """Message for a required key that is not there."""
+    """Return the message for a missing required key."""
     inner = kind
     while isinstance(inner, mi.Metadata):
         inner = inner.type

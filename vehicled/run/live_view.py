@@ -1,6 +1,5 @@
 """Command-line option ``--view``: builds and starts the live view of a run."""
 
-import os
 import socket
 import sys
 import time
@@ -15,6 +14,7 @@ from vehicled.log.sink import LogSink
 from vehicled.paths.course import Course
 from vehicled.profile.schema import View
 from vehicled.run.plan import Plan
+from vehicled.run.secret import read_secret
 from vehicled.tasks import PIPELINE
 from vehicled.view.access import is_loopback, new_token
 from vehicled.view.address import parse_address, url_of
@@ -103,13 +103,8 @@ def _token(view: View, *, needed: bool) -> str:
     """Return the profile's token, a new one if needed, else empty."""
     if not view.token_file and not view.token_credential:
         return new_token() if needed else ""
-    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
-    file = Path(view.token_file).expanduser() if view.token_file else Path(folder, view.token_credential)
-    try:
-        token = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SetupError(f"view: cannot read the token from {file} ({reason})") from None
+    content, file = read_secret("token", key="view", file=view.token_file, credential=view.token_credential)
+    token = content.strip()
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise SetupError(f"view: the token in {file} must be one line of at least {LEAST_TOKEN} letters and digits")
     return token

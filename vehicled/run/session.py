@@ -19,7 +19,7 @@ import numpy
 from msgspec import Struct
 
 from vehicled import __version__
-from vehicled.app import SetupError, build, course_message, declared_stopwatch
+from vehicled.app import build, course_message, declared_stopwatch
 from vehicled.attribution import HOLDERS
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.place import PlaceError, free_path, own_path
@@ -34,6 +34,7 @@ from vehicled.paths.stored import to_json
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
+from vehicled.run.secret import read_secret
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import Ending, Run
@@ -233,13 +234,8 @@ def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
         device = machine.device(port)
         if not isinstance(device, TakesSecret) or (ref := device.secret_ref) is None:
             continue
-        folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
-        file = Path(ref.file).expanduser() if ref.file else Path(folder, ref.credential)
-        try:
-            device.set_secret(file.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise SetupError(f"devices.{port}: cannot read the password from {file} ({reason})") from None
+        secret, _ = read_secret("password", key=f"devices.{port}", file=ref.file, credential=ref.credential)
+        device.set_secret(secret)
 
 
 def _door_path(name: str, door: str) -> Path:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import anyio
 
 from vehicled.messages import NAN, HostHealth
+from vehicled.messages.units import ZERO_CELSIUS_K
 
 PERIOD_S = 1.0
 READ_TIMEOUT_S = 5.0
 """Timeout of a disk access, s; the disk is then reported as full, because nothing can be written to it."""
-ZERO_CELSIUS_K = 273.15
 CLOCK_NOISE_S = 0.05
 """Largest clock change that counts as normal clock discipline, s."""
 

@@ -6,18 +6,17 @@ from math import degrees, isfinite
 from msgspec import Struct
 
 from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, Reaction
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
-from vehicled.safety.monitors.inertial import GRAVITY_MPS2
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
+from vehicled.vehicle import STANDSTILL_MPS
 
-STANDSTILL_MPS = 0.05
 ROLLING_MPS = 0.25
 """Measured speed above which the vehicle is not at standstill, m/s; it lies above the noise of GNSS velocity."""
-CELSIUS_K = 273.15
 YEAR_S = 31_556_952.0
 
 
@@ -117,7 +116,7 @@ def _imu(s: SafetyInputs) -> str:
     if inertial.mean_rate_radps > limits.still_rate_radps:
         rate = f"{inertial.mean_rate_radps:.3f} rad/s at rest (limit {limits.still_rate_radps})"
         return f"the IMU turns at {rate}: let it stand, calibrate it"
-    off = abs(inertial.mean_force_mps2 - GRAVITY_MPS2)
+    off = abs(inertial.mean_force_mps2 - STANDARD_GRAVITY_MPS2)
     if inertial.has_force and off > limits.still_force_mps2:
         return f"the IMU feels {inertial.mean_force_mps2:.2f} m/s2 at rest, {off:.2f} off gravity: calibrate or remount it"
     return ""
@@ -141,7 +140,7 @@ def _motor(s: SafetyInputs) -> str:
     motor, limits = s.watch.motor, s.limits
     found = []
     if motor.hottest_k > limits.motor_hot_k:
-        hot = f"{motor.hottest_k - CELSIUS_K:.0f} degrees (limit {limits.motor_hot_k - CELSIUS_K:.0f})"
+        hot = f"{motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees (limit {limits.motor_hot_k - ZERO_CELSIUS_K:.0f})"
         found.append(f"motor or controller at {hot}: let it cool")
     if motor.rest_v < limits.battery_empty_v:
         found.append(f"the battery is at {motor.rest_v:.2f} V (empty: {limits.battery_empty_v:.2f} V): charge it")
@@ -210,7 +209,7 @@ def _host(s: SafetyInputs) -> str:
             f"{100 * health.disk_free_share:.0f} % of the log's disk is free (limit {100 * MIN_DISK:.0f} %): make room for the log"
         )
     if health.temperature_k > MAX_TEMPERATURE_K:
-        hot = f"{health.temperature_k - CELSIUS_K:.0f} degrees (limit {MAX_TEMPERATURE_K - CELSIUS_K:.0f})"
+        hot = f"{health.temperature_k - ZERO_CELSIUS_K:.0f} degrees (limit {MAX_TEMPERATURE_K - ZERO_CELSIUS_K:.0f})"
         return f"the processor is at {hot}: give it air, and let it cool"
     if health.memory_free_share < MIN_MEMORY:
         return f"{100 * health.memory_free_share:.0f} % of the memory is free (limit {100 * MIN_MEMORY:.0f} %): end other programs"

@@ -3,9 +3,10 @@
 from math import isfinite
 
 from vehicled.messages import Mode
-from vehicled.safety.arming import ROLLING_MPS, STANDSTILL_MPS
+from vehicled.safety.arming import ROLLING_MPS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.motion import MOVING_MPS
+from vehicled.vehicle import STANDSTILL_MPS
 
 DOUBTED_NS = 3 * 10**9
 """Time for which the speed of a doubtful GNSS receiver still counts, ns. A wrong estimate, which stands because it trusts a

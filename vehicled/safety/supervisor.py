@@ -8,7 +8,7 @@ without a request.
 from collections.abc import Sequence
 
 from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
-from vehicled.safety.arming import STANDSTILL_MPS, missing
+from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.matrix import RULES
@@ -17,6 +17,7 @@ from vehicled.safety.reason import Reason, ReasonCode
 from vehicled.safety.rule import Clear, Rule
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
+from vehicled.vehicle import STANDSTILL_MPS
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""

@@ -23,6 +23,7 @@ from vehicled.messages import (
     StateEstimate,
     TaskTick,
 )
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.ros.cdr import CdrError, unpacker
 from vehicled.view.deadlines import DeadlineWindow
 from vehicled.view.log_tail import KINDS, LogTail
@@ -34,7 +35,6 @@ PLOT_SAMPLES = 600
 """Length of the plots: a minute at ten samples a second."""
 MOST_TRAIL = 4_000
 TRAIL_STEP_M = 0.05
-ZERO_C_K = 273.15
 
 
 class Picture:
@@ -197,7 +197,7 @@ def _gnss(m: GnssFix) -> dict[str, Any]:
 
 
 def _motor(m: MotorStatus) -> dict[str, Any]:
-    temperatures = [t - ZERO_C_K for t in (m.motor_temperature_k, m.controller_temperature_k) if isfinite(t)]
+    temperatures = [t - ZERO_CELSIUS_K for t in (m.motor_temperature_k, m.controller_temperature_k) if isfinite(t)]
     return {
         "volts": _r(m.input_voltage_v), "amperes": _r(m.input_current_a), "fault": m.fault_code,
         "celsius": _r(max(temperatures)) if temperatures else None,
@@ -207,7 +207,7 @@ def _motor(m: MotorStatus) -> dict[str, Any]:
 def _host(m: HostHealth) -> dict[str, Any]:
     return {
         "cpu": _r(m.cpu_busy_share), "memory_free": _r(m.memory_free_share), "disk_free": _r(m.disk_free_share),
-        "celsius": _r(m.temperature_k - ZERO_C_K), "throttled": m.throttled,
+        "celsius": _r(m.temperature_k - ZERO_CELSIUS_K), "throttled": m.throttled,
     }  # fmt: skip
 
 

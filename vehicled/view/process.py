@@ -6,12 +6,12 @@ import select
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Self
 
 import msgspec
 
 from vehicled.log.frames import HEAD
+from vehicled.log.pipe import child_environment
 from vehicled.view.wire import Report, ViewConfig, ViewFrameKind, frame
 
 PIPE_BYTES = 1 << 20
@@ -54,7 +54,7 @@ class ViewProcess:
                 [sys.executable, "-P", "-m", "vehicled.view.server"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=_environment(),
+                env=child_environment(),
                 # Ctrl-C goes to the terminal's foreground group, but the page must still show how the vehicle brakes.
                 start_new_session=True,
                 bufsize=0,
@@ -144,10 +144,3 @@ class ViewProcess:
         if report.state != "listening":
             raise ViewError(f"cannot start the live view: {report.detail}")
         self.port = report.port
-
-
-def _environment() -> dict[str, str]:
-    """Return an environment in which the child imports the same package as the daemon."""
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}

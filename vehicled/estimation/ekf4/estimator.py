@@ -1,12 +1,12 @@
-"""Extended Kalman filter over (x, y, yaw, speed) of the rear axle: the 4-DOF filter of Unjhawala et al. 2023, mended.
+"""Extended Kalman filter over (x, y, yaw, speed) of the rear axle: the 4-DOF filter of Unjhawala et al. 2023, corrected.
 
-Mended: the Jacobian is that of the step (I + dt df/dq), measurements carry their own covariance, angles are wrapped, speed stays
+Corrected: the Jacobian is that of the step (I + dt df/dq), measurements carry their own covariance, angles are wrapped, speed stays
 >= 0 unless the drive has a reverse, actuator delays and steering slew are modelled, process noise is a density in time, and each
-measurement is fused at its time of validity (:mod:`~vehicled.estimation.timeline`), however late it comes. Added: gyro, GNSS
-velocity, antenna lever arm, chi-square gates, alignment, and by ``model = "dynamic"`` tyres that slip.
+measurement is fused at its time of validity (:mod:`~vehicled.estimation.timeline`). Added: gyro, GNSS velocity, antenna lever arm,
+chi-square gates, alignment, and with ``model = "dynamic"`` slipping tyres.
 
-Gyro bias: the mean rate while the vehicle stands (no throttle, no speed, for ``rest_s``). It is not a state: on the road a heading
-source or the GNSS course bounds the yaw, and ``yaw_density`` must cover the drift of the bias since the last stand.
+The gyro bias is the mean rate at standstill (no throttle, no speed, for ``rest_s``). It is not a state: while driving, a heading
+source or the GNSS course bounds the yaw, and ``yaw_density`` must cover the drift of the bias since the last standstill.
 """
 
 from math import isfinite, sqrt
@@ -15,10 +15,11 @@ from typing import ClassVar
 from msgspec import Struct
 
 from vehicled.estimation.alignment import initial_state
+from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
-from vehicled.estimation.ekf4.fusion import NAN, POSITION, FilterState, Seen, fuse, setting
-from vehicled.estimation.ekf4.inputs import MAX_RANGE_M, Observable, enu_m, is_possible, seen, source_of
+from vehicled.estimation.ekf4.fusion import POSITION, Ekf4Measurement, FilterState, fuse, fusion_config
+from vehicled.estimation.ekf4.inputs import MAX_RANGE_M, Observable, enu_m, is_possible, source_of, to_measurement
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
 from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, Gyro
@@ -26,6 +27,7 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
+    NAN,
     ActuatorCommand,
     GnssFix,
     Heading,
@@ -40,9 +42,9 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 MAX_SUBSTEP_NS = 20_000_000
 MAX_PENDING = 256
-REST_SPEED_MPS = 0.1
+STANDSTILL_MPS = 0.1
 MAX_SURPLUS_SHARE = 0.5
-"""Share of the acceleration of full drive by which the drive may be believed to differ from its model."""
+"""Bound of the drive model's estimated error, as a fraction of the acceleration at full drive."""
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
 
@@ -55,15 +57,14 @@ class Command(Struct, frozen=True, gc=False):
     wheel_angle_rad: float = 0.0
 
 
-class Ekf4:
-    """Thin adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol: order and bookkeeping.
-
-    ``restarts`` counts how often the filter began anew.
-    """
+class Ekf4(Counted):
+    """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts
+    restarts."""
 
     Params: ClassVar[type[Ekf4Params]] = Ekf4Params
 
     def __init__(self, params: Ekf4Params, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        super().__init__()
         self._params = params
         self._datum = datum
         self._lever_arm_m = lever_arm_m
@@ -80,41 +81,22 @@ class Ekf4:
         self._commands: CommandHistory[Command] = CommandHistory(Command(), keep_ns)
         self._rates: CommandHistory[float] = CommandHistory(NAN, keep_ns)
         self._rate_holds = False
-        self._timeline: Timeline[FilterState, Seen] = Timeline(
+        self._timeline: Timeline[FilterState, Ekf4Measurement] = Timeline(
             self._predict,
-            lambda belief, z: fuse(self._setting, belief, z),
+            lambda filter_state, z: fuse(self._config, filter_state, z),
             keep_ns=self._history_ns,
             ahead_ns=FUTURE_TOLERANCE_NS,
         )
         self._direction = DirectionMonitor(datum, vehicle)
-        self._gyro = Gyro(params.gyro_fresh_s, params.rest_s)
+        self._gyro = Gyro(params.gyro_fresh_s, params.rest_s, self._inputs)
         self._pending: list[Observable] = []
         self._heading: Heading | None = None
         self._stepped_ns: int | None = None
         self._newest_input_ns = 0
-        self._rejected_before = 0
-        self._ignored = 0
-        self._late = 0
-        self.restarts = 0
-
-    @property
-    def ignored(self) -> int:
-        """Values that were not finite or not possible."""
-        return self._ignored + self._gyro.ignored
-
-    @property
-    def late(self) -> int:
-        """Measurements repeated, older than the history, from the future, or too many in one step; samples out of order."""
-        return self._late + self._gyro.late + self._timeline.refused
-
-    @property
-    def rejected(self) -> int:
-        """Measurements refused by the gate."""
-        return self._timeline.state.rejected if self._timeline.running else self._rejected_before
 
     @property
     def gyro_bias_radps(self) -> float:
-        """Bias learnt while standing, taken off every rate."""
+        """Bias learnt at standstill, subtracted from every rate."""
         return self._gyro.bias_radps
 
     # ---------------------------------------------------------------- inputs
@@ -125,18 +107,18 @@ class Ekf4:
             self._gyro.observe(message)
         elif isinstance(message, Observable):
             if not is_possible(message):
-                self._ignored += 1
+                self._inputs.ignored += 1
                 return
             self._direction.observe(message)
             if len(self._pending) >= MAX_PENDING:
-                self._late += 1
+                self._inputs.late += 1
             elif self._params.use_motor_speed or not isinstance(message, MotorStatus):
                 self._pending.append(message)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.wheel_angle_rad)):
-            self._ignored += 1
+            self._inputs.ignored += 1
             return
         self._direction.command(command)
         lock = self._vehicle.steering.max_wheel_rad
@@ -159,7 +141,7 @@ class Ekf4:
         self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
         full_mps2 = vehicle.drive.acceleration_mps2(1.0, 0.0) - vehicle.drive.acceleration_mps2(0.0, 0.0)
-        self._setting = setting(
+        self._config = fusion_config(
             p, self._lever_arm_m, lowest_speed_mps(vehicle.drive), vehicle.steering.max_wheel_rad, MAX_SURPLUS_SHARE * full_mps2
         )
         self._track: SingleTrack | None = None
@@ -171,7 +153,7 @@ class Ekf4:
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Predict to ``now_ns``, fuse what is pending; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Fuse pending measurements and predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         self._take_gyro(now_ns)
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
@@ -186,7 +168,7 @@ class Ekf4:
             for message in pending:
                 if isinstance(message, Heading):
                     self._heading = message
-                timeline.observe(message.t_ns, source_of(message), seen(self._params, drive, self._datum, message))
+                timeline.observe(message.t_ns, source_of(message), to_measurement(self._params, drive, self._datum, message))
             self._check(timeline.advance(now_ns))
         estimate = self._direction.judge(self._estimate(now_ns))
         if not self._direction.contradicted:
@@ -195,7 +177,7 @@ class Ekf4:
         return self._estimate(now_ns)
 
     def _take_gyro(self, now_ns: int) -> None:
-        """Put the mean rate since the last step into the history, and its end when samples stay away."""
+        """Add the mean rate since the last step to the history, or NaN once the samples stop."""
         gyro = self._gyro
         begin_ns = now_ns if self._stepped_ns is None else self._stepped_ns
         entered_ns = gyro.take(now_ns, self._standing(now_ns))
@@ -213,12 +195,12 @@ class Ekf4:
         timeline = self._timeline
         return (
             timeline.running
-            and abs(timeline.state.state.speed_mps) < REST_SPEED_MPS
+            and abs(timeline.state.state.speed_mps) < STANDSTILL_MPS
             and self._commands.at(now_ns - self._drive_delay_ns).throttle == 0.0
         )
 
-    def _predict(self, belief: FilterState, t0_ns: int, t1_ns: int) -> FilterState:
-        state = belief.state
+    def _predict(self, filter_state: FilterState, t0_ns: int, t1_ns: int) -> FilterState:
+        state = filter_state.state
         while t0_ns < t1_ns:
             dt_ns = min(t1_ns - t0_ns, MAX_SUBSTEP_NS)
             middle_ns = t0_ns + dt_ns // 2
@@ -227,17 +209,17 @@ class Ekf4:
             command = Input(drive.throttle, drive.brake, steering.wheel_angle_rad, self._rates.at(middle_ns))
             state = predict(self._noise, self._vehicle, state, command, dt_ns * 1e-9, self._track)
             t0_ns += dt_ns
-        return FilterState(state, belief.newest_ns, belief.good_fixes, belief.rejected, belief.nis, belief.strikes)
+        return FilterState(state, filter_state.counters)
 
     # ---------------------------------------------------------------- start and end
 
     def _align(self, pending: list[Observable], now_ns: int) -> list[Observable]:
-        """Start from the first fix with a heading, or with a course over ground. Returns what was queued behind that fix."""
+        """Start from the first fix with a heading or a course over ground. Return the measurements queued behind that fix."""
         for index, message in enumerate(pending):
             if not isinstance(message, Heading | GnssFix):
                 continue
             if not now_ns - self._history_ns <= message.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
-                self._late += 1
+                self._inputs.late += 1
             elif isinstance(message, Heading):
                 self._heading = message
             elif self._start(message, now_ns):
@@ -260,27 +242,27 @@ class Ekf4:
         if state is None:
             return False
         t_ns = min(fix.t_ns, now_ns)
-        self._timeline.start(t_ns, FilterState(state, t_ns, 1, self._rejected_before))
+        self._timeline.start(t_ns, FilterState(state, GateCounters(t_ns, 1, self._rejected)))
         return True
 
     def _restart(self) -> None:
-        belief = self._timeline.state
-        self._rejected_before = belief.rejected
-        self._newest_input_ns = max(self._newest_input_ns, belief.newest_ns)
+        counters = self._timeline.state.counters
+        self._rejected = counters.rejected
+        self._newest_input_ns = max(self._newest_input_ns, counters.newest_ns)
         self._timeline.clear()
         self._heading = None
         self._direction.restarted()
         self.restarts += 1
 
-    def _check(self, belief: FilterState) -> None:
-        state = belief.state
+    def _check(self, filter_state: FilterState) -> None:
+        state = filter_state.state
         far = max(abs(state.x_m), abs(state.y_m)) > 2.0 * MAX_RANGE_M
-        if far or not self._spread(belief) <= RESTART_FACTOR:
+        if far or not self._spread(filter_state) <= RESTART_FACTOR:
             self._restart()
 
-    def _spread(self, belief: FilterState) -> float:
-        """Largest of the sigmas, each over its limit."""
-        p, c = self._params, belief.state.covariance
+    def _spread(self, filter_state: FilterState) -> float:
+        """Return the largest ratio of a sigma to its limit."""
+        p, c = self._params, filter_state.state.covariance
         return max(
             sqrt(largest_variance(c[0], c[1], c[5])) / p.max_position_sigma_m,
             sqrt(c[10]) / p.max_yaw_sigma_rad,
@@ -289,12 +271,12 @@ class Ekf4:
 
     def _estimate(self, now_ns: int) -> StateEstimate:
         if not self._timeline.running:
-            return unknown(now_ns, self._newest_input_ns, self.rejected)
-        belief = self._timeline.state
-        state = belief.state
-        status = status_of(self._spread(belief), belief.good_fixes, self._params.align_fixes)
-        newest_ns = max(self._newest_input_ns, min(belief.newest_ns, self._timeline.t_ns))
+            return unknown(now_ns, self._newest_input_ns, self._rejected)
+        filter_state = self._timeline.state
+        state, counters = filter_state.state, filter_state.counters
+        status = status_of(self._spread(filter_state), counters.good_fixes, self._params.align_fixes)
+        newest_ns = max(self._newest_input_ns, min(counters.newest_ns, self._timeline.t_ns))
         return StateEstimate(
             now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps,
-            state.covariance, status, belief.nis, belief.rejected, min(belief.strikes[POSITION], 2**16 - 1),
+            state.covariance, status, counters.nis, counters.rejected, counters.strikes[POSITION],
         )  # fmt: skip

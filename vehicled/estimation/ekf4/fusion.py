@@ -1,7 +1,7 @@
-"""What a measurement does to the belief of the 4-DOF filter: gate, correction and the counts that go with them.
+"""Measurement update of the 4-DOF filter: gate, correction and counters.
 
-Everything that a measurement changes stands in :class:`FilterState`, so that a belief of the past can be taken up again and the
-measurements since fused anew without counting anything twice.
+:class:`FilterState` holds everything that a measurement changes, so that the filter can return to a past state and fuse the later
+measurements again without counting anything twice.
 """
 
 from math import remainder, tau
@@ -10,21 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.estimation import coloured_error, measurements
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
 from vehicled.estimation.history import Pose
+from vehicled.vehicle import STANDSTILL_MPS
 
-NAN = float("nan")
-MAX_COUNT = 2**32 - 1
-STANDING_MPS = 0.05
-"""A slower vehicle is held by friction: what corrects its speed says nothing about the drive."""
-
-# Sources of measurements, in the order in which those of one instant are fused: the yaw before what is turned by it. A source is
-# also the place of its gate; the velocity of a fix has a gate of its own.
+# Sources of measurements in their order of fusion at one instant: yaw first, since positions depend on it. A source is also the
+# index of its gate; the velocity of a fix has its own gate.
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = 0, 3, 4, 5, 6, 7
-"""HEADING is followed by one number for each further :class:`~vehicled.messages.HeadingKind`."""
-GATES = 8
+"""HEADING reserves one number for each :class:`~vehicled.messages.HeadingKind`."""
 
 
 class YawMeasurement(Struct, frozen=True, gc=False):
@@ -46,13 +42,13 @@ class SpeedMeasurement(Struct, frozen=True, gc=False):
 
 
 class SteeringMeasurement(Struct, frozen=True, gc=False):
-    """Wheel angle as the steering measures it."""
+    """Wheel angle measured by the steering."""
 
     wheel_rad: float
 
 
 class PositionMeasurement(Struct, frozen=True, gc=False):
-    """Antenna in the map frame, and its velocity where the receiver tells one that counts."""
+    """Antenna position in the map frame, and its velocity if the receiver gives a usable one."""
 
     t_ns: int
     east_m: float
@@ -67,102 +63,92 @@ class PositionMeasurement(Struct, frozen=True, gc=False):
     carrier: int = 0
 
 
-Seen = YawMeasurement | SpeedMeasurement | SteeringMeasurement | PositionMeasurement
+Ekf4Measurement = YawMeasurement | SpeedMeasurement | SteeringMeasurement | PositionMeasurement
 
 
 class FilterState(Struct, frozen=True, gc=False):
-    """State of the filter and what its measurements have left behind."""
+    """State of the filter and the counters of its measurements."""
 
     state: State
-    newest_ns: int
-    """Time of validity of the newest measurement accepted."""
-    good_fixes: int
-    """Accepted in a row since the start, or since one was accepted against the gate."""
-    rejected: int
-    nis: float = NAN
-    """Of the newest position."""
-    strikes: tuple[int, ...] = (0,) * GATES
-    """Rejections in a row, by gate."""
+    counters: GateCounters
 
 
 class FusionConfig(Struct, frozen=True, gc=False):
-    """What fusion depends on beside belief and measurement."""
+    """Constant inputs of :func:`fuse`."""
 
     params: Ekf4Params
     limits: tuple[float, float]
-    """Of the normalised innovation squared, for one and two values."""
+    """Limits of the normalised innovation squared, for one and two values."""
     lever_arm_m: tuple[float, float, float]
     lowest_speed_mps: float
     max_wheel_rad: float
     max_surplus_mps2: float
 
 
-def setting(
+def fusion_config(
     params: Ekf4Params,
     lever_arm_m: tuple[float, float, float],
     lowest_speed_mps: float,
     max_wheel_rad: float,
     max_surplus_mps2: float,
 ) -> FusionConfig:
-    """Setting with the limits of the gate; infinite where the gate is off."""
+    """Return the configuration with the limits of the gate, infinite if the gate is off."""
     infinity = float("inf")
     limits = [chi_square_limit(params.gate_probability, m) if params.gate else infinity for m in (1, 2)]
     return FusionConfig(params, (limits[0], limits[1]), lever_arm_m, lowest_speed_mps, max_wheel_rad, max_surplus_mps2)
 
 
-def fuse(with_: FusionConfig, belief: FilterState, z: Seen) -> FilterState:
-    """Belief at the same instant with the measurement in it, or with its rejection counted."""
-    pose = _pose(belief.state)
+def fuse(config: FusionConfig, filter_state: FilterState, z: Ekf4Measurement) -> FilterState:
+    """Return the filter state at the same instant, with the measurement fused or its rejection counted."""
+    pose = _pose(filter_state.state)
     if isinstance(z, YawMeasurement):
-        return _apply(with_, belief, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, z.sigma_rad))
+        return _apply(config, filter_state, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, z.sigma_rad))
     if isinstance(z, SpeedMeasurement):
-        return _apply(with_, belief, z.source, z.t_ns, measurements.speed(pose, z.speed_mps, z.sigma_mps))
+        return _apply(config, filter_state, z.source, z.t_ns, measurements.speed(pose, z.speed_mps, z.sigma_mps))
     if isinstance(z, SteeringMeasurement):
-        return _with_wheel(belief, min(max(z.wheel_rad, -with_.max_wheel_rad), with_.max_wheel_rad))
-    return _fuse_fix(with_, belief, pose, z)
+        return _with_wheel(filter_state, min(max(z.wheel_rad, -config.max_wheel_rad), config.max_wheel_rad))
+    return _fuse_fix(config, filter_state, pose, z)
 
 
-def _fuse_fix(with_: FusionConfig, belief: FilterState, pose: Pose, z: PositionMeasurement) -> FilterState:
-    rejected = belief.rejected
+def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: PositionMeasurement) -> FilterState:
+    rejected = filter_state.counters.rejected
     east_m, north_m = z.east_m, z.north_m
     coloured = None
     if z.coloured_sigma_m > 0.0:
-        coloured = coloured_error.continued(belief.state.coloured, z.coloured_sigma_m, z.carrier)
+        coloured = coloured_error.continued(filter_state.state.coloured, z.coloured_sigma_m, z.carrier)
         east_m, north_m = east_m - coloured.mean_m[0], north_m - coloured.mean_m[1]
-    if coloured is not belief.state.coloured:
-        belief = replace(belief, state=replace(belief.state, coloured=coloured))
-    at = measurements.position(pose, east_m, north_m, z.R, with_.lever_arm_m)
-    belief = _apply(with_, belief, POSITION, z.t_ns, at if coloured is None else replace(at, with_error=True))
-    if belief.rejected != rejected or z.velocity_mps is None:
-        return belief
+    if coloured is not filter_state.state.coloured:
+        filter_state = replace(filter_state, state=replace(filter_state.state, coloured=coloured))
+    at = measurements.position(pose, east_m, north_m, z.R, config.lever_arm_m)
+    filter_state = _apply(config, filter_state, POSITION, z.t_ns, at if coloured is None else replace(at, with_error=True))
+    if filter_state.counters.rejected != rejected or z.velocity_mps is None:
+        return filter_state
     east_mps, north_mps = z.velocity_mps
     moved = measurements.velocity(
-        _pose(belief.state), east_mps, north_mps, z.R_velocity, with_.lever_arm_m, with_.params.course_min_speed_mps
+        _pose(filter_state.state), east_mps, north_mps, z.R_velocity, config.lever_arm_m, config.params.course_min_speed_mps
     )
-    return _apply(with_, belief, VELOCITY, z.t_ns, moved)
+    return _apply(config, filter_state, VELOCITY, z.t_ns, moved)
 
 
-def _apply(with_: FusionConfig, belief: FilterState, gate: int, t_ns: int, z: Measurement) -> FilterState:
-    """Gate, correct, count; each gate keeps its patience apart."""
-    state, strikes = belief.state, belief.strikes
+def _apply(config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int, z: Measurement) -> FilterState:
+    """Gate, correct and count; each gate counts its own rejections."""
+    state, counters = filter_state.state, filter_state.counters
     position = gate == POSITION
-    limit = with_.limits[len(z.residual) - 1]
-    # A slow error that jumps is no reason to doubt the fix: the error state takes the jump.
-    forced = z.with_error or strikes[gate] >= with_.params.gate_patience
+    limit = config.limits[len(z.residual) - 1]
+    # The error state absorbs a jump of the slow error, so the gate must not reject such a fix.
+    forced = z.with_error or counters.strikes[gate] >= config.params.gate_patience
     result = update(state.covariance, z, limit, forced, state.coloured)
-    nis = result.nis if position else belief.nis
+    if position:
+        counters = replace(counters, nis=result.nis)
     if not result.accepted:
-        strikes = (*strikes[:gate], strikes[gate] + 1, *strikes[gate + 1 :])
-        return FilterState(state, belief.newest_ns, belief.good_fixes, min(belief.rejected + 1, MAX_COUNT), nis, strikes)
-    if strikes[gate]:
-        strikes = (*strikes[:gate], 0, *strikes[gate + 1 :])
+        return FilterState(state, counters.reject(gate))
     dx, dy, dyaw, dv = result.shift
-    speed = max(with_.lowest_speed_mps, state.speed_mps + dv)
+    speed = max(config.lowest_speed_mps, state.speed_mps + dv)
     surplus = 0.0
-    if abs(speed) > STANDING_MPS:
-        # What the drive model has wrong shows as corrections that keep their sign.
-        most = with_.max_surplus_mps2
-        surplus = min(max(state.surplus_mps2 + with_.params.surplus_per_s * dv, -most), most)
+    if abs(speed) > STANDSTILL_MPS:
+        # An error of the drive model shows as corrections that keep their sign.
+        most = config.max_surplus_mps2
+        surplus = min(max(state.surplus_mps2 + config.params.surplus_per_s * dv, -most), most)
     corrected = State(
         state.x_m + dx,
         state.y_m + dy,
@@ -176,8 +162,9 @@ def _apply(with_: FusionConfig, belief: FilterState, gate: int, t_ns: int, z: Me
         result.coloured,
     )
     doubted = result.nis > limit and not z.with_error
-    good = (0 if doubted else belief.good_fixes) + position
-    return FilterState(corrected, max(belief.newest_ns, t_ns), good, belief.rejected, nis, strikes)
+    if doubted or position:
+        counters = replace(counters, good_fixes=(0 if doubted else counters.good_fixes) + position)
+    return FilterState(corrected, counters.accept(gate, t_ns))
 
 
 def _with_wheel(b: FilterState, wheel_rad: float) -> FilterState:

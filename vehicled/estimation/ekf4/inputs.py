@@ -1,4 +1,4 @@
-"""From messages to what the 4-DOF filter fuses: what is possible, where it stands on the map, how far it is trusted."""
+"""Conversion of messages to measurements of the 4-DOF filter: plausibility, map frame, covariance."""
 
 from math import isfinite, tau
 
@@ -9,8 +9,8 @@ from vehicled.estimation.ekf4.fusion import (
     MOTOR,
     STEERING,
     WHEEL,
+    Ekf4Measurement,
     PositionMeasurement,
-    Seen,
     SpeedMeasurement,
     SteeringMeasurement,
     YawMeasurement,
@@ -27,7 +27,7 @@ Observable = GnssFix | Heading | WheelSpeed | MotorStatus | SteeringFeedback
 
 
 def is_possible(message: Observable) -> bool:
-    """Whether the values that a message exists for are finite and within physical bounds."""
+    """Return True if the essential values of a message are finite and within physical bounds."""
     match message:
         case GnssFix():
             return (
@@ -47,13 +47,13 @@ def is_possible(message: Observable) -> bool:
 
 
 def enu_m(datum: Datum, fix: GnssFix) -> tuple[float, float, float]:
-    """Antenna in the map frame; at the datum's height where the fix has none."""
+    """Return the antenna position in the map frame, at the datum's height if the fix has none."""
     height = fix.height_m if isfinite(fix.height_m) else datum.height_m
     return datum.to_enu(fix.latitude_rad, fix.longitude_rad, height)
 
 
 def source_of(message: Observable) -> int:
-    """Source of a message, which orders measurements of one instant."""
+    """Return the source number of a message, which orders measurements of one instant."""
     match message:
         case GnssFix():
             return FIX
@@ -67,8 +67,8 @@ def source_of(message: Observable) -> int:
             return STEERING
 
 
-def seen(params: Ekf4Params, drive: Drive, datum: Datum, message: Observable) -> Seen:
-    """The measurement in a possible message, with its sigmas between floor and bound."""
+def to_measurement(params: Ekf4Params, drive: Drive, datum: Datum, message: Observable) -> Ekf4Measurement:
+    """Return the measurement in a plausible message, with its sigmas between floor and bound."""
     match message:
         case GnssFix():
             return _fix(params, datum, message)

@@ -1,8 +1,8 @@
 """Wheel scale and heading misalignment against chords of the estimated track.
 
-Over a metre or two the position fixes hold the ends of a chord in place, so its length and direction do not depend on the speed or
-heading that the estimator took from the very sensors judged here. On an arc turned by ``theta`` the way is the chord times
-``(theta / 2) / sin(theta / 2)``, and the direction of the chord is the mean heading of the rear axle (turning evenly).
+Over a metre or two position fixes determine the ends of a chord, so its length and direction do not depend on the speed or heading
+that the estimator took from the sensors under test. On an arc turned by ``theta`` the arc length is the chord times
+``(theta / 2) / sin(theta / 2)``, and the direction of the chord is the mean heading of the rear axle (at a constant turn rate).
 """
 
 from math import atan2, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
@@ -17,14 +17,14 @@ MAX_SPEED_MPS = 100.0
 MAX_YAW_RAD = 1e3
 MAX_CHORD_NS = 4_000_000_000
 MAX_TURN_RAD = 0.6
-"""Chords of tighter arcs are not used: their direction depends on how evenly they were driven."""
+"""Chords of tighter arcs are not used: their direction depends on the turn rate staying constant."""
 MIN_HEADINGS = 3
 SOURCE_GONE_NS = 300_000_000
 KEEP_NS = 8_000_000_000
 
 
 class ChordFilter:
-    """Collects wheel way and headings between two estimated positions, and compares when these are far enough apart."""
+    """Compares wheel distance and headings with the chord between two estimated positions."""
 
     def __init__(self, params: IdentifierParams, drive: Drive) -> None:
         p = self._params = params
@@ -42,13 +42,13 @@ class ChordFilter:
 
     @property
     def samples(self) -> int:
-        """Comparisons made."""
+        """Number of comparisons."""
         return self._samples
 
     # ---------------------------------------------------------------- inputs
 
     def wheel(self, t_ns: int, speed_mps: float) -> None:
-        """Speed as the wheels see it; it has precedence over the motor's."""
+        """Add a wheel speed, which has precedence over the motor's."""
         if abs(speed_mps) <= MAX_SPEED_MPS:
             if self._wheel_is_motor:
                 self._wheel.clear()
@@ -56,7 +56,7 @@ class ChordFilter:
             self._wheel.append(t_ns, speed_mps)
 
     def motor(self, t_ns: int, speed_radps: float) -> None:
-        """Speed of the motor, taken while no wheel speed comes."""
+        """Add a motor speed, used while no wheel speed arrives."""
         newest_ns = self._wheel.newest_ns
         silent = newest_ns is None or t_ns - newest_ns > SOURCE_GONE_NS
         if abs(speed_radps) * self._wheel_radius_m <= MAX_SPEED_MPS and (self._wheel_is_motor or silent):
@@ -66,7 +66,7 @@ class ChordFilter:
             self._wheel.append(t_ns, speed_radps * self._wheel_radius_m)
 
     def heading(self, heading: Heading) -> None:
-        """A measured heading. Another kind begins anew: its misalignment is its own."""
+        """Add a measured heading. A change of kind resets the misalignment, which belongs to the sensor."""
         if not abs(heading.yaw_rad) <= MAX_YAW_RAD:
             return
         if heading.kind is not self._kind:
@@ -84,11 +84,11 @@ class ChordFilter:
     # ---------------------------------------------------------------- step
 
     def break_off(self) -> None:
-        """The track is interrupted."""
+        """Discard the current chord, because the track is interrupted."""
         self._start = None
 
     def step(self, estimate: StateEstimate) -> None:
-        """Compare when the present position is a chord away from the start."""
+        """Compare once the position is a chord away from its start."""
         start, p = self._start, self._params
         if (
             start is None
@@ -105,11 +105,11 @@ class ChordFilter:
         if chord_m < p.chord_m:
             return
         half = 0.5 * remainder(estimate.yaw_rad - start.yaw_rad, tau)
-        way_m = chord_m * (half / sin(half) if abs(half) > 1e-6 else 1.0)
+        arc_m = chord_m * (half / sin(half) if abs(half) > 1e-6 else 1.0)
         variance = sum(max(0.0, e.covariance[0] + e.covariance[5]) for e in (start, estimate))
         relative = sqrt(variance) / chord_m
         backward = pi if estimate.speed_mps < 0.0 else 0.0
-        self._judge_wheel(start.t_ns, estimate.t_ns, way_m if not backward else -way_m, relative)
+        self._judge_wheel(start.t_ns, estimate.t_ns, arc_m if not backward else -arc_m, relative)
         self._judge_heading(start.t_ns, estimate.t_ns, atan2(dy, dx) + backward, relative)
         self._begin(estimate)
 
@@ -120,7 +120,7 @@ class ChordFilter:
         ):
             self._headings.clear()
 
-    def _judge_wheel(self, start_ns: int, end_ns: int, way_m: float, relative: float) -> None:
+    def _judge_wheel(self, start_ns: int, end_ns: int, arc_m: float, relative: float) -> None:
         newest_ns = self._wheel.newest_ns
         if newest_ns is None or not self._wheel.covers(start_ns):
             return
@@ -130,12 +130,12 @@ class ChordFilter:
         if end_ns - newest_ns > SOURCE_GONE_NS:
             return
         rolled_m = self._wheel.until(end_ns) - self._wheel.until(start_ns)
-        if rolled_m * way_m <= 0.0 or abs(rolled_m) < abs(way_m) / (2.0 * self._params.scale_bound):
+        if rolled_m * arc_m <= 0.0 or abs(rolled_m) < abs(arc_m) / (2.0 * self._params.scale_bound):
             return
         interval_s = (end_ns - (self._scale_ns or start_ns)) * 1e-9
         self._scale_ns = end_ns
         self._samples += 1
-        self.scale.update(way_m / rolled_m - self.scale.mean, hypot(relative, 0.01), interval_s)
+        self.scale.update(arc_m / rolled_m - self.scale.mean, hypot(relative, 0.01), interval_s)
 
     def _judge_heading(self, start_ns: int, end_ns: int, direction_rad: float, relative: float) -> None:
         headings = [yaw for t_ns, yaw in self._headings if start_ns <= t_ns <= end_ns]

@@ -1,11 +1,11 @@
 """Speed response from the estimated speed and the commanded throttle.
 
-Model: ``dv/dt = A throttle - B v - C sign(v)``, integrated over a window, which spares differentiating a noisy speed:
+Model: ``dv/dt = A throttle - B v - C sign(v)``, integrated over a window, which avoids differentiating a noisy speed:
 
     v(t) - v(t - T) = A int throttle - B int v - C int sign(v)
 
-A, B, C are the states of a Kalman filter. C wanders fast, A and B slowly: whatever battery, slope and ground do is seen in C at
-once, while A and B need the contrast of different throttles and speeds, and stay where they are without it.
+A, B, C are the states of a Kalman filter. C varies fast, A and B slowly: effects of battery, slope and ground show in C at
+once, while A and B need different throttles and speeds, and stay constant without them.
 """
 
 from math import sqrt
@@ -27,13 +27,13 @@ class DriveSample(NamedTuple):
     """One window of driving."""
 
     gained_mps: float
-    """Speed at its end less that at its start; what a brake took is added."""
+    """Speed at its end minus that at its start, plus the part lost to the brake."""
     throttle_s: float
     """Integral of the throttle in force."""
-    way_m: float
+    distance_m: float
     """Integral of the speed."""
     window_s: float
-    """Its length; negative when driving backward."""
+    """Length of the window; negative in reverse."""
     sigma_mps: float
 
 
@@ -63,8 +63,8 @@ class DriveFilter:
         return sqrt(float(p[0, 0])), sqrt(float(p[1, 1])), sqrt(float(p[2, 2]))
 
     def update(self, sample: DriveSample) -> None:
-        """Take in one window. All values must be finite, sigma positive."""
-        h = np.array([sample.throttle_s, -sample.way_m, -sample.window_s])
+        """Fuse one window. All values must be finite, sigma positive."""
+        h = np.array([sample.throttle_s, -sample.distance_m, -sample.window_s])
         self._diffuse(abs(sample.window_s))
         ph = self._covariance @ h
         hph = float(h @ ph)
@@ -74,7 +74,7 @@ class DriveFilter:
         r *= max(1.0, excess * excess)
         k = ph / (hph + r)
         self.mean = np.clip(self.mean + k * error, self._low, self._high)
-        # The Joseph form stays positive whatever the rounding.
+        # The Joseph form stays positive definite under rounding.
         keep = np.eye(3) - np.outer(k, h)
         self._covariance = keep @ self._covariance @ keep.T + r * np.outer(k, k)
         self.samples += 1

@@ -1,14 +1,14 @@
-"""Learns the vehicle while it drives: a companion of any estimator.
+"""Identifies the vehicle parameters while driving, beside any estimator.
 
-What is learnt, and against what:
+Learnt parameters and their references:
 
-- steering gain, offset, delay, dead zone: turn over way against the command (:mod:`.identification_steering`),
-- speed response: gain of speed against throttle (:mod:`.identification_drive`),
-- wheel scale and heading misalignment: wheel way and heading against the chord between two estimated positions, which the position
-  fixes hold in place whatever speed and yaw the estimator takes from the very same wheel or heading (:mod:`.identification_chord`).
+- steering gain, offset, delay, dead zone: turn per distance against the command (:mod:`.steering`),
+- speed response: gain of speed against throttle (:mod:`.drive`),
+- wheel scale and heading misalignment: wheel distance and heading against the chord between two estimated positions, which depends
+  on the position fixes and not on the speed and yaw from the same wheel or heading (:mod:`.chord`).
 
-The turn is that of the gyro, or of the heading, and never the estimator's own yaw rate: without a gyro that one is computed from
-the believed steering, and would confirm any belief. The speed is the estimator's.
+The turn is that of the gyro or the heading, never the estimator's own yaw rate: without a gyro that rate is computed from the
+assumed steering and would confirm it. The speed is the estimator's.
 """
 
 from math import atan, isfinite, nan, sqrt
@@ -35,20 +35,20 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 MAX_SPEED_MPS = 100.0
 MAX_STEP_NS = 500_000_000
-"""Estimates farther apart say nothing of what lies between them."""
-REST_MPS = 0.1
-REST_NS = 1_000_000_000
+"""Longest gap between estimates that is bridged."""
+STANDSTILL_MPS = 0.1
+STANDSTILL_NS = 1_000_000_000
 KEEP_NS = MAX_DELAY_NS + 2_000_000_000
 LATE_S = 1.5
-"""Oldest turn that still finds its commands, beyond the longest delay."""
+"""Largest age of a turn whose commands are kept, beyond the longest delay."""
 MAX_CURVATURE_ANGLE_RAD = 1.2
-"""A larger wheel angle is not one of a steered wheel: the vehicle spun, or a measurement jumped."""
+"""A larger angle is impossible for a steered wheel: the vehicle spun, or a measurement jumped."""
 MIN_RATE_PER_S = 0.5
 """Slowest slew in commands per second, so that a wrong gain does not freeze the modelled wheel."""
 
 
 class SingleTrackIdentifier:
-    """Adapter of the filters to the :class:`~vehicled.estimation.interface.Identifier` protocol: time, gating, telling."""
+    """Adapter of the filters to the :class:`~vehicled.estimation.interface.Identifier` protocol: time, gating, reporting."""
 
     Params: ClassVar[type[IdentifierParams]] = IdentifierParams
 
@@ -65,16 +65,16 @@ class SingleTrackIdentifier:
         self._speed = RunningIntegral(KEEP_NS)
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
         self._window_start: tuple[int, float] | None = None
-        self._rest_since_ns: int | None = None
+        self._standing_since_ns: int | None = None
         self._speed_sigma_mps = 0.0
         self._learnt_ns = NEVER_NS
-        self._told: Identification | None = None
-        self._seen = 0
+        self._reported: Identification | None = None
+        self._reported_samples = 0
 
     # ---------------------------------------------------------------- inputs
 
     def observe(self, message: Message) -> None:
-        """A measurement; see :class:`~vehicled.estimation.interface.Identifier`."""
+        """Take a measurement; see :class:`~vehicled.estimation.interface.Identifier`."""
         if isinstance(message, ImuSample):
             self._yaw.gyro(message)
         elif isinstance(message, Heading):
@@ -86,7 +86,7 @@ class SingleTrackIdentifier:
             self._chord.motor(message.t_ns, message.motor_speed_radps)
 
     def command(self, command: ActuatorCommand) -> None:
-        """What went to the actuators; see :class:`~vehicled.estimation.interface.Identifier`."""
+        """Take a command; see :class:`~vehicled.estimation.interface.Identifier`."""
         if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
             return
         self._steering_commands.command(command.t_ns, min(max(command.steering, -1.0), 1.0), self._slew_per_s())
@@ -96,7 +96,7 @@ class SingleTrackIdentifier:
     # ---------------------------------------------------------------- step
 
     def step(self, estimate: StateEstimate, now_ns: int) -> Identification | None:
-        """Learn from what came since the last step; see :class:`~vehicled.estimation.interface.Identifier`."""
+        """Learn from the inputs since the last step; see :class:`~vehicled.estimation.interface.Identifier`."""
         turn = self._yaw.take(now_ns)
         self._forget_future(now_ns)
         usable = (
@@ -113,16 +113,16 @@ class SingleTrackIdentifier:
             self._break_off()
         self._speed.append(estimate.t_ns, estimate.speed_mps)
         self._speed_sigma_mps = sqrt(max(0.0, estimate.covariance[15]))
-        self._watch_rest(estimate, now_ns)
+        self._detect_standstill(estimate, now_ns)
         if turn is not None and self._params.steering:
             self._learn_steering(turn)
         if self._params.drive:
             self._learn_drive(estimate)
         self._chord.step(estimate)
-        return self._tell(now_ns)
+        return self._report(now_ns)
 
     def _forget_future(self, now_ns: int) -> None:
-        """A stamp from the future must not lock out all that follow it."""
+        """Clear histories with a stamp from the future, which would lock out later inputs."""
         limit_ns = now_ns + MAX_STEP_NS
         for history in (self._steering_commands, self._throttle, self._brake, self._speed):
             newest_ns = history.newest_ns
@@ -133,15 +133,15 @@ class SingleTrackIdentifier:
         self._speed.clear()
         self._chord.break_off()
         self._window_start = None
-        self._rest_since_ns = None
+        self._standing_since_ns = None
         self._yaw.standing = False
 
-    def _watch_rest(self, estimate: StateEstimate, now_ns: int) -> None:
-        if abs(estimate.speed_mps) > REST_MPS or self._throttle.newest != 0.0:
-            self._rest_since_ns = None
-        elif self._rest_since_ns is None:
-            self._rest_since_ns = now_ns
-        self._yaw.standing = self._rest_since_ns is not None and now_ns - self._rest_since_ns >= REST_NS
+    def _detect_standstill(self, estimate: StateEstimate, now_ns: int) -> None:
+        if abs(estimate.speed_mps) > STANDSTILL_MPS or self._throttle.newest != 0.0:
+            self._standing_since_ns = None
+        elif self._standing_since_ns is None:
+            self._standing_since_ns = now_ns
+        self._yaw.standing = self._standing_since_ns is not None and now_ns - self._standing_since_ns >= STANDSTILL_NS
 
     # ---------------------------------------------------------------- steering
 
@@ -150,8 +150,8 @@ class SingleTrackIdentifier:
         if not self._speed.covers(turn.start_ns):
             return
         interval_s = (turn.end_ns - turn.start_ns) * 1e-9
-        way_m = self._speed.until(turn.end_ns) - self._speed.until(turn.start_ns)
-        speed = way_m / interval_s
+        distance_m = self._speed.until(turn.end_ns) - self._speed.until(turn.start_ns)
+        speed = distance_m / interval_s
         rate = turn.yaw_rad / interval_s
         if abs(speed) < p.min_speed_mps or abs(speed * rate) > p.max_lateral_mps2:
             return
@@ -159,11 +159,11 @@ class SingleTrackIdentifier:
         if not commands.covers(turn.start_ns - int(self._bank.delays_ns[-1])):
             return
         wheelbase_m = self._vehicle.wheelbase_m
-        wheel = atan(wheelbase_m * turn.yaw_rad / way_m)
+        wheel = atan(wheelbase_m * turn.yaw_rad / distance_m)
         if abs(wheel) > MAX_CURVATURE_ANGLE_RAD:
             return
-        # Noise of yaw and of speed, the latter seen in proportion to the angle.
-        turned = wheelbase_m * turn.sigma_rad / way_m
+        # Noise of yaw and of speed; the latter acts in proportion to the angle.
+        turned = wheelbase_m * turn.sigma_rad / distance_m
         slowed = wheel * self._speed_sigma_mps / speed
         sigma = sqrt(p.wheel_sigma_rad**2 + turned * turned + slowed * slowed)
         new_s = min(interval_s, (turn.end_ns - self._learnt_ns) * 1e-9)
@@ -171,7 +171,7 @@ class SingleTrackIdentifier:
         self._bank.update(Sample(commands.mean(turn.start_ns, turn.end_ns, self._bank.delays_ns), wheel, sigma, new_s))
 
     def _slew_per_s(self) -> float:
-        """Slew of the steering in commands per second, with the gain known now."""
+        """Return the steering slew in commands per second, with the current gain."""
         return max(self._vehicle.steering.rate_radps / self._bank.found.gain_rad, MIN_RATE_PER_S)
 
     # ---------------------------------------------------------------- drive
@@ -198,26 +198,26 @@ class SingleTrackIdentifier:
                 self._throttle.until(end_ns) - self._throttle.until(begin_ns),
                 self._speed.until(estimate.t_ns) - self._speed.until(start[0]),
                 sense * window_s,
-                # A brake is known less well than the motor: its whole effect counts as doubtful.
+                # The brake is known less well than the motor, so its whole effect counts as uncertain.
                 sqrt(2.0) * p.speed_sigma_mps + braked_s * self._vehicle.drive.brake_deceleration_mps2,
             )
         )
 
-    # ---------------------------------------------------------------- telling
+    # ---------------------------------------------------------------- reporting
 
-    def _tell(self, now_ns: int) -> Identification | None:
-        told = self._told
+    def _report(self, now_ns: int) -> Identification | None:
+        last = self._reported
         samples = self._bank.samples + self._drive.samples + self._chord.samples
-        if samples == self._seen or (told is not None and now_ns - told.t_ns < self._params.period_s * 1e9):
+        if samples == self._reported_samples or (last is not None and now_ns - last.t_ns < self._params.period_s * 1e9):
             return None
-        self._seen = samples
-        found = self._known(now_ns)
-        if told is not None and not _moved(told, found):
+        self._reported_samples = samples
+        identification = self._identification(now_ns)
+        if last is not None and not _changed(last, identification):
             return None
-        self._told = found
-        return found
+        self._reported = identification
+        return identification
 
-    def _known(self, now_ns: int) -> Identification:
+    def _identification(self, now_ns: int) -> Identification:
         f, bank, drive = self._bank.found, self._bank, self._drive
         scale, misalignment = self._chord.scale, self._chord.misalignment
         a, b, c = (float(value) for value in drive.mean)
@@ -235,8 +235,8 @@ class SingleTrackIdentifier:
         )  # fmt: skip
 
 
-def _moved(before: Identification, after: Identification) -> bool:
-    """Whether anything changed by more than a controller or a reader would notice."""
+def _changed(before: Identification, after: Identification) -> bool:
+    """Return True if a parameter changed enough to matter to a controller or a reader."""
     begun = isfinite(after.steering_gain_sigma_rad) and not isfinite(before.steering_gain_sigma_rad)
     begun |= isfinite(after.drive_authority_sigma_mps2) and not isfinite(before.drive_authority_sigma_mps2)
     return (

@@ -1,4 +1,4 @@
-"""Running integrals of signals in time, so that a mean over any recent interval costs two look-ups."""
+"""Running integrals of signals: a mean over any recent interval costs two look-ups."""
 
 from bisect import bisect_right
 
@@ -13,9 +13,9 @@ BLOCK = 256
 
 
 class RunningIntegral:
-    """Integral over time of a signal given by samples; between two samples it is linear, or held when ``hold`` is set.
+    """Time integral of a sampled signal, linear between two samples, or held with ``hold``.
 
-    Holds at least ``keep_ns`` of history. Samples out of order are dropped.
+    Keeps at least ``keep_ns`` of history. Samples out of order are dropped.
     """
 
     def __init__(self, keep_ns: int, *, hold: bool = False) -> None:
@@ -36,7 +36,7 @@ class RunningIntegral:
         return self._values[-1] if self._values else 0.0
 
     def append(self, t_ns: int, value: float) -> None:
-        """A sample. ``value`` must be finite."""
+        """Add a sample. ``value`` must be finite."""
         times, values = self._times_ns, self._values
         if not times:
             self._sums.append(0.0)
@@ -51,7 +51,7 @@ class RunningIntegral:
             del times[:BLOCK], values[:BLOCK], self._sums[:BLOCK]
 
     def until(self, t_ns: int) -> float:
-        """Integral up to a time. Outside the history the signal is taken as held; 0 when nothing is known."""
+        """Return the integral up to a time. The signal is held outside the history; without samples the result is 0."""
         times = self._times_ns
         index = bisect_right(times, t_ns) - 1
         if index < 0:
@@ -63,30 +63,30 @@ class RunningIntegral:
         return self._sums[index] + value * dt_ns * 1e-9
 
     def covers(self, start_ns: int) -> bool:
-        """Whether the history reaches back to a time."""
+        """Return True if the history reaches back to a time."""
         return bool(self._times_ns) and self._times_ns[0] <= start_ns
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear the history."""
         self._times_ns.clear()
         self._sums.clear()
         self._values.clear()
 
 
 class SlewedCommands:
-    """What the steering makes of its commands, before delay, gain and offset, for several dead zones at once.
+    """Commands after dead zone and slew, before delay, gain and offset, for several dead zones at once.
 
-    ``effective(command)`` slewed at a rate in commands per second, on a grid of 10 ms, as running integrals: delaying a slewed
-    signal and slewing a delayed one are the same, so one history serves every delay. Memory: ``span_s`` seconds.
+    The effective command is slewed at a rate in commands per second on a grid of 10 ms and integrated. Delay and slew commute, so
+    one history serves every delay. Memory: ``span_s`` seconds.
     """
 
     def __init__(self, dead_zones: Array, span_s: float) -> None:
-        """``dead_zones`` (z,)."""
+        """``dead_zones`` is (z,)."""
         self._dead_zones = dead_zones
         self._size = int(span_s / TICK_S) + 2
         self._sums = np.zeros((len(dead_zones), 2 * self._size))
         self._end = 1
-        """Columns in use; the last one is the integral up to ``_tick``."""
+        """Number of columns in use; the last one is the integral up to ``_tick``."""
         self._tick = 0
         self._begun = False
         self._command = 0.0
@@ -96,7 +96,7 @@ class SlewedCommands:
         self._first_tick = 0
 
     def command(self, t_ns: int, command: float, rate_per_s: float) -> None:
-        """A command -1..1 in force from ``t_ns`` on; older ones than the newest are dropped."""
+        """Add a command -1..1 in force from ``t_ns`` on; one older than the newest is dropped."""
         if not self._begun:
             self._restart(t_ns, command)
         elif t_ns >= self._t_ns:
@@ -104,7 +104,7 @@ class SlewedCommands:
             self._command = command
 
     def advance(self, t_ns: int, rate_per_s: float) -> None:
-        """Time passes up to ``t_ns`` under the newest command."""
+        """Integrate up to ``t_ns`` under the newest command."""
         if not self._begun or t_ns <= self._t_ns:
             return
         last = t_ns // TICK_NS
@@ -122,32 +122,32 @@ class SlewedCommands:
         self._t_ns = t_ns
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear the history."""
         self._begun = False
 
     @property
     def newest_ns(self) -> int | None:
-        """Time up to which commands are known."""
+        """Time up to which commands are integrated; None before the first."""
         return self._t_ns if self._begun else None
 
     def covers(self, start_ns: int) -> bool:
-        """Whether the history reaches back to a time."""
+        """Return True if the history reaches back to a time."""
         return self._begun and start_ns // TICK_NS >= max(self._first_tick, self._tick - self._size + 1)
 
     def mean(self, start_ns: int, end_ns: int, delays_ns: NDArray[np.int64]) -> Array:
-        """Mean over the interval, shifted into the past by each delay: (z, k). Interval and delays must be covered."""
+        """Return the mean over the interval shifted back by each delay, (z, k). The history must cover interval and delays."""
         difference: Array = self._until(end_ns - delays_ns) - self._until(start_ns - delays_ns)
         difference /= (end_ns - start_ns) * 1e-9
         return difference
 
     def _until(self, t_ns: NDArray[np.int64]) -> Array:
         tick = t_ns // TICK_NS
-        share = (t_ns - tick * TICK_NS) / TICK_NS
+        fraction = (t_ns - tick * TICK_NS) / TICK_NS
         column = tick - self._tick + (self._end - 1)
         before = np.minimum(np.maximum(column, 0), self._end - 1)
         after = np.minimum(before + 1, self._end - 1)
         value: Array = self._sums[:, before]
-        value += share * (self._sums[:, after] - value)
+        value += fraction * (self._sums[:, after] - value)
         return value
 
     def _close(self, command: float, step: float) -> None:
@@ -161,7 +161,7 @@ class SlewedCommands:
         np.maximum(effective, -step, out=effective)
         self._slewed += effective
         if self._end == self._sums.shape[1]:
-            # Keeping the newer half and starting from zero there also keeps the sums small.
+            # Keep the newer half and restart its integral from zero, so that the sums stay small.
             keep = self._size
             self._sums[:, :keep] = self._sums[:, -keep:] - self._sums[:, -keep : 1 - keep]
             self._end = keep
@@ -170,7 +170,7 @@ class SlewedCommands:
         self._tick += 1
 
     def _restart(self, t_ns: int, command: float) -> None:
-        """Begin as if ``command`` had been in force for ever."""
+        """Restart as if ``command`` had always been in force."""
         self._begun = True
         self._command = command
         self._tick = t_ns // TICK_NS

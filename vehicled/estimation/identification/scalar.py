@@ -1,4 +1,4 @@
-"""One slowly wandering number, measured now and then."""
+"""Kalman filter of one slowly varying number."""
 
 from math import sqrt
 
@@ -7,7 +7,7 @@ OUTLIER = 3.0
 
 
 class Scalar:
-    """Kalman filter of a random walk, bounded; never less sure than its prior."""
+    """Kalman filter of a bounded random walk whose sigma never exceeds its prior."""
 
     def __init__(self, mean: float, prior: float, density: float, low: float, high: float) -> None:
         self.mean = mean
@@ -24,7 +24,7 @@ class Scalar:
         return sqrt(self._variance)
 
     def update(self, error: float, sigma: float, interval_s: float) -> None:
-        """A measurement that differs from the mean by ``error``, ``interval_s`` after the one before."""
+        """Fuse a measurement that differs from the mean by ``error``, ``interval_s`` after the previous one."""
         variance = min(self._variance + self._density * self._density * interval_s, self._prior * self._prior)
         r = sigma * sigma
         excess = abs(error) / (OUTLIER * sqrt(variance + r))

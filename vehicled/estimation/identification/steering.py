@@ -1,16 +1,16 @@
-"""Steering gain, offset, delay and dead zone from what the vehicle turned and what was commanded.
+"""Steering gain, offset, delay and dead zone from the measured turn and the commands.
 
 Model: ``arctan(l dyaw / ds) = gain s(t - delay) + offset + e`` with the slewed effective command s of one dead zone. It is linear
 in gain and offset, so a bank holds one Kalman filter of these two for every pair of dead zone and delay; the likelihood of each
-member's innovations is the evidence for its pair (multiple-model estimation, Bar-Shalom 2001, ch. 11.6). The answer is the mean
+member's innovations is the evidence for its pair (multiple-model estimation, Bar-Shalom 2001, ch. 11.6). The result is the mean
 over the bank.
 
-The error e is mostly that of the model (linkage, tyres) and stays the same while the command does. A sample is therefore given only
-a share of its weight, ``interval / correlation time + change of command / correlation command``: a sigma then stands for what it
-says, and a long bend does not outvote the rest. The evidence counts by time alone: delays differ only while the command changes.
+The error e is mostly that of the model (linkage, tyres) and stays constant while the command does. A sample therefore has only the
+weight ``interval / correlation time + change of command / correlation command``, so that the sigma is consistent and a long bend
+does not dominate. The evidence is weighted by time alone, because delays differ only while the command changes.
 
-No drift without information: random walks of gain and evidence run with the excitation (command against zero, spread of the
-members' predictions), that of the offset with the way.
+Parameters do not drift without information: the random walks of gain and evidence scale with the excitation (command against zero,
+spread of the members' predictions), that of the offset with the time of motion.
 """
 
 from math import sqrt
@@ -26,27 +26,27 @@ Array = NDArray[np.float64]
 
 DELAY_STEP_S = 0.05
 CLEAR_DEAD_ZONE = 0.1
-"""One that slack cannot be taken for."""
+"""Difference of dead zones that slack cannot explain."""
 DEGREES = 4.0
-"""Of freedom of Student's t, which stands for outliers in the innovations."""
+"""Degrees of freedom of Student's t, which models outliers in the innovations."""
 EXCITATION = 0.2
-"""Command at which the gain is seen in full."""
+"""Command at which the gain is fully observable."""
 
 
 class Sample(NamedTuple):
-    """What was seen of the steering over one interval."""
+    """Measured response of the steering over one interval."""
 
     command: Array
     """(z, k) mean slewed command of each member."""
     wheel_rad: float
-    """arctan(l dyaw / ds)."""
+    """Measured wheel angle, arctan(l dyaw / ds)."""
     sigma_rad: float
-    """Of that, measurement and model together."""
+    """Sigma of the measured wheel angle, measurement and model together."""
     interval_s: float
 
 
 class SteeringEstimate(NamedTuple):
-    """Mean and sigma of the bank."""
+    """Means and sigmas of the bank."""
 
     gain_rad: float
     gain_sigma_rad: float
@@ -88,7 +88,7 @@ class SteeringBank:
         self.found = self._mean()
 
     def update(self, sample: Sample) -> None:
-        """Take in one interval. All values must be finite, sigma and interval positive."""
+        """Fuse one interval. All values must be finite, sigma and interval positive."""
         p = self._params
         s, gain, offset = sample.command, self._gain, self._offset
         lock = self._believed.max_wheel_rad
@@ -98,29 +98,29 @@ class SteeringBank:
         h0: Array = s
         h1: Array | float = 1.0
         if cut.any():
-            # A wheel at its stop tells that the model reaches that far, and not how much farther.
-            silent = cut & (np.sign(predicted) * sample.wheel_rad >= lock)
+            # A wheel at its stop gives only a lower bound of the predicted angle.
+            saturated = cut & (np.sign(predicted) * sample.wheel_rad >= lock)
             predicted = np.clip(predicted, -lock, lock)
-            error = np.where(silent, 0.0, sample.wheel_rad - predicted)
-            h0, h1 = np.where(silent, 0.0, s), np.where(silent, 0.0, 1.0)
+            error = np.where(saturated, 0.0, sample.wheel_rad - predicted)
+            h0, h1 = np.where(saturated, 0.0, s), np.where(saturated, 0.0, 1.0)
         else:
             error = sample.wheel_rad - predicted
         variance = sample.sigma_rad * sample.sigma_rad
         changed = float(np.mean(np.abs(s - self._last)))
         self._last = s
-        share = min(1.0, sample.interval_s / p.correlation_s + changed / p.correlation_command)
+        weight = min(1.0, sample.interval_s / p.correlation_s + changed / p.correlation_command)
         self._diffuse(s, sample.interval_s)
         ph0 = self._p00 * h0 + self._p01 * h1
         ph1 = self._p01 * h0 + self._p11 * h1
         hph = h0 * ph0 + h1 * ph1
         t2 = error * error / (hph + variance)
         # Kalman gain with the noise of Student's t (Meinhold and Singpurwalla 1989): outliers count less.
-        noise = (variance / share) * (DEGREES + t2) / (DEGREES + 1.0)
+        noise = (variance / weight) * (DEGREES + t2) / (DEGREES + 1.0)
         k0 = ph0 / (hph + noise)
         k1 = ph1 / (hph + noise)
         self._gain = gain + k0 * error
         self._offset = offset + k1 * error
-        # The Joseph form stays positive whatever the rounding.
+        # The Joseph form stays positive definite under rounding.
         a, b, c, d = 1.0 - k0 * h0, -k0 * h1, -k1 * h0, 1.0 - k1 * h1
         p00, p01, p11 = self._p00, self._p01, self._p11
         self._p00 = a * a * p00 + 2.0 * a * b * p01 + b * b * p11 + k0 * k0 * noise
@@ -136,7 +136,7 @@ class SteeringBank:
         step = (p.gain_density * self._believed.gain_rad) ** 2 * interval_s
         self._p00 = self._p00 + step * np.minimum(1.0, (s / EXCITATION) ** 2)
         self._p11 = self._p11 + p.offset_density_rad**2 * interval_s
-        # Forgetting never makes less known than was known at the start.
+        # The random walk never raises a variance above its prior.
         f0 = np.minimum(1.0, self._gain_prior / np.sqrt(self._p00))
         f1 = np.minimum(1.0, p.offset_prior_rad / np.sqrt(self._p11))
         self._p00 = self._p00 * f0 * f0
@@ -149,12 +149,12 @@ class SteeringBank:
         bound = max(p.offset_bound_rad, abs(believed.offset_rad))
         np.clip(self._offset, -bound, bound, out=self._offset)
 
-    def _weigh(self, t2: Array, spread2: Array, share: float, spread: float, interval_s: float) -> None:
+    def _weigh(self, t2: Array, variance: Array, time_weight: float, spread: float, interval_s: float) -> None:
         p = self._params
-        log_likelihood = -0.5 * (DEGREES + 1.0) * np.log1p(t2 / DEGREES) - 0.5 * np.log(spread2)
-        told = min(1.0, (spread / p.wheel_sigma_rad) ** 2)
-        faded = min(1.0, told * interval_s / p.memory_s)
-        self._evidence = self._evidence + share * log_likelihood
+        log_likelihood = -0.5 * (DEGREES + 1.0) * np.log1p(t2 / DEGREES) - 0.5 * np.log(variance)
+        excitation = min(1.0, (spread / p.wheel_sigma_rad) ** 2)
+        faded = min(1.0, excitation * interval_s / p.memory_s)
+        self._evidence = self._evidence + time_weight * log_likelihood
         self._evidence -= np.max(self._evidence)
         self._evidence += faded * (self._prior - self._evidence)
         self._evidence -= np.max(self._evidence)
@@ -168,7 +168,7 @@ class SteeringBank:
         by_delay, by_zone = weight.sum(axis=0), weight.sum(axis=1)
         delay = float(by_delay @ self.delays_s)
         spread = float(by_delay @ (self.delays_s - delay) ** 2)
-        # The grid cuts the prior at 0, which pulls its mean; the pull fades as the evidence takes over.
+        # The grid truncates the prior at 0, which shifts its mean; the shift vanishes as evidence grows.
         pull = self._pull_s * min(1.0, spread / self._delay_variance)
         zone = float(by_zone @ self.dead_zones)
         return SteeringEstimate(

@@ -1,4 +1,4 @@
-"""How far the vehicle has turned between two times: by the gyro while there is one, else by the heading."""
+"""Measured turn of the vehicle between two times, from the gyro, else from the heading."""
 
 from math import isfinite, remainder, sqrt, tau
 from typing import NamedTuple
@@ -9,21 +9,21 @@ from vehicled.messages import Heading, HeadingKind, ImuSample
 MAX_RATE_RADPS = 35.0
 MAX_YAW_RAD = 1e3
 MAX_HOLE_NS = 250_000_000
-"""The turn may not be guessed across a longer hole between two samples."""
+"""Longest gap between two samples that is bridged."""
 GYRO_GONE_NS = 500_000_000
-"""After this long without it, headings are used in place of the gyro."""
+"""Headings replace the gyro after this time without samples."""
 MAX_BIAS_RADPS = 0.05
 BIAS_SAMPLES = 2000
-"""Length of the mean of the bias in samples; older ones fade."""
+"""Length of the bias mean in samples; older ones fade."""
 STEP_NS = 100_000_000
-"""A turn is given out this often: what is learnt changes slowly."""
+"""Interval between two turns; the learnt parameters change slowly."""
 GRAIN_NS = 20_000_000
-"""Samples that come faster are joined into entries this long."""
+"""Shortest interval between history entries; faster samples are merged."""
 NEVER_NS = -(2**62)
 
 
 class Turn(NamedTuple):
-    """Yaw gained over an interval."""
+    """Change of yaw over an interval."""
 
     start_ns: int
     end_ns: int
@@ -32,10 +32,10 @@ class Turn(NamedTuple):
 
 
 class YawSource:
-    """Sums up gyro or heading, and gives out the turn over the last ``window_s``, a tenth of a second after the one before.
+    """Integrates gyro or heading, and returns the turn over the last ``window_s`` every 0.1 s.
 
-    A rate is taken as the mean since the sample before, which is how inertial sensors decimate. The gyro's bias is the mean of its
-    rates while the vehicle stands.
+    A rate counts as the mean since the previous sample, as inertial sensors decimate. The gyro bias is the mean of its rates at
+    standstill.
     """
 
     def __init__(self, params: IdentifierParams) -> None:
@@ -57,7 +57,7 @@ class YawSource:
         self.standing = False
 
     def gyro(self, sample: ImuSample) -> None:
-        """A sample of the gyro."""
+        """Add a gyro sample."""
         t_ns, rate = sample.t_ns, sample.angular_rate_radps[2]
         if sample.saturated or not abs(rate) <= MAX_RATE_RADPS or t_ns <= self._gyro_ns:
             return
@@ -74,7 +74,7 @@ class YawSource:
             self._add(t_ns)
 
     def heading(self, heading: Heading) -> None:
-        """A heading; only its differences are used, and only while the gyro is silent."""
+        """Add a heading; only differences are used, and only without gyro samples."""
         t_ns, yaw = heading.t_ns, heading.yaw_rad
         if not abs(yaw) <= MAX_YAW_RAD or t_ns <= self._heading_ns or t_ns - self._gyro_ns <= GYRO_GONE_NS:
             return
@@ -88,7 +88,7 @@ class YawSource:
         self._heading_ns, self._heading_rad, self._kind = t_ns, yaw, heading.kind
 
     def take(self, now_ns: int) -> Turn | None:
-        """The turn up to the newest sample, if a new one is due. Stamps from the future begin anew, lest they lock out the rest."""
+        """Return the turn up to the newest sample if one is due. A stamp from the future clears the history."""
         latest_ns = now_ns + MAX_HOLE_NS
         if self._gyro_ns > latest_ns or self._heading_ns > latest_ns:
             self._gyro_ns = self._heading_ns = self._given_ns = NEVER_NS
@@ -98,7 +98,7 @@ class YawSource:
         times = self._times_ns
         if not times or times[-1] < self._given_ns + STEP_NS or times[-1] > now_ns:
             return None
-        # Entries older than the window were dropped as they aged, so the oldest one is its start.
+        # Older entries were dropped, so the oldest one is the start of the window.
         length_ns = times[-1] - times[0]
         if length_ns < self._window_ns:
             return None

@@ -1,7 +1,7 @@
-"""The first state of the inertial filter: levelled by the accelerometer, turned by a heading, a course or the way driven.
+"""Initial state of the inertial filter: levelled by the accelerometer, with the yaw of a heading, a course or a chord.
 
-A vehicle that has no heading device starts when it moves: by the course of GNSS velocity, or by the chord between fixes where the
-receiver gives none, turned on by what the gyro has seen since.
+A vehicle without a heading device starts when it moves: with the course of GNSS velocity, or, if the receiver gives none, with the
+chord between fixes plus the turn that the gyro measured since.
 """
 
 from collections import deque
@@ -12,26 +12,26 @@ from msgspec import Struct
 
 from vehicled.estimation.ins.inertial import ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import Fix
-from vehicled.estimation.ins.mechanisation import GRAVITY_MPS2
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import BA, BG, HB, A, C, N, P, S, State, Triple, V, apply, cross, from_angles
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
 CHORD_S = 10.0
-"""Longest way back for a chord between fixes."""
+"""Longest time for a chord between fixes."""
 MAX_CHORD_TURN_RAD = 0.5
 MAX_CHORD_SIGMA_RAD = 0.15
 LEVEL_S = 0.05
-"""Shortest stand whose mean force levels: noise of 0.1 m/s2 at 100 Hz then is 5 mrad."""
+"""Shortest standstill whose mean force gives roll and pitch: noise of 0.1 m/s2 at 100 Hz is then 5 mrad."""
 COURSE_SIGMA_RAD = 0.05
-"""Least sigma of a yaw from motion: the body points where it goes but for slip and the antenna's lever arm."""
+"""Lower bound of the sigma of a yaw from motion: slip and the antenna's lever arm."""
 UNKNOWN_SPEED_SIGMA_MPS = 0.8
 STANDING_SIGMA_MPS = 0.1
 
 
 class Yaw(Struct, frozen=True, gc=False):
-    """A first yaw; ``kind`` of the heading whose bias it shares, or -1."""
+    """An initial yaw; ``kind`` is that of the heading whose bias it shares, or -1."""
 
     yaw_rad: float
     sigma_rad: float
@@ -47,7 +47,7 @@ class _Place(Struct, frozen=True, gc=False):
 
 
 class Aligner:
-    """Collects what can give a first yaw."""
+    """Collects headings and fixes for an initial yaw."""
 
     def __init__(self, params: InsParams) -> None:
         self._params = params
@@ -57,29 +57,29 @@ class Aligner:
         self._turned_rad = 0.0
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Forget headings and fixes."""
         self._headings.clear()
         self._places.clear()
 
     def turn(self, rate_radps: float, dt_s: float) -> None:
-        """What the gyro says, bias taken off as far as known."""
+        """Integrate the gyro's yaw rate, known bias removed."""
         self._turned_rad += rate_radps * dt_s
 
     def heading(self, kind: int, t_ns: int, yaw_rad: float, sigma_rad: float) -> None:
-        """A heading that may serve."""
+        """Add a heading that may give the yaw."""
         self._headings[kind] = t_ns, Yaw(yaw_rad, sigma_rad, kind)
 
     def yaw(self, t_ns: int, fix: Fix, backward: bool) -> Yaw | None:
-        """The best yaw at the time of a fix; None when there is none yet."""
-        found = self._by_heading(t_ns) or self._by_course(fix, backward)
-        return found or self._by_chord(t_ns, fix, backward)
+        """Return the best yaw at the time of a fix, or None."""
+        yaw = self._by_heading(t_ns) or self._by_course(fix, backward)
+        return yaw or self._by_chord(t_ns, fix, backward)
 
     def _by_heading(self, t_ns: int) -> Yaw | None:
         best: Yaw | None = None
         least = self._params.max_yaw_sigma_rad
-        for heard_ns, candidate in self._headings.values():
+        for heading_ns, candidate in self._headings.values():
             sigma = hypot(candidate.sigma_rad, self._uses[candidate.kind].bias_sigma_rad)
-            if abs(t_ns - heard_ns) <= HEADING_AGE_NS and sigma < least:
+            if abs(t_ns - heading_ns) <= HEADING_AGE_NS and sigma < least:
                 best, least = candidate, sigma
         return best
 
@@ -109,9 +109,9 @@ class Aligner:
             if abs(there.turned_rad - self._turned_rad) > MAX_CHORD_TURN_RAD:
                 break
             east, north = here.east_m - there.east_m, here.north_m - there.north_m
-            way = hypot(east, north)
+            chord_m = hypot(east, north)
             wander = 2.0 * colour * (t_ns - there.t_ns) * 1e-9 / self._params.gnss.coloured_time_s
-            sigma = sqrt(white + there.variance_m2 + wander) / way if way > 0.0 else pi
+            sigma = sqrt(white + there.variance_m2 + wander) / chord_m if chord_m > 0.0 else pi
             if sigma < MAX_CHORD_SIGMA_RAD and (best is None or sigma < best.sigma_rad):
                 yaw = atan2(north, east) + (pi if backward else 0.0) + self._turned_rad - turns / count
                 best = Yaw(yaw, sigma)
@@ -120,21 +120,21 @@ class Aligner:
 
 
 def tilt(force_mps2: Triple) -> tuple[float, float]:
-    """Roll and pitch of a unit at rest that feels this specific force. Groves 2013, eq. 5.101, in our axes."""
+    """Return roll and pitch of a unit at standstill from its specific force. Groves 2013, eq. 5.101, in REP-103 axes."""
     fx, fy, fz = force_mps2
     return atan2(fy, fz), atan2(-fx, hypot(fy, fz))
 
 
 def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetector, arm_m: Triple) -> State:
-    """State of the inertial unit at the fix. ``arm_m`` is the antenna from the unit. What the first errors share is kept: position
-    with coloured error, attitude and lever arm, yaw with the bias of its heading."""
+    """Return the state of the inertial unit at the fix. ``arm_m`` points from the unit to the antenna. The covariance keeps the
+    correlations of position with coloured error, attitude and lever arm, and of yaw with the bias of its heading."""
     imu = params.imu
     force = still.force_mps2 if still.seconds >= LEVEL_S else None
-    standing = force is not None and abs(hypot(*force) - GRAVITY_MPS2) < 1.0
+    standing = force is not None and abs(hypot(*force) - STANDARD_GRAVITY_MPS2) < 1.0
     roll, pitch = tilt(force) if force is not None and standing else (0.0, 0.0)
     variance = np.zeros(N)
     variance[[P, P + 1, P + 2]] = fix.variance_m2[0], fix.variance_m2[2], fix.up_variance_m2
-    sigma_tilt = imu.accelerometer_bias_sigma_mps2 / GRAVITY_MPS2 if standing else imu.tilt_sigma_rad
+    sigma_tilt = imu.accelerometer_bias_sigma_mps2 / STANDARD_GRAVITY_MPS2 if standing else imu.tilt_sigma_rad
     variance[A : A + 2] = sigma_tilt**2
     variance[A + 2] = yaw.sigma_rad**2
     rested = still.seconds >= params.rest.after_s
@@ -171,5 +171,4 @@ def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetect
     T = M @ T
     covariance = (T * variance) @ T.T
     state.P = 0.5 * (covariance + covariance.T)
-    state.good_fixes = 1
     return state

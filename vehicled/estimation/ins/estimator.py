@@ -1,18 +1,20 @@
 """Inertial navigation aided by GNSS: an error-state filter of 22 states, see :mod:`vehicled.estimation.ins.state`.
 
-The filter runs on the clock of the inertial unit: each step mechanises up to its newest sample, and what the estimate says of now
-is carried over the remaining milliseconds with the last rates. Measurements are fused at their time of validity by
+The filter runs on the clock of the inertial unit: each step mechanises up to its newest sample, and the estimate is extrapolated
+over the remaining milliseconds with the last rates. Measurements are fused at their time of validity by
 :class:`~vehicled.estimation.timeline.Timeline`; one that is newer than the newest sample waits for the next step.
 
-Without accelerometer the velocity is carried round with the body and walks at random; without any inertial unit the body turns as
-the single-track model does. That is enough to bridge a lost sensor. For a vehicle that never has one a planar filter does better.
+Without accelerometer the velocity turns with the body and is a random walk; without any inertial unit the body turns as the
+single-track model does. This bridges a lost sensor. For a vehicle without an inertial unit a planar filter is better.
 """
 
 from math import isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
+from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
@@ -43,19 +45,17 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 MAX_SUBSTEP_NS = 20_000_000
 MAX_QUEUE = 512
 UNSMOOTHED_NS = 20_000_000
-"""History without ``smooth_lagged_data``: enough for measurements of the present step."""
+"""History without ``smooth_lagged_data``: enough for measurements of the current step."""
 NEUTRAL = ActuatorCommand(0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-class Ins:
-    """Thin adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol: order and bookkeeping.
-
-    ``restarts`` counts how often the filter began anew.
-    """
+class Ins(Counted):
+    """Adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts restarts."""
 
     Params: ClassVar[type[InsParams]] = InsParams
 
     def __init__(self, params: InsParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        super().__init__()
         self._params = params
         self._datum = datum
         imu = params.imu_lever_arm_m
@@ -71,8 +71,8 @@ class Ins:
         keep_ns = self._history_ns + 2 * MAX_GAP_NS
         self._drives: CommandHistory[Drive] = CommandHistory(NOTHING, keep_ns)
         self._commands: CommandHistory[ActuatorCommand] = CommandHistory(NEUTRAL, keep_ns + MAX_DELAY_NS)
-        self._inertial = Queue(params.sensor_timeout_s)
-        self._still = ZeroVelocityDetector(params.rest)
+        self._inertial = Queue(params.sensor_timeout_s, self._inputs)
+        self._zero_velocity = ZeroVelocityDetector(params.rest)
         self._aligner = Aligner(params)
         uses = zip(HeadingKind, (params.inertial, params.magnetic, params.moving_base))
         kinds = frozenset(kind for kind, use in uses if use.use_yaw and use.bias_sigma_rad < params.max_yaw_sigma_rad)
@@ -81,28 +81,14 @@ class Ins:
         self._last_drive = NOTHING
         self._wheel_rad = 0.0
         self._step_ns: int | None = None
-        self._rejected = 0
         self._newest_ns = 0
-        self._ignored = 0
-        self._refused = 0
-        self.restarts = 0
         self._rows = np.zeros((4, N))
         self._rows[0, 0] = self._rows[1, 1] = 1.0
         self.adapt(vehicle)
 
     @property
-    def ignored(self) -> int:
-        """Values that were not finite or not possible."""
-        return self._ignored + self._inertial.ignored
-
-    @property
-    def late(self) -> int:
-        """Measurements out of order, repeated, older than the history or from the future."""
-        return self._refused + self._inertial.late + self._timeline.refused
-
-    @property
     def state(self) -> State | None:
-        """Newest state of the filter, at the newest inertial sample; None before alignment."""
+        """State at the newest inertial sample; None before alignment."""
         return self._timeline.state if self._timeline.running else None
 
     # ---------------------------------------------------------------- inputs
@@ -116,24 +102,24 @@ class Ins:
                 return
             z = measured(self._params, self._vehicle, self._datum, message)
             if z is None:
-                self._ignored += 1
+                self._inputs.ignored += 1
             elif len(self._waiting) >= MAX_QUEUE:
-                self._refused += 1
+                self._inputs.late += 1
             else:
                 self._waiting.append(z)
                 self._direction.observe(message)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isfinite(command.throttle) and isfinite(command.wheel_angle_rad):
             self._commands.append(command.t_ns, command)
             self._direction.command(command)
         else:
-            self._ignored += 1
+            self._inputs.ignored += 1
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`. Of the vehicle
-        the filter uses the steering while there is no gyro, the drive's delay, and the wheel radius for the speed of the motor."""
+        """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`. The filter
+        uses the steering without a gyro, the drive's delay, and the wheel radius for the motor speed."""
         self._vehicle = vehicle
         self._predictor.wheelbase_m = vehicle.wheelbase_m
         self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
@@ -142,13 +128,13 @@ class Ins:
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Mechanise, fuse what is pending, predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Mechanise, fuse pending measurements, predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
             self._restart()
         since_ns = timeline.t_ns if timeline.running else self._step_ns if self._step_ns is not None else now_ns - MAX_GAP_NS
         known_ns = self._drive(since_ns, now_ns)
-        self._waiting = [z for z in self._waiting if self._possible(z, now_ns)]
+        self._waiting = [z for z in self._waiting if self._is_due(z, now_ns)]
         if not timeline.running:
             self._align(known_ns)
         if timeline.running:
@@ -166,7 +152,7 @@ class Ins:
         return self._estimate(now_ns)
 
     def _drive(self, since_ns: int, now_ns: int) -> int:
-        """Note what moves the vehicle from ``since_ns`` on, and return until when that is known."""
+        """Record the inputs from ``since_ns`` on, and return the time up to which they are known."""
         end_ns, force, rate = self._inertial.take(since_ns, now_ns)
         known_ns = max(since_ns, now_ns if end_ns is None else end_ns)
         running = self._timeline.running
@@ -177,8 +163,8 @@ class Ins:
             lock = steering.max_wheel_rad
             self._wheel_rad = slew(self._wheel_rad, min(max(target, -lock), lock), steering.rate_radps * dt_s, lock)
             if not running:
-                self._aligner.turn(rate[2] - self._still.rate_radps[2] if rate is not None else 0.0, dt_s)
-            drive = Drive(force, rate, self._stands(known_ns, force, rate), self._wheel_rad)
+                self._aligner.turn(rate[2] - self._zero_velocity.rate_radps[2] if rate is not None else 0.0, dt_s)
+            drive = Drive(force, rate, self._standstill(known_ns, force, rate), self._wheel_rad)
             self._last_drive = drive
             if running:
                 self._drives.append(since_ns, drive)
@@ -187,7 +173,7 @@ class Ins:
         self._step_ns = known_ns
         return known_ns
 
-    def _stands(self, t_ns: int, force: Triple | None, rate: Triple | None) -> bool:
+    def _standstill(self, t_ns: int, force: Triple | None, rate: Triple | None) -> bool:
         state = self.state
         throttle = self._commands.at(t_ns - self._drive_delay_ns).throttle
         speed, bias = 0.0, (0.0, 0.0, 0.0)
@@ -196,12 +182,12 @@ class Ins:
             speed = sqrt(x[3] * x[3] + x[4] * x[4])
             bias = (x[9], x[10], x[11])
         quiet = throttle == 0.0 and speed < self._params.rest.max_speed_mps
-        return self._still.update(t_ns, force, rate, bias, quiet) and state is not None
+        return self._zero_velocity.update(t_ns, force, rate, bias, quiet) and state is not None
 
-    def _possible(self, z: PendingMeasurement, now_ns: int) -> bool:
+    def _is_due(self, z: PendingMeasurement, now_ns: int) -> bool:
         if z.t_ns <= now_ns + FUTURE_TOLERANCE_NS:
             return True
-        self._refused += 1
+        self._inputs.late += 1
         return False
 
     # ---------------------------------------------------------------- the two functions of the timeline
@@ -214,7 +200,7 @@ class Ins:
             state = self._predictor.predict(state, drive, dt_ns * 1e-9)
             t_ns += dt_ns
         if t1_ns // self._grid_ns != t0_ns // self._grid_ns:
-            # The products of the prediction leave a rounding error in the symmetry; here it is cheap to remove.
+            # Rounding in the prediction breaks the symmetry; restoring it here is cheap.
             state.P = 0.5 * (state.P + state.P.T)
             if drive.still:
                 self._sensors.stand(state, drive.rate_radps is not None)
@@ -232,42 +218,41 @@ class Ins:
             accepted = self._sensors.heading(state, z.source - HEADING, z.value, z.sigma)
         else:
             accepted = self._sensors.speed(state, z.source == MOTOR, z.value, z.sigma)
-        if accepted and z.t_ns > state.newest_ns:
-            state.newest_ns = z.t_ns
+        if accepted:
+            state.counters = replace(state.counters, newest_ns=max(state.counters.newest_ns, z.t_ns))
         return state
 
     # ---------------------------------------------------------------- start and end
 
     def _align(self, known_ns: int) -> None:
-        """Start from the first fix with a yaw; what was queued behind it remains."""
+        """Start from the first fix with a yaw; measurements queued behind it remain."""
         waiting, self._waiting = sorted(self._waiting, key=lambda z: (z.t_ns, -z.source)), []
         for index, z in enumerate(waiting):
             if z.t_ns > known_ns:
                 self._waiting.append(z)
             elif z.t_ns < known_ns - self._history_ns:
-                self._refused += 1
+                self._inputs.late += 1
             elif z.fix is not None:
                 backward = self._direction.sign(z.t_ns) < 0
                 yaw = self._aligner.yaw(z.t_ns, z.fix, backward)
                 if yaw is not None and max(abs(z.fix.east_m), abs(z.fix.north_m)) <= MAX_RANGE_M:
-                    self._start(z, first_state(self._params, z.fix, yaw, self._still, self._arm_m), known_ns)
+                    self._start(z, first_state(self._params, z.fix, yaw, self._zero_velocity, self._arm_m), known_ns)
                     self._waiting += waiting[index + 1 :]
                     return
             elif HEADING <= z.source < WHEEL:
                 self._aligner.heading(z.source - HEADING, z.t_ns, z.value, z.sigma)
 
     def _start(self, z: PendingMeasurement, state: State, known_ns: int) -> None:
-        state.newest_ns = z.t_ns
-        state.rejected = self._rejected
+        state.counters = GateCounters(z.t_ns, 1, self._rejected)
         self._drives.clear(self._last_drive)
         self._timeline.start(z.t_ns, state)
 
     def _restart(self) -> None:
         if self._timeline.running:
-            self._rejected = self._timeline.state.rejected
+            self._rejected = self._timeline.state.counters.rejected
         self._timeline.clear()
         self._drives.clear(NOTHING)
-        self._still.reset()
+        self._zero_velocity.reset()
         self._aligner.clear()
         self._direction.restarted()
         self.restarts += 1
@@ -278,6 +263,7 @@ class Ins:
         timeline = self._timeline
         if timeline.running:
             state = timeline.state
+            counters = state.counters
             covariance = self._covariance(state)
             p = self._params
             spread = max(
@@ -288,17 +274,17 @@ class Ins:
             x, y, yaw, speed, yaw_rate = self._pose(state, (now_ns - timeline.t_ns) * 1e-9)
             far = max(abs(x), abs(y)) > 2.0 * MAX_RANGE_M
             if isfinite(x + y + yaw + speed + yaw_rate) and spread <= RESTART_FACTOR and not far:
-                status = status_of(spread, state.good_fixes, p.align_fixes)
-                newest_ns = max(self._newest_ns, state.newest_ns)
+                status = status_of(spread, counters.good_fixes, p.align_fixes)
+                newest_ns = max(self._newest_ns, counters.newest_ns)
                 return StateEstimate(
-                    now_ns, newest_ns, x, y, yaw, speed, yaw_rate, covariance, status, state.nis, state.rejected,
-                    state.strikes[POSITION],
+                    now_ns, newest_ns, x, y, yaw, speed, yaw_rate, covariance, status, counters.nis,
+                    counters.rejected, counters.strikes[POSITION],
                 )  # fmt: skip
             self._restart()
         return unknown(now_ns, self._newest_ns, self._rejected)
 
     def _pose(self, s: State, ahead_s: float) -> tuple[float, float, float, float, float]:
-        """Position, yaw, speed and yaw rate of the rear axle, carried ``ahead_s`` on with the last force and rate."""
+        """Return position, yaw, speed and yaw rate of the rear axle, extrapolated by ``ahead_s`` with the last force and rate."""
         rate = s.rate_radps
         R = s.R
         p, v = (s.x[0], s.x[1], s.x[2]), (s.x[3], s.x[4], s.x[5])
@@ -311,7 +297,7 @@ class Ins:
         return p[0] - lx, p[1] - ly, yaw_of(R), ahead, yaw_rate
 
     def _covariance(self, s: State) -> tuple[float, ...]:
-        """Covariance (16,) of position, yaw and speed of the rear axle, from that of the inertial unit."""
+        """Return the covariance (16,) of position, yaw and speed of the rear axle, from that of the inertial unit."""
         J, R, x = self._rows, s.R, s.x
         lx, ly, lz = apply(R, *self._imu_m)
         J[0, 7], J[0, 8], J[1, 6], J[1, 8] = -lz, ly, lz, -lx

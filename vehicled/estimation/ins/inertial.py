@@ -1,7 +1,8 @@
-"""Inertial samples on their way into the filter: bounds, order, means over a step, and whether the vehicle stands."""
+"""Preparation of inertial samples: bounds, order, means over a step, zero-velocity detection."""
 
 from math import isfinite
 
+from vehicled.estimation.counters import InputCounters
 from vehicled.estimation.ins.mechanisation import ZERO
 from vehicled.estimation.ins.params import Rest
 from vehicled.estimation.ins.state import Triple
@@ -11,36 +12,35 @@ MAX_RATE_RADPS = 35.0
 MAX_FORCE_MPS2 = 500.0
 MAX_QUEUE = 8192
 FUTURE_TOLERANCE_NS = 10_000_000
-"""A stamp this far ahead of now is an error of the device clock's mapping and is taken as now; beyond it the sample is refused."""
+"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now; later samples are rejected."""
 MAX_LEVEL_SAMPLES = 2000
-"""Length of the levelling mean in means; older ones fade."""
+"""Length of the levelling mean in steps; older ones fade."""
 
 
 class Queue:
-    """Samples since the last step. ``ignored`` counts those saturated, not finite or not possible, ``late`` those out of order.
+    """Samples since the last step.
 
-    A sample without specific force (NaN) still gives its rate, and one without the rates of roll and pitch still turns.
+    A sample without specific force (NaN) still gives its rate, and one without roll and pitch rates still gives the yaw rate.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, counters: InputCounters) -> None:
+        self._counters = counters
         self._timeout_ns = int(timeout_s * 1e9)
         self._samples: list[tuple[int, Triple | None, Triple]] = []
         self.newest_ns: int | None = None
-        self.ignored = 0
-        self.late = 0
 
     def observe(self, sample: ImuSample) -> None:
-        """A sample, for the next :meth:`take`."""
+        """Add a sample for the next :meth:`take`."""
         wx, wy, wz = sample.angular_rate_radps
         if sample.saturated or not abs(wz) <= MAX_RATE_RADPS:
-            self.ignored += 1
+            self._counters.ignored += 1
             return
         if (self.newest_ns is not None and sample.t_ns <= self.newest_ns) or len(self._samples) >= MAX_QUEUE:
-            self.late += 1
+            self._counters.late += 1
             return
         if not (abs(wx) <= MAX_RATE_RADPS and abs(wy) <= MAX_RATE_RADPS):
             if isfinite(wx + wy):
-                self.ignored += 1
+                self._counters.ignored += 1
                 return
             wx = wy = 0.0
         fx, fy, fz = sample.specific_force_mps2
@@ -49,28 +49,28 @@ class Queue:
         self._samples.append((sample.t_ns, (fx, fy, fz) if whole else None, (wx, wy, wz)))
 
     def take(self, since_ns: int, now_ns: int) -> tuple[int | None, Triple | None, Triple | None]:
-        """Time up to which the motion is known, and the mean force and rate since ``since_ns``.
+        """Return the time up to which the motion is known, and the mean force and rate since ``since_ns``.
 
-        (None, None, None) when the unit is lost; (``since_ns``, None, None) when the next sample is only awaited. A time is never
-        later than now nor earlier than ``since_ns``.
+        The result is (None, None, None) if the unit is lost, and (``since_ns``, None, None) while the next sample is awaited. A
+        time is between ``since_ns`` and now.
         """
         samples, self._samples = self._samples, []
         newest_ns = self.newest_ns
         if newest_ns is None:
             return None, None, None
         if newest_ns > now_ns + FUTURE_TOLERANCE_NS:
-            # One stamp from the future must not lock out the samples that follow.
+            # A stamp from the future must not lock out the samples that follow.
             self.newest_ns = None
-            self.late += len(samples)
+            self._counters.late += len(samples)
             return None, None, None
         if now_ns - newest_ns > self._timeout_ns:
-            self.late += len(samples)
+            self._counters.late += len(samples)
             return None, None, None
         fx = fy = fz = wx = wy = wz = 0.0
         forces = rates = 0
         for t_ns, force, rate in samples:
             if t_ns <= since_ns:
-                self.late += 1
+                self._counters.late += 1
                 continue
             rates += 1
             wx, wy, wz = wx + rate[0], wy + rate[1], wz + rate[2]
@@ -84,7 +84,7 @@ class Queue:
 
 
 class ZeroVelocityDetector:
-    """Since when nothing moves, by the inertial unit, the throttle and the believed speed; and the means over that time."""
+    """Detects standstill from inertial unit, throttle and estimated speed, and averages the samples over it."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
@@ -93,17 +93,17 @@ class ZeroVelocityDetector:
         self.reset()
 
     def reset(self) -> None:
-        """Something moves."""
+        """Restart the detection, because the vehicle moves."""
         self._since_ns: int | None = None
         self._sum = [0.0] * 6
         self.samples = 0
-        """Means that went into :attr:`force_mps2` and :attr:`rate_radps`."""
+        """Number of samples in :attr:`force_mps2` and :attr:`rate_radps`."""
         self.seconds = 0.0
 
     def update(self, t_ns: int, force: Triple | None, rate: Triple | None, bias: Triple, quiet: bool) -> bool:
-        """Whether the vehicle has stood long enough. ``rate`` with bias; ``quiet``: throttle and speed do not speak against it.
+        """Return True once the vehicle has stood long enough. ``rate`` includes the bias; ``quiet`` means no throttle and no speed.
 
-        Without a gyro only ``quiet`` counts.
+        Without a gyro only ``quiet`` decides.
         """
         rest, before = self._rest, self._force
         self._force = force
@@ -125,20 +125,20 @@ class ZeroVelocityDetector:
 
     def _add(self, force: Triple | None, rate: Triple) -> None:
         self.samples += 1
-        share = 1.0 / min(self.samples, MAX_LEVEL_SAMPLES)
+        weight = 1.0 / min(self.samples, MAX_LEVEL_SAMPLES)
         mean = self._sum
         for axis in range(3):
-            mean[axis + 3] += share * (rate[axis] - mean[axis + 3])
+            mean[axis + 3] += weight * (rate[axis] - mean[axis + 3])
             if force is not None:
-                mean[axis] += share * (force[axis] - mean[axis])
+                mean[axis] += weight * (force[axis] - mean[axis])
 
     @property
     def force_mps2(self) -> Triple | None:
-        """Mean specific force while nothing moves; None without accelerometer or time."""
+        """Mean specific force at standstill; None without accelerometer or samples."""
         x, y, z = self._sum[:3]
         return (x, y, z) if self._force is not None and self.samples else None
 
     @property
     def rate_radps(self) -> Triple:
-        """Mean rate while nothing moves: the bias of the gyro."""
+        """Mean rate at standstill, which is the gyro bias."""
         return (self._sum[3], self._sum[4], self._sum[5]) if self.samples else ZERO

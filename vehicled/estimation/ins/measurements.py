@@ -1,4 +1,4 @@
-"""Measurement models of the inertial filter: residual, derivative and noise of each kind, handed to the corrector.
+"""Measurement models of the inertial filter: residual, derivative and noise of each kind, passed to the corrector.
 
 The derivatives follow from ``R_true = exp([phi]x) R``: a body vector b is ``R b - [R b]x phi`` in ENU, an ENU vector v is
 ``R'v + R'(v x phi)`` in body axes.
@@ -8,6 +8,7 @@ from math import inf, isfinite, remainder, sqrt, tau
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins.params import HeadingUse, InsParams
@@ -33,26 +34,26 @@ from vehicled.estimation.measurements import is_coloured
 from vehicled.messages import CarrierSolution, GnssFix, Heading
 
 POSITION, HEIGHT, VELOCITY, CLIMB, HEADING, WHEEL, MOTOR, CONSTRAINT = 0, 1, 2, 3, 4, 7, 8, 9
-"""Gates; HEADING counts on by kind."""
+"""Gates; HEADING reserves one number for each kind."""
 UNKNOWN_SIGMA_M = {CarrierSolution.NONE: 2.0, CarrierSolution.FLOAT: 0.4, CarrierSolution.FIXED: 0.03}
-"""Assumed horizontal position sigma per axis where the receiver gives none; usual figures."""
+"""Assumed horizontal position sigma per axis where the receiver gives none; usual values."""
 UNKNOWN_SIGMA_MPS = 0.2
-VERTICAL_SHARE = 1.7
-"""Vertical over horizontal sigma where none is given: satellites stand on one side only."""
+VERTICAL_RATIO = 1.7
+"""Assumed ratio of vertical to horizontal sigma: all satellites are above the antenna."""
 MAX_SIGMA = 1e3
 MAX_SPEED_MPS = 100.0
 LEVEL_SIGMA_RAD = 0.05
-"""How level the ground is taken to be while no accelerometer says it."""
+"""Assumed slope of the ground without an accelerometer."""
 
 
 class Fix(Struct, frozen=True, gc=False):
-    """A GNSS fix made ready: antenna in ENU, with variances. NaN where not known or not to be used."""
+    """A prepared GNSS fix: antenna in ENU, with variances. NaN marks unknown or unused values."""
 
     east_m: float
     north_m: float
     up_m: float
     variance_m2: Triple
-    """East, covariance, north; of the white part where the error is coloured."""
+    """Variance east, covariance, variance north; of the white part if the error is coloured."""
     up_variance_m2: float
     colour: int
     """Carrier solution of a coloured error, else -1."""
@@ -63,10 +64,10 @@ class Fix(Struct, frozen=True, gc=False):
 
 
 def horizontal(covariance: tuple[float, ...], floor: float, unknown: float) -> Triple:
-    """East variance, covariance, north variance of a row-major (9,) ENU covariance, positive definite.
+    """Return east variance, covariance and north variance of a row-major (9,) ENU covariance, made positive definite.
 
-    Sigmas are held between ``floor`` and MAX_SIGMA and the correlation within +-0.95; ``unknown`` (sigma) stands in for what is not
-    finite or not positive.
+    Sigmas are clamped between ``floor`` and MAX_SIGMA and the correlation to +-0.95; ``unknown`` (sigma) replaces variances that
+    are not finite or not positive.
     """
     ee, en, nn = covariance[0], covariance[1], covariance[4]
     if not (0.0 < ee < inf and 0.0 < nn < inf):
@@ -79,14 +80,14 @@ def horizontal(covariance: tuple[float, ...], floor: float, unknown: float) -> T
 
 
 def vertical(covariance: tuple[float, ...], floor: float, unknown: float) -> float:
-    """Up variance of a row-major (9,) ENU covariance, likewise."""
+    """Return the up variance of a row-major (9,) ENU covariance, likewise."""
     uu = covariance[8]
-    sigma = uu**0.5 if 0.0 < uu < inf else unknown * VERTICAL_SHARE
-    return min(max(sigma, floor * VERTICAL_SHARE), MAX_SIGMA) ** 2
+    sigma = uu**0.5 if 0.0 < uu < inf else unknown * VERTICAL_RATIO
+    return min(max(sigma, floor * VERTICAL_RATIO), MAX_SIGMA) ** 2
 
 
 def prepare(params: InsParams, fix: GnssFix, enu_m: Triple) -> Fix:
-    """Split what the receiver says of its error into white and coloured parts, apply floors and masks."""
+    """Split the declared error into white and coloured parts, and apply floors and masks."""
     use = params.gnss
     unknown = UNKNOWN_SIGMA_M[fix.carrier]
     spread = horizontal(fix.position_covariance_m2, use.sigma_floor_m, unknown)
@@ -116,19 +117,19 @@ def prepare(params: InsParams, fix: GnssFix, enu_m: Triple) -> Fix:
 
 
 def heading_sigma(use: HeadingUse, heading: Heading) -> float:
-    """Sigma of the white part of a heading: what it says, not below the floor, or the assumed one where it says nothing."""
+    """Return the sigma of a heading's white error: its own, not below the floor, or the assumed one if it has none."""
     sigma = heading.sigma_rad if isfinite(heading.sigma_rad) and heading.sigma_rad > 0.0 else use.sigma_unknown_rad
     return min(max(sigma, use.sigma_floor_rad), MAX_SIGMA)
 
 
 class Sensors:
-    """The models with the arrays of their derivatives, in which only the entries that change are written.
+    """Measurement models with preallocated derivatives, of which only the changing entries are written.
 
-    All methods change the state that they are given and return whether the measurement was accepted.
+    All methods change the given state in place; those with a gate return True if the measurement was accepted.
     """
 
     def __init__(self, params: InsParams, antenna_m: Triple) -> None:
-        """``antenna_m`` is the GNSS antenna from the rear axle."""
+        """``antenna_m`` points from the rear axle to the GNSS antenna."""
         self._params = params
         imu = params.imu_lever_arm_m
         self._imu_m: Triple = (imu[0], imu[1], imu[2])
@@ -148,7 +149,7 @@ class Sensors:
         self._yaw = np.zeros(N)
         self._speed = np.zeros(N)
         self._slide = np.zeros((2, N))
-        # Velocity of the rear axle in body axes has the derivative l x e_i by the gyro bias.
+        # The derivative of the rear axle's velocity in body axes by the gyro bias is l x e_i.
         ix, iy, iz = self._imu_m
         self._slide[0, BG : BG + 3] = (-iz, 0.0, ix)
         self._slide[1, BG : BG + 3] = (iy, -ix, 0.0)
@@ -158,7 +159,7 @@ class Sensors:
     # ---------------------------------------------------------------- GNSS
 
     def fix(self, s: State, z: Fix) -> bool:
-        """Position, height, velocity and vertical velocity of the antenna, each with its gate."""
+        """Fuse position, height, velocity and vertical velocity of the antenna, each with its own gate."""
         if z.colour >= 0:
             recolour(s, z)
         accepted = self._params.gnss.use_position and self._place(s, z)
@@ -176,15 +177,14 @@ class Sensors:
         east = z.east_m - x[0] - ax - coloured * x[15]
         north = z.north_m - x[1] - ay - coloured * x[16]
         before = float(s.P[0, 0]), float(s.P[1, 1])
-        s.nis, accepted = self._corrector.pair(s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,)))
+        nis, accepted = self._corrector.pair(s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,)))
         if accepted and z.colour >= 0:
             restore_floor(s.P, before, (P, P + 1), (C, C + 1), sqrt(max(z.colour_variance_m2[:2])))
         elif accepted and self._params.gnss.coloured:
-            # A fixed solution has a slow error too, of millimetres to a centimetre.
+            # A fixed solution also has a slow error, of millimetres to a centimetre.
             for axis, variance in enumerate((z.variance_m2[0], z.variance_m2[2])):
                 s.P[axis, axis] = max(float(s.P[axis, axis]), min(before[axis], FLOOR_RATIO * FLOOR_RATIO * variance))
-        if accepted:
-            s.good_fixes += 1
+        s.counters = replace(s.counters, nis=nis, good_fixes=s.counters.good_fixes + accepted)
         if z.up_m == z.up_m:
             h[6], h[7] = ay, -ax
             up = z.up_m - s.x[2] - az - coloured * s.x[17]
@@ -206,7 +206,7 @@ class Sensors:
     # ---------------------------------------------------------------- heading and speed
 
     def heading(self, s: State, kind: int, yaw_rad: float, sigma_rad: float) -> bool:
-        """Yaw with the bias of its kind. When patience ends, a bias that walks is doubted, and for two antennas the yaw."""
+        """Fuse a yaw with the bias of its kind. Repeated rejection inflates a drifting bias, but for two antennas the yaw."""
         h, R = self._yaw, s.R
         flat = max(R[0] * R[0] + R[3] * R[3], 1e-6)
         h[6], h[7], h[8] = -R[0] * R[6] / flat, -R[3] * R[6] / flat, 1.0
@@ -218,14 +218,14 @@ class Sensors:
         return self._corrector.scalar(s, h, residual, variance, self._yaw_limits[kind], HEADING + kind, doubt)[1]
 
     def body_velocity(self, s: State) -> Triple:
-        """Velocity of the rear axle in body axes."""
+        """Return the velocity of the rear axle in body axes."""
         x = s.x
         b = apply_inverse(s.R, x[3], x[4], x[5])
         l = cross(s.rate_radps, self._imu_m)  # noqa: E741
         return (b[0] - l[0], b[1] - l[1], b[2] - l[2])
 
     def speed(self, s: State, motor: bool, speed_mps: float, sigma_mps: float) -> bool:
-        """Forward speed by wheel or motor: measured = (1 - scale error) speed."""
+        """Fuse the forward speed of wheel or motor, measured = (1 - scale error) speed."""
         h, R = self._speed, s.R
         ahead = self.body_velocity(s)[0]
         k = 1.0 - s.x[S]
@@ -238,10 +238,11 @@ class Sensors:
         limit = self._speed_limits[motor]
         return self._corrector.scalar(s, h, speed_mps - k * ahead, sigma_mps * sigma_mps, limit, gate, (3, 4))[1]
 
-    # ---------------------------------------------------------------- what is known without a sensor
+    # ---------------------------------------------------------------- constraints
 
     def constrain(self, s: State) -> None:
-        """Non-holonomic constraints at the rear axle (Dissanayake et al. 2001), sigma growing with speed and side force."""
+        """Apply the non-holonomic constraints of the rear axle (Dissanayake et al. 2001); their sigma grows with speed and side
+        force."""
         use = self._params.constraints
         ahead, left, up = self.body_velocity(s)
         R = s.R
@@ -261,7 +262,7 @@ class Sensors:
             self._corrector.scalar(s, H[1], -up, use.vertical_sigma_mps**2, inf, CONSTRAINT, ())
 
     def stand(self, s: State, gyro: bool) -> None:
-        """Zero velocity, and with a gyro zero angular rate: what it then measures is its bias."""
+        """Apply the zero-velocity update, and with a gyro the zero-rate update, which measures its bias."""
         use, correct, units = self._params.rest, self._corrector, self._units
         if use.use_zero_velocity:
             variance = use.velocity_sigma_mps**2
@@ -271,20 +272,20 @@ class Sensors:
             variance = use.rate_sigma_radps**2
             before = s.x[BG : BG + 3]
             for axis in range(3):
-                # The rate is that of the prediction, with the bias of then.
+                # The predicted rate had the bias of that time removed.
                 residual = s.rate_radps[axis] + before[axis] - s.x[BG + axis]
                 correct.scalar(s, units[BG + axis], residual, variance, inf, CONSTRAINT, ())
 
     def level(self, s: State) -> None:
-        """Take the ground as level, while there is no accelerometer to tell."""
+        """Assume level ground, for a vehicle without accelerometer."""
         variance = LEVEL_SIGMA_RAD**2
         self._corrector.scalar(s, self._units[A], s.R[5], variance, inf, CONSTRAINT, ())
         self._corrector.scalar(s, self._units[A + 1], -s.R[2], variance, inf, CONSTRAINT, ())
 
 
 def recolour(s: State, z: Fix) -> None:
-    """Give the coloured states the size that the receiver says. With another kind of solution the error is another one, so that
-    nothing is known of it any more: it is marginalised and begins anew."""
+    """Set the variance of the coloured states to the declared one. Another kind of solution has another error, so its states are
+    marginalised and reset."""
     if s.colour != z.colour:
         block = slice(C, C + 3)
         s.P[block, :] = 0.0
@@ -293,14 +294,14 @@ def recolour(s: State, z: Fix) -> None:
         s.x = [*s.x[:C], 0.0, 0.0, 0.0, *s.x[C + 3 :]]
         s.colour = z.colour
     else:
-        # What is declared more than before may be there already.
+        # The error may already have grown by the increase of the declared variance.
         for axis, (new, old) in enumerate(zip(z.colour_variance_m2, s.colour_variance)):
             s.P[C + axis, C + axis] += max(new - old, 0.0)
     s.colour_variance = z.colour_variance_m2
 
 
 def _body_row(h: Array, axis: Triple, x: list[float]) -> None:
-    """Derivative of the velocity along a body axis (given in ENU) by velocity and attitude."""
+    """Write the derivative of the velocity along a body axis (given in ENU) by velocity and attitude."""
     ax, ay, az = axis
     vx, vy, vz = x[3], x[4], x[5]
     h[3], h[4], h[5] = ax, ay, az

@@ -4,8 +4,8 @@
     d(dp) = dv   d(dv) = -[R f]x phi - R db_a   d(phi) = -R db_g
 
 with the error in ENU (Groves 2013, section 14.2.4, in a local plane). The rotation of the earth (7e-5 rad/s) is far below the bias
-of the sensors meant here and goes into it. What is missing is replaced: without accelerometer the velocity turns with the body and
-walks at random, without gyro the body turns as the single-track model does for the commanded wheel angle.
+of the intended sensors and is part of it. Missing sensors are replaced: without accelerometer the velocity turns with the body and
+is a random walk, without gyro the body turns as the single-track model does for the commanded wheel angle.
 """
 
 import struct
@@ -33,28 +33,27 @@ from vehicled.estimation.ins.state import (
     product,
     rotation,
 )  # fmt: skip
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
-GRAVITY_MPS2 = 9.80665
-"""Standard; the difference to the local one, at most 0.03, goes into the vertical accelerometer bias."""
 ZERO: Triple = (0.0, 0.0, 0.0)
 
 _put = struct.Struct("3d").pack_into
 _ROW = 8 * N
 _A_BG, _V_BA, _V_A = _ROW * A + 8 * BG, _ROW * V + 8 * BA, _ROW * V + 8 * A
-"""Places of blocks in the memory of a matrix (N, N), and of the next row, in bytes."""
+"""Byte offsets of a row and of blocks in the memory of a matrix (N, N)."""
 
 
 class Drive(Struct, frozen=True, gc=False):
-    """Inputs in force during one interval. None where the sensor is lost."""
+    """Inputs during one interval. None marks a lost sensor."""
 
     force_mps2: Triple | None = None
     """Mean specific force, body axes, raw."""
     rate_radps: Triple | None = None
     """Mean angular rate, body axes, raw."""
     still: bool = False
-    """The vehicle stands."""
+    """True at standstill."""
     wheel_rad: float = 0.0
-    """Believed wheel angle."""
+    """Modelled wheel angle."""
 
 
 NOTHING = Drive()
@@ -63,10 +62,10 @@ NOTHING = Drive()
 def mechanise(
     x: list[float], q: Quaternion, R: Rotation, force: Triple | None, rate: Triple, dt_s: float
 ) -> tuple[Triple, Triple, Quaternion, Rotation, Triple]:
-    """Position, velocity, attitude (twice) after ``dt_s`` and the mean specific force in ENU.
+    """Return position, velocity, attitude (quaternion and matrix) after ``dt_s``, and the mean specific force in ENU.
 
-    ``force``, ``rate`` without bias. The force turns with the mean of the attitudes before and after, position by the trapezoid:
-    second order, with a local error of rate^2 dt^3 force / 12. ``force`` None turns the velocity with the body.
+    ``force`` and ``rate`` are without bias. The force is rotated by the mean of the attitudes before and after, the position uses
+    the trapezoidal rule: second order, local error rate^2 dt^3 force / 12. ``force`` None turns the velocity with the body.
     """
     vx, vy, vz = x[3], x[4], x[5]
     q1 = product(q, exponential(rate[0] * dt_s, rate[1] * dt_s, rate[2] * dt_s))
@@ -76,7 +75,7 @@ def mechanise(
         ax = (R[0] + R1[0]) * fx + (R[1] + R1[1]) * fy + (R[2] + R1[2]) * fz
         ay = (R[3] + R1[3]) * fx + (R[4] + R1[4]) * fy + (R[5] + R1[5]) * fz
         az = (R[6] + R1[6]) * fx + (R[7] + R1[7]) * fy + (R[8] + R1[8]) * fz
-        ux, uy, uz = vx + ax * dt_s, vy + ay * dt_s, vz + (az - GRAVITY_MPS2) * dt_s
+        ux, uy, uz = vx + ax * dt_s, vy + ay * dt_s, vz + (az - STANDARD_GRAVITY_MPS2) * dt_s
     else:
         ax = ay = az = 0.0
         bx, by, bz = apply_inverse(R, vx, vy, vz)
@@ -88,11 +87,11 @@ def mechanise(
 
 
 class Predictor:
-    """Prediction with the arrays it needs, so that a step allocates nothing but the new state.
+    """Prediction with preallocated arrays: a step allocates only the new state.
 
-    The transition matrix is kept and only its changing blocks are written, three numbers at a time into its memory: numpy takes
-    three times as long for such an assignment. The products are dense: at this size one call of BLAS (2 us) costs less than the
-    dozen calls that the blocks would take.
+    The transition matrix is kept and only its changing blocks are written, three numbers at a time into its memory, because a numpy
+    assignment takes three times as long. The products are dense: at this size one BLAS call (2 us) costs less than a dozen calls on
+    blocks.
     """
 
     def __init__(self, params: InsParams, wheelbase_m: float) -> None:
@@ -120,7 +119,7 @@ class Predictor:
         return self._noise
 
     def rate(self, s: State, u: Drive) -> Triple:
-        """Angular rate without bias: of the gyro, else of the single-track model."""
+        """Return the angular rate without bias, of the gyro, else of the single-track model."""
         x = s.x
         if u.rate_radps is not None:
             return (u.rate_radps[0] - x[9], u.rate_radps[1] - x[10], u.rate_radps[2] - x[11])
@@ -128,7 +127,7 @@ class Predictor:
         return (0.0, 0.0, ahead * tan(u.wheel_rad) / self.wheelbase_m)
 
     def predict(self, s: State, u: Drive, dt_s: float) -> State:
-        """State after ``dt_s`` > 0 (20 ms at most, for the linearisation). ``s`` stays as it is."""
+        """Return the state after ``dt_s`` > 0 (20 ms at most, for the linearisation). ``s`` is not changed."""
         x = s.x
         rate = self.rate(s, u)
         raw = u.force_mps2
@@ -148,15 +147,11 @@ class Predictor:
         new.force_mps2 = ZERO if force is None else force
         new.colour = s.colour
         new.colour_variance = s.colour_variance
-        new.strikes = s.strikes
-        new.rejected = s.rejected
-        new.nis = s.nis
-        new.good_fixes = s.good_fixes
-        new.newest_ns = s.newest_ns
+        new.counters = s.counters
         return new
 
     def _write(self, s: State, u: Drive, R1: Rotation, force_enu: Triple, dt_s: float) -> None:
-        """Transition matrix and noise of this step."""
+        """Write transition matrix and noise of this step."""
         memory = self._memory
         mode = (u.force_mps2 is not None, u.rate_radps is not None)
         if dt_s != self._dt_s or mode != self._mode:
@@ -190,7 +185,7 @@ class Predictor:
             noise[8] = self._turn_noise + slip * slip * dt_s
 
     def _frame(self, dt_s: float, mode: tuple[bool, bool]) -> None:
-        """What changes with the length of the step and with the sensors only."""
+        """Write the entries that depend only on the step length and the available sensors."""
         F = self._F
         if mode != self._mode:
             F[:] = np.eye(N)
@@ -204,8 +199,8 @@ class Predictor:
 
 
 def noise_rates(params: InsParams, force: bool, rate: bool) -> Array:
-    """Variance (N,) that process noise adds in a second, with or without accelerometer and gyro; that of the coloured error, which
-    depends on the receiver, and of the wheel angle without gyro, which depends on the speed, not included."""
+    """Return the variance (N,) that process noise adds per second, with or without accelerometer and gyro. It excludes the coloured
+    error, which depends on the receiver, and the wheel angle without gyro, which depends on the speed."""
     imu = params.imu
     q = np.zeros(N)
     q[V : V + 3] = (imu.accelerometer_density_mps2 if force else params.speed_density_mps) ** 2
@@ -214,6 +209,6 @@ def noise_rates(params: InsParams, force: bool, rate: bool) -> Array:
     q[BA : BA + 3] = imu.accelerometer_bias_walk_mps2**2
     for kind, use in enumerate((params.inertial, params.magnetic, params.moving_base)):
         q[HB + kind] = use.bias_walk_rad**2
-    # The radius of a tyre follows its pressure and temperature: a per cent in hours.
+    # The radius of a tyre follows its pressure and temperature: by one per cent in hours.
     q[S] = 1e-8
     return q

@@ -1,4 +1,4 @@
-"""Messages into measurements of the inertial filter: bounds, masks, sigmas."""
+"""Conversion of messages to measurements of the inertial filter: bounds, masks, sigmas."""
 
 from math import inf, isfinite, tau
 
@@ -12,13 +12,13 @@ from vehicled.vehicle import Vehicle
 
 MAX_RANGE_M = 100_000.0
 GNSS, HEADING, WHEEL, MOTOR = 0, 1, 4, 5
-"""Sources, in the order of fusion at one instant; HEADING counts on by kind."""
+"""Sources, in their order of fusion at one instant; HEADING reserves one number for each kind."""
 
 Measuring = GnssFix | Heading | WheelSpeed | MotorStatus
 
 
 class PendingMeasurement(Struct, frozen=True, gc=False):
-    """A measurement on its way to its time of validity. ``fix`` of GNSS, else a value with its sigma."""
+    """A measurement waiting for fusion: ``fix`` for GNSS, else a value with its sigma."""
 
     t_ns: int
     source: int
@@ -28,7 +28,7 @@ class PendingMeasurement(Struct, frozen=True, gc=False):
 
 
 def wanted(params: InsParams, message: Measuring) -> bool:
-    """Whether the masks let a message pass."""
+    """Return True if the masks select a message."""
     if isinstance(message, GnssFix):
         return params.gnss.use_position or params.gnss.use_velocity
     if isinstance(message, Heading):
@@ -37,7 +37,7 @@ def wanted(params: InsParams, message: Measuring) -> bool:
 
 
 def measured(params: InsParams, vehicle: Vehicle, datum: Datum, message: Measuring) -> PendingMeasurement | None:
-    """What the filter makes of a message; None where the values it exists for are not finite or not possible."""
+    """Return the measurement in a message, or None if its essential values are not finite or out of range."""
     if isinstance(message, GnssFix):
         return _fix(params, datum, message)
     if isinstance(message, Heading):

@@ -1,7 +1,7 @@
-"""Tuning of the inertial filter. Per-sensor masks and gates use the words of robot_localization where it has one.
+"""Tuning of the inertial filter. Masks and gates use the terms of robot_localization.
 
-``use_...`` stands for its ``<sensor>_config`` masks, ``rejection_threshold`` is a Mahalanobis distance as there (3.29 passes 99.9 %
-of good scalars, 3.72 of good pairs), ``sensor_timeout_s``, ``history_length_s`` and ``smooth_lagged_data`` are what they are there.
+``use_...`` replaces its ``<sensor>_config`` masks, ``rejection_threshold`` is a Mahalanobis distance (3.29 passes 99.9 % of
+consistent scalars, 3.72 of pairs); ``sensor_timeout_s``, ``history_length_s`` and ``smooth_lagged_data`` have the same meaning.
 Densities are per root second, sigmas are floors under what the devices report.
 """
 
@@ -27,22 +27,22 @@ class GnssUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sigma_floor_m: Positive = 0.02
     velocity_sigma_floor_mps: Positive = 0.05
     course_min_speed_mps: Positive = 0.5
-    """The course over ground may align the yaw from this speed on."""
+    """Lowest speed at which the course over ground may align the yaw."""
     coloured: bool = True
-    """Model the error of solutions without fixed carrier phase as states. What a receiver says is then their size, and the position
-    itself has ``white_sigma_m``. Without it ten fixes in a second would count as ten opinions, and they are one."""
+    """Model the error of solutions without fixed carrier phase as states. The receiver declares their size, and the
+    position itself has ``white_sigma_m``. Otherwise ten fixes in a second would count as independent, which they are not."""
     coloured_time_s: Positive = 60.0
     """Correlation time of that error; 30 s and more on recorded plain GNSS."""
     white_sigma_m: Positive = 0.1
 
 
 class HeadingUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One kind of heading: measured = yaw + bias + white noise, the bias a random walk that begins within ``bias_sigma_rad``."""
+    """One kind of heading: measured = yaw + bias + white noise, the bias a random walk with initial sigma ``bias_sigma_rad``."""
 
     use_yaw: bool = True
     sigma_floor_rad: Positive = 0.01
     sigma_unknown_rad: Positive = 0.05
-    """For a heading that comes without sigma."""
+    """Sigma of a heading that reports none."""
     bias_sigma_rad: NonNegative = 0.02
     bias_walk_rad: NonNegative = 1e-4
     rejection_threshold: Threshold = 3.29
@@ -57,7 +57,7 @@ class SpeedUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Constraints(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Wheels neither slide sideways nor leave the ground: lateral and vertical speed of the rear axle are 0 within a sigma."""
+    """Non-holonomic constraints: lateral and vertical speed of the rear axle are 0 within a sigma."""
 
     use_lateral: bool = True
     use_vertical: bool = True
@@ -71,22 +71,22 @@ class Constraints(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Rest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Zero-velocity and zero-rate updates while the vehicle stands: no throttle, no speed, quiet sensors for ``after_s``."""
+    """Zero-velocity and zero-rate updates at standstill: no throttle, no speed, quiet sensors for ``after_s``."""
 
     use_zero_velocity: bool = True
     use_zero_rate: bool = True
     after_s: Positive = 0.5
     max_speed_mps: Positive = 0.15
     max_rate_radps: Positive = 0.03
-    """Bias taken off; turning by hand is faster."""
+    """Largest rate at standstill, bias removed; turning the vehicle by hand is faster."""
     max_jump_mps2: Positive = 0.5
-    """Of the specific force from step to step."""
+    """Largest change of the specific force between two steps at standstill."""
     velocity_sigma_mps: Positive = 0.01
     rate_sigma_radps: Positive = 0.003
 
 
 class Inertial(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Errors of the inertial unit, with what vibration and scale add to its data sheet."""
+    """Errors of the inertial unit, including vibration and scale error."""
 
     gyro_density_radps: Positive = 5e-4
     accelerometer_density_mps2: Positive = 0.03
@@ -95,14 +95,14 @@ class Inertial(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     gyro_bias_sigma_radps: Positive = 0.01
     accelerometer_bias_sigma_mps2: Positive = 0.1
     tilt_sigma_rad: Positive = 0.05
-    """Roll and pitch at a start without levelling."""
+    """Sigma of roll and pitch at a start without levelling."""
 
 
 class InsParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning of :class:`vehicled.estimation.ins.estimator.Ins`."""
 
     imu_lever_arm_m: Vector3 = (0.0, 0.0, 0.0)
-    """Inertial unit from the rear axle: forward, left, up."""
+    """Vector from the rear axle to the inertial unit: forward, left, up."""
     gnss: GnssUse = field(default_factory=GnssUse)
     moving_base: HeadingUse = field(default_factory=HeadingUse)
     magnetic: HeadingUse = field(
@@ -110,34 +110,34 @@ class InsParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             sigma_floor_rad=0.05, sigma_unknown_rad=0.2, bias_sigma_rad=0.15, bias_walk_rad=0.02, rejection_threshold=5.0
         )
     )
-    """Motors and iron bend it: the bias walks."""
+    """Motors and iron disturb it, so its bias drifts."""
     inertial: HeadingUse = field(default_factory=lambda: HeadingUse(sigma_unknown_rad=0.02, bias_sigma_rad=3.0, bias_walk_rad=0.02))
-    """Integrated gyro: its zero means nothing, so that only its changes count and it aligns nothing. Where the vehicle is set
-    down in a known direction before the gyro begins, a small ``bias_sigma_rad`` says so."""
+    """Integrated gyro: its zero is arbitrary, so only its changes are used and it gives no alignment. If the vehicle always
+    starts in a known direction, set a small ``bias_sigma_rad``."""
     wheel_speed: SpeedUse = field(default_factory=SpeedUse)
     motor_speed: SpeedUse = field(default_factory=lambda: SpeedUse(sigma_floor_mps=0.1))
     wheel_scale_sigma: NonNegative = 0.03
-    """Of the wheel radius, estimated as a state."""
+    """Relative uncertainty of the wheel radius, which is a state."""
     constraints: Constraints = field(default_factory=Constraints)
     rest: Rest = field(default_factory=Rest)
     imu: Inertial = field(default_factory=Inertial)
     sensor_timeout_s: Positive = 0.05
-    """The inertial unit counts as lost when its newest sample is older: at least two of its periods, and its latency."""
+    """Age of the newest sample at which the inertial unit counts as lost; at least two periods plus its latency."""
     speed_density_mps: Positive = 0.3
-    """Random walk of the velocity while there is no accelerometer."""
+    """Random walk of the velocity without accelerometer."""
     wheel_density_rad: Positive = 0.06
-    """Error of the commanded wheel angle as white noise, while there is no gyro."""
+    """Error of the commanded wheel angle as white noise, without gyro."""
     smooth_lagged_data: bool = True
-    """Fuse late measurements at their time of validity. Without it those older than a step are refused and counted."""
+    """Fuse late measurements at their time of validity. Otherwise those older than a step are rejected and counted."""
     history_length_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
-    """Oldest measurement that is still fused."""
+    """Largest age of a measurement that is still fused."""
     gate: bool = True
     gate_patience: Annotated[int, Meta(ge=1)] = 5
-    """Consecutive rejections of one kind after which the state is doubted instead: its covariance is inflated by the residual and
-    the measurement accepted, else one wrong belief would lock out the truth for ever."""
+    """Consecutive rejections of one kind after which the filter doubts its state: it inflates the covariance by the residual and
+    accepts the measurement. Otherwise one wrong state would reject correct measurements for ever."""
     align_fixes: Annotated[int, Meta(ge=1)] = 5
-    """Accepted fixes from the start, or from an acceptance against the gate, to RUNNING."""
+    """Accepted fixes needed for RUNNING, counted from the start or from an acceptance against the gate."""
     max_position_sigma_m: Positive = 4.0
-    """DIVERGED beyond this, as beyond the next two."""
+    """Limit of the sigma beyond which the status is DIVERGED; likewise the next two."""
     max_yaw_sigma_rad: Positive = 0.6
     max_speed_sigma_mps: Positive = 1.0

@@ -15,7 +15,7 @@ from math import atan2, cos, sin, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.messages import NAN
+from vehicled.estimation.counters import GateCounters
 
 Array = npt.NDArray[np.float64]
 Triple = tuple[float, float, float]
@@ -25,18 +25,14 @@ Rotation = tuple[float, float, float, float, float, float, float, float, float]
 
 N = 22
 P, V, A, BG, BA, C, HB, S = 0, 3, 6, 9, 12, 15, 18, 21
-"""First index of each part of the error state; in ``State.x`` the attitude's place holds zeros."""
-
-GATES = 10
-"""Kinds of measurement that keep their patience apart, see :mod:`vehicled.estimation.ins.measurements`."""
+"""First index of each part of the error state; in ``State.x`` the entries of the attitude are zero."""
 
 
 class State:
-    """One state. Those in a history are never changed: ``copy`` first. ``P`` is (N, N), symmetric; ``x`` has N floats."""
+    """State of the filter. A history shares states, so change only a ``copy``. ``P`` is (N, N), symmetric; ``x`` has N floats."""
 
     __slots__ = (
-        "P", "R", "colour", "colour_variance", "force_mps2", "good_fixes", "newest_ns", "nis", "q", "rate_radps",
-        "rejected", "strikes", "x",
+        "P", "R", "colour", "colour_variance", "counters", "force_mps2", "q", "rate_radps", "x",
     )  # fmt: skip
 
     def __init__(self, x: list[float], q: Quaternion, covariance: Array) -> None:
@@ -45,22 +41,17 @@ class State:
         self.R = rotation(q)
         self.P = covariance
         self.rate_radps: Triple = (0.0, 0.0, 0.0)
-        """Angular rate of the body, bias taken off, during the last prediction."""
+        """Angular rate of the body during the last prediction, bias removed."""
         self.force_mps2: Triple = (0.0, 0.0, 0.0)
-        """Specific force in body axes, bias taken off, likewise; 0 without accelerometer."""
+        """Specific force in body axes during the last prediction, bias removed; 0 without accelerometer."""
         self.colour = -1
-        """Carrier solution whose error the coloured states are; -1 before any."""
+        """Carrier solution that the coloured states belong to; -1 before the first."""
         self.colour_variance: Triple = (0.0, 0.0, 0.0)
         """Stationary variance of the coloured states, m2."""
-        self.strikes = (0,) * GATES
-        """Rejections in a row, by gate."""
-        self.rejected = 0
-        self.nis = NAN
-        self.good_fixes = 0
-        self.newest_ns = 0
+        self.counters = GateCounters()
 
     def copy(self) -> "State":
-        """A state that may be changed."""
+        """Return a copy that may be changed."""
         new: State = State.__new__(State)
         new.x = self.x
         new.q = self.q
@@ -70,11 +61,7 @@ class State:
         new.force_mps2 = self.force_mps2
         new.colour = self.colour
         new.colour_variance = self.colour_variance
-        new.strikes = self.strikes
-        new.rejected = self.rejected
-        new.nis = self.nis
-        new.good_fixes = self.good_fixes
-        new.newest_ns = self.newest_ns
+        new.counters = self.counters
         return new
 
     def inject(self, dx: Array) -> None:
@@ -88,7 +75,7 @@ class State:
 
 
 def rotation(q: Quaternion) -> Rotation:
-    """Rotation matrix of a unit quaternion."""
+    """Return the rotation matrix of a unit quaternion."""
     w, x, y, z = q
     xx, yy, zz = 2.0 * x * x, 2.0 * y * y, 2.0 * z * z
     xy, xz, yz = 2.0 * x * y, 2.0 * x * z, 2.0 * y * z
@@ -97,7 +84,7 @@ def rotation(q: Quaternion) -> Rotation:
 
 
 def exponential(x: float, y: float, z: float) -> Quaternion:
-    """Unit quaternion of a rotation vector, rad."""
+    """Return the unit quaternion of a rotation vector, rad."""
     half2 = 0.25 * (x * x + y * y + z * z)
     if half2 < 1e-4:
         # Below 0.02 rad the series is exact to 1e-13 and cheaper.
@@ -109,7 +96,7 @@ def exponential(x: float, y: float, z: float) -> Quaternion:
 
 
 def product(a: Quaternion, b: Quaternion) -> Quaternion:
-    """Hamilton product, brought back to length 1 (both are nearly so)."""
+    """Return the Hamilton product, normalised; both factors have nearly unit length."""
     aw, ax, ay, az = a
     bw, bx, by, bz = b
     w = aw * bw - ax * bx - ay * by - az * bz
@@ -121,12 +108,12 @@ def product(a: Quaternion, b: Quaternion) -> Quaternion:
 
 
 def turned(q: Quaternion, x: float, y: float, z: float) -> Quaternion:
-    """Attitude turned by a rotation vector given in ENU."""
+    """Return the attitude rotated by a vector given in ENU."""
     return product(exponential(x, y, z), q)
 
 
 def from_angles(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quaternion:
-    """Attitude ``Rz(yaw) Ry(pitch) Rx(roll)``; pitch is positive nose down, since y points left."""
+    """Return the attitude ``Rz(yaw) Ry(pitch) Rx(roll)``; pitch is positive nose down, since y points left."""
     cr, sr = cos(0.5 * roll_rad), sin(0.5 * roll_rad)
     cp, sp = cos(0.5 * pitch_rad), sin(0.5 * pitch_rad)
     cy, sy = cos(0.5 * yaw_rad), sin(0.5 * yaw_rad)
@@ -134,20 +121,20 @@ def from_angles(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quaternion
 
 
 def yaw_of(R: Rotation) -> float:
-    """Heading of the body's forward axis, counter-clockwise from east."""
+    """Return the yaw of the body's forward axis, counter-clockwise from east."""
     return atan2(R[3], R[0])
 
 
 def apply(R: Rotation, x: float, y: float, z: float) -> Triple:
-    """A body vector in ENU."""
+    """Rotate a body vector to ENU."""
     return (R[0] * x + R[1] * y + R[2] * z, R[3] * x + R[4] * y + R[5] * z, R[6] * x + R[7] * y + R[8] * z)
 
 
 def apply_inverse(R: Rotation, x: float, y: float, z: float) -> Triple:
-    """An ENU vector in body axes."""
+    """Rotate an ENU vector to body axes."""
     return (R[0] * x + R[3] * y + R[6] * z, R[1] * x + R[4] * y + R[7] * z, R[2] * x + R[5] * y + R[8] * z)
 
 
 def cross(a: Triple, b: Triple) -> Triple:
-    """Vector product."""
+    """Return the cross product."""
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])

@@ -1,30 +1,29 @@
-"""Measurement updates of the inertial filter: scalars and pairs, gated, symmetric.
+"""Measurement updates of the inertial filter for scalars and pairs, with gates and a symmetric covariance.
 
 A pair is decorrelated by the Cholesky factor of its innovation covariance, S = L L', which turns it into two independent scalars:
 W = P H' L^-T, dx = W L^-1 r, P+ = P - W W'. ``W W'`` is exactly symmetric, and P+ differs from the Joseph form only by rounding,
-which ``KEEP`` outweighs. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4.
+which ``KEEP`` covers. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4.
 """
 
 from math import inf, isfinite, sqrt
 
 import numpy as np
+from msgspec.structs import replace
 
 from vehicled.estimation.ins.state import Array, N, State
 
 KEEP = 1.0 - 1e-9
-"""Share of the variance reduction that is taken. What is left stands against rounding (1e-16 times the ratio of the largest to the
-smallest variance), so that the covariance stays positive definite however exact a measurement is."""
-MAX_STRIKES = 65_535
-"""What the estimate can report."""
+"""Fraction of the variance reduction that is applied. The rest exceeds the rounding error (1e-16 times the ratio of the largest to
+the smallest variance), so that the covariance stays positive definite however exact a measurement is."""
 
 
 class Corrector:
-    """Updates in place of a state that the caller owns, with the arrays they need.
+    """Updates, in place, a state that the caller owns, with preallocated arrays.
 
-    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``State.strikes``. After ``patience``
-    rejections in a row the state is doubted: the variances of ``doubt`` (indices into the error state) grow by the residual squared
-    and the measurement is accepted. A result that is not finite is refused. All return the NIS before any inflation, and whether
-    the measurement was accepted.
+    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``GateCounters.strikes``. After ``patience``
+    rejections in a row the filter doubts its state: the variances of ``doubt`` (indices into the error state) grow by the residual
+    squared and the measurement is accepted. A result that is not finite is rejected. All return the NIS before any inflation, and
+    True if the measurement was accepted.
     """
 
     def __init__(self, patience: int) -> None:
@@ -44,7 +43,7 @@ class Corrector:
     def scalar(
         self, s: State, h: Array, residual: float, variance: float, limit: float, gate: int, doubt: tuple[int, ...]
     ) -> tuple[float, bool]:
-        """One value: h (N,), residual, variance of its noise > 0."""
+        """Fuse one value: h (N,), residual, variance of its noise > 0."""
         g = self._g
         P = s.P
         P.dot(h, out=g)
@@ -57,8 +56,8 @@ class Corrector:
                 P[index, index] += residual * residual
             P.dot(h, out=g)
             S = float(h.dot(g)) + variance
-        elif s.strikes[gate]:
-            self._calm(s, gate)
+        else:
+            s.counters = s.counters.accept(gate)
         np.multiply(g, residual / S, out=self._shift)
         g *= self._k / sqrt(S)
         np.multiply(self._column, g, out=self._outer)
@@ -77,7 +76,7 @@ class Corrector:
         gate: int,
         doubt: tuple[tuple[int, ...], tuple[int, ...]],
     ) -> tuple[float, bool]:
-        """Two values: H (2, N), residuals, R = (variance 1, covariance, variance 2) positive definite; ``doubt`` by value."""
+        """Fuse two values: H (2, N), residuals, R = (variance 1, covariance, variance 2) positive definite; ``doubt`` by value."""
         u1, u2, nis = self._whiten(s.P, H, r1, r2, R)
         if not nis <= limit:
             if not self._doubts(s, nis, gate):
@@ -87,8 +86,8 @@ class Corrector:
             for index in doubt[1]:
                 s.P[index, index] += r2 * r2
             u1, u2, _ = self._whiten(s.P, H, r1, r2, R)
-        elif s.strikes[gate]:
-            self._calm(s, gate)
+        else:
+            s.counters = s.counters.accept(gate)
         k, W, u = self._k, self._W, self._u
         self._G.dot(self._L_inverse_t, out=W)
         u[0], u[1] = u1, u2
@@ -100,7 +99,7 @@ class Corrector:
         return nis, True
 
     def _whiten(self, P: Array, H: Array, r1: float, r2: float, R: tuple[float, float, float]) -> tuple[float, float, float]:
-        """L^-1 r and its square; leaves P H' and L^-T in the work arrays."""
+        """Return L^-1 r and its square, and leave P H' and L^-T in the work arrays."""
         G, T = self._G, self._L_inverse_t
         P.dot(H.T, out=G)
         H.dot(G, out=self._S)
@@ -119,15 +118,10 @@ class Corrector:
         return u1, u2, u1 * u1 + u2 * u2
 
     def _doubts(self, s: State, nis: float, gate: int) -> bool:
-        """Count a value outside the gate; whether it must be believed all the same."""
-        strikes = s.strikes[gate]
-        if isfinite(nis) and strikes >= self._patience:
-            s.strikes = (*s.strikes[:gate], 0, *s.strikes[gate + 1 :])
-            s.good_fixes = 0
+        """Count a value outside the gate, and return True if it must be accepted nevertheless."""
+        counters = s.counters
+        if isfinite(nis) and counters.strikes[gate] >= self._patience:
+            s.counters = replace(counters.accept(gate), good_fixes=0)
             return True
-        s.strikes = (*s.strikes[:gate], min(strikes + 1, MAX_STRIKES), *s.strikes[gate + 1 :])
-        s.rejected = min(s.rejected + 1, 2**32 - 1)
+        s.counters = counters.reject(gate)
         return False
-
-    def _calm(self, s: State, gate: int) -> None:
-        s.strikes = (*s.strikes[:gate], 0, *s.strikes[gate + 1 :])

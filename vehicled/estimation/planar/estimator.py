@@ -1,9 +1,9 @@
-"""Planar filter over the rear axle that also learns what is wrong with its sensors and its vehicle.
+"""Planar filter over the rear axle that also estimates errors of its sensors and parameters of its vehicle.
 
-An extended Kalman filter of 15 states, see :mod:`vehicled.estimation.planar.state`. What makes it differ from
+An extended Kalman filter of 15 states, see :mod:`vehicled.estimation.planar.state`. Differences to
 :class:`~vehicled.estimation.ekf4.estimator.Ekf4`: the error of a GNSS position without fixed carrier phase is a state, so that a
-hundred fixes with one common error do not count as a hundred opinions; drive and friction are states, so that the speed is known
-without a wheel sensor and through an outage; heading may be misaligned or drift; steering gain and offset are states where the yaw
+hundred fixes with one common error do not count as independent; drive and friction are states, so that the speed is known without a
+wheel sensor and through an outage; the heading may be misaligned or drift; steering gain and offset are states where the yaw
 depends on them.
 
 Late measurements are fused at their time of validity by :class:`~vehicled.estimation.timeline.Timeline`.
@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import structs
 
+from vehicled.estimation.counters import Counted
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
@@ -45,7 +46,7 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 NAN = float("nan")
 AHEAD_NS = 10_000_000
-"""A stamp this far ahead of now is an error of the device clock's mapping and is taken as now."""
+"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now."""
 MAX_RANGE_M = 100_000.0
 MAX_QUEUE = 256
 
@@ -53,15 +54,14 @@ Measured = Position | Heading | Scalar
 OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :])
 
 
-class Planar:
-    """Thin adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol.
-
-    ``restarts`` counts how often the filter began anew, ``ignored`` values that were not finite or not possible.
-    """
+class Planar(Counted):
+    """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts
+    restarts."""
 
     Params: ClassVar[type[PlanarParams]] = PlanarParams
 
     def __init__(self, params: PlanarParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+        super().__init__()
         self._params = params
         self._vehicle = vehicle
         self._datum = datum
@@ -72,7 +72,7 @@ class Planar:
         history_ns = int(params.history_s * 1e9)
         self._commands: CommandHistory[Command] = CommandHistory(Command(), MAX_DELAY_NS + history_ns + MAX_GAP_NS)
         self._driven = False
-        self._gyro = GyroHistory(history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9))
+        self._gyro = GyroHistory(history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9), self._inputs)
         self._timeline: Timeline[PlanarState, tuple[int, Measured]] = Timeline(
             self._predict, self._update, keep_ns=history_ns, ahead_ns=AHEAD_NS
         )
@@ -80,25 +80,11 @@ class Planar:
         self._direction = DirectionMonitor(datum, vehicle)
         self._start = planar_start.Start(params, lever_arm_m)
         self._newest_input_ns = 0
-        self._rejected = 0
         self._now_ns: int | None = None
-        self._values_ignored = 0
-        self._dropped = 0
-        self.restarts = 0
-
-    @property
-    def ignored(self) -> int:
-        """Values that were not finite or not possible."""
-        return self._values_ignored + self._gyro.ignored
-
-    @property
-    def late(self) -> int:
-        """Measurements repeated, older than the history, from the future, or more than can be kept."""
-        return self._dropped + self._gyro.late + self._timeline.refused
 
     @property
     def state(self) -> PlanarState | None:
-        """The whole state, None before alignment. Its arrays must not be written to."""
+        """Full state, None before alignment. Its arrays must not be written to."""
         return self._timeline.state if self._timeline.running else None
 
     # ---------------------------------------------------------------- inputs
@@ -113,14 +99,14 @@ class Planar:
             return
         self._direction.observe(message)
         if len(self._queue) >= MAX_QUEUE:
-            self._dropped += 1
+            self._inputs.late += 1
         else:
             self._queue.append(item)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Remember what was commanded; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)):
-            self._values_ignored += 1
+            self._inputs.ignored += 1
             return
         self._driven = True
         self._direction.command(command)
@@ -132,15 +118,15 @@ class Planar:
         )
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with this steering. The drive stays the one that was given first: its authority and friction are states here, and
-        they fit one damping only; one that was learnt from the speeds of this filter would tell it what it has said itself.
+        """Predict with this steering from now on, but keep the first drive. Its authority and friction are states that fit one
+        damping only, and a damping learnt from the speeds of this filter would feed the filter its own estimate.
         """
         self._vehicle = structs.replace(vehicle, drive=self._vehicle.drive)
         c = self._context
         self._context = Context(c.params, c.lever_arm_m, c.limits, c.jump_limit, vehicle.drive.reverse_share > 0.0)
 
     def _item(self, message: Message) -> tuple[int, Measured] | None:
-        """Source and measurement, None for what is of no use or not possible (counted)."""
+        """Return source and measurement, or None if the message is unused or implausible (counted)."""
         p = self._params
         item: tuple[int, Measured] | None = None
         if isinstance(message, GnssFix):
@@ -169,7 +155,7 @@ class Planar:
         else:
             return None
         if item is None:
-            self._values_ignored += 1
+            self._inputs.ignored += 1
         return item
 
     @staticmethod
@@ -179,7 +165,7 @@ class Planar:
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Predict to ``now_ns``, fuse what is queued; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Fuse queued measurements and predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         gyro_ns = self._gyro.drop_after(now_ns + AHEAD_NS)
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
@@ -191,8 +177,8 @@ class Planar:
             for source, z in queue:
                 timeline.observe(_stamp(z), source, (source, z))
             state = timeline.advance(now_ns)
-            self._rejected = state.rejected
-            self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.newest_input_ns, gyro_ns)))
+            self._rejected = state.counters.rejected
+            self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.counters.newest_ns, gyro_ns)))
             if not self._is_sound(state):
                 self._restart()
         estimate = self._direction.judge(self._estimate(now_ns))
@@ -213,8 +199,8 @@ class Planar:
             drive = self._commands.at(middle_ns - drive_ns)
             steering = vehicle.steering
             target = self._commands.at(middle_ns - steering_ns).steering
-            share = (steering.wheel_angle_rad(target) - steering.offset_rad) / steering.gain_rad
-            inputs = Inputs(self._driven, drive.throttle, drive.brake, share, rate)
+            steer = (steering.wheel_angle_rad(target) - steering.offset_rad) / steering.gain_rad
+            inputs = Inputs(self._driven, drive.throttle, drive.brake, steer, rate)
             state = predict(self._params, vehicle, state, inputs, (end_ns - begin_ns) * 1e-9)
         return state
 
@@ -231,10 +217,10 @@ class Planar:
     # ---------------------------------------------------------------- start and end
 
     def _align(self, queue: list[tuple[int, Measured]], now_ns: int) -> list[tuple[int, Measured]]:
-        """Try to start from what has come. Returns what is left of it for fusion."""
+        """Try to start from the queue. Return the measurements left for fusion."""
         for index, (_, z) in enumerate(queue):
             if not now_ns - MAX_GAP_NS <= _stamp(z) <= now_ns + AHEAD_NS:
-                self._dropped += 1
+                self._inputs.late += 1
             elif isinstance(z, Heading):
                 self._start.heading = z
             elif isinstance(z, Position):
@@ -252,7 +238,7 @@ class Planar:
         self.restarts += 1
 
     def _spread(self, state: PlanarState) -> float:
-        """Largest of the sigmas, each over its limit."""
+        """Return the largest ratio of a sigma to its limit."""
         p, P = self._params, state.P
         return max(
             sqrt(largest_variance(P[X, X], P[X, Y], P[Y, Y])) / p.max_position_sigma_m,
@@ -270,7 +256,7 @@ class Planar:
         if not self._timeline.running:
             return unknown(now_ns, self._newest_input_ns, self._rejected)
         state = self._timeline.state
-        status = status_of(self._spread(state), state.good_fixes, self._params.align_fixes)
+        status = status_of(self._spread(state), state.counters.good_fixes, self._params.align_fixes)
         x = state.x.tolist()
         covariance = tuple(state.P[OBSERVED].ravel().tolist())
         return StateEstimate(
@@ -283,9 +269,9 @@ class Planar:
             state.yaw_rate_radps,
             covariance,
             status,
-            state.nis,
-            state.rejected,
-            min(state.strikes[planar_update.POSITION], 2**16 - 1),
+            state.counters.nis,
+            state.counters.rejected,
+            state.counters.strikes[planar_update.POSITION],
         )
 
 
@@ -293,5 +279,5 @@ def _stamp(z: Measured) -> int:
     return z.fix.t_ns if isinstance(z, Position) else z.t_ns
 
 
-def _sigma(told: float, floor: float) -> float:
-    return min(max(told, floor), MAX_SIGMA) if isfinite(told) else floor
+def _sigma(declared: float, floor: float) -> float:
+    return min(max(declared, floor), MAX_SIGMA) if isfinite(declared) else floor

@@ -1,9 +1,10 @@
-"""What the planar filter looks up by time when it predicts: yaw rates and commands."""
+"""Inputs of the planar filter's prediction, looked up by time: yaw rates and commands."""
 
 from bisect import bisect_right
 
 from msgspec import Struct
 
+from vehicled.estimation.counters import InputCounters
 from vehicled.messages import ImuSample
 
 MAX_RATE_RADPS = 35.0
@@ -19,27 +20,24 @@ class Command(Struct, frozen=True, gc=False):
 
 
 class GyroHistory:
-    """Yaw rates of the last ``keep_ns``, of a gyro that counts as fresh for ``fresh_ns`` after a sample."""
+    """Yaw rates of the last ``keep_ns``; a sample is fresh for ``fresh_ns``."""
 
-    def __init__(self, keep_ns: int, fresh_ns: int) -> None:
+    def __init__(self, keep_ns: int, fresh_ns: int, counters: InputCounters) -> None:
+        self._counters = counters
         self._keep_ns = keep_ns
         self._fresh_ns = fresh_ns
         self._times_ns: list[int] = []
         self._rates_radps: list[float] = []
-        self.ignored = 0
-        """Samples that were saturated, not finite or not possible."""
-        self.late = 0
-        """Samples out of order or repeated."""
 
     def append(self, sample: ImuSample) -> None:
-        """A sample of a rate about the vertical; its accelerations are not looked at."""
+        """Add a sample; only its yaw rate is used."""
         rate = sample.angular_rate_radps[2]
         if sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
-            self.ignored += 1
+            self._counters.ignored += 1
             return
         times = self._times_ns
         if times and sample.t_ns <= times[-1]:
-            self.late += 1
+            self._counters.late += 1
             return
         times.append(sample.t_ns)
         self._rates_radps.append(rate)
@@ -47,7 +45,7 @@ class GyroHistory:
             del times[:512], self._rates_radps[:512]
 
     def mean_radps(self, t0_ns: int, t1_ns: int) -> float | None:
-        """Mean of the samples in (t0, t1]; without any the newest before, while it is fresh; else None."""
+        """Return the mean of the samples in (t0, t1], else the newest earlier one while it is fresh, else None."""
         times = self._times_ns
         last = bisect_right(times, t1_ns)
         if last == 0 or t1_ns - times[last - 1] > self._fresh_ns:
@@ -60,10 +58,10 @@ class GyroHistory:
         return sum(self._rates_radps[first:last]) / (last - first)
 
     def drop_after(self, t_ns: int) -> int:
-        """Forget samples stamped later than this, which would lock out those that follow. Returns the newest stamp left, or 0."""
+        """Drop samples stamped later than this, which would lock out those that follow. Return the newest stamp left, or 0."""
         times = self._times_ns
         keep = bisect_right(times, t_ns)
         if keep < len(times):
-            self.late += len(times) - keep
+            self._counters.late += len(times) - keep
             del times[keep:], self._rates_radps[keep:]
         return times[-1] if times else 0

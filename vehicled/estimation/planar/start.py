@@ -1,9 +1,10 @@
-"""The first state of the planar filter: from a fix and a heading, a course over ground, or a way driven."""
+"""Initial state of the planar filter from a fix and a heading, a course over ground, or a distance driven."""
 
 from math import atan2, cos, hypot, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.measurements import UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import (
@@ -27,7 +28,6 @@ from vehicled.estimation.planar.state import (
 )
 from vehicled.estimation.planar.update import (
     MAX_SPEED_MPS,
-    SOURCES,
     Position,
     error_sigma_m,
     heading_sigma_rad,
@@ -38,16 +38,16 @@ from vehicled.vehicle import Vehicle
 
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
-WAY_AGE_NS = 20_000_000_000
-"""A way that takes longer than this is begun anew: plain GNSS wanders that far by itself."""
-WAY_SIGMAS = 5.0
-"""Way driven over its sigma, from which on its direction is a heading."""
-MIN_WAY_M = 1.0
+MAX_CHORD_NS = 20_000_000_000
+"""Longest time for the chord between two fixes; in a longer time plain GNSS drifts as far."""
+CHORD_SIGMAS = 5.0
+"""Shortest chord, in sigmas, whose direction is used as a yaw."""
+MIN_CHORD_M = 1.0
 UNKNOWN_SPEED_SIGMA_MPS = 0.5
 
 
 class Start:
-    """Collects until there is enough to begin with."""
+    """Collects measurements until they suffice for an initial state."""
 
     def __init__(self, params: PlanarParams, lever_arm_m: tuple[float, float, float]) -> None:
         self._params = params
@@ -56,13 +56,15 @@ class Start:
         self.heading: Heading | None = None
 
     def clear(self) -> None:
-        """Forget what was collected."""
+        """Forget the collected measurements."""
         self._first = None
         self.heading = None
 
     def attempt(self, z: Position, vehicle: Vehicle, rejected: int, backward: bool = False) -> PlanarState | None:
-        """State at this fix: yaw from a heading of about the same time, else from the fix's own velocity, else from the way since
-        an earlier fix, turned round if it is driven ``backward``; None when there is none of these.
+        """Return the state at this fix, or None without a yaw.
+
+        The yaw is a heading of about the same time, else the direction of the fix's velocity, else that of the chord since an
+        earlier fix; the latter two are reversed if the vehicle is driven ``backward``.
         """
         p = self._params
         heading = self.heading
@@ -72,7 +74,7 @@ class Start:
             return self._state(z, vehicle, rejected, yaw, sigma * sigma, heading)
         course = self._course(z.fix)
         if course is None:
-            course = self._way(z)
+            course = self._chord(z)
         if course is None:
             return None
         state = self._state(z, vehicle, rejected, course[0] + (pi if backward else 0.0), course[1], None)
@@ -81,28 +83,28 @@ class Start:
         return state
 
     def _course(self, fix: GnssFix) -> tuple[float, float] | None:
-        """Yaw and its variance from the velocity of a moving antenna."""
+        """Return yaw and variance from the velocity of a moving antenna."""
         speed = hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1])
         if not self._params.course_min_speed_mps <= speed <= MAX_SPEED_MPS:
             return None
         R = self._velocity_covariance(fix)
         return atan2(fix.velocity_enu_mps[1], fix.velocity_enu_mps[0]), float(R[0, 0] + R[1, 1]) / (speed * speed)
 
-    def _way(self, z: Position) -> tuple[float, float] | None:
-        """Yaw and its variance from the way between two fixes. Of a wandering error only what it wanders in between counts."""
+    def _chord(self, z: Position) -> tuple[float, float] | None:
+        """Return yaw and variance from the chord between two fixes. Only the change of a correlated error between them counts."""
         first = self._first
-        if first is None or not 0 <= z.fix.t_ns - first.fix.t_ns <= WAY_AGE_NS or first.fix.carrier != z.fix.carrier:
+        if first is None or not 0 <= z.fix.t_ns - first.fix.t_ns <= MAX_CHORD_NS or first.fix.carrier != z.fix.carrier:
             self._first = z
             return None
         dx, dy = z.east_m - first.east_m, z.north_m - first.north_m
-        way = hypot(dx, dy)
+        chord_m = hypot(dx, dy)
         sigma = error_sigma_m(z.fix)
         if is_coloured(z.fix):
             sigma = min(sigma, self._params.error_rate_mps * (z.fix.t_ns - first.fix.t_ns) * 1e-9)
         sigma = sqrt(2.0) * max(sigma, self._params.gnss_sigma_floor_m)
-        if way < max(MIN_WAY_M, WAY_SIGMAS * sigma):
+        if chord_m < max(MIN_CHORD_M, CHORD_SIGMAS * sigma):
             return None
-        return atan2(dy, dx), (sigma / way) ** 2 + 0.01
+        return atan2(dy, dx), (sigma / chord_m) ** 2 + 0.01
 
     def _velocity_covariance(self, fix: GnssFix) -> np.ndarray:
         return horizontal_covariance(fix.velocity_covariance_m2ps2, self._params.gnss_velocity_sigma_floor_mps, UNKNOWN_SIGMA_MPS)
@@ -122,7 +124,7 @@ class Start:
         if is_coloured(fix):
             sigma = error_sigma_m(fix)
             R = np.eye(2) * p.error_white_sigma_m**2
-            # Position and error are known by their sum only.
+            # A fix measures only the sum of position and correlated error.
             variance = (p.error_at_start * sigma) ** 2 + 1e-8
             for at, e, rate in ((X, EX, RATE_X), (Y, EY, RATE_Y)):
                 P[e, e] = variance
@@ -133,7 +135,7 @@ class Start:
             P[EX, EX] = P[EY, EY] = P[RATE_X, RATE_X] = P[RATE_Y, RATE_Y] = 1.0
         P[np.ix_((X, Y), (X, Y))] += R
 
-        # A heading knows the sum of yaw and misalignment; the antenna's arm turns with the yaw.
+        # A heading measures the sum of yaw and misalignment; the lever arm turns with the yaw.
         misalignment = misalignment_sigma_rad(p, -1 if heading is None else int(heading.kind)) ** 2
         x[MISALIGNMENT] = p.heading_misalignment_rad
         P[MISALIGNMENT, MISALIGNMENT] = misalignment
@@ -157,12 +159,12 @@ class Start:
         self._parameters(x, P, vehicle)
         return PlanarState(
             x=x, P=0.5 * (P + P.T), steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=sigma,
-            carrier=int(fix.carrier), heading_kind=-1 if heading is None else int(heading.kind), strikes=(0,) * SOURCES,
-            good_fixes=1, rejected=rejected, nis=float("nan"), newest_input_ns=fix.t_ns,
+            carrier=int(fix.carrier), heading_kind=-1 if heading is None else int(heading.kind),
+            counters=GateCounters(fix.t_ns, 1, rejected),
         )  # fmt: skip
 
     def _parameters(self, x: np.ndarray, P: np.ndarray, vehicle: Vehicle) -> None:
-        """What is believed of the vehicle, and how far it may be off."""
+        """Set the vehicle parameters and their variances."""
         p, drive, steering = self._params, vehicle.drive, vehicle.steering
         per_nm = drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
         x[AUTHORITY] = p.authority_scale * drive.stall_torque_nm * per_nm

@@ -7,8 +7,8 @@ GNSS position and its rate. Vehicle: acceleration of the full drive, friction, s
     dv/dt = authority throttle - damping v - sign(v) (friction + scrub |curvature| + brake)
     d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = rate / size of the error
 
-The drive is that of :class:`vehicled.vehicle.Drive`, whose damping is kept: the data of a drive cannot tell it from friction. The
-error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3), smooth over seconds and bounded over
+The drive is that of :class:`vehicled.vehicle.Drive`, whose damping is kept, because driving data cannot separate it from friction.
+The error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3), smooth over seconds and bounded over
 minutes, with a random walk on top of it.
 """
 
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.messages import HeadingKind
@@ -35,46 +36,41 @@ _DIAGONAL = np.arange(SIZE)
 
 
 class PlanarState(NamedTuple):
-    """Mean ``x`` (15,), covariance ``P`` (15, 15), and what goes with them. The arrays are never written to."""
+    """Mean ``x`` (15,), covariance ``P`` (15, 15), and the deterministic states. The arrays are never written to."""
 
     x: Array
     P: Array
     steering: float
-    """Share of full steering that the wheel has slewed to."""
+    """Slewed steering, as a fraction of full steering."""
     throttle: float
-    """Share of full drive that has risen by now."""
+    """Throttle after the lag of the drive, as a fraction of full drive."""
     yaw_rate_radps: float
     rest_s: float
-    """How long there has been neither drive nor speed."""
+    """Time since the vehicle last had drive or speed, s."""
     error_sigma_m: float
-    """Size of the GNSS error, per axis; 0 before any solution without fixed carrier phase."""
+    """Stationary sigma of the GNSS error per axis; 0 before a solution without fixed carrier phase."""
     carrier: int
-    """Solution that the error belongs to; -1 none."""
+    """Carrier solution that the error belongs to; -1 for none."""
     heading_kind: int
-    """Kind of heading that the misalignment belongs to; -1 none."""
-    strikes: tuple[int, ...]
-    """Rejections in a row, by source."""
-    good_fixes: int
-    rejected: int
-    nis: float
-    newest_input_ns: int
+    """Kind of heading that the misalignment belongs to; -1 for none."""
+    counters: GateCounters
 
 
 class Inputs(NamedTuple):
-    """What acts during one prediction."""
+    """Inputs of one prediction."""
 
     driven: bool
-    """Whether commands are known at all."""
+    """True once a command was received."""
     throttle: float
     brake: float
     steering: float
-    """Commanded share of full steering, dead zone taken off."""
+    """Commanded fraction of full steering, dead zone removed."""
     yaw_rate_radps: float | None
     """Mean of the gyro, or None without a fresh one."""
 
 
 def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Inputs, dt_s: float) -> PlanarState:
-    """State ``dt_s`` later; EKF prediction, Sarkka 2013, Alg. 5.4. ``dt_s`` > 0 and short against the turn (50 ms)."""
+    """Return the state ``dt_s`` later; EKF prediction, Sarkka 2013, Alg. 5.4. ``dt_s`` > 0 and short against the turn (50 ms)."""
     x = state.x.tolist()
     yaw, v = x[YAW], x[V]
     drive, steering = vehicle.drive, vehicle.steering
@@ -91,13 +87,13 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
     rate = drive_rate(drive)
     decay = exp(-rate * dt_s)
     gain = (1.0 - decay) / rate
-    at_rest = False
+    standstill = False
     if inputs.driven:
         friction = max(x[FRICTION], 0.0) + p.turn_drag_mps2m * abs(curvature) + inputs.brake * drive.brake_deceleration_mps2
         pull = x[AUTHORITY] * throttle
         sense = copysign(1.0, v if abs(v) > 1e-3 else pull)
         v_new = v * decay + (pull - sense * friction) * gain
-        at_rest = abs(v) <= p.rest_speed_mps and abs(throttle) < 1e-3 and inputs.throttle == 0.0
+        standstill = abs(v) <= p.rest_speed_mps and abs(throttle) < 1e-3 and inputs.throttle == 0.0
         if v_new * sense <= 0.0:
             v_new = 0.0
         else:
@@ -107,7 +103,7 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
     else:
         v_new, decay = v, 1.0
         q[V] = p.coasting_density_mps**2 * dt_s
-    rest_s = state.rest_s + dt_s if at_rest else 0.0
+    rest_s = state.rest_s + dt_s if standstill else 0.0
     stands = rest_s > p.rest_s
     if stands:
         v_new, decay = 0.0, 0.0
@@ -132,27 +128,27 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
         F[YAW, OFFSET] = slope
         q[YAW] = (p.steering_density_rad * v_mid / vehicle.wheelbase_m) ** 2 * dt_s + 1e-6 * dt_s
     yaw_mid = yaw + 0.5 * dt_s * yaw_rate
-    way_x, way_y = dt_s * cos(yaw_mid), dt_s * sin(yaw_mid)
-    F[X, YAW], F[Y, YAW] = -v_mid * way_y, v_mid * way_x
-    F[X, V], F[Y, V] = way_x * dmid_dv, way_y * dmid_dv
+    step_x, step_y = dt_s * cos(yaw_mid), dt_s * sin(yaw_mid)
+    F[X, YAW], F[Y, YAW] = -v_mid * step_y, v_mid * step_x
+    F[X, V], F[Y, V] = step_x * dmid_dv, step_y * dmid_dv
 
     drift = 0.0
     inertial = state.heading_kind == HeadingKind.INERTIAL
     shared = 0.0
     if inertial and gyro is not None:
-        # The heading integrates this very gyro: what the bias and noise turn the believed yaw by, they turn its drift back by.
+        # The heading integrates this same gyro, so its bias and noise move the yaw and the heading drift by opposite amounts.
         F[MISALIGNMENT, GYRO_BIAS] = dt_s
         drift = x[GYRO_BIAS] * dt_s
         shared = q[YAW]
 
-    # ---- slow states: they change with the way, not while the vehicle stands
+    # ---- slow states: they change while driving, not at standstill
     if not stands:
         q[X] = q[Y] = p.position_density_m**2 * dt_s
         density = p.inertial_density_rad if inertial else p.misalignment_density_rad
         q[MISALIGNMENT] = density * density * dt_s + shared
         q[AUTHORITY] = (p.authority_walk * x[AUTHORITY]) ** 2 * dt_s
         q[FRICTION] = p.friction_walk_mps2**2 * dt_s
-    # First-order Gauss-Markov: the bias is of the same size at any time, however long the vehicle has driven.
+    # First-order Gauss-Markov keeps the variance of the bias constant over time.
     fade = exp(-dt_s / p.gyro_bias_time_s)
     F[GYRO_BIAS, GYRO_BIAS] = fade
     q[GYRO_BIAS] = p.gyro_bias_sigma_radps**2 * (1.0 - fade * fade)
@@ -167,7 +163,7 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
     q[RATE_X] = q[RATE_Y] = q_rr
 
     mean = [
-        x[X] + v_mid * way_x, x[Y] + v_mid * way_y, remainder(yaw + dt_s * yaw_rate, tau), v_new,
+        x[X] + v_mid * step_x, x[Y] + v_mid * step_y, remainder(yaw + dt_s * yaw_rate, tau), v_new,
         fade * x[GYRO_BIAS], x[MISALIGNMENT] + drift, *x[WHEEL_SCALE:EX],
         e_e * x[EX] + e_r * x[RATE_X], e_e * x[EY] + e_r * x[RATE_Y],
         r_e * x[EX] + r_r * x[RATE_X], r_e * x[EY] + r_r * x[RATE_Y],
@@ -189,7 +185,7 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
 
 
 def _rest_bias(p: PlanarParams, state: PlanarState, gyro_radps: float, dt_s: float) -> PlanarState:
-    """While the vehicle stands the gyro shows its bias: scalar update with the gyro's white noise over ``dt_s``."""
+    """Fuse the gyro as a measurement of its bias at standstill: a scalar update with its white noise over ``dt_s``."""
     if abs(gyro_radps) > 0.05:
         return state
     column = state.P[:, GYRO_BIAS]
@@ -200,7 +196,7 @@ def _rest_bias(p: PlanarParams, state: PlanarState, gyro_radps: float, dt_s: flo
 
 
 def _wander(p: PlanarParams, sigma_m: float, dt_s: float) -> tuple[float, float, float, float, float, float, float]:
-    """Transition (2, 2) and covariance of the second-order Gauss-Markov process over ``dt_s``: third order in time."""
+    """Return transition (2, 2) and covariance of the second-order Gauss-Markov process over ``dt_s``, to third order in time."""
     w = p.error_rate_mps / sigma_m
     k, c = w * w, 2.0 * p.error_damping * w
     h = dt_s
@@ -215,5 +211,5 @@ def _wander(p: PlanarParams, sigma_m: float, dt_s: float) -> tuple[float, float,
 
 
 def substeps(t0_ns: int, t1_ns: int) -> int:
-    """In how many parts an interval is predicted."""
+    """Return the number of prediction steps of an interval."""
     return max(1, ceil((t1_ns - t0_ns) / MAX_SUBSTEP_NS))

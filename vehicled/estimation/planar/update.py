@@ -1,13 +1,14 @@
-"""Measurements of the planar filter: expected value, derivative, noise, gate, and what is done when the gate keeps refusing.
+"""Measurement models of the planar filter: expected value, derivative, noise, gate, and recovery from repeated rejection.
 
-Each takes the :class:`~vehicled.estimation.planar.state.PlanarState` at the time of validity and returns the corrected one. None
-raises.
+Each function takes the :class:`~vehicled.estimation.planar.state.PlanarState` at the time of validity and returns the corrected
+one. None raises.
 """
 
 from math import cos, hypot, isfinite, remainder, sin, tau
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.estimation.coloured_error import restore_floor
 from vehicled.estimation.measurements import (
@@ -40,14 +41,13 @@ from vehicled.estimation.planar.state import (
 from vehicled.messages import GnssFix, Heading, HeadingKind
 
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = range(6)
-"""Sources, in the order in which measurements of one instant are fused."""
-SOURCES = 6
+"""Sources, in their order of fusion at one instant."""
 MAX_SPEED_MPS = 100.0
 _IDENTITY = np.eye(SIZE)
 
 
 class Position(Struct, frozen=True, gc=False):
-    """A fix on the tangent plane of the map."""
+    """A fix in the map frame."""
 
     fix: GnssFix
     east_m: float
@@ -63,25 +63,25 @@ class Scalar(Struct, frozen=True, gc=False):
 
 
 class Context(Struct, frozen=True):
-    """What every update needs to know."""
+    """Constant inputs of every update."""
 
     params: PlanarParams
     lever_arm_m: tuple[float, float, float]
     limits: tuple[float, float]
     """Chi-square limits for one and two degrees of freedom."""
     jump_limit: float
-    """The same for two, beyond which the error of GNSS has jumped."""
+    """Chi-square limit for two degrees of freedom beyond which the error of GNSS has jumped."""
     reverses: bool
 
 
 def fuse(
     c: Context, state: PlanarState, residual: Array, H: Array, R: Array, inflation: Array | None, limit: float | None = None
 ) -> tuple[PlanarState, float, bool]:
-    """Kalman update in Joseph form, Sarkka 2013, Alg. 5.4. residual (m,), H (m, 15), R (m, m), m 1 or 2.
+    """Return the Kalman update in Joseph form, Sarkka 2013, Alg. 5.4. residual (m,), H (m, 15), R (m, m), m is 1 or 2.
 
-    ``inflation`` (15,) is None for a measurement that the gate may refuse; otherwise variances that are added first when the gate
-    would. ``limit`` in place of the gate's. Returns state, normalised innovation squared before any inflation, and whether it was
-    accepted.
+    With ``inflation`` None the gate may reject the measurement; otherwise these variances (15,) are added first when it would.
+    ``limit`` replaces that of the gate. The result is the state, the normalised innovation squared before any inflation, and True
+    if the measurement was accepted.
     """
     P = state.P
     PHt = P @ H.T
@@ -103,7 +103,7 @@ def fuse(
 
 
 def _bound(x: Array, reverses: bool) -> None:
-    """Parameters stay possible, whatever was measured."""
+    """Clamp the parameters to plausible values, in place."""
     if not reverses and x[V] < 0.0:
         x[V] = 0.0
     x[AUTHORITY] = min(max(x[AUTHORITY], 0.05), 100.0)
@@ -122,32 +122,28 @@ def _inverse(S: Array) -> Array:
 
 
 def _settled(state: PlanarState, source: int, t_ns: int, accepted: bool) -> PlanarState:
-    """Count what the gate said."""
-    strikes = list(state.strikes)
-    if not accepted:
-        strikes[source] += 1
-        return state._replace(strikes=tuple(strikes), rejected=min(state.rejected + 1, 2**32 - 1))
-    strikes[source] = 0
-    return state._replace(strikes=tuple(strikes), newest_input_ns=max(state.newest_input_ns, t_ns))
+    """Count the gate's decision."""
+    counters = state.counters
+    return state._replace(counters=counters.accept(source, t_ns) if accepted else counters.reject(source))
 
 
 # -------------------------------------------------------------------- position and velocity
 
 
 def error_sigma_m(fix: GnssFix) -> float:
-    """What a receiver says of the size of its error, per axis, or the usual figure for its kind of solution."""
+    """Return the declared sigma per axis, or the usual one for this kind of solution."""
     return min(max(declared_sigma_m(fix), 0.05), 100.0)
 
 
 def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
-    """The error states made those of this fix's kind of solution: begun anew when the kind has changed."""
+    """Return the state with error states for this fix's kind of solution, reset if the kind changed."""
     if not is_coloured(fix):
         return state if state.error_sigma_m == 0.0 else state._replace(carrier=int(fix.carrier), error_sigma_m=0.0)
     sigma = error_sigma_m(fix)
     if state.carrier == fix.carrier and state.error_sigma_m > 0.0:
         if state.error_sigma_m == sigma:
             return state
-        # What is declared more than before may be there already.
+        # The error may already have grown by the increase of the declared sigma.
         more_m2 = max(sigma * sigma - state.error_sigma_m * state.error_sigma_m, 0.0)
         P = state.P.copy()
         P[EX, EX] += more_m2
@@ -162,7 +158,7 @@ def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
 
 
 def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
-    """GNSS position of the antenna: p + R(yaw) lever + error. Residual (2,) in m, ENU; the vehicle is taken as level."""
+    """Fuse the GNSS position of the antenna, p + R(yaw) lever + error. Residual (2,) in m, ENU; the vehicle is assumed level."""
     p, fix = c.params, z.fix
     state = wandering(p, state, fix)
     coloured = is_coloured(fix)
@@ -175,7 +171,7 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     H[0, YAW], H[1, YAW] = -arm_y, arm_x
     dx, dy = z.east_m - x[X] - arm_x, z.north_m - x[Y] - arm_y
     inflated = np.zeros(SIZE)
-    strikes = state.strikes[POSITION]
+    strikes = state.counters.strikes[POSITION]
     if coloured:
         H[0, EX] = H[1, EY] = 1.0
         dx -= x[EX]
@@ -191,7 +187,8 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     jitter = (p.timing_sigma_s * x[V]) ** 2
     R = R + jitter * np.array(((cy * cy, cy * sy), (cy * sy, sy * sy)))
     after, nis, accepted = fuse(c, state, np.array((dx, dy)), H, R, inflated if forced else None, limit)
-    after = _settled(after, POSITION, fix.t_ns, accepted)._replace(nis=nis)
+    after = _settled(after, POSITION, fix.t_ns, accepted)
+    after = after._replace(counters=replace(after.counters, nis=nis))
     if not accepted:
         return after
     if coloured:
@@ -199,16 +196,16 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
         restore_floor(P, (float(state.P[X, X]), float(state.P[Y, Y])), (X, Y), (EX, EY), state.error_sigma_m)
         after = after._replace(P=P)
     jumped = nis > c.limits[1] and not coloured
-    after = after._replace(good_fixes=0 if jumped else state.good_fixes + 1)
+    after = after._replace(counters=replace(after.counters, good_fixes=0 if jumped else state.counters.good_fixes + 1))
     if p.use_gnss_velocity:
         after = velocity(c, after, fix)
     return after
 
 
 def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
-    """GNSS velocity of the antenna: v (cos, sin) + yaw rate x lever, m/s; ignored where it is not finite or not possible.
+    """Fuse the GNSS velocity of the antenna, v (cos, sin) + yaw rate x lever, m/s, if it is finite and plausible.
 
-    Below ``course_min_speed_mps`` (believed or measured) the course is noise: only the speed along the believed yaw is used.
+    Below ``course_min_speed_mps`` (estimated or measured) the course is noise: only the speed along the estimated yaw is used.
     """
     p = c.params
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
@@ -235,7 +232,7 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
         residual = np.array((along,))
         R = np.array(((cy * cy * R[0, 0] + 2.0 * cy * sy * R[0, 1] + sy * sy * R[1, 1],),))
         inflated[V] = along * along
-    forced = state.strikes[VELOCITY] >= p.gate_patience
+    forced = state.counters.strikes[VELOCITY] >= p.gate_patience
     after, _, accepted = fuse(c, state, residual, H, R, inflated if forced else None)
     return _settled(after, VELOCITY, fix.t_ns, accepted)
 
@@ -244,18 +241,18 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
 
 
 def heading_sigma_rad(p: PlanarParams, z: Heading) -> float:
-    """White part of a heading's error."""
+    """Return the sigma of the white part of a heading's error."""
     sigma = z.sigma_rad if isfinite(z.sigma_rad) else p.heading_sigma_unknown_rad
     return min(max(sigma, p.heading_sigma_floor_rad), 3.0)
 
 
 def misalignment_sigma_rad(p: PlanarParams, kind: int) -> float:
-    """How far a heading of this kind may be off the body's yaw at first."""
+    """Return the initial sigma of the misalignment of this kind of heading."""
     return p.inertial_start_sigma_rad if kind == HeadingKind.INERTIAL else p.misalignment_sigma_rad
 
 
 def heading(c: Context, state: PlanarState, z: Heading) -> PlanarState:
-    """Measured yaw: yaw + misalignment; residual wrapped to +-pi."""
+    """Fuse a measured yaw, yaw + misalignment; the residual is wrapped to +-pi."""
     p = c.params
     if state.heading_kind != z.kind:
         state = _other_heading(p, state, int(z.kind))
@@ -264,8 +261,8 @@ def heading(c: Context, state: PlanarState, z: Heading) -> PlanarState:
     H[0, YAW] = H[0, MISALIGNMENT] = 1.0
     sigma = heading_sigma_rad(p, z)
     inflated = None
-    if state.strikes[HEADING] >= p.gate_patience:
-        # A heading that stays off has been set anew, or its gyro has lost a turn: the drift takes it, not the vehicle.
+    if state.counters.strikes[HEADING] >= p.gate_patience:
+        # A heading that stays off was reset, or its gyro lost a turn: inflate the drift, not the yaw of the vehicle.
         inflated = np.zeros(SIZE)
         inflated[MISALIGNMENT] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((sigma * sigma,),)), inflated)
@@ -281,14 +278,14 @@ def _other_heading(p: PlanarParams, state: PlanarState, kind: int) -> PlanarStat
 
 
 def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState:
-    """Speed by wheels or motor: speed / scale."""
+    """Fuse the speed of wheels or motor, speed / scale."""
     scale = state.x[WHEEL_SCALE]
     expected = state.x[V] / scale
     H = np.zeros((1, SIZE))
     H[0, V], H[0, WHEEL_SCALE] = 1.0 / scale, -expected / scale
     residual = z.value - expected
     inflated = None
-    if state.strikes[source] >= c.params.gate_patience:
+    if state.counters.strikes[source] >= c.params.gate_patience:
         inflated = np.zeros(SIZE)
         inflated[V] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
@@ -296,12 +293,12 @@ def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState
 
 
 def steering(c: Context, state: PlanarState, z: Scalar) -> PlanarState:
-    """Measured wheel angle: gain x share + offset."""
+    """Fuse a measured wheel angle, gain x steering + offset."""
     H = np.zeros((1, SIZE))
     H[0, GAIN], H[0, OFFSET] = state.steering, 1.0
     residual = z.value - state.x[GAIN] * state.steering - state.x[OFFSET]
     inflated = None
-    if state.strikes[STEERING] >= c.params.gate_patience:
+    if state.counters.strikes[STEERING] >= c.params.gate_patience:
         inflated = np.zeros(SIZE)
         inflated[OFFSET] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)

@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 LONGEST_S = 25.0
 """Longest open-loop drive; longer ones are cut into pieces of ``PIECE_S``, because open-loop errors grow without bound."""
 PIECE_S = 15.0
-STANDS_MPS = 0.1
+STANDSTILL_MPS = 0.1
 LEAST_STANDING = 3
 MOVES_MPS = 0.2
 REST_S = 1.5
@@ -126,7 +126,7 @@ def pieces(runs: list[Run]) -> list[RunSegment]:
 
 def _end(run: Run, known: NDArray[np.int64]) -> int:
     """Return the last row; standstill after the drive is cut off, because it would dilute the errors."""
-    moving = known[run.speed_mps[known] > STANDS_MPS]
+    moving = known[run.speed_mps[known] > STANDSTILL_MPS]
     over_s = run.t_s[moving[-1] if len(moving) else known[-1]] + REST_S
     return int(known[run.t_s[known] <= over_s][-1])
 
@@ -134,7 +134,7 @@ def _end(run: Run, known: NDArray[np.int64]) -> int:
 def _start(run: Run, first: int, stop: int) -> tuple[float, float, float, float]:
     """Return the state at the start, averaged over the standstill before it, if any."""
     rows = slice(first, stop)
-    moving = np.flatnonzero(run.speed_mps[rows] > STANDS_MPS)
+    moving = np.flatnonzero(run.speed_mps[rows] > STANDSTILL_MPS)
     standing = int(moving[0]) if len(moving) else stop - first
     if standing >= LEAST_STANDING:
         still = slice(first, first + standing)

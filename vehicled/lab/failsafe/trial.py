@@ -16,13 +16,13 @@ from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 from vehicled.safety.matrix import MATRIX
 from vehicled.safety.rule import Row, Rule
+from vehicled.vehicle import STANDSTILL_MPS
 
 COURSE = "circle_r5_ccw"
 DRIVE_S = 2.0
 """Driving time before the injection, s; a random part of up to one second is added."""
 BEGIN_S = 1.0
 """Time from the start until the vehicle drives, s."""
-STANDSTILL_MPS = 0.05
 REFUSAL_S = 1.5
 """Observation time in which arming must stay refused, s."""
 LINE_NS = 5_000_000

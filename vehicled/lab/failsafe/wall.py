@@ -34,13 +34,13 @@ from vehicled.messages import (
 )
 from vehicled.profile import load
 from vehicled.safety.matrix import MATRIX
+from vehicled.vehicle import STANDSTILL_MPS
 
 PROFILE = "art_vesc"
 ATTEMPTS = 5
 """Attempts per trial; a stall of the computer may stop the vehicle before the injection or delay the reaction."""
 STALL_NS = 30_000_000
 SECOND_NS = 1_000_000_000
-STANDSTILL_MPS = 0.05
 SLOWER_MPS = 0.03
 """Loss of true speed that shows the end of driving, m/s."""
 WATCH_S = 2.0

@@ -1,15 +1,14 @@
-"""The 4-DOF filter of Unjhawala et al. 2023 as it ran on the vehicle, error for error, to be compared with: never to be driven by.
+"""The 4-DOF filter of Unjhawala et al. 2023 as it ran on the vehicle, with its errors, for comparison only: do not drive with it.
 
-State (x, y, theta, v), measurement (x, y, theta), one explicit Euler step of 0.1 s at 10 Hz whatever the rate it is asked at. Its
-errors, kept here (:mod:`~vehicled.estimation.ekf4.estimator` mends them):
+State (x, y, theta, v), measurement (x, y, theta), one explicit Euler step of 0.1 s at 10 Hz, independent of the call rate. Its
+errors, kept here (:mod:`~vehicled.estimation.ekf4.estimator` corrects them):
 
-- The Jacobian is dt (I + df/dq) but for a 1 in the place of dy/dy, instead of I + dt df/dq: what is known of x, heading and speed
-  is forgotten from step to step, so that a fix moves x by 1 %, y by 10 % of its error and speed hardly: it is open loop in the
-  throttle.
-- Nothing keeps the speed at 0 while the motor's friction pulls it below: standing, the filter drives backward.
+- The Jacobian is dt (I + df/dq), except for a 1 at dy/dy, instead of I + dt df/dq. The filter thus forgets x, heading and speed at
+  every step: a fix corrects x by 1 % and y by 10 % of its error, and the speed hardly, which is open loop in the throttle.
+- Nothing keeps the speed at 0 when the motor's friction pulls it below: at standstill the filter drives backward.
 - No gate, no delay of the actuators, no slew of the wheel, no lever arm; a measurement is as old as its arrival; process noise is a
-  variance for each step, not for time; the position is held between steps.
-- The update of the covariance is (I - K H) P, which rounding makes asymmetric.
+  variance per step, not per time; the position is held between steps.
+- The covariance update is (I - K H) P, which rounding makes asymmetric.
 
 The defaults are those of the outdoor runs of August 2023, found by reproducing the recorded states to their last digit. Indoors, in
 March 2023, stall torque, no-load speed, friction and wheel angle were 0.09 N m, 161.185 rad/s, 0.039 N m and 0.37 rad. Released
@@ -33,14 +32,14 @@ NAN = float("nan")
 STEP_S = 0.1
 STEP_NS = 100_000_000
 MAX_STEPS = 10
-"""Steps made up for at once after a pause; a filter that knows nothing of time knows nothing of longer ones."""
+"""Most steps repeated at once after a pause; longer pauses are lost, because the filter has no notion of time."""
 MAX_STATE = 1e8
 _H = np.eye(3, 4)
 
 
 class Ekf4PublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of the code, not of the vehicle of the profile: that they contradicted the vehicle is part of what was
-    published."""
+    """Parameters of the published code, not of the profile's vehicle: their contradiction of the vehicle is part of the
+    publication."""
 
     stall_torque_nm: Positive = 0.3
     no_load_speed_radps: Positive = 30.0
@@ -52,7 +51,7 @@ class Ekf4PublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     wheelbase_m: Positive = 0.5
     wheel_angle_per_command_rad: Positive = 0.5
     position_sigma_m: Annotated[float, Meta(ge=0.0)] = 0.1
-    """Process noise of each step, as the next two."""
+    """Process noise per step, like the next two."""
     yaw_sigma_rad: Annotated[float, Meta(ge=0.0)] = pi / 60.0
     speed_sigma_mps: Annotated[float, Meta(ge=0.0)] = 0.1
     measured_position_sigma_m: Positive = 1.0
@@ -60,20 +59,20 @@ class Ekf4PublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PublishedFilterState(Struct, frozen=True):
-    """q (4,) = x, y, theta, v; P (4, 4)."""
+    """State q (4,) = x, y, theta, v, and covariance P (4, 4)."""
 
     q: Array
     P: Array
 
 
 def begin(x_m: float, y_m: float, yaw_rad: float) -> PublishedFilterState:
-    """Belief at a given pose: standing, and as unsure of it as the code was."""
+    """Return the state at a given pose, at standstill, with the covariance of the published code."""
     return PublishedFilterState(np.array((x_m, y_m, yaw_rad, 0.0)), np.eye(4))
 
 
-def predict(p: Ekf4PublishedParams, belief: PublishedFilterState, throttle: float, steering: float) -> PublishedFilterState:
-    """Belief one step later, for commands 0..1 and -1..1. The Jacobian is taken at the new state and is wrong, see above."""
-    x, y, theta, v = belief.q.tolist()
+def predict(p: Ekf4PublishedParams, state: PublishedFilterState, throttle: float, steering: float) -> PublishedFilterState:
+    """Return the state one step later, for commands 0..1 and -1..1. The Jacobian is that of the new state and wrong, see above."""
+    x, y, theta, v = state.q.tolist()
     reduced = p.wheel_radius_m * p.gear_ratio
     turn = tan(p.wheel_angle_per_command_rad * steering) / p.wheelbase_m
     torque = p.stall_torque_nm * throttle - p.stall_torque_nm * v / (p.no_load_speed_radps * reduced)
@@ -94,14 +93,14 @@ def predict(p: Ekf4PublishedParams, belief: PublishedFilterState, throttle: floa
         )
     )
     Q = np.diag((p.position_sigma_m, p.position_sigma_m, p.yaw_sigma_rad, p.speed_sigma_mps)) ** 2
-    return PublishedFilterState(np.array((x, y, theta, v)), F @ belief.P @ F.T + Q)
+    return PublishedFilterState(np.array((x, y, theta, v)), F @ state.P @ F.T + Q)
 
 
 def correct(
-    p: Ekf4PublishedParams, belief: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float
+    p: Ekf4PublishedParams, state: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float
 ) -> tuple[PublishedFilterState, float]:
-    """Belief with a measurement in it, however unlikely, and the normalised innovation squared of its position."""
-    q, P = belief.q, belief.P
+    """Return the state with a measurement fused, without a gate, and the normalised innovation squared of its position."""
+    q, P = state.q, state.P
     yaw_error = yaw_rad - float(q[2])
     residual = np.array((x_m - q[0], y_m - q[1], atan2(sin(yaw_error), cos(yaw_error))))
     R = np.diag((p.measured_position_sigma_m, p.measured_position_sigma_m, p.measured_yaw_sigma_rad)) ** 2
@@ -112,7 +111,7 @@ def correct(
 
 
 class Ekf4Published:
-    """The filter behind the :class:`~vehicled.estimation.interface.Estimator` protocol. It starts at the first fix with a
+    """Adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol. It starts at the first fix with a
     heading."""
 
     Params: ClassVar[type[Ekf4PublishedParams]] = Ekf4PublishedParams
@@ -122,7 +121,7 @@ class Ekf4Published:
     ) -> None:
         self._params = params
         self._datum = datum
-        self._belief: PublishedFilterState | None = None
+        self._state: PublishedFilterState | None = None
         self._fix: GnssFix | None = None
         self._yaw_rad: float | None = None
         self._throttle = 0.0
@@ -132,10 +131,10 @@ class Ekf4Published:
         self._newest_ns = 0
         self._nis = NAN
         self.ignored = 0
-        """Values that were not finite or not possible."""
+        """Values that were not finite or out of range."""
 
     def observe(self, message: Message) -> None:
-        """A fix or a heading, for the next step; only the newest of each counts."""
+        """Take a fix or a heading for the next step; only the newest of each is used."""
         if isinstance(message, GnssFix | Heading):
             if not is_possible(message):
                 self.ignored += 1
@@ -145,7 +144,7 @@ class Ekf4Published:
                 self._fix = message
 
     def command(self, command: ActuatorCommand) -> None:
-        """What the code takes to act at once."""
+        """Take a command, which acts at once."""
         if isfinite(command.throttle) and isfinite(command.steering):
             self._throttle = min(max(command.throttle, -1.0), 1.0)
             self._steering = min(max(command.steering, -1.0), 1.0)
@@ -153,11 +152,11 @@ class Ekf4Published:
             self.ignored += 1
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Nothing is learnt."""
+        """Ignore learnt parameters, as the published code did."""
 
     def step(self, now_ns: int) -> StateEstimate:
-        """State at the last step of 0.1 s; see :class:`~vehicled.estimation.interface.Estimator`."""
-        if self._belief is None:
+        """Return the state at the last step of 0.1 s; see :class:`~vehicled.estimation.interface.Estimator`."""
+        if self._state is None:
             self._start(now_ns)
         else:
             due = round((now_ns - self._started_ns) / STEP_NS) - self._steps
@@ -171,32 +170,32 @@ class Ekf4Published:
     def _start(self, now_ns: int) -> None:
         if self._fix is not None and self._yaw_rad is not None:
             east, north, _ = enu_m(self._datum, self._fix)
-            self._belief = begin(east, north, atan2(sin(self._yaw_rad), cos(self._yaw_rad)))
+            self._state = begin(east, north, atan2(sin(self._yaw_rad), cos(self._yaw_rad)))
             self._started_ns, self._steps = now_ns, 0
             self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, now_ns))
             self._fix = None
 
     def _advance(self) -> None:
-        assert self._belief is not None
-        belief = predict(self._params, self._belief, self._throttle, self._steering)
+        assert self._state is not None
+        state = predict(self._params, self._state, self._throttle, self._steering)
         self._steps += 1
         if self._fix is not None and self._yaw_rad is not None:
             east, north, _ = enu_m(self._datum, self._fix)
-            belief, self._nis = correct(self._params, belief, east, north, self._yaw_rad)
-            # Newest by arrival; stamped no later than the step it entered in.
+            state, self._nis = correct(self._params, state, east, north, self._yaw_rad)
+            # The newest fix by arrival, stamped no later than its step.
             self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, self._started_ns + self._steps * STEP_NS))
             self._fix = None
-        sound = bool(np.abs(belief.q).max() < MAX_STATE and np.isfinite(belief.P).all())
-        self._belief = belief if sound else None
+        sound = bool(np.abs(state.q).max() < MAX_STATE and np.isfinite(state.P).all())
+        self._state = state if sound else None
 
     def _estimate(self, now_ns: int) -> StateEstimate:
-        belief = self._belief
-        if belief is None:
+        state = self._state
+        if state is None:
             return StateEstimate(now_ns, self._newest_ns, NAN, NAN, NAN, NAN, NAN, (NAN,) * 16)
-        x, y, yaw, v = belief.q.tolist()
+        x, y, yaw, v = state.q.tolist()
         p = self._params
         rate = v * tan(p.wheel_angle_per_command_rad * self._steering) / p.wheelbase_m
-        covariance = tuple((0.5 * (belief.P + belief.P.T)).ravel().tolist())
+        covariance = tuple((0.5 * (state.P + state.P.T)).ravel().tolist())
         return StateEstimate(
             now_ns, min(self._newest_ns, now_ns), x, y, yaw, v, rate, covariance, EstimatorStatus.RUNNING, self._nis
         )

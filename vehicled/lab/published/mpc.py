@@ -7,7 +7,7 @@ commands logged in 2024. It serves for comparison, so its faults are kept:
 * A lacks the distance covered (A14 = dt) and the turn of the reference (theta_r' dt);
 * A44 as it ran, c1 omega0 + tau0 / (I omega0), where the paper has (c1 omega0 + tau0) / (I omega0);
 * no delay; speed from a model without measurements if ``speed`` is ``"published"``;
-* forward only: it ignores that a leg is to be driven in reverse.
+* forward only: it ignores legs in reverse.
 
 Error state e = (ahead, left, heading, speed), reference minus vehicle, positions in the frame of the vehicle.
 """
@@ -194,8 +194,8 @@ class MpcPublished(Controller):
         """Return the error state of a pose, and the reference speed."""
         course = self._course
         c, s = cos(yaw_rad), sin(yaw_rad)
-        off_x, off_y = course.x_m - (x_m + LOOK_AHEAD_M * c), course.y_m - (y_m + LOOK_AHEAD_M * s)
-        nearest = int(np.argmin(off_x * off_x + off_y * off_y))
+        dx, dy = course.x_m - (x_m + LOOK_AHEAD_M * c), course.y_m - (y_m + LOOK_AHEAD_M * s)
+        nearest = int(np.argmin(dx * dx + dy * dy))
         reference = float(course.x_m[nearest]), float(course.y_m[nearest]), float(course.yaw_rad[nearest])
         reference_mps = abs(float(course.speed_mps[nearest]))
         return error_state(x_m, y_m, yaw_rad, speed_mps, *reference, reference_mps), reference_mps
@@ -225,9 +225,9 @@ class MpcPublished(Controller):
         self._solved = isfinite(throttle) and isfinite(wheel)
         if not self._solved:
             return
-        wanted = COMMAND_PER_RAD * wheel
-        wanted = min(max(wanted, self._steering - p.steering_step), self._steering + p.steering_step)
-        self._steering, self._throttle = min(max(wanted, -1.0), 1.0), throttle
+        demand = COMMAND_PER_RAD * wheel
+        demand = min(max(demand, self._steering - p.steering_step), self._steering + p.steering_step)
+        self._steering, self._throttle = min(max(demand, -1.0), 1.0), throttle
 
     def _wheel_rad(self) -> float:
         """Return the wheel angle that makes the gate send this command."""

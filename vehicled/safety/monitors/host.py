@@ -1,6 +1,7 @@
 """Monitor of the host computer: disk, memory, temperature, clock."""
 
 from vehicled.messages import HostHealth
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 
 MIN_DISK = 0.05
@@ -73,7 +74,7 @@ class HostMonitor:
         if health.throttled:
             return "the processor is throttled"
         if health.temperature_k > MAX_TEMPERATURE_K:
-            return f"the processor is at {health.temperature_k - 273.15:.0f} degrees"
+            return f"the processor is at {health.temperature_k - ZERO_CELSIUS_K:.0f} degrees"
         if health.memory_free_share < MIN_MEMORY:
             return f"{100 * health.memory_free_share:.0f} % of the memory is free"
         if health.cpu_busy_share > MAX_BUSY:

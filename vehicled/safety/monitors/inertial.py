@@ -4,6 +4,7 @@ from math import hypot, isfinite, sqrt
 from typing import TYPE_CHECKING
 
 from vehicled.messages import ImuSample
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 if TYPE_CHECKING:
     from vehicled.safety.inputs import SafetyInputs
@@ -13,7 +14,6 @@ STUCK_SAMPLES = 20
 MAX_VALUE = 1e3
 STILL_TIME_S = 0.5
 """Time constant of the smoothed rate and force, s."""
-GRAVITY_MPS2 = 9.80665
 
 
 class InertialMonitor:
@@ -25,7 +25,7 @@ class InertialMonitor:
         self.saturated_since_ns: int | None = None
         self.mean_rate_radps = 0.0
         """Magnitude of the smoothed angular rate, rad/s."""
-        self.mean_force_mps2 = GRAVITY_MPS2
+        self.mean_force_mps2 = STANDARD_GRAVITY_MPS2
         """Magnitude of the smoothed specific force, m/s^2."""
         self.has_samples = False
         self.has_force = False

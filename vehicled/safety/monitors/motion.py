@@ -5,6 +5,7 @@ from math import copysign, hypot, isfinite
 from typing import TYPE_CHECKING
 
 from vehicled.messages import ActuatorCommand, GnssFix, Message, Mode, MotorStatus, WheelSpeed
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.ports import NEVER_NS
 from vehicled.vehicle import Vehicle
 
@@ -24,8 +25,7 @@ SETTLE_NS = 100_000_000
 """Additional time for drive and brake to build up and the estimate to follow, ns."""
 CERTAIN_RATIO = 0.5
 """Fraction of the model's deceleration that is certain."""
-GRAVITY_MPS2 = 9.80665
-SLOPE_MPS2 = 0.08 * GRAVITY_MPS2
+SLOPE_MPS2 = 0.08 * STANDARD_GRAVITY_MPS2
 """Largest acceleration that a slope can explain, m/s^2."""
 SLOPE_TIME_S = 1.0
 
@@ -202,7 +202,7 @@ class MotionMonitor:
             # It may coast downhill without limit; a drive behind that shows once it is braked.
             return 0.0
         # Tyres limit the deceleration to about 1 g, whatever the model of the brake says.
-        braking = min(brake_mps2, GRAVITY_MPS2) - min(drive.acceleration_mps2(0.0, 0.0), 0.0)
+        braking = min(brake_mps2, STANDARD_GRAVITY_MPS2) - min(drive.acceleration_mps2(0.0, 0.0), 0.0)
         return max(CERTAIN_RATIO * braking - self._slope_mps2, 0.0)
 
     def _learn_slope(self, sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
@@ -213,7 +213,7 @@ class MotionMonitor:
         coasts = sent.throttle == 0.0 and sent.brake * drive.brake_deceleration_mps2 == 0.0
         if not isfinite(before) or abs(speed) < MOVING_MPS or coasts:
             return
-        brake = sent.brake * min(1.0, GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, GRAVITY_MPS2))
+        brake = sent.brake * min(1.0, STANDARD_GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, STANDARD_GRAVITY_MPS2))
         surplus = sense * ((speed - before) / dt_s - drive.acceleration_mps2(sent.throttle, before, brake))
         self._surplus_mps2 += min(dt_s / SLOPE_TIME_S, 1.0) * (surplus - self._surplus_mps2)
         # A larger acceleration than a slope gives is a fault and explains nothing.

@@ -6,9 +6,7 @@ from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Me
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
-
-STANDING_MPS = 0.05
-"""Speed below which the vehicle counts as standing before an obstacle, m/s."""
+from vehicled.vehicle import STANDSTILL_MPS
 
 
 def is_finite(estimate: StateEstimate) -> bool:
@@ -293,7 +291,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_too_near",
                 reaction=Reaction.BRAKE,
-                value=lambda s: _seen(s, s.watch.obstacle.free_m) if abs(s.speed_mps) > STANDING_MPS else nan,
+                value=lambda s: _seen(s, s.watch.obstacle.free_m) if abs(s.speed_mps) > STANDSTILL_MPS else nan,
                 limit=lambda s: s.watch.stopping.distance_m,
                 sense=Sense.UNDER,
                 unit="m",

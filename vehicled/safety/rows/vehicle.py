@@ -3,11 +3,9 @@
 from math import inf, nan
 
 from vehicled.messages import Mode, MotorStatus, Reaction
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
-
-ZERO_CELSIUS_K = 273.15
-"""0 degrees Celsius, K."""
 
 
 def _actuator_silence_s(s: SafetyInputs) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.recordings.foreign.source import Foreign, Stamped, diagonal, flu, place, positive
 from vehicled.messages import NAN3, NAN9, ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Mode
+from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.vehicle import Vehicle
 
 _GPS_EPOCH_S = 315_964_800
@@ -115,7 +116,7 @@ class _Conversion:
         celsius = float(getattr(imu, "T", nan))
         return ImuSample(
             t_ns, t_ns, flu(imu.AccX, imu.AccY, imu.AccZ), flu(imu.GyrX, imu.GyrY, imu.GyrZ),
-            temperature_k=celsius + 273.15 if isfinite(celsius) else nan,
+            temperature_k=celsius + ZERO_CELSIUS_K if isfinite(celsius) else nan,
         )  # fmt: skip
 
     def _command(self, outputs: Any, t_ns: int) -> ActuatorCommand:
