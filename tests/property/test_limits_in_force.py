@@ -159,7 +159,7 @@ def test_a_wall_clock_that_was_moved_settles_in_five_seconds(age_ns: int, step_s
 
 @given(near(0.05, signed=True, garbage=True), near_count(200_000_000, low=0), near(0.25, low=0.0))
 def test_it_stands_exactly_below_its_limits(speed_mps: float, age_ns: int, wheel_mps: float) -> None:
-    """By the estimate (5 cm/s, fresh) and by the wheels (25 cm/s)."""
+    """Uses the estimate (5 cm/s, fresh) and by the wheels (25 cm/s)."""
     watch = watching()
     watch.on_message(WheelSpeed(NOW_NS, NOW_NS, wheel_mps, 0.02), NOW_NS)
     s = inputs(watch, replace(RUNNING, speed_mps=speed_mps), Mode.STOPPING, estimate_age_ns=age_ns)
@@ -251,7 +251,7 @@ def test_it_moves_off_exactly_with_room_for_it(distance_m: float) -> None:
 
 @given(near(0.5, 1.0, 3.0, 8.0, low=0.0, high=50.0), st.sampled_from([0.3, 1.0, 3.0]))
 def test_from_the_cap_a_gentle_stop_ends_before_the_gap(distance_m: float, speed_mps: float) -> None:
-    """With a third of the deceleration that is certain; never below the speed of a capped drive."""
+    """Brakes with a third of the deceleration that is certain; never below the speed of a capped drive."""
     watch = ranges(watching(), distance_m, distance_m)
     cap_mps, stopping = watch.obstacle.cap_mps, watch.stopping
     assert cap_mps >= 0.5
@@ -294,7 +294,7 @@ def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_tell
 
 @given(near(0.05, 3.0, low=0.0, garbage=True))
 def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_measure(range_m: float) -> None:
-    """What is too near to be measured stands at the least range; what is NaN tells nothing."""
+    """An obstacle too near to be measured stands at the least range; NaN tells nothing."""
     watch = watching()
     rays = [inf] * 720
     rays[360] = range_m
@@ -372,7 +372,7 @@ STEP_NS = 100 * MS
 
 @given(near_count(STEP_NS, 0, low=0, high=10**9))
 def test_a_clock_that_is_early_is_jitter_up_to_a_tenth_of_a_second(early_ns: int) -> None:
-    """Beyond it the clock was set: four samples in a row make sure, and until then arrivals count."""
+    """A larger step means that the clock was set: four samples in a row make sure, and until then arrivals count."""
     clock = DeviceClock(tick_ns=1.0, bits=None)
     for k in range(100):
         clock.update(k * 10 * MS, NOW_NS + k * 10 * MS)

@@ -25,10 +25,10 @@ class Sense(Enum):
 
     OVER = ">"
     REACHES = ">="
-    """At least the limit, for counts."""
+    """Holds from the limit on, for counts."""
     UNDER = "<"
     WITHIN = "<="
-    """At most the limit, for free distances."""
+    """Holds up to the limit, for free distances."""
 
     def __init__(self, symbol: str) -> None:
         """``symbol``: the comparison as a person writes it."""

@@ -15,7 +15,7 @@ _MARKS = {True: "good", False: "bad", None: "open"}
 def render(validation: Validation) -> str:
     """Return the page as HTML."""
     style = files("vehicled.analysis.report").joinpath("page.css").read_text(encoding="utf-8")
-    style += files("vehicled.cli").joinpath("page.css").read_text(encoding="utf-8")
+    style += files("vehicled.lab.twin").joinpath("page.css").read_text(encoding="utf-8")
     parts = [
         _header(validation),
         _families(validation),
