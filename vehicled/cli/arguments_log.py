@@ -7,12 +7,14 @@ from vehicled.cli.parser import CommandParser
 
 
 def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
-    """Add ``compare``, ``diff``, ``export`` and ``import``."""
+    """Add ``compare``, ``export`` and ``import``."""
     compare = log.add_parser(
         "compare",
         help="compare the metrics of runs, with confidence intervals",
-        description="Compare an old run with a new one, or several old runs with several new ones (after --against).",
-        epilog="Exit status: 1 with --fail-on regression if a metric became worse; 2 invalid arguments.",
+        description="Compare an old run with a new one, or several old runs with several new ones (after --against). "
+        "With --messages, show the first difference of each topic of two runs and of their configuration instead.",
+        epilog="Exit status: 1 with --fail-on regression if a metric became worse, or with --messages if a message differs; "
+        "2 invalid arguments.",
     )
     compare.add_argument(
         "files", nargs="+", type=log_name, metavar="RUN", help="the old run and the new one, or with --against the old ones"
@@ -21,22 +23,17 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
     compare.add_argument("--fail-on", choices=("regression",), help="exit with status 1 if a metric became worse")
     compare.add_argument("--threshold", type=_percent, default=0.05, metavar="PERCENT", help="ignore smaller changes (default 5)")
     compare.add_argument("--seed", type=int, default=1, metavar="N", help="random seed of the bootstrap (default 1)")
+    compare.add_argument("--messages", action="store_true", help="compare the messages of two runs, not their metrics")
+    compare.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="T",
+        help="with --messages: only this topic, as state_estimate; repeatable",
+    )
     compare.add_argument("--all", action="store_true", help="show every metric, not only the changed and the most important ones")
     compare.add_argument("--json", action="store_true", help="print JSON with every metric")
     compare.set_defaults(run="vehicled.cli.log:compare")
-
-    diff = log.add_parser(
-        "diff",
-        help="show the first difference of each topic, and differences in the runs' configuration",
-        epilog="Exit status: 0 all messages are equal; 1 at least one differs.",
-    )
-    diff.add_argument("a", type=log_name, metavar="RUN_A")
-    diff.add_argument("b", type=log_name, metavar="RUN_B")
-    diff.add_argument(
-        "--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"
-    )
-    diff.add_argument("--json", action="store_true", help="print JSON")
-    diff.set_defaults(run="vehicled.cli.log:diff")
 
     export = log.add_parser("export", help="convert a log for other tools: CSV, Parquet, GPX, GeoJSON, KML, a rosbag2 folder")
     export.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)

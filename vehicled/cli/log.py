@@ -45,7 +45,7 @@ def recover(arguments: Namespace) -> int:
 
 
 def compare(arguments: Namespace) -> int:
-    """Compare the metrics of runs; status 1 with ``--fail-on regression`` if one became worse."""
+    """Compare the metrics of runs, or the messages of two; status 1 if one became worse, or differs."""
     from vehicled.analysis.compare.comparison import compare
 
     old, new = arguments.files, arguments.against
@@ -53,16 +53,22 @@ def compare(arguments: Namespace) -> int:
         if len(old) != 2:
             raise LogError("give an old and a new run, or several of each: A1 A2 --against B1 B2")
         old, new = old[:1], old[1:]
+    if arguments.topic and not arguments.messages:
+        raise LogError("--topic needs --messages")
+    if arguments.messages:
+        return _compare_messages(old, new, arguments)
     found = compare(old, new, seed=arguments.seed, threshold=arguments.threshold)
     print(found.to_json() if arguments.json else found.to_text(every=arguments.all))
     return 1 if arguments.fail_on and found.count("regression") else 0
 
 
-def diff(arguments: Namespace) -> int:
+def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> int:
     """Print the first difference of each topic; status 1 if any."""
-    from vehicled.analysis.diff import diff
+    from vehicled.analysis.compare.messages import compare_messages
 
-    found = diff(arguments.a, arguments.b, tuple(arguments.topic))
+    if len(old) + len(new) != 2:
+        raise LogError("--messages compares exactly two runs")
+    found = compare_messages(old[0], new[0], tuple(arguments.topic))
     print(found.to_json() if arguments.json else found.to_text())
     return 0 if found.same else 1
 

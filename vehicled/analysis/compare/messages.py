@@ -1,8 +1,7 @@
-"""``vehicled log diff``: first difference between two logs, and the differences of their configuration.
+"""``vehicled log compare --messages``: first difference between two logs, and the differences of their configuration.
 
 Runs that began at the same clock time, as in lockstep, are compared byte by byte. Otherwise stamps count from the start of each
-run;
-in wall time the first difference is then usually an early stamp.
+run; in wall time the first difference is then usually an early stamp.
 """
 
 import os
@@ -32,7 +31,7 @@ Stored = tuple[int, bytes]
 """Log time on the clock of the run; CDR record."""
 
 
-class TopicDiff(Struct, frozen=True, kw_only=True):
+class TopicComparison(Struct, frozen=True, kw_only=True):
     """Comparison of one topic."""
 
     topic: str
@@ -48,7 +47,7 @@ class TopicDiff(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class LogDiff(Struct, frozen=True, kw_only=True):
+class MessageComparison(Struct, frozen=True, kw_only=True):
     """Comparison of two logs."""
 
     a: str
@@ -58,7 +57,7 @@ class LogDiff(Struct, frozen=True, kw_only=True):
     """Profile keys that differ; None if missing on one side."""
     attachments: list[str]
     """Attachments that differ."""
-    topics: list[TopicDiff]
+    topics: list[TopicComparison]
     """Topics: those that differ first, by time; then the equal ones."""
     notes: list[str]
 
@@ -93,7 +92,7 @@ class LogDiff(Struct, frozen=True, kw_only=True):
         return "\n".join([*lines, "", end]) + "\n"
 
 
-def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], topics: tuple[str, ...] = ()) -> LogDiff:
+def compare_messages(a: str | os.PathLike[str], b: str | os.PathLike[str], topics: tuple[str, ...] = ()) -> MessageComparison:
     """Compare two runs, given by their first files. Raises :class:`LogError`."""
     kinds = kinds_of(topics) or tuple(CHANNELS)
     with LogReader(a) as first, LogReader(b) as second:
@@ -108,7 +107,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], topics: tuple[str
     found.run(_stored(a, kinds), _stored(b, kinds))
     rows = [row for kind in kinds if (row := found.row(kind)) is not None]
     rows.sort(key=lambda row: (row.t_s is None and not row.note, row.t_s if row.t_s is not None else 0.0))
-    return LogDiff(
+    return MessageComparison(
         a=os.fspath(a), b=os.fspath(b), header=header, profile=profile, attachments=attachments, topics=rows, notes=notes
     )
 
@@ -196,7 +195,7 @@ class _Walk:
                 found[name] = plain(one), plain(other)
         return found
 
-    def row(self, kind: type[Message]) -> TopicDiff | None:
+    def row(self, kind: type[Message]) -> TopicComparison | None:
         """Return the comparison of a topic; None if neither log has it."""
         topic = self._topics[kind]
         a, b = topic.counts
@@ -204,7 +203,7 @@ class _Walk:
             return None
         name = CHANNELS[kind].topic.rsplit("/", 1)[-1]
         if topic.first is None:
-            return TopicDiff(topic=name, a=a, b=b, note=topic.note)
+            return TopicComparison(topic=name, a=a, b=b, note=topic.note)
         left, right = topic.first
         t_s = min((one[0] - start) * 1e-9 for one, start in zip((left, right), self._starts) if one is not None)
         fields: dict[str, tuple[Any, Any]] = {}
@@ -213,7 +212,7 @@ class _Walk:
             times = [(left[0] - self._starts[0]) * 1e-9, (right[0] - self._starts[1]) * 1e-9]
             if not fields:
                 fields = {"log time": (times[0], times[1])}
-        return TopicDiff(topic=name, a=a, b=b, number=topic.number, t_s=t_s, fields=fields)
+        return TopicComparison(topic=name, a=a, b=b, number=topic.number, t_s=t_s, fields=fields)
 
 
 def _stored(path: str | os.PathLike[str], kinds: tuple[type[Message], ...]) -> Iterator[tuple[type[Message], list[Stored]]]:
