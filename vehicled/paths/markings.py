@@ -90,17 +90,17 @@ class LanePassage:
     @property
     def failures(self) -> list[str]:
         """Return texts about the violated lanes and missed boxes."""
-        told = []
+        violations = []
         for lane, room, furthest, worst in zip(self._markings.lanes, self._room, self._furthest, self._worst, strict=True):
             if room < 0.0:
-                told.append(f"lane {lane.name} left by {-room:.2f} m ({worst})")
+                violations.append(f"lane {lane.name} left by {-room:.2f} m ({worst})")
             elif furthest < lane.length_m:
-                told.append(f"lane {lane.name} not driven through")
+                violations.append(f"lane {lane.name} not driven through")
         missed = self._met.count(False)
         if missed:
             x, y = self._markings.boxes_m[self._met.index(False)]
-            told.append(f"{missed} of {len(self._met)} waypoint boxes missed, the first at ({x:.1f}, {y:.1f}) m")
-        return told
+            violations.append(f"{missed} of {len(self._met)} waypoint boxes missed, the first at ({x:.1f}, {y:.1f}) m")
+        return violations
 
     @property
     def verdict(self) -> str:

@@ -57,12 +57,12 @@ def recorded(
     moving = np.abs(v) > MOVING_MPS
     # An interval between two poses counts if either pose moves.
     step_s = np.diff(t)
-    way = np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0) if len(t) > 1 else np.zeros(0)
-    total = float(np.abs(way).sum())
+    distance_m = np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0) if len(t) > 1 else np.zeros(0)
+    total = float(np.abs(distance_m).sum())
     if total < SHORTEST_PATH_M:
         raise CourseError(f"nothing was driven: the vehicle moved {total:.2f} m in this time, a course needs {SHORTEST_PATH_M:g} m")
     _check_jumps(t, x, y, v)
-    legs = [_leg(x, y, v, way, first, last) for first, last in _legs(way)]
+    legs = [_leg(x, y, v, distance_m, first, last) for first, last in _legs(distance_m)]
     lines = [_smoothed(leg, spacing_m, constant_mps) for leg in legs]
     _meet([line for line, _ in lines])
     points = np.vstack([line[:-1] for line, _ in lines[:-1]] + [lines[-1][0]])
@@ -80,16 +80,16 @@ def _check_jumps(t: Array, x: Array, y: Array, v: Array) -> None:
         )
 
 
-def _legs(way: Array) -> list[tuple[int, int]]:
+def _legs(distance_m: Array) -> list[tuple[int, int]]:
     """First and last pose of every part driven one way, standing left out; short ones belong to their neighbours."""
     found: list[list[int]] = []
-    for i in np.flatnonzero(way).tolist():
-        sign = 1 if way[i] > 0.0 else -1
+    for i in np.flatnonzero(distance_m).tolist():
+        sign = 1 if distance_m[i] > 0.0 else -1
         if found and found[-1][2] == sign:
             found[-1][1] = i + 1
         else:
             found.append([i, i + 1, sign])
-    long = [leg for leg in found if abs(float(way[leg[0] : leg[1]].sum())) >= SHORTEST_LEG_M]
+    long = [leg for leg in found if abs(float(distance_m[leg[0] : leg[1]].sum())) >= SHORTEST_LEG_M]
     merged: list[list[int]] = []
     for leg in long:
         if merged and merged[-1][2] == leg[2]:
@@ -104,10 +104,10 @@ def _legs(way: Array) -> list[tuple[int, int]]:
 Leg = tuple[Array, Array, Array, Array]
 
 
-def _leg(x: Array, y: Array, v: Array, way: Array, first: int, last: int) -> Leg:
+def _leg(x: Array, y: Array, v: Array, distance_m: Array, first: int, last: int) -> Leg:
     """Arc length from 0, x, y and signed speed of one part, each pose further on than the one before."""
-    sign = 1.0 if way[first:last].sum() > 0.0 else -1.0
-    s = np.concatenate(([0.0], np.cumsum(sign * way[first:last])))
+    sign = 1.0 if distance_m[first:last].sum() > 0.0 else -1.0
+    s = np.concatenate(([0.0], np.cumsum(sign * distance_m[first:last])))
     # Rolling back a little within the part adds nothing.
     ahead = np.concatenate(([True], s[1:] > np.maximum.accumulate(s)[:-1] + 1e-9))
     rows = np.arange(first, last + 1)[ahead]

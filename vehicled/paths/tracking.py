@@ -239,7 +239,7 @@ class PathTracker:
         # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
         squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs[first:stop], ys[first:stop])]
         nearest = first + squares.index(min(squares)) if squares else first
-        best, at, share = inf, begin, 0.0
+        best, at, fraction = inf, begin, 0.0
         for k in (nearest - 1, nearest):
             if begin <= k < end:
                 px, py, step_x, step_y, inverse = self._lines[k]
@@ -248,8 +248,8 @@ class PathTracker:
                 dx, dy = px + t * step_x - x, py + t * step_y - y
                 square = dx * dx + dy * dy
                 if square < best:
-                    best, at, share = square, k, t
-        return at, share
+                    best, at, fraction = square, k, t
+        return at, fraction
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
         begin, end, direction = self._legs[self._leg]

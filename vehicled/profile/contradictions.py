@@ -49,7 +49,7 @@ def _tasks(tasks: View) -> Found:
             shares[name] = declared_us * rate_hz / 1e6
     total = sum(shares.values())
     if total >= 1.0:
-        parts = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        parts = ", ".join(f"{name} {fraction:.0%}" for name, fraction in shares.items())
         yield (), f"declared_us times rate_hz add up to {total:.0%} of a core ({parts}); lockstep could not keep up"
 
 
@@ -210,12 +210,12 @@ def _drive(drive: View) -> Found:
     friction, stall = drive.get("friction_nm"), drive.get("stall_torque_nm")
     if friction is not None and stall is not None and friction >= stall:
         yield ("friction_nm",), f"{friction:g} is not less than stall_torque_nm = {stall:g}; the vehicle could never move"
-    share = drive.get("reverse_share")
-    if share and friction is not None and stall is not None and share * stall <= friction:
+    fraction = drive.get("reverse_share")
+    if fraction and friction is not None and stall is not None and fraction * stall <= friction:
         least = friction / stall
         yield (
             ("reverse_share",),
-            f"{share:g} of the full drive does not overcome friction_nm ({least:.2g} does); write more, or 0 for no reverse",
+            f"{fraction:g} of the full drive does not overcome friction_nm ({least:.2g} does); write more, or 0 for no reverse",
         )
 
 

@@ -179,8 +179,8 @@ def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = 
 
     profile, mistakes, findings = _examine(data, place)
     if mistakes:
-        said = {problem.path for problem in mistakes}
-        mistakes += [note for note in findings if note.level == "error" and note.path not in said]
+        reported = {problem.path for problem in mistakes}
+        mistakes += [note for note in findings if note.level == "error" and note.path not in reported]
         problems += sorted(mistakes, key=by_line)
     if problems:
         if len(problems) >= MAX_PROBLEMS:

@@ -83,9 +83,9 @@ def _message(profile: View, relation: Relation, value: float, others: list[float
     table = relation.key.rpartition(".")[0] + "."
     beside = ", ".join(f"{name.removeprefix(table)} = {other:g}" for name, other in zip(relation.others, others, strict=True))
     says = f"with {beside} this makes a {noun} of {found:.3g}{unit}" if beside else f"as {noun} {value:g}{unit}"
-    word = "is unusual" if possible else "cannot be"
+    verdict = "is unusual" if possible else "cannot be"
     cure = f"; {relation.cure}" if relation.cure and not meant else ""
-    return f"{value:g} {word}: {says}, usual is {bounds}{meant}{cure}"
+    return f"{value:g} {verdict}: {says}, usual is {bounds}{meant}{cure}"
 
 
 def _quantity(relation: Relation, value: float, others: list[float]) -> float:

@@ -40,8 +40,8 @@ class Note(Problem, frozen=True):
 
 def by_line(problem: Problem) -> float:
     """Key to sort problems by the order of the file; what has no line comes last."""
-    word, _, number = problem.place.partition(" ")
-    return int(number) if word == "line" else float("inf")
+    kind, _, number = problem.place.partition(" ")
+    return int(number) if kind == "line" else float("inf")
 
 
 class ProfileError(Exception):
