@@ -73,7 +73,7 @@ def _profile(profile: View) -> Found:
 
 
 def _corrections(profile: View) -> Found:
-    """A route of corrections needs a source and a receiver."""
+    """Check that a route of corrections has a source and a receiver."""
     devices: Any = profile.written.get("devices")
     tables = {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
     sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
@@ -136,7 +136,7 @@ def _refusals(profile: View) -> Found:
 
 
 def _reverse(profile: View) -> Found:
-    """A board without a pulse for reverse turns a command to drive backward into neutral."""
+    """Refuse reverse on a board without a pulse for it, which would send neutral."""
     devices: Any = profile.written.get("devices")
     if not profile.get("vehicle", "drive", "reverse_share") or not isinstance(devices, dict):
         return
@@ -235,7 +235,7 @@ def _battery(battery: View) -> Found:
 
 
 def _sim(sim: View) -> Found:
-    """A plant has its vehicle in one place, and what stands in the other would be ignored in silence."""
+    """Refuse a plant with its vehicle in two places, one of which would be ignored."""
     plant = sim.get("plant")
     if plant == "four_dof":
         for key in OWN_TABLES:
