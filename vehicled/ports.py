@@ -84,7 +84,7 @@ class Device(ABC):
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Queue a message of a type in ``consumes`` for sending."""
-        raise TypeError(f"{type(self).__name__} takes no {type(command).__name__}")
+        raise TypeError(f"{type(self).__name__} consumes {type(command).__name__} but has no on_command")
 
     def next_due_ns(self) -> int:
         """Return when ``on_time`` must be called; ``NEVER_NS`` to wait for input."""

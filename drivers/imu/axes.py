@@ -28,8 +28,8 @@ def rate_of_increment(increment: Vector, dt_s: float) -> Vector:
     """Return the angular rate (3,) of a rotation by the quaternion ``increment`` (w, x, y, z) within ``dt_s``."""
     w, x, y, z = increment
     length = hypot(x, y, z)
-    share = 2 / dt_s * (atan2(length, abs(w)) / length if length > 1e-9 else 1.0)
+    scale = 2 / dt_s * (atan2(length, abs(w)) / length if length > 1e-9 else 1.0)
     # A quaternion and its negative are the same rotation; take the shorter one.
     if w < 0:
-        share = -share
-    return x * share, y * share, z * share
+        scale = -scale
+    return x * scale, y * scale, z * scale

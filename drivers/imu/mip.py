@@ -311,10 +311,10 @@ class MipDevice(ConfigurableImuDevice):
         if isinstance(idle, Refusal):
             raise ConfigurationError(f"the device does not go idle: {idle.reason}")
         modern = True
-        rate = yield _ask("tell its base rate", COMMANDS_3DM, BASE_RATE, bytes((SENSOR,)), 0x8E)
+        rate = yield _ask("report its base rate", COMMANDS_3DM, BASE_RATE, bytes((SENSOR,)), 0x8E)
         if isinstance(rate, Refusal):
             modern = False
-            rate = yield _ask("tell its base rate", COMMANDS_3DM, IMU_BASE_RATE, b"", 0x83)
+            rate = yield _ask("report its base rate", COMMANDS_3DM, IMU_BASE_RATE, b"", 0x83)
         base_hz = 0 if isinstance(rate, Refusal) else int.from_bytes(rate[-2:], "big")
         decimation = max(1, round(base_hz / self.params.rate_hz))
         problem = "its base rate is not known"
@@ -346,7 +346,7 @@ def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[R
     done = yield _ask("take its message format", COMMANDS_3DM, command, bytes((WRITE,)) + body)
     if isinstance(done, Refusal):
         return done.reason
-    got = yield _ask("tell its message format", COMMANDS_3DM, command, bytes((READ,)) + scope + b"\0", descriptor)
+    got = yield _ask("report its message format", COMMANDS_3DM, command, bytes((READ,)) + scope + b"\0", descriptor)
     if isinstance(got, Refusal):
         return got.reason
     return None if got == body else f"it is set to {got.hex()}"

@@ -79,7 +79,7 @@ class ConfigurableImuDevice(ImuDevice):
         self._tries_left = 0
         self._due_ns = NEVER_NS
         self._settled = False
-        self._heard_ns = 0
+        self._last_rx_ns = 0
         self._samples_before = 0
         self.configured = False
         """True after a successful set-up; always false without ``Params.configure``."""
@@ -111,7 +111,7 @@ class ConfigurableImuDevice(ImuDevice):
         messages = super().on_rx(data, t_rx_ns)
         if self.samples != self._samples_before:
             self._samples_before = self.samples
-            self._heard_ns = t_rx_ns
+            self._last_rx_ns = t_rx_ns
         if self._replies:
             messages = list(messages)
             replies = self._replies[:]
@@ -142,7 +142,7 @@ class ConfigurableImuDevice(ImuDevice):
         return messages
 
     def _silent_ns(self) -> int:
-        return self._heard_ns + round(self._talk.silence_s * 1e9)
+        return self._last_rx_ns + round(self._talk.silence_s * 1e9)
 
     def _start(self, now_ns: int, messages: list[Message]) -> None:
         self._end()
@@ -185,7 +185,7 @@ class ConfigurableImuDevice(ImuDevice):
 
     def _settle(self, now_ns: int) -> None:
         self._settled = True
-        self._heard_ns = now_ns
+        self._last_rx_ns = now_ns
         self._due_ns = self._silent_ns()
 
     def _put(self, now_ns: int) -> None:

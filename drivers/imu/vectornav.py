@@ -335,7 +335,7 @@ class VectorNavDevice(ConfigurableImuDevice):
         """Read the model, turn ASCII output off, set the binary output. Registers are written in memory only, so flash does not
         wear."""
         register, divisor = self._register, max(1, round(self._base_rate_hz / self.params.rate_hz))
-        model = yield Request("tell its model", encode_line("VNRRG,01"), _register(1))
+        model = yield Request("report its model", encode_line("VNRRG,01"), _register(1))
         quiet = yield Request("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
         if isinstance(quiet, Refusal):
             raise ConfigurationError(f"the device keeps sending lines of text: {quiet.reason}")
@@ -344,7 +344,7 @@ class VectorNavDevice(ConfigurableImuDevice):
             body = f"{register},{self._serial_port},{divisor},{masks(self.fields(all_of_them))}"
             got = yield Request("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
             if not isinstance(got, Refusal):
-                got = yield Request("tell its binary output", encode_line(f"VNRRG,{register}"), _register(register))
+                got = yield Request("report its binary output", encode_line(f"VNRRG,{register}"), _register(register))
                 # Zero padding of numbers varies between devices.
                 if isinstance(got, list) and [part.lstrip("0") for part in got] == [
                     part.lstrip("0") for part in body.split(",")[1:]

@@ -330,7 +330,7 @@ class XsensDevice(ConfigurableImuDevice):
             self._woken = False
             request = encode(WAKE_UP_ACK) + request
         yield Request("enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s)
-        present = yield Request("tell its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
+        present = yield Request("report its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
         written = not isinstance(present, list) or not set(wanted) <= set(present)
         if written:
             present = yield Request("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)

@@ -298,7 +298,7 @@ class NtripDevice(Device):
             reason += f"; nearest: {', '.join(f'{self._clean(name)} ({metres / 1e3:.0f} km)' for name, metres in near)}"
         return self._refuse("ntrip_mountpoint", reason, t_ns)
 
-    # ---------------------------------------------------------------- patience
+    # ---------------------------------------------------------------- timeouts
 
     def _on_closed(self, now_ns: int) -> list[Message]:
         if self._stage is Stage.TABLE:
@@ -356,15 +356,15 @@ class NtripDevice(Device):
             self._fault = (code, reason)
             return []
         self._fault = (code, reason)
-        told: list[Message] = []
+        messages: list[Message] = []
         if before is not None:
-            told.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"replaced by another fault: {before[1]}"))
-        told.append(Fault(now_ns, code, self._origin, Reaction.WARN, True, reason))
-        return told
+            messages.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"replaced by another fault: {before[1]}"))
+        messages.append(Fault(now_ns, code, self._origin, Reaction.WARN, True, reason))
+        return messages
 
     def _flowing(self, now_ns: int) -> list[Message]:
         """Clear fault and timeout after a complete message."""
-        self._watch.heard(now_ns)
+        self._watch.on_frame(now_ns)
         if self._fault is None:
             return []
         (code, reason), self._fault = self._fault, None

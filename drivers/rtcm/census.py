@@ -63,10 +63,10 @@ class Census:
         number = station_of(frame)
         if number is not None and number not in self.stations and len(self.stations) < MAX_STATIONS:
             self.stations.append(number)
-        told = decode_station(frame)
-        if told is None or _same(told, self.station):
+        reported = decode_station(frame)
+        if reported is None or _same(reported, self.station):
             return False
-        self.station = told
+        self.station = reported
         return True
 
     def count(self, kind: int) -> int:
@@ -96,9 +96,11 @@ class Census:
         return lacks
 
 
-def _same(told: Station, known: Station | None) -> bool:
+def _same(reported: Station, known: Station | None) -> bool:
     """True if two positions are equal: 1005 and 1006 of a station differ only in antenna height."""
-    return known is not None and (told.number, told.x_m, told.y_m, told.z_m) == (known.number, known.x_m, known.y_m, known.z_m)
+    if known is None or reported.number != known.number:
+        return False
+    return (reported.x_m, reported.y_m, reported.z_m) == (known.x_m, known.y_m, known.z_m)
 
 
 def _rate_hz(times: deque[int], now_ns: int) -> float:

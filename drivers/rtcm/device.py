@@ -65,7 +65,7 @@ class RtcmDevice(Device):
         """Return the corrections completed by ``data``."""
         before = self._feed.census.frames
         messages = self._feed.feed(data, t_rx_ns)
-        return self._heard(messages, t_rx_ns) if self._feed.census.frames > before else messages
+        return self._on_frame(messages, t_rx_ns) if self._feed.census.frames > before else messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Ignore commands."""
@@ -81,7 +81,7 @@ class RtcmDevice(Device):
             before = self._feed.census.frames
             messages += self._feed.on_silence()
             if self._feed.census.frames > before:
-                messages = self._heard(messages, now_ns)
+                messages = self._on_frame(messages, now_ns)
         if self._watch.due_ns <= now_ns:
             reason = f"no RTCM 3 message for {self._watch.timeout_ns / 1e9:.0f} s"
             self._watch.expire()
@@ -98,8 +98,8 @@ class RtcmDevice(Device):
         tx, self._tx = self._tx, []
         return tx
 
-    def _heard(self, messages: list[Message], t_ns: int) -> list[Message]:
-        self._watch.heard(t_ns)
+    def _on_frame(self, messages: list[Message], t_ns: int) -> list[Message]:
+        self._watch.on_frame(t_ns)
         if self._stalled:
             cleared = f"corrections flow again after: {self._stalled}"
             messages.insert(0, Fault(t_ns, "corrections_stalled", self._origin, Reaction.WARN, False, cleared))

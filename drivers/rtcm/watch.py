@@ -32,7 +32,7 @@ class StallWatch:
         """Start the timeout on a connection."""
         self._since_ns = now_ns
 
-    def heard(self, t_ns: int) -> None:
+    def on_frame(self, t_ns: int) -> None:
         """Restart the timeout, because data arrived."""
         self._since_ns = t_ns
         self._vain = 0

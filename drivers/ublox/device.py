@@ -27,7 +27,7 @@ from vehicled.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud
 
 STALE_NS = 200_000_000
 """Timeout of an incomplete frame, ns."""
-PATIENCE_MAX_NS = 60_000_000_000
+MAX_TIMEOUT_NS = 60_000_000_000
 CORRECTIONS_MAX_BYTES = 65_536
 """Largest queue of corrections for the port, bytes; the oldest are dropped whole."""
 
@@ -65,11 +65,11 @@ class UbloxDevice(Device):
         self._waiting_bytes = 0
         self._open = False
         self._bytes_ns = 0
-        self._heard_ns: int | None = None
+        self._last_rx_ns: int | None = None
         self._silent_since_ns: int | None = None
-        self._silence_patience_ns = self._silence_ns
+        self._silence_timeout_ns = self._silence_ns
         self._absent_since_ns: int | None = None
-        self._absence_patience_ns = self._silence_ns
+        self._absence_timeout_ns = self._silence_ns
 
     # ---------------------------------------------------------------- what the daemon may ask
 
@@ -107,14 +107,14 @@ class UbloxDevice(Device):
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """Configure the receiver whenever the port opens, because it may have lost power."""
-        told = self._reception.lost(now_ns, f"port {state.name.lower()}: {detail}")
+        messages = self._reception.lost(now_ns, f"port {state.name.lower()}: {detail}")
         self._framer.clear()
         self._tx.clear()
         self._waiting_bytes = 0
         self._reception = Reception(self._params, self._wanted, self.figures)
         self._configuration.stop()
-        self._heard_ns = self._absent_since_ns = None
-        self._silence_patience_ns = self._absence_patience_ns = self._silence_ns
+        self._last_rx_ns = self._absent_since_ns = None
+        self._silence_timeout_ns = self._absence_timeout_ns = self._silence_ns
         self._open = state is PortState.OPENED
         if self._open:
             if self._params.configure:
@@ -122,15 +122,15 @@ class UbloxDevice(Device):
                 self._take_actions()
             elif self._params.baud is not None:
                 self._tx.append(SetBaud(self._params.baud))
-        return told
+        return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         """Return the messages completed by ``data``."""
-        told: list[Message] = []
+        messages: list[Message] = []
         self._bytes_ns = t_rx_ns
         for protocol, frame in self._framer.feed(data):
-            self._on_frame(protocol, frame, t_rx_ns, told)
-        return told
+            self._on_frame(protocol, frame, t_rx_ns, messages)
+        return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Queue corrections for the receiver, unread."""
@@ -156,19 +156,19 @@ class UbloxDevice(Device):
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
         """Handle one or more expired timeouts."""
-        told: list[Message] = []
+        messages: list[Message] = []
         if self._framer.buffered_bytes and now_ns >= self._bytes_ns + STALE_NS:
             for protocol, frame in self._framer.flush():
-                self._on_frame(protocol, frame, self._bytes_ns, told)
-        told += self._reception.on_time(now_ns)
+                self._on_frame(protocol, frame, self._bytes_ns, messages)
+        messages += self._reception.on_time(now_ns)
         if now_ns >= self._configuration.next_due_ns():
             self._configuration.on_time(now_ns)
-            told += self._after_configuration(now_ns)
+            messages += self._after_configuration(now_ns)
         if now_ns >= self._silence_due_ns():
-            told += self._on_silence(now_ns)
+            messages += self._on_silence(now_ns)
         if now_ns >= self._absence_due_ns():
-            told += self._on_absence(now_ns)
-        return told
+            messages += self._on_absence(now_ns)
+        return messages
 
     def take_tx(self) -> Sequence[Action]:
         """Drain the port actions, in order."""
@@ -180,22 +180,22 @@ class UbloxDevice(Device):
 
     # ---------------------------------------------------------------- frames
 
-    def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, told: list[Message]) -> None:
-        self._heard_ns = t_rx_ns
+    def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
+        self._last_rx_ns = t_rx_ns
         if self._silent_since_ns is not None:
-            told.append(event(t_rx_ns, "info", "receiver_heard", silent_s=(t_rx_ns - self._silent_since_ns) * 1e-9))
+            messages.append(event(t_rx_ns, "info", "receiver_heard", silent_s=(t_rx_ns - self._silent_since_ns) * 1e-9))
             self._silent_since_ns = None
-            self._silence_patience_ns = self._silence_ns
+            self._silence_timeout_ns = self._silence_ns
         frames = self.figures.frames
         frames[protocol] += 1
         if protocol == RTCM:
             frames[str(rtcm_number(frame))] += 1
             if Corrections in self._wanted:
-                told.append(Corrections(t_rx_ns, t_rx_ns, ORIGIN, frame))
+                messages.append(Corrections(t_rx_ns, t_rx_ns, ORIGIN, frame))
         elif protocol == NMEA:
             if self._params.protocol == "nmea":
                 try:
-                    told += self._reception.on_message(parse_nmea(frame), t_rx_ns)
+                    messages += self._reception.on_message(parse_nmea(frame), t_rx_ns)
                 except ValueError:
                     self.figures.nmea_errors += 1
         else:
@@ -206,18 +206,18 @@ class UbloxDevice(Device):
                     pass
                 case Ack() | Nak():
                     self._configuration.on_answer(message, t_rx_ns)
-                    told += self._after_configuration(t_rx_ns)
+                    messages += self._after_configuration(t_rx_ns)
                 case CfgValget():
                     self._configuration.on_values(message, t_rx_ns)
-                    told += self._after_configuration(t_rx_ns)
+                    messages += self._after_configuration(t_rx_ns)
                 case MonVer():
                     self.version = message
                     self._configuration.on_version()
                 case _:
-                    told += self._reception.on_message(message, t_rx_ns)
+                    messages += self._reception.on_message(message, t_rx_ns)
         if self._configuration.phase is Phase.SEARCH:
             self._configuration.on_frame(t_rx_ns)
-            told += self._after_configuration(t_rx_ns)
+            messages += self._after_configuration(t_rx_ns)
 
     # ---------------------------------------------------------------- configuration
 
@@ -231,16 +231,16 @@ class UbloxDevice(Device):
         outcome = self._configuration.take_outcome()
         if outcome is None:
             return ()
-        told = list(self._configuration_fault.set("; ".join(outcome.problems), now_ns))
+        messages = list(self._configuration_fault.set("; ".join(outcome.problems), now_ns))
         if outcome.lacking and outcome.lacking != self._lacking:
             self._lacking = outcome.lacking
             reason = "rejected: receivers of standard precision and older firmware lack them; the driver works without them"
-            told.append(event(now_ns, "info", "gnss_items_unavailable", items=outcome.lacking, reason=reason))
+            messages.append(event(now_ns, "info", "gnss_items_unavailable", items=outcome.lacking, reason=reason))
         if outcome.answered:
             self._reception.expect(period_ms(self._params))
             self._absent_since_ns = now_ns
             version = self.version
-            told.append(
+            messages.append(
                 event(
                     now_ns,
                     "info",
@@ -250,26 +250,26 @@ class UbloxDevice(Device):
                     firmware=" ".join(version.extensions[:3]) if version else "",
                 )
             )
-        return told
+        return messages
 
     # ---------------------------------------------------------------- silence
 
     def _silence_due_ns(self) -> int:
         """Return the time of the silence timeout, which runs once data has arrived."""
-        return self._heard_ns + self._silence_patience_ns if self._open and self._heard_ns is not None else NEVER_NS
+        return self._last_rx_ns + self._silence_timeout_ns if self._open and self._last_rx_ns is not None else NEVER_NS
 
     def _on_silence(self, now_ns: int) -> Sequence[Message]:
-        heard_ns = self._heard_ns
-        assert heard_ns is not None
-        told: list[Message] = []
-        silent_s = (now_ns - heard_ns) * 1e-9
+        last_rx_ns = self._last_rx_ns
+        assert last_rx_ns is not None
+        messages: list[Message] = []
+        silent_s = (now_ns - last_rx_ns) * 1e-9
         if self._silent_since_ns is None:
-            self._silent_since_ns = heard_ns
-            told.append(event(now_ns, "warning", "receiver_silent", silent_s=silent_s))
-            told += self._reception.lost(now_ns, "receiver silent")
+            self._silent_since_ns = last_rx_ns
+            messages.append(event(now_ns, "warning", "receiver_silent", silent_s=silent_s))
+            messages += self._reception.lost(now_ns, "receiver silent")
         self._tx.append(Reopen(f"receiver silent for {silent_s:.1f} s"))
-        self._silence_patience_ns = min(2 * self._silence_patience_ns, now_ns - heard_ns + PATIENCE_MAX_NS)
-        return told
+        self._silence_timeout_ns = min(2 * self._silence_timeout_ns, now_ns - last_rx_ns + MAX_TIMEOUT_NS)
+        return messages
 
     def _absence_due_ns(self) -> int:
         """Return the time of the timeout for positions of a configured receiver, which may have lost power and settings."""
@@ -278,15 +278,15 @@ class UbloxDevice(Device):
         epoch_ns = self._reception.epoch_rx_ns
         if epoch_ns is not None and epoch_ns >= self._absent_since_ns:
             return epoch_ns + self._silence_ns
-        return self._absent_since_ns + self._absence_patience_ns
+        return self._absent_since_ns + self._absence_timeout_ns
 
     def _on_absence(self, now_ns: int) -> Sequence[Message]:
         since_ns, epoch_ns = self._absent_since_ns, self._reception.epoch_rx_ns
         assert since_ns is not None
         if epoch_ns is not None and epoch_ns >= since_ns:
-            since_ns, self._absence_patience_ns = epoch_ns, self._silence_ns
-        self._absence_patience_ns = min(2 * self._absence_patience_ns, PATIENCE_MAX_NS)
-        told = [event(now_ns, "warning", "epochs_absent", absent_s=(now_ns - since_ns) * 1e-9)]
+            since_ns, self._absence_timeout_ns = epoch_ns, self._silence_ns
+        self._absence_timeout_ns = min(2 * self._absence_timeout_ns, MAX_TIMEOUT_NS)
+        messages = [event(now_ns, "warning", "epochs_absent", absent_s=(now_ns - since_ns) * 1e-9)]
         self._configuration.start(now_ns)
         self._take_actions()
-        return told
+        return messages

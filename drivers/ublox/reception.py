@@ -160,7 +160,7 @@ class Reception:
         return t_ns
 
     def _finish(self, epochs: Iterable[Epoch]) -> Sequence[Message]:
-        told: list[Message] = []
+        messages: list[Message] = []
         for epoch in epochs:
             if self._params.protocol == "nmea":
                 fix = fixes.nmea_fix(epoch, self._calendar, self._recent_gsa(epoch.last_rx_ns))
@@ -169,12 +169,12 @@ class Reception:
             if fix is None:
                 continue
             if self._wants_fix:
-                told.append(fix)
-            told += self._gaps.on_epoch(epoch.counter_ms, epoch.last_rx_ns)
-            told += self._rtk.on_fix(fix)
+                messages.append(fix)
+            messages += self._gaps.on_epoch(epoch.counter_ms, epoch.last_rx_ns)
+            messages += self._rtk.on_fix(fix)
         self._figures.missed_epochs += self._gaps.take_missed()
         self._figures.late_messages += self._epochs.take_late()
-        return told
+        return messages
 
     def _since_used_s(self, now_ns: int) -> float:
         return nan if self._used_ns is None else (now_ns - self._used_ns) * 1e-9
@@ -194,10 +194,10 @@ class Reception:
         doubt = fixes.heading_doubt(
             vector, needs_fixed=params.heading_needs_fixed, baseline_m=params.baseline_m, tolerance_m=params.baseline_tolerance_m
         )
-        told = list(self._doubt_heading(doubt, t_rx_ns))
+        messages = list(self._doubt_heading(doubt, t_rx_ns))
         if not doubt:
-            told.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, params.baseline_yaw_rad))
-        return told
+            messages.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, params.baseline_yaw_rad))
+        return messages
 
     def _doubt_heading(self, doubt: str, t_rx_ns: int) -> Sequence[Message]:
         before, self._heading_doubt = self._heading_doubt, doubt
@@ -219,8 +219,8 @@ class Reception:
         self._leap_s = leap.leap_s if leap.valid & 1 else None
         return ()
 
-    def _on_rf(self, heard: MonRf, t_rx_ns: int) -> Sequence[Message]:
-        level = watch.jamming(heard)
+    def _on_rf(self, report: MonRf, t_rx_ns: int) -> Sequence[Message]:
+        level = watch.jamming(report)
         if level is None:
             return ()
         reason, reaction = level
@@ -229,9 +229,9 @@ class Reception:
             return ()
         return self._jamming.set(reason, t_rx_ns, reaction)
 
-    def _on_rxm_rtcm(self, word: RxmRtcm, t_rx_ns: int) -> Sequence[Message]:
-        self._figures.corrections_damaged += word.crc_failed
-        if word.used == 2 and not word.crc_failed:
+    def _on_rxm_rtcm(self, report: RxmRtcm, t_rx_ns: int) -> Sequence[Message]:
+        self._figures.corrections_damaged += report.crc_failed
+        if report.used == 2 and not report.crc_failed:
             self._figures.corrections_used += 1
             self._used_ns = t_rx_ns
         return ()
@@ -278,7 +278,7 @@ class Reception:
         if t_ns is None:
             t_ns = t_rx_ns - round(self._params.latency_ms * 1e6)
         heading = fixes.sentence_heading(sentence, t_ns, t_rx_ns, self._params.baseline_yaw_rad)
-        told = list(self._doubt_heading("" if heading is not None else "not valid", t_rx_ns))
+        messages = list(self._doubt_heading("" if heading is not None else "not valid", t_rx_ns))
         if heading is not None and isfinite(heading.yaw_rad):
-            told.append(heading)
-        return told
+            messages.append(heading)
+        return messages

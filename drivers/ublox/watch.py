@@ -94,14 +94,14 @@ class Episode:
         return (Fault(t_ns, self._code, ORIGIN, self.reaction, bool(reason), reason or before),)
 
 
-def jamming(heard: MonRf) -> tuple[str, Reaction] | None:
+def jamming(report: MonRf) -> tuple[str, Reaction] | None:
     """Return reason (empty for none) and reaction; None if the receiver does not monitor jamming."""
-    level = max((block.jamming for block in heard.blocks), default=0)
+    level = max((block.jamming for block in report.blocks), default=0)
     if level == 0:
         return None
     if level == 1:
         return "", Reaction.NONE
-    indicator = max(block.jamming_indicator for block in heard.blocks)
+    indicator = max(block.jamming_indicator for block in report.blocks)
     if level == 2:
         return f"interference, the fix is still there (indicator {indicator} of 255 at its start)", Reaction.WARN
     return f"interference, no fix possible (indicator {indicator} of 255 at its start)", Reaction.CAP_SPEED

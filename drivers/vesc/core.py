@@ -75,7 +75,7 @@ class VescCore(Device):
         self._steering = 0.0
         self._opened_ns = NEVER_NS
         self._present_since_ns = NEVER_NS
-        self._heard_ns: int | None = None
+        self._last_rx_ns: int | None = None
         self._values_ns: int | None = None
         self._status_ns: int | None = None
         self._poll_due_ns = NEVER_NS
@@ -136,7 +136,7 @@ class VescCore(Device):
         self._clear_wire()
         self._command = None
         self._requests.clear()
-        self._heard_ns = self._values_ns = self._status_ns = self._commanding_since_ns = None
+        self._last_rx_ns = self._values_ns = self._status_ns = self._commanding_since_ns = None
         self._slow.clear()
         if state is PortState.OPENED:
             self._opened_ns = self._present_since_ns = now_ns
@@ -232,27 +232,27 @@ class VescCore(Device):
     def _on_comm(self, message: CommMessage, t_rx_ns: int) -> None:
         match message:
             case Values():
-                self._heard(t_rx_ns)
+                self._on_rx_frame(t_rx_ns)
                 self._on_values(message, t_rx_ns)
             case Selective(_, values):
-                self._heard(t_rx_ns)
+                self._on_rx_frame(t_rx_ns)
                 self._on_values(values, t_rx_ns)
             case FwVersion():
-                self._heard(t_rx_ns)
+                self._on_rx_frame(t_rx_ns)
                 if self._setup.on_version(message, t_rx_ns):
                     self._after_setup(t_rx_ns)
                 if self._poll_due_ns == NEVER_NS:
                     self._poll_due_ns = t_rx_ns
             case RawAppConf():
-                self._heard(t_rx_ns)
+                self._on_rx_frame(t_rx_ns)
                 if self._setup.on_appconf(message, t_rx_ns):
                     self._after_setup(t_rx_ns)
             case _:
                 # These include queries and commands: an echo, or another master on the wire.
                 self.unknown_packets += 1
 
-    def _heard(self, t_rx_ns: int) -> None:
-        self._heard_ns = t_rx_ns
+    def _on_rx_frame(self, t_rx_ns: int) -> None:
+        self._last_rx_ns = t_rx_ns
         if self._episodes.end("vesc_silent", t_rx_ns):
             self._present_since_ns = t_rx_ns
             # After a power cycle it may be another controller.
@@ -365,13 +365,13 @@ class VescCore(Device):
     def _silence_due_ns(self) -> int:
         if "vesc_silent" in self._episodes:
             return NEVER_NS
-        if self._heard_ns is None:
+        if self._last_rx_ns is None:
             return self._opened_ns + DIAGNOSE_NS
-        return self._heard_ns + self._silence_limit_ns()
+        return self._last_rx_ns + self._silence_limit_ns()
 
     def _diagnosis_due_ns(self) -> int:
         """Return the time at which unanswered polls are reported although the controller sends."""
-        if self._heard_ns is None or "vesc_silent" in self._episodes or "vesc_unanswered" in self._episodes:
+        if self._last_rx_ns is None or "vesc_silent" in self._episodes or "vesc_unanswered" in self._episodes:
             return NEVER_NS
         return max(self._present_since_ns, self._values_ns or 0) + max(DIAGNOSE_NS, 5 * self._poll_ns)
 

@@ -99,7 +99,7 @@ class VescCan(VescCore):
         match message:
             case Status() | Status2() | Status3() | Status4() | Status5() | Status6():
                 if message.controller_id == self._target:
-                    self._heard(t_rx_ns)
+                    self._on_rx_frame(t_rx_ns)
                     self._on_status(message, t_rx_ns)
                 else:
                     self._on_neighbour(message.controller_id)
@@ -113,11 +113,11 @@ class VescCan(VescCore):
                 self._on_comm(decode_comm(payload)[1], t_rx_ns)
             case Pong(host, controller) if host == self._host:
                 if controller == self._target:
-                    self._heard(t_rx_ns)
+                    self._on_rx_frame(t_rx_ns)
                 else:
                     self._on_neighbour(controller)
             case NotifyBoot(controller) if controller == self._target:
-                self._heard(t_rx_ns)
+                self._on_rx_frame(t_rx_ns)
                 self._restarted(t_rx_ns)
             case Foreign(frame) if frame.error:
                 self.error_frames += 1
@@ -247,7 +247,7 @@ class VescUart(VescCore):
 
     def _silence_reason(self) -> str:
         text = "the controller does not answer on its serial line"
-        if self._received and self._heard_ns is None:
+        if self._received and self._last_rx_ns is None:
             return f"{text}: bytes arrive but no valid packet, so the baud rate is wrong, or it is another device"
         if self._received:
             return f"{text} any more"

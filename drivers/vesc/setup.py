@@ -7,7 +7,7 @@ from drivers.vesc.params import VescParams
 RETRY_NS = 200_000_000
 RECHECK_NS = 5_000_000_000
 """Interval at which a rejected configuration is read again, because it may be corrected meanwhile."""
-PATIENCE = 10
+MAX_REQUESTS = 10
 """Requests for the configuration before its absence is a fault."""
 OLDEST_DRIVEN = (3, 40)
 """Oldest firmware driven: commands differ before 3.2 (12 is SET_MCCONF there), the servo output before 3.34; with margin."""
@@ -62,8 +62,8 @@ class Setup:
             self.due_ns = now_ns + RETRY_NS
             return encode_comm(Request(Comm.FW_VERSION))
         self._asked += 1
-        if self.conf is None and self._asked > PATIENCE:
-            self.problems = (f"its configuration was asked for {PATIENCE} times and never came",)
+        if self.conf is None and self._asked > MAX_REQUESTS:
+            self.problems = (f"its configuration was asked for {MAX_REQUESTS} times and never came",)
         self.due_ns = now_ns + (RECHECK_NS if self.problems else RETRY_NS)
         return encode_comm(Request(Comm.GET_APPCONF))
 
@@ -110,8 +110,8 @@ def _problems(conf: AppConf | Unreadable, params: VescParams, controller_id: int
     elif conf.timeout_ms > params.timeout_ms:
         found.append(f"its command time-out is {conf.timeout_ms} ms, the profile allows {params.timeout_ms} ms")
     if conf.timeout_brake_current_a < params.timeout_brake_current_a - 0.01:
-        way = "coasts" if conf.timeout_brake_current_a == 0.0 else f"brakes with {conf.timeout_brake_current_a:g} A"
-        found.append(f"on time-out it {way}, the profile wants {params.timeout_brake_current_a:g} A of brake current")
+        action = "coasts" if conf.timeout_brake_current_a == 0.0 else f"brakes with {conf.timeout_brake_current_a:g} A"
+        found.append(f"on time-out it {action}, the profile wants {params.timeout_brake_current_a:g} A of brake current")
     if params.steering and conf.servo_output not in (UNREAD, 1):
         found.append("its servo output is off (App Settings > General > Enable Servo Output): it would not steer")
     return found

@@ -99,10 +99,10 @@ def _moving(thing: MovingThing, course: Course) -> Moving:
         times = [thing.start_s]
         kept = places[:1]
         for place in places[1:]:
-            way_m = hypot(place[0] - kept[-1][0], place[1] - kept[-1][1])
-            if way_m > 0.0:
+            distance_m = hypot(place[0] - kept[-1][0], place[1] - kept[-1][1])
+            if distance_m > 0.0:
                 assert thing.speed_mps is not None
-                times.append(times[-1] + way_m / thing.speed_mps)
+                times.append(times[-1] + distance_m / thing.speed_mps)
                 kept.append(place)
         places = kept
     return Moving(places, times, thing.radius_m, [(float(x), float(y)) for x, y in thing.outline])

@@ -155,14 +155,14 @@ def test_timeout():
     assert watch.due_ns == NEVER_NS
     watch.expect(5 * S)
     assert watch.due_ns == 15 * S
-    watch.heard(7 * S)
+    watch.on_frame(7 * S)
     assert watch.due_ns == 17 * S
     for _ in range(50):
         watch.expire()
         assert watch.due_ns == NEVER_NS
     watch.expect(0)
     assert watch.due_ns == 300 * S
-    watch.heard(S)
+    watch.on_frame(S)
     assert watch.due_ns == 11 * S
     endless = StallWatch(0)
     endless.expect(S)

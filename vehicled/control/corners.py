@@ -57,16 +57,16 @@ class Corners:
 
 
 def turn_in(
-    point_at: Callable[[float], CoursePoint], ahead: Preview, s_m: float, curvature: float, radius_m: float, share: float
+    point_at: Callable[[float], CoursePoint], ahead: Preview, s_m: float, curvature: float, radius_m: float, fraction: float
 ) -> float:
     """Return the curvature to steer near a corner tighter than ``radius_m``, where the steering law alone would steer
     ``curvature``.
 
     ``ahead`` faces the direction of motion; ``s_m`` is its arc length. The turn begins as soon as an arc to a point behind the
-    corner needs the fraction ``share`` of the tightest curvature; later, that point would be out of reach. At a right angle this is
+    corner needs ``fraction`` of the tightest curvature; later, that point would be out of reach. At a right angle this is
     one turning radius before the corner.
     """
-    needed = share / radius_m
+    needed = fraction / radius_m
     for reach in REACHES:
         point = point_at(s_m + reach * radius_m)
         arc, _ = arc_to(ahead, point.x_m, point.y_m)

@@ -59,9 +59,9 @@ class DriveObserver:
             return
         dt_s = (t_ns - before_ns) * 1e-9
         memory_s = max(MEMORY_S, MEMORY_DELAYS * drive.delay_s)
-        share = min(dt_s / memory_s, 0.5)
+        gain = min(dt_s / memory_s, 0.5)
         acceleration = drive.acceleration_mps2(demand.throttle, before_mps) + self.surplus_mps2
         error = speed_mps - before_mps - acceleration * dt_s
         bound = BOUND_SHARE * drive_authority_mps2(drive)
-        self.surplus_mps2 = min(max(self.surplus_mps2 + share * share / dt_s * error, -bound), bound)
-        self._speed_mps = speed_mps - (1.0 - 2.0 * share) * error
+        self.surplus_mps2 = min(max(self.surplus_mps2 + gain * gain / dt_s * error, -bound), bound)
+        self._speed_mps = speed_mps - (1.0 - 2.0 * gain) * error

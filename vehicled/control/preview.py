@@ -58,10 +58,10 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
         dt_ns = min(step_ns, left_ns)
         dt = dt_ns * 1e-9
         after = slew(wheel, at(acting_ns + dt_ns // 2), rate * dt, lock)
-        way = v * dt
-        half_turn = 0.5 * way * tan(0.5 * (wheel + after)) / wheelbase_m
-        x += way * cos(yaw + half_turn)
-        y += way * sin(yaw + half_turn)
+        distance = v * dt
+        half_turn = 0.5 * distance * tan(0.5 * (wheel + after)) / wheelbase_m
+        x += distance * cos(yaw + half_turn)
+        y += distance * sin(yaw + half_turn)
         yaw += 2.0 * half_turn
         wheel = after
         acting_ns += dt_ns

@@ -182,12 +182,12 @@ class Programme(Controller):
         if self._finished:
             return self._wheel_rad, 0.0, Demand(0.0, END_BRAKE)
         k = max(bisect_right(p.t_s, t_s) - 1, 0)
-        share = 0.0
+        fraction = 0.0
         if p.interpolation == "linear" and k + 1 < len(p.t_s) and t_s > p.t_s[k]:
-            share = (t_s - p.t_s[k]) / (p.t_s[k + 1] - p.t_s[k])
+            fraction = (t_s - p.t_s[k]) / (p.t_s[k + 1] - p.t_s[k])
 
         def at(column: list[float]) -> float:
-            return column[k] + share * (column[k + 1] - column[k]) if share else column[k]
+            return column[k] + fraction * (column[k + 1] - column[k]) if fraction else column[k]
 
         wheel = 0.0
         lock = self._vehicle.steering.max_wheel_rad
@@ -199,7 +199,7 @@ class Programme(Controller):
             both = not p.holds_speed or k + 1 == len(p.t_s) or p.holds_speed[k + 1]
             speed = at(p.speed_mps) if both else p.speed_mps[k]
             slope = 0.0
-            if both and share:
+            if both and fraction:
                 slope = (p.speed_mps[k + 1] - p.speed_mps[k]) / (p.t_s[k + 1] - p.t_s[k])
             return wheel, speed, self._held(estimate, Target(speed, slope), dt_s)
         self._pid = PidState()

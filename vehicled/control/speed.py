@@ -149,10 +149,10 @@ class SpeedProfile:
         # Squares are linear in the distance at constant deceleration; speeds are not.
         square, after = bound * bound, np.zeros(len(s_m))
         for first, last in self._legs:
-            way = 2.0 * self.deceleration_mps2 * (s_m[first : last + 1] - s_m[first])
-            reachable = square[first : last + 1] + way
-            reachable[-1] = way[-1]
-            slowed = np.maximum(np.minimum.accumulate(reachable[::-1])[::-1] - way, 0.0)
+            rise = 2.0 * self.deceleration_mps2 * (s_m[first : last + 1] - s_m[first])
+            reachable = square[first : last + 1] + rise
+            reachable[-1] = rise[-1]
+            slowed = np.maximum(np.minimum.accumulate(reachable[::-1])[::-1] - rise, 0.0)
             square[first:last], after[first:last] = slowed[:-1], slowed[1:]
         self._s_m: list[float] = s_m.tolist()
         self._square: list[float] = square.tolist()
@@ -248,10 +248,10 @@ def speed_step(
     lowest = 0.0
     if can_brake:
         # Throttle and brake act on one acceleration, so the loop gain is equal on both sides of coasting.
-        share = authority / drive.brake_deceleration_mps2
-        lowest = -1.0 / share
+        ratio = authority / drive.brake_deceleration_mps2
+        lowest = -1.0 / ratio
         if demand < -params.brake_dead_band:
-            brake = min(-demand * share, 1.0)
+            brake = min(-demand * ratio, 1.0)
     saturated = (demand >= most and error > 0.0) or (demand <= lowest and error < 0.0)
     if not saturated:
         integral = min(max(integral + params.i * error * dt_s, -params.integral_limit), params.integral_limit)

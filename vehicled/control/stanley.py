@@ -78,8 +78,8 @@ class Stanley(PathFollower):
         wheel = min(max(self._forward(ahead, projection, bend_rad), -lock), lock)
         if self._corners.near(projection.s_m, vehicle.min_turn_radius_m):
             curvature = tan(wheel) / vehicle.wheelbase_m
-            share, radius_m = self._params.turn_in_share, vehicle.min_turn_radius_m
-            wheel = atan(vehicle.wheelbase_m * turn_in(tracker.point_at, ahead, projection.s_m, curvature, radius_m, share))
+            fraction, radius_m = self._params.turn_in_share, vehicle.min_turn_radius_m
+            wheel = atan(vehicle.wheelbase_m * turn_in(tracker.point_at, ahead, projection.s_m, curvature, radius_m, fraction))
         return SteeringDemand(wheel)
 
     def _forward(self, ahead: Preview, projection: PathPoint, bend_rad: float) -> float:

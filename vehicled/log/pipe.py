@@ -303,8 +303,8 @@ class WriterProcess:
                 raise LogError(f"the log cannot be written: {failure}")
             left_s = deadline_s - time.monotonic()
             if ended or left_s <= 0:
-                said = self._noise[-1] if self._noise else "it ended without a message" if ended else "no answer"
-                raise LogError(f"the log writer does not start: {said}")
+                cause = self._noise[-1] if self._noise else "it ended without a message" if ended else "no answer"
+                raise LogError(f"the log writer does not start: {cause}")
             _wait_for(self._from_child, select.POLLIN, left_s)
 
     def _ended(self) -> bool:
@@ -339,8 +339,8 @@ class WriterProcess:
         """Handle a closed pipe."""
         # The child reports before it closes the pipe, so its last reports are already here.
         self._ended()
-        said = self._reported_failure() or (self._noise[-1] if self._noise else "")
-        self._failure = f"the log writer is gone: {said}" if said else "the log writer is gone without a message (killed?)"
+        cause = self._reported_failure() or (self._noise[-1] if self._noise else "")
+        self._failure = f"the log writer is gone: {cause}" if cause else "the log writer is gone without a message (killed?)"
         self.sink.stop()
 
     def _abandon(self) -> None:

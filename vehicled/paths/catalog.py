@@ -75,14 +75,14 @@ _HIDDEN = ("datum", "name")
 
 
 def names() -> list[str]:
-    """Every course that goes by a name, sorted."""
+    """Return the names of all shipped courses, sorted."""
     return sorted({*_FORMULAS, *(path.stem for path in shipped.folder("profiles/courses").glob("*.csv"))})
 
 
 def load_course(
     name_or_file: str, *, width_m: float | None = None, centre_m: float | None = None, turn_radius_m: float | None = None
 ) -> Course:
-    """The course of that name, else the one in that file. Raises CourseError naming what is wrong and what would be right.
+    """Return the course of that name, else the one in that file. Raises CourseError with the mistake and its cure.
 
     A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``. A table without a header takes the names of
     its columns: ``yard.csv:columns=x,y,-,speed``, with - for one to ignore. ``width_m``, ``centre_m``, the distance from the rear
@@ -118,7 +118,7 @@ def _with_columns(name_or_file: str) -> tuple[str, list[str]]:
 
 
 def parameters(name: str) -> dict[str, object]:
-    """Parameters of a course drawn by formula, with their defaults; None where it depends on others. Empty for other names."""
+    """Return the parameters of a course drawn by formula with their defaults, None for a dependent one. Empty for other names."""
     if name not in _FORMULAS:
         return {}
     found = {key: p.default for key, p in inspect.signature(_FORMULAS[name]).parameters.items() if key not in _HIDDEN}
@@ -126,7 +126,7 @@ def parameters(name: str) -> dict[str, object]:
 
 
 def _drawn(name: str, given: str, fit: Mapping[str, float]) -> Course:
-    """A course by formula, with the parameters of a text such as ``speed_mps=2,laps=3``."""
+    """Return a course by formula with the parameters of a text such as ``speed_mps=2,laps=3``."""
     known = parameters(name)
     values: dict[str, object] = {key: value for key, value in fit.items() if key in known}
     for item in filter(None, given.split(",")):

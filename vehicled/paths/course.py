@@ -90,7 +90,7 @@ class Course:
         return bool((self.speed_mps < 0.0).any())
 
     def renamed(self, name: str) -> "Course":
-        """The same course under another name."""
+        """Return the same course under another name."""
         return replace(self, name=name)
 
     def repeated(self, laps: int) -> "Course":
@@ -132,7 +132,7 @@ def course_from_waypoints(
     speed_holds: bool = False,
     places: Sequence[str] | None = None,
 ) -> Course:
-    """A course through waypoints ``x``, ``y`` (m, ENU), at least two.
+    """Return a course through waypoints ``x``, ``y`` (m, ENU), at least two.
 
     yaw: headings of the file, rad. Only used to refuse a file whose headings run against the order of its points.
     speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each value holds until the next waypoint. Negative
@@ -217,7 +217,7 @@ def _checked_speeds(at: _Places, speed: npt.ArrayLike | None, default_mps: float
 
 
 def _median(values: Array) -> float:
-    """Median of finite values. numpy's own loads masked arrays first, a tenth of a second at every start."""
+    """Return the median of finite values. numpy's median would load masked arrays, which takes 0.1 s at every start."""
     ordered, n = np.sort(values), len(values)
     return 0.5 * float(ordered[(n - 1) // 2] + ordered[n // 2])
 

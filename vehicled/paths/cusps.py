@@ -21,7 +21,8 @@ MAX_HEADING_STEP_RAD = 0.6
 
 
 def signed(speeds: Array) -> Array:
-    """Speeds (n,) with every 0 between opposite signs given to the part behind it: planners write 0 where the vehicle stops."""
+    """Return the speeds (n,) with every 0 between opposite signs given to the part behind it: planners write 0 where the vehicle
+    stops."""
     zero = np.flatnonzero(speeds == 0.0)
     if not len(zero):
         return speeds
@@ -34,7 +35,8 @@ def signed(speeds: Array) -> Array:
 
 
 def find(points: Array, speeds: Array, place: Callable[[int], str]) -> tuple[Array, list[int]]:
-    """Cusps of a line of ``points`` (n, 2): their indices, and the speeds (n,) with each cusp counted to the part behind it.
+    """Return the cusps of a line of ``points`` (n, 2): their indices, and the speeds (n,) with each cusp counted to the part behind
+    it.
 
     Some files give the turning point the speed it is reached with, others the one it is left with: the sharper turn decides.
     ``place`` names a waypoint by its index. Raises CourseError where the sign changes but the line does not turn back.
@@ -65,7 +67,8 @@ def find(points: Array, speeds: Array, place: Callable[[int], str]) -> tuple[Arr
 
 
 def joined_yaw(legs: list[tuple[Array, bool]]) -> Array:
-    """Heading of the vehicle along parts that share their ends: tangents (m,) of each part and whether it is driven backward.
+    """Return the heading of the vehicle along parts that share their ends: tangents (m,) of each part and whether it is driven
+    backward.
 
     Continuous, without repeating the cusps, whose heading is the mean of both sides.
     """

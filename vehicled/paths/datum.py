@@ -16,7 +16,7 @@ _SECOND_E2 = _E2 / (1.0 - _E2)
 
 
 def geodetic_to_ecef(latitude_rad: float, longitude_rad: float, height_m: float) -> tuple[float, float, float]:
-    """Earth-centred earth-fixed coordinates in m of a WGS 84 position; height above the ellipsoid."""
+    """Return the earth-centred earth-fixed coordinates in m of a WGS 84 position; height above the ellipsoid."""
     sin_lat = sin(latitude_rad)
     normal_m = SEMI_MAJOR_M / sqrt(1.0 - _E2 * sin_lat * sin_lat)
     across = (normal_m + height_m) * cos(latitude_rad)
@@ -24,7 +24,8 @@ def geodetic_to_ecef(latitude_rad: float, longitude_rad: float, height_m: float)
 
 
 def ecef_to_geodetic(x_m: float, y_m: float, z_m: float) -> tuple[float, float, float]:
-    """WGS 84 latitude rad, longitude rad, height m. Bowring 1976 with two refinements: below 1e-9 m within 100 km of the ground."""
+    """Return WGS 84 latitude rad, longitude rad, height m. Bowring 1976 with two refinements: below 1e-9 m within 100 km of the
+    ground."""
     across = hypot(x_m, y_m)
     sin_b, cos_b = z_m * SEMI_MAJOR_M, across * _SEMI_MINOR_M
     for _ in range(3):
@@ -66,11 +67,11 @@ class Datum:
 
     @classmethod
     def from_degrees(cls, latitude_deg: float, longitude_deg: float, height_m: float = 0.0) -> "Datum":
-        """The datum as files give it."""
+        """Return the datum from degrees, as files give it."""
         return cls(radians(latitude_deg), radians(longitude_deg), height_m)
 
     def to_enu(self, latitude_rad: float, longitude_rad: float, height_m: float) -> tuple[float, float, float]:
-        """East, north, up in m of a WGS 84 position. NaN in gives NaN out."""
+        """Return east, north, up in m of a WGS 84 position. NaN in gives NaN out."""
         x, y, z = geodetic_to_ecef(latitude_rad, longitude_rad, height_m)
         ox, oy, oz = self._origin
         sin_lat, cos_lat, sin_lon, cos_lon = self._trig
@@ -79,7 +80,7 @@ class Datum:
         return cos_lon * dy - sin_lon * dx, cos_lat * dz - sin_lat * out, cos_lat * out + sin_lat * dz
 
     def to_geodetic(self, east_m: float, north_m: float, up_m: float) -> tuple[float, float, float]:
-        """WGS 84 latitude rad, longitude rad, height m of a point of the local plane. NaN in gives NaN out."""
+        """Return WGS 84 latitude rad, longitude rad, height m of a point of the local plane. NaN in gives NaN out."""
         ox, oy, oz = self._origin
         sin_lat, cos_lat, sin_lon, cos_lon = self._trig
         out = cos_lat * up_m - sin_lat * north_m

@@ -46,7 +46,7 @@ class Drawing:
     name: str = ""
 
     def to_course(self) -> Course:
-        """The course, on the file's datum; without one, on its first waypoint, or for local metres on that of car park 17.
+        """Return the course on the file's datum, else on its first waypoint, or for local metres on the datum of car park 17.
 
         Raises CourseError.
         """
@@ -146,7 +146,7 @@ class Drawing:
 
 
 def _far_side(datum: Datum, latitude_deg: float, longitude_deg: float) -> bool:
-    """The point is on the other half of the earth, where east and north can be small again."""
+    """Return True for a point on the other half of the earth, where east and north can be small again."""
     _, _, up = datum.to_enu(radians(latitude_deg), radians(longitude_deg), 0.0)
     return up < -1_000_000.0
 
@@ -158,7 +158,7 @@ def check_count(file_name: str, count: int) -> None:
 
 
 def text_of(data: bytes, file_name: str, kind: str) -> str:
-    """The text of a file. Raises CourseError when it is none."""
+    """Return the text of a file. Raises CourseError for other data."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise CourseError(f"{file_name}: the file is UTF-16 text; save it as UTF-8")
     try:
@@ -175,7 +175,7 @@ def text_of(data: bytes, file_name: str, kind: str) -> str:
 
 
 def json_of(data: bytes, file_name: str, kind: str) -> dict[str, Any]:
-    """The JSON object in a file. Raises CourseError naming line and column."""
+    """Return the JSON object in a file. Raises CourseError naming line and column."""
     text = text_of(data, file_name, kind)
 
     def refuse(constant: str) -> NoReturn:
@@ -199,7 +199,7 @@ def json_of(data: bytes, file_name: str, kind: str) -> dict[str, Any]:
 
 
 def number(value: object) -> float | None:
-    """A JSON number as a float; None for anything else, and for integers beyond float."""
+    """Return a JSON number as a float; None for other values and for integers beyond float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -209,6 +209,6 @@ def number(value: object) -> float | None:
 
 
 def shown(value: object, limit: int = 40) -> str:
-    """A value for an error message, cut short and on one line."""
+    """Return a value for an error message, shortened to one line."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -179,9 +179,9 @@ class _Table:
         if len(plane) == 2 and len(earth) == 2:
             raise CourseError(f"{at}: both x, y and lat, lon are given; keep one pair")
         if len(plane) != 2 and len(earth) != 2:
-            seen = ", ".join(column.name for column in columns)
+            listed = ", ".join(column.name for column in columns)
             raise CourseError(
-                f"{at}: no pair of position columns among {shown(seen, 80)}; name them x_m, y_m (metres) or lat, lon (degrees)"
+                f"{at}: no pair of position columns among {shown(listed, 80)}; name them x_m, y_m (metres) or lat, lon (degrees)"
             )
         for role in earth if len(plane) == 2 else plane:
             del found[role]

@@ -61,8 +61,8 @@ def _line(file_name: str, features: list[Feature]) -> Feature:
         raise CourseError(f"{file_name}: {len(lines)} lines ({places}); a course is one line: delete the others or join them")
     if not lines:
         others = sorted({shown(feature.geometry.get("type"), 30) for feature in features if feature.geometry})
-        seen = ", ".join(others[:5]) or "none"
-        raise CourseError(f"{file_name}: no LineString (geometries found: {seen}); draw the course as one line")
+        found = ", ".join(others[:5]) or "none"
+        raise CourseError(f"{file_name}: no LineString (geometries found: {found}); draw the course as one line")
     return lines[0]
 
 

@@ -25,14 +25,14 @@ def positive(name: str, **values: float) -> None:
 
 
 def steps(name: str, length_m: float, spacing_m: float = _STEP_M, least: int = 64) -> int:
-    """Steps of about ``spacing_m``. Raises CourseError for more than a course may have, before they take memory."""
+    """Return the number of steps of about ``spacing_m``. Raises CourseError for too many, before they take memory."""
     if not length_m <= spacing_m * MAX_WAYPOINTS:
         raise CourseError(f"{name}: {length_m / 1000.0:.4g} km in steps of {spacing_m:g} m; make it shorter, or slower")
     return max(least, round(length_m / spacing_m))
 
 
 def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "straight") -> Course:
-    """A line due east."""
+    """Return a line due east."""
     positive(name, length_m=length_m)
     return course_from_waypoints(name, [0.0, length_m], [0.0, 0.0], default_speed_mps=speed_mps, closed=False, datum=datum)
 
@@ -46,7 +46,7 @@ def circle(
     datum: Datum = LOT_17,
     name: str = "circle",
 ) -> Course:
-    """A circle leaving the origin eastwards. One lap is a closed course; several are one open line wound up."""
+    """Return a circle that leaves the origin eastwards. One lap is a closed course; several are one open line wound up."""
     positive(name, radius_m=radius_m, laps=laps)
     if direction not in ("ccw", "cw"):
         raise CourseError(f'{name}: direction is "{direction}"; it is "ccw" or "cw"')
@@ -76,7 +76,7 @@ def sine(
 def square(
     size_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "square"
 ) -> Course:
-    """A square with rounded corners, driven counter-clockwise from the middle of its south side."""
+    """Return a square with rounded corners, driven counter-clockwise from the middle of its south side."""
     positive(name, size_m=size_m, corner_radius_m=corner_radius_m)
     if 2.0 * corner_radius_m >= size_m:
         raise CourseError(f"{name}: corner_radius_m is {corner_radius_m:g}; it must be below half of size_m = {size_m:g}")
@@ -97,7 +97,7 @@ def square(
 def double_lane_change(
     vehicle_width_m: float = 1.8, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "double_lane_change"
 ) -> Course:
-    """Centre line of the ISO 3888-1 double lane change, 125 m.
+    """Return the centre line of the ISO 3888-1 double lane change, 125 m.
 
     Lanes: A 0-15 m, 1.1 w + 0.25 wide; B 45-70 m, 1.2 w + 0.25 wide; C 95-110 m, 1.3 w + 0.25 wide; 15 m run-out. The 3.5 m
     offset is taken between the right edges of A and B, as the standard draws it, so the centre of B lies at
@@ -114,7 +114,7 @@ def double_lane_change(
 def figure_eight(
     half_width_m: float = 10.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "figure_eight"
 ) -> Course:
-    """Bernoulli's lemniscate, closed, leaving its crossing eastwards; tightest radius a third of the half width."""
+    """Return Bernoulli's lemniscate, closed, which leaves its crossing eastwards; tightest radius a third of the half width."""
     positive(name, half_width_m=half_width_m)
     t = np.linspace(0.0, 2.0 * pi, steps(name, 5.3 * half_width_m), endpoint=False) - pi / 2.0
     denominator = 1.0 + np.sin(t) ** 2
@@ -134,8 +134,8 @@ def parallel_parking(
     datum: Datum = LOT_17,
     name: str = "parallel_parking",
 ) -> Course:
-    """Past a bay on the right, backward into it, forward to its middle: ``approach_m`` straight on, an S backward to a line
-    ``offset_m`` to the right, ``forward_m`` straight on.
+    """Return a parking manoeuvre: past a bay on the right, backward into it, forward to its middle: ``approach_m`` straight on, an
+    S backward to a line ``offset_m`` to the right, ``forward_m`` straight on.
 
     The wheels are straight at both cusps and turn evenly in between: the curvature is a sine over the S, its largest 1 / radius.
     """
@@ -167,7 +167,7 @@ def three_point_turn(
     datum: Datum = LOT_17,
     name: str = "three_point_turn",
 ) -> Course:
-    """Turn round in a narrow street: straight on; forward to the left, backward to the right, forward to the left, by 60
+    """Return a turn in a narrow street: straight on; forward to the left, backward to the right, forward to the left, by 60
     degrees each; and straight back.
 
     The wheels are straight at both cusps: the curvature of each turn is a sine squared, its largest 1 / radius.
@@ -186,14 +186,14 @@ def three_point_turn(
 
 
 def _manoeuvre(name: str, parts: list[tuple[Array, float]], speed_mps: float, datum: Datum) -> Course:
-    """A course of parts, each with its direction, that meet at cusps."""
+    """Return a course of parts that meet at cusps, each with its direction."""
     points = np.vstack([part[:-1] for part, _ in parts] + [parts[-1][0][-1:]])
     speeds = np.concatenate([np.full(len(part) - 1, sign * speed_mps) for part, sign in parts] + [[parts[-1][1] * speed_mps]])
     return course_from_waypoints(name, points[:, 0], points[:, 1], speed=speeds, closed=False, datum=datum, speed_holds=True)
 
 
 def _walked(length_m: float, heading_rad: Array) -> Array:
-    """Points (n, 2) of a line from the origin whose heading goes through evenly spaced values: chords of the mean heading."""
+    """Return points (n, 2) of a line from the origin whose heading goes through evenly spaced values."""
     step_m = length_m / (len(heading_rad) - 1)
     middle = 0.5 * (heading_rad[1:] + heading_rad[:-1])
     steps = step_m * np.column_stack((np.cos(middle), np.sin(middle)))
@@ -201,7 +201,7 @@ def _walked(length_m: float, heading_rad: Array) -> Array:
 
 
 def _turned(angle_rad: float) -> Array:
-    """Matrix that turns row vectors counter-clockwise."""
+    """Return the matrix that rotates row vectors counter-clockwise."""
     cos, sin = np.cos(angle_rad), np.sin(angle_rad)
     return np.array([[cos, sin], [-sin, cos]])
 

@@ -24,7 +24,8 @@ class Feature(NamedTuple):
 
 
 def features_of(data: bytes, file_name: str, kind: str) -> list[Feature]:
-    """The features of a file; a bare geometry is one without properties. ``kind`` says what was expected. Raises CourseError."""
+    """Return the features of a file; a bare geometry is one without properties. ``kind`` names the expected file. Raises
+    CourseError."""
     root = json_of(data, file_name, kind)
     crs = root.get("crs")
     if crs is not None and not any(known in repr(crs) for known in ("CRS84", "4326", "4979")):
@@ -46,7 +47,7 @@ def _feature(file_name: str, place: str, feature: object) -> Feature:
 
 
 def degrees_of(place: str, positions: object) -> list[tuple[float, float]]:
-    """Longitude and latitude of each position, as they stand. Raises CourseError for what is no list of positions."""
+    """Return longitude and latitude of each position. Raises CourseError if the value is no list of positions."""
     if not isinstance(positions, list):
         raise CourseError(f"{place}: coordinates is {shown(positions)}; expected a list of [longitude, latitude]")
     return [_degrees(f"{place} position {index}", position) for index, position in enumerate(positions, 1)]
@@ -60,17 +61,17 @@ def _degrees(place: str, position: object) -> tuple[float, float]:
 
 
 def map_position(place: str, position: object, datum: Datum) -> list[float]:
-    """A position on the map; its height is left aside. Raises CourseError."""
+    """Return a position on the map without its height. Raises CourseError."""
     return _on_map(place, _degrees(place, position), datum)
 
 
 def map_positions(place: str, positions: object, datum: Datum) -> list[list[float]]:
-    """A line of positions on the map. Raises CourseError."""
+    """Return a line of positions on the map. Raises CourseError."""
     return [_on_map(f"{place} position {index}", pair, datum) for index, pair in enumerate(degrees_of(place, positions), 1)]
 
 
 def map_ring(place: str, positions: object, datum: Datum) -> list[list[float]]:
-    """The corners of a ring on the map, without the last, which repeats the first. Raises CourseError."""
+    """Return the corners of a ring on the map, without the last, which repeats the first. Raises CourseError."""
     corners = map_positions(place, positions, datum)
     return corners[:-1] if len(corners) > 1 and corners[0] == corners[-1] else corners
 

@@ -27,7 +27,7 @@ Triple = tuple[float, float, float]
 
 
 def run_up(speed_mps: float, given_m: float | None) -> float:
-    """Way to reach a speed from rest with 1.2 m/s2, and a second of it to settle; the same to stop from it."""
+    """Return the distance to reach a speed from standstill with 1.2 m/s2 and settle for a second; stopping needs the same."""
     if given_m is None:
         return speed_mps * speed_mps / 2.4 + speed_mps
     if not (isfinite(given_m) and given_m >= 0.0):
@@ -53,8 +53,8 @@ def _of_offsets(
     spacing_m: float = SPACING_M,
     boxes: bool = False,
 ) -> Course:
-    """A course due east whose offset to the left changes over ``ramps`` (begin, end, change), with ``lanes`` (name, begin, length,
-    middle, width); x counts from the end of the run-up."""
+    """Return a course due east whose offset to the left changes over ``ramps`` (begin, end, change), with ``lanes`` (name, begin,
+    length, middle, width); x counts from the end of the run-up."""
     before_m, after_m = run_m
     length_m = before_m + total_m + after_m
     x = np.linspace(0.0, length_m, steps(name, length_m, spacing_m, 8) + 1)
@@ -118,7 +118,7 @@ def iso_3888(
     datum: Datum = LOT_17,
     name: str,
 ) -> Course:
-    """A double lane change of ISO 3888, everything but the vehicle scaled by ``scale``.
+    """Return a double lane change of ISO 3888 whose dimensions, except the vehicle's, are multiplied by ``scale``.
 
     The entry speed is that of the standard by the root of ``scale``: the same lateral acceleration. ``ease_m``: how far each change
     reaches into the lanes on both sides; milder bends for room in the lanes. Without a width and a middle, those of a car.
@@ -210,7 +210,7 @@ def turn(
     datum: Datum = LOT_17,
     name: str = "turn",
 ) -> Course:
-    """Straight, a left arc (right for a negative angle), straight, with a clothoid at both ends of the arc.
+    """Return a turn: straight, a left arc (right for a negative angle), straight, with a clothoid at both ends of the arc.
 
     ``boxes``: a waypoint box of 1 m every 0.5 m, from the first straight to the last.
     """
@@ -237,7 +237,7 @@ def turn(
 def clothoids(
     lengths_m: list[float], bends: list[tuple[float, float]], spacing_m: float = SPACING_M, name: str = "clothoids"
 ) -> Array:
-    """Points (n, 2) evenly along a line from the origin, eastwards, of parts whose curvature changes linearly.
+    """Return points (n, 2) evenly along a line from the origin, eastwards, of parts whose curvature changes linearly.
 
     Heading is exact; positions by the midpoint rule in steps of a fiftieth of the spacing.
     """
@@ -266,7 +266,7 @@ def straight_run(
     datum: Datum = LOT_17,
     name: str = "straight_run",
 ) -> Course:
-    """A straight driven at one speed, between a run-up and a run-out."""
+    """Return a straight driven at one speed, between a run-up and a run-out."""
     positive(name, length_m=length_m, speed_mps=speed_mps)
     runs_m = run_up(speed_mps, run_up_m), run_up(speed_mps, run_out_m)
     return _of_offsets(name, length_m, [], speed_mps, runs_m, [], datum, boxes=boxes)
@@ -275,7 +275,7 @@ def straight_run(
 def polyline(
     points: list[tuple[float, float]], corner_m: float, speed_mps: float, *, closed: bool, datum: Datum, name: str
 ) -> Course:
-    """Straight lines between points, their corners rounded with arcs of a radius."""
+    """Return straight lines between points, their corners rounded with arcs of a radius."""
     positive(name, corner_radius_m=corner_m, speed_mps=speed_mps)
     corners = np.array(points, dtype=float)
     n = len(corners)
@@ -307,7 +307,7 @@ def rectangle(
     north_m: float = 45.0, east_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0,
     datum: Datum = LOT_17, name: str = "rectangle",
 ) -> Course:  # fmt: skip
-    """A rectangle from the middle of its south side, counter-clockwise; ``north_m`` northwards, as driven at Madison."""
+    """Return a rectangle from the middle of its south side, counter-clockwise; ``north_m`` northwards, as driven at Madison."""
     positive(name, north_m=north_m, east_m=east_m)
     half = east_m / 2.0
     ring = [(half, 0.0), (half, north_m), (-half, north_m), (-half, 0.0)]
@@ -323,7 +323,7 @@ def u_turn(
     east_m: float = 37.0, north_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0,
     datum: Datum = LOT_17, name: str = "u_shape",
 ) -> Course:  # fmt: skip
-    """A U: north, across to the east, back south."""
+    """Return a U-turn: north, across to the east, back south."""
     positive(name, east_m=east_m, north_m=north_m)
     line = [(0.0, 0.0), (0.0, north_m), (east_m, north_m), (east_m, 0.0)]
     return polyline(line, corner_radius_m, speed_mps, closed=False, datum=datum, name=name)
@@ -341,7 +341,7 @@ def wave(
 
 
 def sine_square(speed_mps: float = 1.0, *, datum: Datum = LOT_17, name: str = "lot17_sine_square") -> Course:
-    """The lap of car park 17 as its publication describes it: y = 2 sin(0.18 x) eastwards, 71 m north, an arch back, south.
+    """Return the lap of car park 17 as published: y = 2 sin(0.18 x) eastwards, 71 m north, an arch back, south.
 
     Its corners are corners; the lap that was driven, ``lot17``, has another far side.
     """

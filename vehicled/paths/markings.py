@@ -18,7 +18,7 @@ class Lane(Struct, frozen=True):
     width_m: float
 
     def corners(self) -> list[tuple[float, float]]:
-        """Its four corners, right of the entry first, counter-clockwise."""
+        """Return the four corners, right of the entry first, counter-clockwise."""
         c, s, half = cos(self.yaw_rad), sin(self.yaw_rad), 0.5 * self.width_m
         along = ((0.0, -half), (self.length_m, -half), (self.length_m, half), (0.0, half))
         return [(self.x_m + c * a - s * left, self.y_m + s * a + c * left) for a, left in along]
@@ -74,7 +74,7 @@ class LanePassage:
         self._before: tuple[float, float] | None = None
 
     def update(self, x_m: float, y_m: float, yaw_rad: float) -> None:
-        """The reference point is here now. What is not finite is passed over."""
+        """Update with the current position of the reference point; values that are not finite are ignored."""
         if not isfinite(x_m + y_m + yaw_rad):
             return
         self._in_lanes(x_m, y_m, yaw_rad)
@@ -84,27 +84,27 @@ class LanePassage:
 
     @property
     def room_m(self) -> float:
-        """Least distance of a corner from the side of its lane; negative outside. Infinite without lanes."""
+        """Return the smallest distance of a corner from the side of its lane; negative outside. Infinite without lanes."""
         return min(self._room, default=inf)
 
     @property
     def failures(self) -> list[str]:
         """Return texts about the violated lanes and missed boxes."""
-        told = []
+        violations = []
         for lane, room, furthest, worst in zip(self._markings.lanes, self._room, self._furthest, self._worst, strict=True):
             if room < 0.0:
-                told.append(f"lane {lane.name} left by {-room:.2f} m ({worst})")
+                violations.append(f"lane {lane.name} left by {-room:.2f} m ({worst})")
             elif furthest < lane.length_m:
-                told.append(f"lane {lane.name} not driven through")
+                violations.append(f"lane {lane.name} not driven through")
         missed = self._met.count(False)
         if missed:
             x, y = self._markings.boxes_m[self._met.index(False)]
-            told.append(f"{missed} of {len(self._met)} waypoint boxes missed, the first at ({x:.1f}, {y:.1f}) m")
-        return told
+            violations.append(f"{missed} of {len(self._met)} waypoint boxes missed, the first at ({x:.1f}, {y:.1f}) m")
+        return violations
 
     @property
     def verdict(self) -> str:
-        """Passed or failed, and by how much, in words; empty without markings."""
+        """Return a text for the result and its margin; empty without markings."""
         if not self._markings:
             return ""
         failures = self.failures
@@ -137,7 +137,7 @@ class LanePassage:
         return floor(x_m / side_m), floor(y_m / side_m)
 
     def _through_boxes(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Slab test of one step of the way against every box near it."""
+        """Test one step of the path against every near box (slab test)."""
         (i0, j0), (i1, j1) = self._cell(*start), self._cell(*end)
         rows, columns = range(min(i0, i1) - 1, max(i0, i1) + 2), range(min(j0, j1) - 1, max(j0, j1) + 2)
         near: Iterable[int] = range(len(self._met))

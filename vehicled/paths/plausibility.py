@@ -63,10 +63,10 @@ def heading_as_yaw(points: Array, heading: Array, backward: npt.NDArray[np.bool_
 
 
 def _heading_remarks(convention: str, used: str, named: str) -> list[str]:
-    said = "degrees" if used == "deg" else "radians"
+    unit = "degrees" if used == "deg" else "radians"
     if named and used != named:
-        return [f"headings hold {said}, not what the column's name says; they count {convention}"]
-    return [f"headings follow the line; in {said}, {convention}"]
+        return [f"headings hold {unit}, not what the column's name says; they count {convention}"]
+    return [f"headings follow the line; in {unit}, {convention}"]
 
 
 def curvature_remarks(points: Array, curvature: Array) -> list[str]:
@@ -81,16 +81,16 @@ def curvature_remarks(points: Array, curvature: Array) -> list[str]:
         return []
     middle = np.concatenate(([0.0], np.cumsum(lengths[kept])))
     tangent = np.unwrap(np.arctan2(legs[kept, 1], legs[kept, 0]))
-    told = np.concatenate(([0.0], np.cumsum(0.5 * (curvature[:-1] + curvature[1:])[kept] * lengths[kept])))
+    integrated = np.concatenate(([0.0], np.cumsum(0.5 * (curvature[:-1] + curvature[1:])[kept] * lengths[kept])))
     # A tangent belongs to the middle of its leg.
-    told = np.interp(0.5 * (middle[:-1] + middle[1:]), middle, told)
-    if np.ptp(tangent) < TURNED_RAD and np.ptp(told) < TURNED_RAD:
+    integrated = np.interp(0.5 * (middle[:-1] + middle[1:]), middle, integrated)
+    if np.ptp(tangent) < TURNED_RAD and np.ptp(integrated) < TURNED_RAD:
         return []
     lag = max(1, len(tangent) // WINDOWS)
-    turned, said = tangent[lag:] - tangent[:-lag], told[lag:] - told[:-lag]
-    power = float(np.sqrt((turned**2).sum() * (said**2).sum()))
-    match = float((turned * said).sum()) / power if power > 0.0 else 0.0
-    scale = float((turned * said).sum() / (turned**2).sum()) if turned.any() else 0.0
+    turned, declared = tangent[lag:] - tangent[:-lag], integrated[lag:] - integrated[:-lag]
+    power = float(np.sqrt((turned**2).sum() * (declared**2).sum()))
+    match = float((turned * declared).sum()) / power if power > 0.0 else 0.0
+    scale = float((turned * declared).sum() / (turned**2).sum()) if turned.any() else 0.0
     if match < -CORRELATED:
         return ["curvatures have the opposite sign of the line's turns: positive to the right, or the rows run backwards"]
     if match < CORRELATED:

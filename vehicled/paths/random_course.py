@@ -31,7 +31,7 @@ def random_course(
     datum: Datum = LOT_17,
     name: str = "random",
 ) -> Course:
-    """A smooth course that leaves the origin eastwards; the same seed gives the same course.
+    """Return a smooth course that leaves the origin eastwards; the same seed gives the same course.
 
     No bend is tighter than ``RADIUS_MARGIN * turn_radius_m``, nor than ``speed_mps**2 / lateral_mps2``. The curvature goes from one
     random value to the next over ``bend_m``, or where that is 0 over ``BEND_RADII`` of the tightest bend; it never jumps.

@@ -47,7 +47,7 @@ class Recorded:
 def recorded(
     t_s: Array, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array, *, spacing_m: float, constant_mps: float | None = None
 ) -> Recorded:
-    """Waypoints about ``spacing_m`` apart of a path driven, from poses (n,) in the order of their times and signed speeds.
+    """Return waypoints about ``spacing_m`` apart of a driven path, from poses (n,) in the order of their times and signed speeds.
 
     ``constant_mps``: its speed, forward and backward, instead of the one driven. Raises :class:`CourseError` where nothing was
     driven, or the poses jump.
@@ -57,12 +57,12 @@ def recorded(
     moving = np.abs(v) > MOVING_MPS
     # An interval between two poses counts if either pose moves.
     step_s = np.diff(t)
-    way = np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0) if len(t) > 1 else np.zeros(0)
-    total = float(np.abs(way).sum())
+    distance_m = np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0) if len(t) > 1 else np.zeros(0)
+    total = float(np.abs(distance_m).sum())
     if total < SHORTEST_PATH_M:
         raise CourseError(f"nothing was driven: the vehicle moved {total:.2f} m in this time, a course needs {SHORTEST_PATH_M:g} m")
     _check_jumps(t, x, y, v)
-    legs = [_leg(x, y, v, way, first, last) for first, last in _legs(way)]
+    legs = [_leg(x, y, v, distance_m, first, last) for first, last in _legs(distance_m)]
     lines = [_smoothed(leg, spacing_m, constant_mps) for leg in legs]
     _meet([line for line, _ in lines])
     points = np.vstack([line[:-1] for line, _ in lines[:-1]] + [lines[-1][0]])
@@ -80,16 +80,16 @@ def _check_jumps(t: Array, x: Array, y: Array, v: Array) -> None:
         )
 
 
-def _legs(way: Array) -> list[tuple[int, int]]:
-    """First and last pose of every part driven one way, standing left out; short ones belong to their neighbours."""
+def _legs(distance_m: Array) -> list[tuple[int, int]]:
+    """Return first and last pose of every part in one direction, without standstill; short parts belong to their neighbours."""
     found: list[list[int]] = []
-    for i in np.flatnonzero(way).tolist():
-        sign = 1 if way[i] > 0.0 else -1
+    for i in np.flatnonzero(distance_m).tolist():
+        sign = 1 if distance_m[i] > 0.0 else -1
         if found and found[-1][2] == sign:
             found[-1][1] = i + 1
         else:
             found.append([i, i + 1, sign])
-    long = [leg for leg in found if abs(float(way[leg[0] : leg[1]].sum())) >= SHORTEST_LEG_M]
+    long = [leg for leg in found if abs(float(distance_m[leg[0] : leg[1]].sum())) >= SHORTEST_LEG_M]
     merged: list[list[int]] = []
     for leg in long:
         if merged and merged[-1][2] == leg[2]:
@@ -104,10 +104,10 @@ def _legs(way: Array) -> list[tuple[int, int]]:
 Leg = tuple[Array, Array, Array, Array]
 
 
-def _leg(x: Array, y: Array, v: Array, way: Array, first: int, last: int) -> Leg:
-    """Arc length from 0, x, y and signed speed of one part, each pose further on than the one before."""
-    sign = 1.0 if way[first:last].sum() > 0.0 else -1.0
-    s = np.concatenate(([0.0], np.cumsum(sign * way[first:last])))
+def _leg(x: Array, y: Array, v: Array, distance_m: Array, first: int, last: int) -> Leg:
+    """Return arc length from 0, x, y and signed speed of one part, with increasing arc length."""
+    sign = 1.0 if distance_m[first:last].sum() > 0.0 else -1.0
+    s = np.concatenate(([0.0], np.cumsum(sign * distance_m[first:last])))
     # Rolling back a little within the part adds nothing.
     ahead = np.concatenate(([True], s[1:] > np.maximum.accumulate(s)[:-1] + 1e-9))
     rows = np.arange(first, last + 1)[ahead]
@@ -115,7 +115,7 @@ def _leg(x: Array, y: Array, v: Array, way: Array, first: int, last: int) -> Leg
 
 
 def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None) -> tuple[Array, Array]:
-    """Waypoints (m, 2) of one part and their speeds (m,)."""
+    """Return waypoints (m, 2) and speeds (m,) of one part."""
     s, x, y, v = leg
     steps = max(8, round(float(s[-1]) / FINE_M))
     fine = np.linspace(0.0, float(s[-1]), steps + 1)
@@ -134,7 +134,7 @@ def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None) -> tuple[A
 
 
 def _local_cubic(values: Array, half: int) -> Array:
-    """Least-squares cubic through ``2 half + 1`` neighbours of each value (n,), the nearest ones counting most.
+    """Return the least-squares cubic through ``2 half + 1`` neighbours of each value (n,), the nearest ones counting most.
 
     At the ends through the outermost ones. Cleveland 1979, with tricube weights: unlike equal ones they leave no ripple, which the
     curvature would show.
@@ -157,7 +157,7 @@ def _weights(at: Array, centre: float) -> Array:
 
 
 def _meet(lines: list[Array]) -> None:
-    """Let each part begin where the one before ends: the estimate wanders while the vehicle stands. Fades out over the part."""
+    """Move the start of each part to the end of the previous one, because the estimate drifts at standstill."""
     for before, after in pairwise(lines):
         meeting = 0.5 * (before[-1] + after[0])
         before += np.linspace(0.0, 1.0, len(before))[:, None] ** 2 * (meeting - before[-1])

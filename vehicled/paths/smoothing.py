@@ -17,12 +17,12 @@ STRAIGHT_DEPARTURE_M = 0.01
 
 
 def wrap(angle: Array) -> Array:
-    """Angles to -pi..pi."""
+    """Return the angles wrapped to -pi..pi."""
     return np.asarray((angle + np.pi) % (2.0 * np.pi) - np.pi)
 
 
 def turns(points: Array) -> Array:
-    """Change of direction (n-2,) in rad at each inner point, left positive."""
+    """Return the change of direction (n-2,) in rad at each inner point, left positive."""
     legs = np.diff(points, axis=0)
     return wrap(np.diff(np.arctan2(legs[:, 1], legs[:, 0])))
 
@@ -41,7 +41,7 @@ def corners(points: Array, closed: bool) -> npt.NDArray[np.bool_]:
 
 
 def resample(points: Array, closed: bool, spacing_m: float) -> tuple[Array, Array]:
-    """Even samples (m, 2) along the line, and for each its fractional waypoint index (m,).
+    """Return even samples (m, 2) along the line, and for each its fractional waypoint index (m,).
 
     Corners are samples; between two corners the step is the same throughout and as near to ``spacing_m`` as fits. A closed line
     starts at point 0 and does not repeat it.
@@ -66,7 +66,7 @@ def resample(points: Array, closed: bool, spacing_m: float) -> tuple[Array, Arra
 
 
 def _tangents(ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool) -> tuple[Array, Array]:
-    """Unit tangents (n, 2) arriving at and leaving each point of ``ring``; they differ at corners only."""
+    """Return the unit tangents (n, 2) arriving at and leaving each point of ``ring``; they differ at corners only."""
     legs = np.diff(ring, axis=0)
     lengths = np.hypot(legs[:, 0], legs[:, 1])
     units = legs / lengths[:, None]
@@ -101,7 +101,7 @@ def _tangents(ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool) ->
 
 
 def _end_tangent(unit: Array, length: float, *, leaving_next: Array, straight: bool) -> Array:
-    """Tangent at an open end: mirrored at the chord, so that the end leg is an arc like its neighbour."""
+    """Return the tangent at an open end: mirrored at the chord, so that the end leg is an arc like its neighbour."""
     if straight or length <= 0.0:
         return unit
     mirrored = 2.0 * float(unit @ leaving_next) * unit - leaving_next
@@ -109,7 +109,7 @@ def _end_tangent(unit: Array, length: float, *, leaving_next: Array, straight: b
 
 
 def _resample_piece(ring: Array, leaving: Array, arriving: Array, first: int, last: int, spacing_m: float) -> tuple[Array, Array]:
-    """Samples from point ``first`` up to, not including, point ``last``, evenly spaced along the cubic."""
+    """Return the samples from point ``first`` up to, not including, point ``last``, evenly spaced along the cubic."""
     count = last - first
     lengths = np.hypot(*np.diff(ring[first : last + 1], axis=0).T)
     # Fine enough that arc length, and with it the even step, is good to a few parts in ten thousand.
@@ -124,7 +124,7 @@ def _resample_piece(ring: Array, leaving: Array, arriving: Array, first: int, la
 
 
 def _cubic(ring: Array, leaving: Array, arriving: Array, first: int, last: int, knots: Array) -> Array:
-    """Hermite cubic at fractional indices ``knots`` counted from ``first``."""
+    """Return the Hermite cubic at fractional indices ``knots`` counted from ``first``."""
     index = np.minimum(knots.astype(int), last - first - 1) + first
     u = (knots - (index - first))[:, None]
     p0, p1 = ring[index], ring[index + 1]
@@ -139,7 +139,7 @@ def _cubic(ring: Array, leaving: Array, arriving: Array, first: int, last: int, 
 
 
 def headings(ring: Array, closed: bool) -> Array:
-    """Unwrapped tangent (n,) of samples; a closed ``ring`` repeats its first point at the end.
+    """Return the unwrapped tangent (n,) of samples; a closed ``ring`` repeats its first point at the end.
 
     Ends, and the join of a lap that ends in a corner, take the direction of their own leg: a run departs along its first leg.
     """
@@ -164,7 +164,7 @@ def headings(ring: Array, closed: bool) -> Array:
 
 
 def curvatures(yaw: Array, s: Array, closed: bool) -> Array:
-    """Change of heading per metre (n,) over the two neighbouring steps; one-sided at the ends of an open line."""
+    """Return the change of heading per metre (n,) over the two neighbouring steps; one-sided at the ends of an open line."""
     curvature = np.gradient(yaw, s) if len(yaw) > 2 else np.diff(yaw, append=yaw[-1]) / s[-1]
     if closed and abs(yaw[-1] - yaw[-2]) < CORNER_TURN_RAD / 2:
         # The join belongs to both ends: the last step of the lap precedes the first. A corner there belongs to the end alone,

@@ -42,7 +42,7 @@ class _Stored(Struct, kw_only=True):
 
 
 def to_json(course: Course) -> bytes:
-    """The course as it is driven, so that a log needs no other file."""
+    """Return the course as text, so that a log needs no other file."""
     datum = course.datum
     place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
     columns = {name: getattr(course, name).tolist() for name in _ARRAYS}
@@ -52,7 +52,7 @@ def to_json(course: Course) -> bytes:
 
 
 def from_json(data: bytes) -> Course:
-    """The same course again. Raises :class:`CourseError` for text that is none."""
+    """Return the course from its text. Raises :class:`CourseError` for other text."""
     try:
         stored = msgspec.json.decode(data, type=_Stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -141,7 +141,7 @@ class PathTracker:
         self.reset()
 
     def reset(self, s_m: float | None = None) -> None:
-        """Begin a new run: at the start of the course, or at the arc length that another run had reached."""
+        """Start a new run at the start of the course, or at the arc length that another run reached."""
         self._at_m = self._progress_m = 0.0 if s_m is None else s_m
         self._first = (0.0, self._start_region_m) if s_m is None else (s_m - BEHIND_M, s_m + AHEAD_M)
         self._cross_track_m = 0.0
@@ -216,7 +216,7 @@ class PathTracker:
             self._progress_m = point.s_m
 
     def locate(self, x_m: float, y_m: float, yaw_rad: float) -> PathPoint:
-        """The reference point of a pose near the present progress, such as a predicted one, without moving the progress there."""
+        """Return the reference point of a pose, such as a predicted one, near the current progress without changing it."""
         if not (isfinite(x_m) and isfinite(y_m)):
             here = self.point_at(self._at_m)
             x, y, yaw, curvature, speed = here
@@ -231,7 +231,7 @@ class PathTracker:
         return self._reference(i, t, x_m, y_m, yaw_rad)
 
     def _nearest(self, x: float, y: float, low: float, high: float) -> tuple[int, float]:
-        """Leg and share of it of the point nearest to (x, y) among arc lengths low to high."""
+        """Return leg and fraction of it of the point nearest to (x, y) among arc lengths low to high."""
         xs, ys = self._x, self._y
         begin, end, _ = self._legs[self._leg]
         first = min(max(begin, bisect_right(self._s, low) - 1), end)
@@ -239,7 +239,7 @@ class PathTracker:
         # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
         squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs[first:stop], ys[first:stop])]
         nearest = first + squares.index(min(squares)) if squares else first
-        best, at, share = inf, begin, 0.0
+        best, at, fraction = inf, begin, 0.0
         for k in (nearest - 1, nearest):
             if begin <= k < end:
                 px, py, step_x, step_y, inverse = self._lines[k]
@@ -248,8 +248,8 @@ class PathTracker:
                 dx, dy = px + t * step_x - x, py + t * step_y - y
                 square = dx * dx + dy * dy
                 if square < best:
-                    best, at, share = square, k, t
-        return at, share
+                    best, at, fraction = square, k, t
+        return at, fraction
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
         begin, end, direction = self._legs[self._leg]
@@ -278,8 +278,8 @@ class PathTracker:
         )
 
     def point_at(self, s_m: float) -> CoursePoint:
-        """The place at an arc length, finite. A lap repeats; an open course, or the present leg of one with cusps, goes on straight
-        beyond its ends."""
+        """Return the finite point at an arc length. A lap repeats; an open course, or the present leg of one with cusps, goes on
+        straight beyond its ends."""
         if self._course.closed:
             s_m %= self._length_m
         begin, end, direction = self._legs[self._leg]

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of a profile; see :func:`vehicled.profile.export.json_schema`."""
+    """Return the JSON Schema (2020-12) of a profile; see :func:`vehicled.profile.export.json_schema`."""
     from vehicled.profile import export  # reads source files, which no run of the daemon needs
 
     return export.json_schema()

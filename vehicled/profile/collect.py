@@ -43,11 +43,11 @@ class View:
         self._defaults = defaults or {}
 
     def get(self, *keys: str) -> Any:
-        """Value or list at a key path inside the table, defaults included; None where it is missing or not valid."""
+        """Return the value or list at a key path in the table, with defaults; None if it is missing or invalid."""
         return self._valid.get((*self._path, *keys))
 
     def names(self, table: str) -> list[str]:
-        """Keys written in a table inside this one."""
+        """Return the keys written in a nested table."""
         written = self.written.get(table)
         return list(written) if isinstance(written, dict) else []
 
@@ -70,7 +70,7 @@ class _TooManyError(Exception):
 
 @cache
 def type_of(struct: type[Struct]) -> mi.StructType:
-    """Type information of a struct."""
+    """Return the type information of a struct."""
     info = mi.type_info(struct)
     assert isinstance(info, mi.StructType)
     return info
@@ -91,7 +91,7 @@ class Collector:
         self._chosen: dict[str, dict[str, type[Struct]]] = {}
 
     def build(self, struct: type[Struct], data: Any) -> Any:
-        """The struct, or INVALID with at least one entry in ``problems``. Never raises on data."""
+        """Return the struct, or INVALID with at least one entry in ``problems``. Never raises on data."""
         self._root = type_of(struct)
         try:
             return self._value(self._root, data, ())
@@ -182,7 +182,7 @@ class Collector:
             return self._report(path, str(error))
 
     def _unknown_key(self, key: str, fields: Mapping[str, mi.Field], raw: Mapping[str, Any], path: KeyPath) -> str | None:
-        """Report a key nobody reads. Returns the missing key it was probably meant to be, which is then not reported as well."""
+        """Report an unknown key. Return the missing key that was probably meant, which is then not reported as well."""
         close = nearest(key, [name for name in fields if name not in raw])
         elsewhere = [] if close and fields[close].required else [place for place in self._places_of(key) if place[:-1] != path]
         if close:
@@ -253,7 +253,7 @@ class Collector:
         return self._refuse(kind, raw, path)
 
     def _tagged(self, options: Mapping[str, mi.StructType], raw: Any, path: KeyPath) -> Any:
-        """One of several tables, told apart by the text of one key."""
+        """Return one of several tables, chosen by the text of one key."""
         key = next(iter(options.values())).tag_field or "type"
         if not isinstance(raw, dict):
             return self._report(path, f"must be a table with the key {key}, found {found(raw)}")
@@ -267,7 +267,8 @@ class Collector:
         return self._struct(options[tag], {name: value for name, value in raw.items() if name != key}, path)
 
     def _choice(self, raw: Any, path: KeyPath, kind: registry.Kind) -> Any:
-        """``name`` chooses; every other key is the table of one registered implementation, validated by its ``Params``."""
+        """Return the chosen implementation: ``name`` chooses it, every other key is the table of one registered implementation,
+        validated by its ``Params``."""
         name_at = (*path, "name")
         if isinstance(raw, str):
             # The name alone: the defaults of that implementation.
@@ -313,7 +314,7 @@ class Collector:
         self._report((*path, key), f"unknown key{where} (known here: name and the tables {', '.join(known)})")
 
     def _places(self) -> Iterator[KeyPath]:
-        """Every key path of the file's type, with ANY_KEY for keys that are free."""
+        """Return every key path of the file's type, with ANY_KEY for keys that are free."""
         if self._root is not None:
             yield from self._paths_in(self._root, ())
 
@@ -346,7 +347,7 @@ def _or(places: list[str]) -> str:
 
 
 def _scalar(kind: mi.Type, raw: Any) -> Any:
-    """The value, converted only from whole number to float; INVALID when it does not fit."""
+    """Return the value, converted only from whole number to float; INVALID for another type."""
     match kind:
         case mi.BoolType():
             return raw if isinstance(raw, bool) else INVALID

@@ -49,7 +49,7 @@ def _tasks(tasks: View) -> Found:
             shares[name] = declared_us * rate_hz / 1e6
     total = sum(shares.values())
     if total >= 1.0:
-        parts = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        parts = ", ".join(f"{name} {fraction:.0%}" for name, fraction in shares.items())
         yield (), f"declared_us times rate_hz add up to {total:.0%} of a core ({parts}); lockstep could not keep up"
 
 
@@ -73,7 +73,7 @@ def _profile(profile: View) -> Found:
 
 
 def _corrections(profile: View) -> Found:
-    """A route of corrections needs a source and a receiver."""
+    """Check that a route of corrections has a source and a receiver."""
     devices: Any = profile.written.get("devices")
     tables = {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
     sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
@@ -136,7 +136,7 @@ def _refusals(profile: View) -> Found:
 
 
 def _reverse(profile: View) -> Found:
-    """A board without a pulse for reverse turns a command to drive backward into neutral."""
+    """Refuse reverse on a board without a pulse for it, which would send neutral."""
     devices: Any = profile.written.get("devices")
     if not profile.get("vehicle", "drive", "reverse_share") or not isinstance(devices, dict):
         return
@@ -210,12 +210,12 @@ def _drive(drive: View) -> Found:
     friction, stall = drive.get("friction_nm"), drive.get("stall_torque_nm")
     if friction is not None and stall is not None and friction >= stall:
         yield ("friction_nm",), f"{friction:g} is not less than stall_torque_nm = {stall:g}; the vehicle could never move"
-    share = drive.get("reverse_share")
-    if share and friction is not None and stall is not None and share * stall <= friction:
+    fraction = drive.get("reverse_share")
+    if fraction and friction is not None and stall is not None and fraction * stall <= friction:
         least = friction / stall
         yield (
             ("reverse_share",),
-            f"{share:g} of the full drive does not overcome friction_nm ({least:.2g} does); write more, or 0 for no reverse",
+            f"{fraction:g} of the full drive does not overcome friction_nm ({least:.2g} does); write more, or 0 for no reverse",
         )
 
 
@@ -235,7 +235,7 @@ def _battery(battery: View) -> Found:
 
 
 def _sim(sim: View) -> Found:
-    """A plant has its vehicle in one place, and what stands in the other would be ignored in silence."""
+    """Refuse a plant with its vehicle in two places, one of which would be ignored."""
     plant = sim.get("plant")
     if plant == "four_dof":
         for key in OWN_TABLES:

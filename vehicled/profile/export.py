@@ -16,9 +16,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of a profile, with the parameters of every registered estimator, controller and driver.
+    """Return the JSON Schema (2020-12) of a profile, with the parameters of every registered estimator, controller and driver.
 
-    It cannot say what ties keys together (:mod:`vehicled.profile.contradictions`), so that a file it accepts may still be refused.
+    It cannot express relations between keys (:mod:`vehicled.profile.contradictions`), so that a file it accepts may still be
+    refused.
     """
     kinds: tuple[registry.Kind, ...] = ("estimator", "controller", "driver")
     params = [(kind, name, registry.resolve(kind, name).Params) for kind in kinds for name in registry.names(kind)]
@@ -45,7 +46,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _structs_of(roots: list[type[Struct]]) -> list[type[Struct]]:
-    """Every struct type reachable from the roots."""
+    """Return every struct type reachable from the roots."""
     seen: dict[type[Struct], None] = {}
 
     def visit(kind: Any) -> None:
@@ -79,7 +80,7 @@ def _describe_fields(definitions: dict[str, Any], struct: type[Struct]) -> None:
 
 
 def _field_texts(struct: type[Struct]) -> dict[str, str]:
-    """Texts that stand under the fields in the source: Python keeps them nowhere else. Empty without sources."""
+    """Return the docstrings under the fields, from the source, because Python does not keep them. Empty without sources."""
     try:
         body: list[ast.stmt] = ast.parse(inspect.getsource(sys.modules[struct.__module__])).body
     except (OSError, KeyError):

@@ -78,7 +78,7 @@ class Settling(Table, frozen=True, kw_only=True):
 class RecordedError(Table, frozen=True, kw_only=True):
     """``recorded``: plain GNSS as it was against RTK on the ART vehicle. White, plus a first-order Gauss-Markov process, plus one
     of second order (autocorrelation ``(1 + t / T) exp(-t / T)``). Fitted by ``bench/gnss_fit.py`` to the increments on twelve laps,
-    but for ``wander_time_s``, which laps of 150 s cannot tell."""
+    except ``wander_time_s``, which laps of 150 s do not show."""
 
     white_sigma_m: NonNegative = 0.016
     wander_sigma_m: NonNegative = 0.95

@@ -49,7 +49,7 @@ class Summary(Struct, frozen=True):
 
 
 def load_profile(name_or_file: str, overrides: Sequence[str] = ()) -> Profile:
-    """The profile of that name, or of a file when it has a slash or ends in ``.toml``. Overrides are "dotted.key=value".
+    """Return the profile of that name, or of a file if it has a slash or ends in ``.toml``. Overrides are "dotted.key=value".
 
     A name is looked for in ``~/.config/vehicled/profiles``, then among the shipped ones. Raises ProfileError with every mistake.
     """
@@ -63,7 +63,7 @@ def load(name_or_file: str, overrides: Sequence[str] = ()) -> Loaded:
 
 
 def parse(text: str, origin: str = "profile", overrides: Sequence[str] = ()) -> Loaded:
-    """A profile from text, as a log holds it. ``origin`` names the text in errors."""
+    """Return a profile from text, as stored in a log. ``origin`` names the text in errors."""
     return _build(text, origin, overrides, path="")
 
 
@@ -77,12 +77,12 @@ def folders() -> tuple[Path, ...]:
 
 
 def names() -> list[str]:
-    """Names that :func:`load_profile` knows, sorted."""
+    """Return the names that :func:`load_profile` knows, sorted."""
     return sorted(_files())
 
 
 def describe() -> list[Summary]:
-    """Every profile with its description; broken ones with their problem instead of an exception."""
+    """Return every profile with its description, or with its problem if it is invalid."""
     summaries = []
     for name, path in sorted(_files().items()):
         try:
@@ -97,7 +97,7 @@ def describe() -> list[Summary]:
 
 
 def find(name_or_file: str) -> Path:
-    """File of a profile. Raises ProfileError for an unknown name, with the nearest one."""
+    """Return the file of a profile. Raises ProfileError for an unknown name, with the nearest one."""
     if "\0" in name_or_file or not name_or_file.strip():
         raise ProfileError([Problem("", "a profile needs a name or a file")])
     if "/" in name_or_file or name_or_file.endswith(".toml"):
@@ -125,7 +125,7 @@ def _files() -> dict[str, Path]:
 
 
 def read(path: Path) -> str:
-    """Text of a file written by hand. Raises ProfileError for one that cannot be read, is too large or no text."""
+    """Return the text of a file. Raises ProfileError if it is unreadable, too large or no text."""
 
     def refuse(message: str) -> ProfileError:
         return ProfileError([Problem("", message)], printable(str(path), 300))
@@ -179,8 +179,8 @@ def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = 
 
     profile, mistakes, findings = _examine(data, place)
     if mistakes:
-        said = {problem.path for problem in mistakes}
-        mistakes += [note for note in findings if note.level == "error" and note.path not in said]
+        reported = {problem.path for problem in mistakes}
+        mistakes += [note for note in findings if note.level == "error" and note.path not in reported]
         problems += sorted(mistakes, key=by_line)
     if problems:
         if len(problems) >= MAX_PROBLEMS:

@@ -23,7 +23,7 @@ ALIGNMENT_MARGIN = 1.2
 
 
 def check(profile: Profile) -> list[Note]:
-    """Every remark on a valid profile; reads the course it names."""
+    """Return all remarks on a valid profile; reads its course."""
     return [
         *_vehicle(profile),
         *_estimator(profile),
@@ -118,7 +118,7 @@ def _corrections(profile: Profile) -> Iterator[Note]:
 
 
 def _no_heading(profile: Profile) -> Iterator[Note]:
-    """Note what a vehicle without a heading device needs."""
+    """Note the needs of a vehicle without a heading device."""
     others = "push it 3 m forward or drive it by hand"
     how = f"vehicled mode align, or {others}" if profile.alignment.allowed else others
     yield Note("devices", f"no device gives Heading: the vehicle learns it by moving, so align it before it is armed ({how})")

@@ -83,9 +83,9 @@ def _message(profile: View, relation: Relation, value: float, others: list[float
     table = relation.key.rpartition(".")[0] + "."
     beside = ", ".join(f"{name.removeprefix(table)} = {other:g}" for name, other in zip(relation.others, others, strict=True))
     says = f"with {beside} this makes a {noun} of {found:.3g}{unit}" if beside else f"as {noun} {value:g}{unit}"
-    word = "is unusual" if possible else "cannot be"
+    verdict = "is unusual" if possible else "cannot be"
     cure = f"; {relation.cure}" if relation.cure and not meant else ""
-    return f"{value:g} {word}: {says}, usual is {bounds}{meant}{cure}"
+    return f"{value:g} {verdict}: {says}, usual is {bounds}{meant}{cure}"
 
 
 def _quantity(relation: Relation, value: float, others: list[float]) -> float:
@@ -96,7 +96,7 @@ def _quantity(relation: Relation, value: float, others: list[float]) -> float:
 
 
 def _lever_arms(profile: View) -> Iterator[Verdict]:
-    """Sensors sit on the vehicle, or on a mast of it."""
+    """Check that sensors are on the vehicle or its mast."""
     length, width = profile.get("vehicle", "length_m"), profile.get("vehicle", "width_m")
     if length is None or width is None:
         return
@@ -137,7 +137,7 @@ USUAL_RATES_HZ: dict[str, Range] = {
 
 
 def _rates(profile: View) -> Iterator[Verdict]:
-    """A device's own rate and the rate that the profile expects of it are two keys for one thing."""
+    """Check that the rate of a device equals the rate that the profile expects."""
     for name in profile.names("devices"):
         rate_hz = profile.get("devices", name, "rate_hz")
         for message in profile.get("devices", name, "messages") or ():
@@ -159,7 +159,7 @@ def _within(least: float, most: float, value: float) -> bool:
 
 
 def _far_from_default(profile: View) -> Iterator[Verdict]:
-    """Tuning parameters and sensor models: a slip of unit leaves the decades in which they make sense."""
+    """Find tuning parameters and sensor models far from their defaults, such as by a wrong unit."""
     for path, value, default in profile.numbers():
         key = str(path[-1])
         if not default or not value or dotted(path) in _BY_KEY or key.startswith(_OWN_SCALE) or path[0] == "log":

@@ -39,9 +39,9 @@ class Note(Problem, frozen=True):
 
 
 def by_line(problem: Problem) -> float:
-    """Key to sort problems by the order of the file; what has no line comes last."""
-    word, _, number = problem.place.partition(" ")
-    return int(number) if word == "line" else float("inf")
+    """Return the sort key for the order of the file; problems without a line come last."""
+    kind, _, number = problem.place.partition(" ")
+    return int(number) if kind == "line" else float("inf")
 
 
 class ProfileError(Exception):
@@ -62,13 +62,13 @@ class ProfileError(Exception):
 
 
 def printable(text: str, limit: int = _SHOWN) -> str:
-    """Text safe for a terminal: control characters escaped, cut to ``limit``."""
+    """Return a text safe for a terminal: control characters escaped, cut to ``limit``."""
     cut = text if len(text) <= limit else text[: limit - 3] + "..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
 def dotted(path: KeyPath) -> str:
-    """Key path as one would write it in TOML, keys quoted where needed."""
+    """Return a key path in TOML syntax, keys quoted where needed."""
     return "".join(map(_step, path)).removeprefix(".")
 
 
@@ -84,7 +84,7 @@ def is_bare(key: str) -> bool:
 
 
 def found(value: Any) -> str:
-    """A value of the file in TOML's own words."""
+    """Return a value of the file in TOML syntax."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -105,12 +105,12 @@ def found(value: Any) -> str:
 
 
 def choices(names: Iterable[str]) -> str:
-    """Allowed names as a list in quotes."""
+    """Return the allowed names as a list in quotes."""
     return ", ".join(f'"{name}"' for name in names)
 
 
 def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The candidate that was probably meant, or None."""
+    """Return the candidate that was probably meant, or None."""
     names = list(candidates)
     close = get_close_matches(name[:64], names, n=1, cutoff=cutoff)
     if close:

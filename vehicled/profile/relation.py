@@ -68,7 +68,7 @@ def steering(table: str, wheelbase: str) -> tuple[Relation, ...]:
             f"{table}.delay_s", (), not_zero, "delay from the command to the wheel, s", (0.0005, 0.9),
             cure="a real steering answers after 0.01 to 0.5 s",
         ),
-        Relation(f"{table}.dead_zone", (), plain, "dead zone (share of full command)", (0.0, 0.5)),
+        Relation(f"{table}.dead_zone", (), plain, "dead zone (fraction of full command)", (0.0, 0.5)),
     )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def speed(table: str) -> tuple[Relation, ...]:
             f"{table}.i", (f"{table}.p",), lambda i, p: i / p if i and p else 0.1, "i over p, 1/m", (0.005, 10.0),
             (0.0001, 500.0),
         ),
-        Relation(f"{table}.integral_limit", (), lambda limit: limit or 0.1, "integral limit (share of full drive)", (0.01, 1.0)),
+        Relation(f"{table}.integral_limit", (), lambda limit: limit or 0.1, "integral limit (fraction of full drive)", (0.01, 1.0)),
         Relation(
             f"{table}.acceleration_mps2", ("limits.max_acceleration_mps2",), ratio, "planned over allowed acceleration",
             (0.01, 1.0), (0.0005, 10.0), "the gate cuts what exceeds limits.max_acceleration_mps2",

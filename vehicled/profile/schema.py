@@ -147,7 +147,7 @@ class View(Table, frozen=True, kw_only=True):
     teleop: bool = False
     """Let the page drive, stop and disarm. It then needs a token even on this machine."""
     most_throttle: Share = 0.5
-    """Largest share of full drive that the page may ask for."""
+    """Largest fraction of full drive that the page may request."""
     foxglove: bool = True
     """Speak Foxglove's protocol on the same port."""
     token_file: Annotated[str, Meta(max_length=1_000)] = ""
@@ -165,7 +165,7 @@ class View(Table, frozen=True, kw_only=True):
 
 
 class TwinSteering(Table, frozen=True, kw_only=True):
-    """The steering as it really is. Dead zone and slack are what no controller is told of."""
+    """True steering of the twin. Controllers do not know its dead zone and slack."""
 
     gain_rad: Positive
     offset_rad: Annotated[float, Meta(ge=-0.5, le=0.5)] = 0.0
@@ -211,14 +211,14 @@ class LidarModel(Table, frozen=True, kw_only=True):
     reach_m: Positive = 30.0
     """Range at which half of the returns of a surface that is met squarely are lost."""
     fade_share: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
-    """Width of that loss, as a share of the reach."""
+    """Width of that loss, as a fraction of the reach."""
     sigma_m: NonNegative = 0.01
     sigma_share: Share = 0.001
-    """Noise that grows with the range, as a share of it."""
+    """Noise that grows with the range, as a fraction of it."""
     step_m: NonNegative = 0.001
     """Quantisation of the range."""
     drop_share: Share = 0.001
-    """Rays that tell nothing, whatever they meet."""
+    """Fraction of rays that return nothing."""
 
 
 class Terrain(Table, frozen=True, kw_only=True):

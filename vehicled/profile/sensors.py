@@ -46,7 +46,7 @@ class ImuModel(Table, frozen=True, kw_only=True):
     axis_misalignment_rad: SmallShare = 0.0
     """Standard deviation of each axis' lean towards each of the others; drawn at switch-on."""
     mounting_error_rad: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
-    """Roll, pitch, yaw by which it stands otherwise than its driver was told."""
+    """Roll, pitch, yaw between the true mounting and the one in the driver's parameters."""
     vibration_mps2: NonNegative = 0.3
     """Amplitude at 1 m/s, growing with speed."""
     vibration_hz: Positive = 37.0
@@ -102,7 +102,7 @@ class MotorStatusModel(Table, frozen=True, kw_only=True):
 
 
 class WheelEncodersModel(Table, frozen=True, kw_only=True):
-    """Encoders of the twin: each counts whole steps of its wheel's angle; the speed told is the mean over the wheels."""
+    """Encoders of the twin: each counts whole steps of its wheel's angle; the reported speed is the mean over the wheels."""
 
     rate_hz: Rate = 50.0
     latency_ms: NonNegative = 2.0

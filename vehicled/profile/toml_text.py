@@ -35,7 +35,7 @@ _BARE_WORDS = re.compile(r"[^\"'\[\]{}=#,]+")
 
 
 def parse(text: str, origin: str) -> dict[str, Any]:
-    """TOML to plain values. Raises ProfileError with line, column, the offending line and, for usual slips, the cure."""
+    """Parse TOML to plain values. Raises ProfileError with line, column, text of the line and, for common mistakes, the cure."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -75,7 +75,7 @@ class Override(Struct, frozen=True):
 
 
 def parse_override(text: str) -> Override | Problem:
-    """``dotted.key=value``. The value is TOML; a bare word or sentence is taken as text, because a shell eats the quotes."""
+    """Parse ``dotted.key=value``. The value is TOML; a bare word or sentence is text, because a shell removes the quotes."""
     place = f"--set {printable(text)}"
     key, equals, value = text.partition("=")
     parts = tuple(part.strip() for part in key.split("."))
@@ -128,13 +128,13 @@ class Places:
         self._overrides = overrides
 
     def line(self, path: KeyPath) -> int | None:
-        """Line of a key, else of the nearest table round it; None when the file has neither."""
+        """Return the line of a key, else of the nearest enclosing table; None if the file has neither."""
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path)
 
     def of(self, path: KeyPath) -> str:
-        """Place as text, empty when unknown."""
+        """Return the place as text, empty if unknown."""
         for override in reversed(self._overrides):
             inside = path[: len(override.path)] == override.path
             made = path == override.path[: len(path)] and path not in self._lines
@@ -145,7 +145,7 @@ class Places:
 
 
 def _key_lines(text: str) -> Iterator[tuple[KeyPath, int]]:
-    """(key path, line number) of every table header and key of a text that is known to be valid TOML."""
+    """Return (key path, line number) of every table header and key of a valid TOML text."""
     table: KeyPath = ()
     position = 0
     number = 1
@@ -169,7 +169,7 @@ def _line_end(text: str, position: int) -> int:
 
 
 def _value_end(text: str, position: int) -> int:
-    """End of the line on which a value ends: it may be a text or list of several lines."""
+    """Return the end of the line on which a value ends; texts and lists may have several lines."""
     depth = 0
     for token in _TOKEN.finditer(text, position):
         match token[0]:
@@ -192,7 +192,7 @@ def _split(key: str) -> KeyPath:
 
 
 def write(data: Mapping[str, Any]) -> str:
-    """Plain values back to TOML, so that reading it again gives the same values. Comments are lost."""
+    """Write plain values as TOML that reads back to the same values. Comments are lost."""
     return "\n".join(_table(data, ())) + "\n"
 
 

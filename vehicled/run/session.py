@@ -169,7 +169,7 @@ def drive(
         machine,
         writer or NoLog(),
         until_ns=NEVER_NS if spec.duration_s is None else run_from_ns + round(spec.duration_s * 1e9),
-        patience_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
+        start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
         stays=spec.stays,
         ends_disarmed=spec.ends_disarmed,
         progress=turned if observer.progress is not None or observer.injected is not None else None,

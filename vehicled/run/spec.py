@@ -13,7 +13,7 @@ STRICT_TIMEOUT_S = 0.5
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
-    """User's decisions about a run. :meth:`vehicled.run.plan.Plan.of` loads and checks it."""
+    """A user's choices for one run. :meth:`vehicled.run.plan.Plan.of` loads and checks it."""
 
     profile: str
     """Name or file of the profile."""

@@ -63,7 +63,7 @@ class Link:
         self.sock = sock
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
-        self._patience_s = 0.0
+        self._timeout_s = 0.0
         sock.settimeout(timeout_s)
         kind, _, _, payload = self._first_frame()
         if kind is Kind.BYE:
@@ -99,8 +99,8 @@ class Link:
         except TimeoutError:
             raise LinkClosedError("the simulator does not answer") from None
         except BlockingIOError:
-            if self._patience_s > 0.0:
-                raise LinkClosedError(f"the simulator has been silent for {self._patience_s:.1f} s") from None
+            if self._timeout_s > 0.0:
+                raise LinkClosedError(f"the simulator has been silent for {self._timeout_s:.1f} s") from None
             return []
         except OSError as error:
             raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
@@ -108,14 +108,14 @@ class Link:
             raise LinkClosedError("the simulator is gone (end of stream)")
         return self._decoder.feed(data)
 
-    def block(self, patience_s: float) -> None:
+    def block(self, timeout_s: float) -> None:
         """Switch to blocking reads and writes with a timeout, for lockstep.
 
         The kernel keeps the timeout: Python's own would cost two more system calls for every read and write.
         """
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self.sock.setblocking(True)
-        limit = struct.pack("@ll", int(patience_s), int(patience_s % 1.0 * 1e6))
+        limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1.0 * 1e6))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self.sock.setsockopt(socket.SOL_SOCKET, option, limit)
 

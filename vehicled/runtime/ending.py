@@ -44,7 +44,7 @@ class Run:
         log: Log,
         *,
         until_ns: int,
-        patience_ns: int = NEVER_NS,
+        start_timeout_ns: int = NEVER_NS,
         stays: bool = False,
         ends_disarmed: bool = False,
         progress: Callable[[int], None] | None = None,
@@ -55,7 +55,7 @@ class Run:
         self._machine = machine
         self._log = log
         self._until_ns = until_ns
-        self._patience_ns = patience_ns
+        self._start_timeout_ns = start_timeout_ns
         self._stays = stays
         self._ends_disarmed = ends_disarmed
         self._progress = progress
@@ -85,7 +85,7 @@ class Run:
             return Ending(Outcome.FINISHED, f"disarmed by {disarmed_by}; the vehicle stands", now_ns)
         if over or (self._stop_sent and not machine.coasting):
             return self._ending(now_ns)
-        if now_ns - self._started_ns > self._patience_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
+        if now_ns - self._started_ns > self._start_timeout_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
             return Ending(Outcome.NOT_FINISHED, f"the drive did not start: {machine.why}", now_ns)
         return None
 

@@ -112,7 +112,7 @@ class GcWatch:
 
     def __init__(self, capacity: int = 64) -> None:
         self._ring: deque[tuple[int, int]] = deque(maxlen=capacity)
-        self._untold: deque[GarbageCollection] = deque(maxlen=capacity)
+        self._unreported: deque[GarbageCollection] = deque(maxlen=capacity)
         self._start_ns = 0
         gc.callbacks.append(self._on_gc)
 
@@ -131,10 +131,10 @@ class GcWatch:
 
     def take(self) -> Sequence[GarbageCollection]:
         """Return the collections since the last call, without the shortest."""
-        if not self._untold:
+        if not self._unreported:
             return ()
         # Pop one by one, because another thread may collect meanwhile.
-        return [self._untold.popleft() for _ in range(len(self._untold))]
+        return [self._unreported.popleft() for _ in range(len(self._unreported))]
 
     def _on_gc(self, phase: str, info: dict[str, int]) -> None:
         now_ns = time.monotonic_ns()
@@ -143,8 +143,8 @@ class GcWatch:
         elif self._start_ns:
             self._ring.append((self._start_ns, now_ns))
             if now_ns - self._start_ns >= self.TOLD_NS:
-                told = GarbageCollection(self._start_ns, now_ns - self._start_ns, info["generation"], info["collected"])
-                self._untold.append(told)
+                collection = GarbageCollection(self._start_ns, now_ns - self._start_ns, info["generation"], info["collected"])
+                self._unreported.append(collection)
             self._start_ns = 0
 
 

@@ -44,11 +44,11 @@ class HealthSampler:
         self._cpu = _processors()
         self._offset_ns, self._asleep_ns = _clock_offset_ns(), _asleep_ns()
 
-    async def serve(self, tell: Callable[[HostHealth], None]) -> None:
+    async def serve(self, report: Callable[[HostHealth], None]) -> None:
         """Report a reading every second until cancelled."""
         while True:
             await anyio.sleep(PERIOD_S)
-            tell(await self.read())
+            report(await self.read())
 
     async def read(self) -> HostHealth:
         """Take a reading. Files are read in a thread, because a hanging disk must not block the loop."""
@@ -132,7 +132,7 @@ def _memory() -> float:
 
 def _processors() -> _Processors:
     with suppress(OSError, ValueError, IndexError):
-        values = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        values = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         # The fourth and fifth values are idle time and disk wait.
         return _Processors(sum(values) - values[3] - values[4], sum(values))
     return _Processors(0, 0)

@@ -37,7 +37,7 @@ class LinkTransport:
         self._ports = link.ports if ports is None else ports
         self._sink = sink
         self._silence_ns = round(silence_s * 1e9)
-        self._heard_ns = time.monotonic_ns()
+        self._last_rx_ns = time.monotonic_ns()
         self._heartbeat_ns = 0
         self.expired = 0
         """Number of frames dropped because their deadline had passed."""
@@ -46,12 +46,12 @@ class LinkTransport:
         """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
         link = self._link
         link.sock.setblocking(False)
-        self._heard_ns = time.monotonic_ns()
+        self._last_rx_ns = time.monotonic_ns()
         for port in self._ports:
             host.on_port(port, PortState.OPENED, "simulator link", self._clock.now_ns())
         while True:
             await anyio.wait_readable(link.sock)
-            self._heard_ns = time.monotonic_ns()
+            self._last_rx_ns = time.monotonic_ns()
             now_ns = self._clock.now_ns()
             for kind, number, t_ns, payload in link.receive():
                 if kind is Kind.DATA:
@@ -72,8 +72,8 @@ class LinkTransport:
         # Use monotonic time, because a paced clock pauses while the simulator is silent.
         monotonic_ns = now_ns if self._paced is None else time.monotonic_ns()
         # Unread bytes mean that this process stalled, not the simulator.
-        if monotonic_ns - self._heard_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
-            raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._heard_ns) / 1e9:.2f} s")
+        if monotonic_ns - self._last_rx_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
+            raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
         out = []
         for item in outgoing:
             action = item.action

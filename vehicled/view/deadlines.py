@@ -41,11 +41,11 @@ class DeadlineWindow:
             task.cause = self._cause(tick)
 
     def _cause(self, tick: TaskTick) -> str:
-        word = tick.cause.name.lower().replace("_", " ")
+        cause = tick.cause.name.lower().replace("_", " ")
         holder = holder_name(tick.cause, tick.holder, [task.facts.name for task in self._tasks], HOLDERS)
         if not holder:
-            return word
-        return f"{word} behind {holder}" if tick.cause is Cause.QUEUED else f"{word} ({holder})"
+            return cause
+        return f"{cause} behind {holder}" if tick.cause is Cause.QUEUED else f"{cause} ({holder})"
 
     def take_worst_ms(self) -> list[float | None]:
         """Return the longest response of each task since the last call; None without a release."""
@@ -66,6 +66,6 @@ class DeadlineWindow:
             ticks.popleft()
         responses = sorted(response_ms for _, response_ms in ticks)
         row: dict[str, Any] = {"task": task.facts.name, "cause": task.cause}
-        for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
-            row[name] = round(responses[min(int(share * len(responses)), len(responses) - 1)], 3) if responses else None
+        for name, quantile in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
+            row[name] = round(responses[min(int(quantile * len(responses)), len(responses) - 1)], 3) if responses else None
         return row

@@ -37,7 +37,7 @@ FLAGS = (
     # Call the mathematics of Python's own library, as Python does.
     *("-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-tan"),
 )
-PATIENCE_S = 8.0
+COMPILE_TIMEOUT_S = 8.0
 """Timeout of the compiler, s: half the daemon's wait for the simulator's greeting."""
 KEPT = 64
 """Largest number of cached files; the least recently used one is removed."""
@@ -118,7 +118,7 @@ def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Cal
         source.write_text(text, encoding="ascii")
         command = [compiler, *FLAGS, "-o", str(library), str(source), "-lm"]
         try:
-            subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
+            subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMPILE_TIMEOUT_S)
             agrees = _agrees(_loaded(library), plain(), c, start)
         except (OSError, subprocess.TimeoutExpired):
             # It cannot be loaded or takes too long: do not retry at every start.

@@ -77,12 +77,12 @@ class Leg:
         """Return the index of the sample at or before an arc length."""
         return min(max(bisect_right(self._s_list, s_m) - 1, 0), len(self._s_list) - 1)
 
-    def nearest(self, places: Array, row: int, way_m: float) -> Rows:
+    def nearest(self, places: Array, row: int, distance_m: float) -> Rows:
         """Return the indices of the samples nearest to ``places`` (N, 2), relative to the origin.
 
-        The search covers what a motion of length ``way_m`` >= 0 can reach from the projection at ``row``.
+        The search covers what a motion of length ``distance_m`` >= 0 can reach from the projection at ``row``.
         """
-        stride = int((way_m + BEHIND_M + MARGIN_M) / (WINDOW * self.spacing_m)) + 1
+        stride = int((distance_m + BEHIND_M + MARGIN_M) / (WINDOW * self.spacing_m)) + 1
         first = row - int(BEHIND_M / self.spacing_m)
         first = max(min(first, len(self._square) - WINDOW * stride), 0)
         window = slice(first, first + WINDOW * stride, stride)

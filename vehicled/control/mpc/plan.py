@@ -140,11 +140,11 @@ class SteeringPlanner:
         motion.wheel_rad[:] = after
         np.add(after, before, out=middle)
         middle *= self._half
-        way = self._way(leg, row, start)
+        step_m = self._steps_m(leg, row, start)
 
         # Roll-out: midpoint rule.
         tangent = np.tan(middle)
-        step = way / limits.wheelbase_m
+        step = step_m / limits.wheelbase_m
         yaw = self._yaw
         near_rad = leg.yaw_list[row]
         yaw[0] = near_rad + remainder(start.yaw_rad - near_rad, tau)
@@ -153,7 +153,7 @@ class SteeringPlanner:
         np.add.accumulate(yaw, out=yaw)
         np.add(after, yaw[:-1], out=middle)
         moves = np.exp(np.multiply(middle, self._half_turned))
-        moves *= way
+        moves *= step_m
         place = self._place
         place[0] = complex(start.x_m, start.y_m) - leg.origin
         ahead = place[1:]
@@ -161,7 +161,7 @@ class SteeringPlanner:
         np.add.accumulate(place, out=place)
 
         # Projections: nearest sample, then along its tangent and arc.
-        projections = self._projections = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(way))))
+        projections = self._projections = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(step_m))))
         back = leg.back_tangent.take(projections)
         off = ahead - leg.place.take(projections)
         off *= back
@@ -193,13 +193,13 @@ class SteeringPlanner:
         if not self._has_plan:
             wheel.fill(start.wheel_rad)
             return
-        share = min(shift_s / self._dt_s, 1.0)
+        fraction = min(shift_s / self._dt_s, 1.0)
         np.subtract(plan[1:], plan[:-1], out=wheel)
-        wheel *= share
+        wheel *= fraction
         wheel += plan[:-1]
         wheel[0] = start.wheel_rad
 
-    def _way(self, leg: Leg, row: int, start: PlanStart) -> Array:
+    def _steps_m(self, leg: Leg, row: int, start: PlanStart) -> Array:
         """Return the signed distance of each stage, from the present speed to that of the profile along the last motion."""
         if leg is not self._leg:
             self._leg = leg

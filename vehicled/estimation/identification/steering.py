@@ -63,7 +63,7 @@ class SteeringBank:
 
     def __init__(self, params: IdentifierParams, steering: Steering) -> None:
         self._params = params
-        self._believed = steering
+        self._assumed = steering
         self.dead_zones: Array = np.array(
             [steering.dead_zone, *(d for d in params.dead_zones if abs(d - steering.dead_zone) > 0.01)]
         )
@@ -91,7 +91,7 @@ class SteeringBank:
         """Fuse one interval. All values must be finite, sigma and interval positive."""
         p = self._params
         s, gain, offset = sample.command, self._gain, self._offset
-        lock = self._believed.max_wheel_rad
+        lock = self._assumed.max_wheel_rad
         predicted = gain * s + offset
         spread = float(np.std(predicted))
         cut = np.abs(predicted) > lock
@@ -133,7 +133,7 @@ class SteeringBank:
 
     def _diffuse(self, s: Array, interval_s: float) -> None:
         p = self._params
-        step = (p.gain_density * self._believed.gain_rad) ** 2 * interval_s
+        step = (p.gain_density * self._assumed.gain_rad) ** 2 * interval_s
         self._p00 = self._p00 + step * np.minimum(1.0, (s / EXCITATION) ** 2)
         self._p11 = self._p11 + p.offset_density_rad**2 * interval_s
         # The random walk never raises a variance above its prior.
@@ -144,9 +144,9 @@ class SteeringBank:
         self._p11 = self._p11 * f1 * f1
 
     def _bound(self) -> None:
-        p, believed = self._params, self._believed
-        np.clip(self._gain, believed.gain_rad / p.gain_bounds, believed.gain_rad * p.gain_bounds, out=self._gain)
-        bound = max(p.offset_bound_rad, abs(believed.offset_rad))
+        p, assumed = self._params, self._assumed
+        np.clip(self._gain, assumed.gain_rad / p.gain_bounds, assumed.gain_rad * p.gain_bounds, out=self._gain)
+        bound = max(p.offset_bound_rad, abs(assumed.offset_rad))
         np.clip(self._offset, -bound, bound, out=self._offset)
 
     def _weigh(self, t2: Array, variance: Array, time_weight: float, spread: float, interval_s: float) -> None:

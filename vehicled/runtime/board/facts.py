@@ -110,13 +110,13 @@ def _heat() -> RealtimeSetting:
 
 def _throttling() -> RealtimeSetting:
     what, wanted = "throttling", "never"
-    word = _read(str(_THROTTLED))
-    if word:
-        bits = int(word, 16)
+    register = _read(str(_THROTTLED))
+    if register:
+        bits = int(register, 16)
         undervoltage = bool(bits & 0x1_0001)
-        told = {0: "never"}.get(bits, ("now" if bits & 0xF else "since power-on") + f" (0x{bits:x})")
+        reading = {0: "never"}.get(bits, ("now" if bits & 0xF else "since power-on") + f" (0x{bits:x})")
         cure = "use the manufacturer's power supply and a short cable" if undervoltage else "cool the board"
-        return RealtimeSetting(what, wanted, told, cure if bits else "")
+        return RealtimeSetting(what, wanted, reading, cure if bits else "")
     slowed = [
         zone.parent.name
         for zone in Path("/sys/class/thermal").glob("cooling_device*/cur_state")
@@ -135,9 +135,9 @@ def _disk(folder: Path) -> RealtimeSetting:
         disk = os.statvfs(place)
     except OSError as error:
         return RealtimeSetting(what, wanted, f"{place}: {error.strerror}", "choose another log.folder in the profile")
-    share = disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
-    got = f"{share:.0%} free, {disk.f_bavail * disk.f_frsize / 1e9:.1f} GB"
-    return RealtimeSetting(what, wanted, got, "" if share >= LOW_DISK_SHARE else f"free space in {place}, or lower log.quota_mb")
+    free = disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
+    got = f"{free:.0%} free, {disk.f_bavail * disk.f_frsize / 1e9:.1f} GB"
+    return RealtimeSetting(what, wanted, got, "" if free >= LOW_DISK_SHARE else f"free space in {place}, or lower log.quota_mb")
 
 
 def existing(folder: Path) -> Path:

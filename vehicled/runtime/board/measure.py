@@ -18,7 +18,7 @@ RATES_HZ = (200, 400)
 """Rates of fusion and ingestion in the shipped profiles, Hz."""
 _MESSAGE = bytes(range(64))
 _BLOCK = bytes(64 * 1024)
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 
 
 class Spread(Struct, frozen=True):
@@ -114,7 +114,7 @@ def _pass(sender: int, receiver: int) -> None:
     os.write(sender, _MESSAGE)
     waiting = len(_MESSAGE)
     while waiting > 0:
-        if not select.select([receiver], [], [], _PATIENCE_S)[0]:
+        if not select.select([receiver], [], [], _TIMEOUT_S)[0]:
             raise OSError("no data through the pseudo-terminal for a second")
         waiting -= len(os.read(receiver, waiting))
 

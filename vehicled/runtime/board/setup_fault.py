@@ -95,5 +95,7 @@ def _too_much(loaded: Loaded, file: Path) -> str:
     if not refusing:
         return ""
     more = f"; {len(refusing) - NAMED_SHORTFALLS} more, see vehicled doctor --profile" if len(refusing) > NAMED_SHORTFALLS else ""
-    told = "; ".join(map(str, refusing[:NAMED_SHORTFALLS]))
-    return f"this board does not meet the profile's requirements: {told}{more}. To arm anyway, set host.allow_shortfall = true"
+    shortfalls = "; ".join(map(str, refusing[:NAMED_SHORTFALLS]))
+    return (
+        f"this board does not meet the profile's requirements: {shortfalls}{more}. To arm anyway, set host.allow_shortfall = true"
+    )

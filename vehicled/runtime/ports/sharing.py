@@ -85,9 +85,9 @@ def _shared(place: tuple[Any, ...], devices: Mapping[str, Device], name: str, ot
 
 
 def _unstable(name: str, address: Address) -> Iterator[Note]:
-    if said := note(address):
+    if text := note(address):
         cure = "use the name under /dev/serial/by-id, or define a name with a udev rule ('vehicled doctor' prints one)"
-        yield Note(f"devices.{name}.port", f"{said}; {cure}", level="warning")
+        yield Note(f"devices.{name}.port", f"{text}; {cure}", level="warning")
 
 
 def _too_slow(name: str, device: Device, address: Address) -> Iterator[Note]:

@@ -44,7 +44,7 @@ class SupervisedPort:
         await self._close(drain=False)
         backoff = Backoff(self._retry, self._rng)
         down_ns = time.monotonic_ns()
-        told = False
+        reported = False
         attempts = 0
         while True:
             attempts += 1
@@ -52,18 +52,18 @@ class SupervisedPort:
                 channel = await self._opener(self.counts)
             except OpenError as error:
                 self.trouble = str(error)
-                if not told:
-                    told = True
+                if not reported:
+                    reported = True
                     host.on_port(self.name, PortState.ERROR, self.trouble, time.monotonic_ns())
                 await anyio.sleep(backoff.pause_s())
                 continue
             opened_ns = time.monotonic_ns()
             detail = channel.detail
-            if told:
+            if reported:
                 detail += f"; after {(opened_ns - down_ns) / 1e9:.1f} s and {attempts} attempts"
             await self._hold(channel, host, detail, opened_ns)
             down_ns = time.monotonic_ns()
-            told, attempts = True, 0
+            reported, attempts = True, 0
             if down_ns - opened_ns > self._retry.stable_s * 1e9:
                 backoff.reset()
             await anyio.sleep(backoff.pause_s())
