@@ -56,7 +56,7 @@ STABLE_LOOP = 0.6
 An integrator with delay is stable below pi / 2 and overshoots above 1 / e; the prediction over the delay compensates most of it.
 """
 LEAST_DELAY_S = 0.05
-"""Shortest delay assumed for stability, s: one control period, the wire and the lag of any motor, even if the profile states none."""
+"""Shortest delay assumed for stability, s: a control period, the wire and the lag of any motor, even if the profile states none."""
 
 
 def usable_gain(params: SpeedParams, drive: Drive) -> float:

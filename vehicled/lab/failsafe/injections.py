@@ -25,6 +25,7 @@ from vehicled.messages import (
 )
 from vehicled.runtime.ending import Run
 from vehicled.safety.monitors.motion import MOVING_MPS
+from vehicled.safety.monitors.yaw import STUCK_RAD
 from vehicled.tasks import PIPELINE
 from vehicled.vehicle import Limits
 
@@ -278,7 +279,10 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="position_uncertain", how="the filter's sigma is 2 m", act=_estimate(_uncertain)),
     Injection(row=11, code="heading_against_gyro", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
-    Injection(row=11, code="heading_stuck", how="the same heading repeats", fail="heading:stuck"),
+    Injection(
+        row=11, code="heading_stuck", how="the same heading repeats; from a turn of 0.1 rad on", fail="heading:stuck",
+        act=Stage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD, patience_s=60.0,
+    ),
     Injection(row=12, code="imu_silent", how="the IMU sends nothing", fail="imu:off"),
     Injection(row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck", also=("imu_silent",)),
     Injection(row=12, code="imu_saturated", how="the IMU is at the end of its range and reports it", fail="imu:saturation"),

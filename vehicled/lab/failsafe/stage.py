@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from math import cos, hypot, sin
+from math import cos, hypot, remainder, sin, tau
 
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
@@ -72,6 +72,8 @@ class Stage:
         self.ground_speaks = False
         self.way_m = 0.0
         """True distance driven so far, m."""
+        self.turned_rad = 0.0
+        """Range of the true yaw since :meth:`measure_turn`, rad."""
         self.actuator_neutral_ns: int | None = None
         """Time at which the actuator itself released or braked the drive while the daemon was frozen."""
         self._sequence = 0
@@ -144,6 +146,18 @@ class Stage:
         """True distance from the course, m."""
         place = self._place
         return abs(self._tracker.update(place.x_m, place.y_m, place.yaw_rad).cross_track_m)
+
+    def measure_turn(self) -> None:
+        """Measure ``turned_rad`` from now on."""
+        first_rad, least_rad, greatest_rad = self._place.yaw_rad, 0.0, 0.0
+
+        def measure() -> None:
+            nonlocal least_rad, greatest_rad
+            yaw_rad = remainder(self._place.yaw_rad - first_rad, tau)
+            least_rad, greatest_rad = min(least_rad, yaw_rad), max(greatest_rad, yaw_rad)
+            self.turned_rad = greatest_rad - least_rad
+
+        self.duties.append(measure)
 
     def _measure(self) -> None:
         before, self._place = self._place, self.pair.world.motion

@@ -26,9 +26,14 @@ ASIDE_RAD = 0.25
 READINGS = 3
 """A heading that parts from the gyro does so so often in a row."""
 FIXES = 5
-STUCK_READINGS = 5
+STUCK_READINGS = 3
+STUCK_NS = 350_000_000
+"""The same reading repeats at least so often and for so long; at 10 Hz that is five readings."""
 STUCK_RAD = 0.1
-"""The gyro has turned so far over readings that are all the same."""
+"""Range of the vehicle's yaw, by the gyro, over readings that are all the same."""
+STANDSTILL_MPS = 0.05
+BIAS_TIME_S = 1.0
+"""Time constant of the gyro's bias at standstill."""
 COURSE_MPS = 0.5
 """Slower than this a course over ground says little."""
 UNKNOWN_SIGMA_MPS = 0.1
@@ -60,7 +65,12 @@ class YawMonitor:
         self._kind = HeadingKind.INERTIAL
         self._same_rad = float("nan")
         self._same = 0
-        self._same_turned_rad = 0.0
+        self._same_since_ns = 0
+        self._same_turned: tuple[float, float, float] = (0.0, 0.0, 0.0)
+        """Yaw since the first of the same readings, with its least and its greatest value."""
+        self._heard: tuple[int, float] = (0, 0.0)
+        self._bias_radps = 0.0
+        self._stands = True
         self._backward = False
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -80,6 +90,7 @@ class YawMonitor:
     def update(self, s: "SafetyInputs") -> None:
         """What nobody has renewed for a second counts no more."""
         self._backward = s.speed_mps < 0.0
+        self._stands = not abs(s.speed_mps) > STANDSTILL_MPS
         if self._headings and s.now_ns - self._headings[-1][0] > FRESH_NS:
             self._forget_headings()
         if self._courses and s.now_ns - self._courses[-1][0] > FRESH_NS:
@@ -108,7 +119,10 @@ class YawMonitor:
             self._forget_headings()
             self._forget_courses()
         elif before_ns is not None:
-            self._yaw_rad += rate * (t_ns - before_ns) * 1e-9
+            period_s = (t_ns - before_ns) * 1e-9
+            self._yaw_rad += rate * period_s
+            if self._stands:
+                self._bias_radps += min(period_s / BIAS_TIME_S, 1.0) * (rate - self._bias_radps)
         self._sample_ns = t_ns
         turned = self._turned
         if not turned or t_ns - turned[-1][0] >= SPACING_NS:
@@ -121,13 +135,28 @@ class YawMonitor:
         if turned is None or not abs(heading.yaw_rad) <= 1e3:
             return
         self._kind = heading.kind
+        self._compare_with_last(heading, turned)
+        self.parted_rad = _parted(self._headings, heading.t_ns, heading.yaw_rad - turned)
+        self.parted_in_a_row = self.parted_in_a_row + 1 if abs(self.parted_rad) > PARTED_RAD else 0
+
+    def _compare_with_last(self, heading: Heading, turned: float) -> None:
+        """Count equal readings and the yaw since the first of them.
+
+        A heading may repeat itself at standstill and on a straight. The range of the yaw counts, because the bends of an S cancel
+        out, and the gyro's bias does not, because a vehicle on a straight would seem to turn.
+        """
         if heading.yaw_rad == self._same_rad:
             self._same += 1
         else:
-            self._same_rad, self._same, self._same_turned_rad = heading.yaw_rad, 1, turned
-        self.heading_stuck = self._same >= STUCK_READINGS and abs(turned - self._same_turned_rad) > STUCK_RAD
-        self.parted_rad = _parted(self._headings, heading.t_ns, heading.yaw_rad - turned)
-        self.parted_in_a_row = self.parted_in_a_row + 1 if abs(self.parted_rad) > PARTED_RAD else 0
+            self._same_rad, self._same, self._same_since_ns = heading.yaw_rad, 1, heading.t_ns
+            self._same_turned, self._heard = (0.0, 0.0, 0.0), (heading.t_ns, turned)
+        if not self._stands:
+            yaw, least, greatest = self._same_turned
+            yaw += turned - self._heard[1] - self._bias_radps * (heading.t_ns - self._heard[0]) * 1e-9
+            self._same_turned = yaw, min(least, yaw), max(greatest, yaw)
+        self._heard = heading.t_ns, turned
+        repeats = self._same >= STUCK_READINGS and heading.t_ns - self._same_since_ns >= STUCK_NS
+        self.heading_stuck = repeats and self._same_turned[2] - self._same_turned[1] > STUCK_RAD
 
     def _hear_fix(self, fix: GnssFix) -> None:
         east, north = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
