@@ -158,7 +158,7 @@ class SteeringPlanner:
         np.add.accumulate(place, out=place)
 
         # Projections: nearest sample, then along its tangent and arc.
-        projections = self._projections = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(way))))
+        projections = self._projections = leg.nearest(self._place_xy[1:], row, np.add.accumulate(np.abs(way)))
         back = leg.back_tangent.take(projections)
         off = ahead - leg.place.take(projections)
         off *= back
