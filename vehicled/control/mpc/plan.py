@@ -161,7 +161,7 @@ class SteeringPlanner:
         np.add.accumulate(place, out=place)
 
         # Projections: nearest sample, then along its tangent and arc.
-        projections = self._projections = leg.nearest(self._place_xy[1:], row, abs(float(np.add.reduce(step_m))))
+        projections = self._projections = leg.nearest(self._place_xy[1:], row, np.add.accumulate(np.abs(step_m)))
         back = leg.back_tangent.take(projections)
         off = ahead - leg.place.take(projections)
         off *= back

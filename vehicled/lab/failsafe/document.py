@@ -29,7 +29,9 @@ latched, the strongest braking stays applied. The most severe active reaction wi
 or FAULT; to continue, the vehicle must be armed again and pass every check. Only warnings and speed caps clear automatically.
 
 Times are upper bounds from the fault to the changed actuator frame, with the default limits. *Detects* is the time that the
-detector needs, *persists* the time that the condition must last; 0 only if one sample is conclusive.
+detector needs, *persists* the time that the condition must last; 0 only if one sample is conclusive. A fault that does not show at
+once counts from when it does: a heading that repeats itself (`heading_stuck`) from a turn of 0.1 rad on, blocked wheels from
+standstill, a limit from where the true vehicle exceeds it.
 
 ## Rows
 """

@@ -195,10 +195,6 @@ def _moves(stage: Stage) -> bool:
     return stage.speed_mps > 2.0 * MOVING_MPS
 
 
-def _turned(stage: Stage) -> bool:
-    return stage.turn_rad > STUCK_RAD
-
-
 def _stands(stage: Stage) -> bool:
     return stage.speed_mps < MOVING_MPS
 
@@ -284,8 +280,8 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="heading_against_gyro", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(
-        row=11, code="heading_stuck", how="the same heading repeats, timed from a turn of 0.1 rad", fail="heading:stuck",
-        since=_turned, patience_s=30.0,
+        row=11, code="heading_stuck", how="the same heading repeats; from a turn of 0.1 rad on", fail="heading:stuck",
+        act=Stage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD, patience_s=60.0,
     ),
     Injection(row=12, code="imu_silent", how="the IMU sends nothing", fail="imu:off"),
     Injection(row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck", also=("imu_silent",)),

@@ -1,6 +1,5 @@
 """Set-up of one lockstep trial: a drive with all parts that can be made to fail."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from math import cos, hypot, remainder, sin, tau
@@ -14,7 +13,6 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence, Polygon
-from vehicled.safety.monitors.yaw import STUCK_NS
 
 SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000
@@ -74,7 +72,8 @@ class Stage:
         self.ground_speaks = False
         self.way_m = 0.0
         """True distance driven so far, m."""
-        self._yaws: deque[tuple[int, float]] = deque()
+        self.turned_rad = 0.0
+        """Range of the true yaw since :meth:`measure_turn`, rad."""
         self.actuator_neutral_ns: int | None = None
         """Time at which the actuator itself released or braked the drive while the daemon was frozen."""
         self._sequence = 0
@@ -148,24 +147,21 @@ class Stage:
         place = self._place
         return abs(self._tracker.update(place.x_m, place.y_m, place.yaw_rad).cross_track_m)
 
-    @property
-    def turn_rad(self) -> float:
-        """Range of the true yaw within the last ``STUCK_NS`` since :meth:`begin`, rad."""
-        yaws = [yaw for _, yaw in self._yaws]
-        return max(yaws) - min(yaws)
+    def measure_turn(self) -> None:
+        """Measure ``turned_rad`` from now on."""
+        first_rad, least_rad, greatest_rad = self._place.yaw_rad, 0.0, 0.0
 
-    def begin(self) -> None:
-        """Forget how the vehicle has turned before the injection."""
-        self._yaws.clear()
-        self._yaws.append((self.now_ns, self._place.yaw_rad))
+        def measure() -> None:
+            nonlocal least_rad, greatest_rad
+            yaw_rad = remainder(self._place.yaw_rad - first_rad, tau)
+            least_rad, greatest_rad = min(least_rad, yaw_rad), max(greatest_rad, yaw_rad)
+            self.turned_rad = greatest_rad - least_rad
+
+        self.duties.append(measure)
 
     def _measure(self) -> None:
         before, self._place = self._place, self.pair.world.motion
         self.way_m += hypot(self._place.x_m - before.x_m, self._place.y_m - before.y_m)
-        last_rad = self._yaws[-1][1] if self._yaws else self._place.yaw_rad
-        self._yaws.append((self.now_ns, last_rad + remainder(self._place.yaw_rad - last_rad, tau)))
-        while self.now_ns - self._yaws[0][0] > STUCK_NS:
-            self._yaws.popleft()
 
     # # ---------------------------------------------------------------- messages
 

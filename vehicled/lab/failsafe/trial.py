@@ -103,7 +103,6 @@ class _Judge:
     def begin(self, at_ns: int) -> None:
         """Note the time of the injection."""
         self._at_ns, self._way_m = at_ns, self._stage.way_m
-        self._stage.begin()
         if self._injection.since is None:
             self._origin_ns = at_ns + round(self._injection.grace_s(self._stage.profile.limits) * SECOND_NS)
 

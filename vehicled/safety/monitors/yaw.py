@@ -26,11 +26,16 @@ ASIDE_RAD = 0.25
 READINGS = 3
 """Number of consecutive headings that must differ from the gyro."""
 FIXES = 5
-STUCK_READINGS = 5
+STUCK_READINGS = 3
+STUCK_NS = 350_000_000
+"""Shortest time over which a stuck heading repeats, ns; at 10 Hz that is five readings."""
+TURN_WINDOW_NS = 3_000_000_000
+"""Window of the turn over equal headings, ns: over a longer one a gyro bias of 0.03 rad/s looks like a turn."""
 STUCK_RAD = 0.1
-"""Turn of the gyro over equal headings within ``STUCK_NS`` above which the heading is stuck, rad."""
-STUCK_NS = 3_000_000_000
-"""Window of that turn: over a longer one a gyro bias of 0.03 rad/s looks like a turn."""
+"""Range of the yaw by the gyro, over equal headings, above which the heading is stuck, rad."""
+STANDSTILL_MPS = 0.05
+BIAS_TIME_S = 1.0
+"""Time constant of the gyro's bias at standstill, s."""
 COURSE_MPS = 0.5
 """Speed below which the course over ground is too noisy, m/s."""
 UNKNOWN_SIGMA_MPS = 0.1
@@ -62,7 +67,12 @@ class YawMonitor:
         self._kind = HeadingKind.INERTIAL
         self._same_rad = float("nan")
         self._same = 0
+        self._same_since_ns = 0
         self._same_turned: deque[tuple[int, float]] = deque()
+        """Times and turns by the gyro since the first of the equal headings, rad."""
+        self._heard: tuple[int, float] = (0, 0.0)
+        self._bias_radps = 0.0
+        self._stands = True
         self._backward = False
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -82,6 +92,7 @@ class YawMonitor:
     def update(self, s: "SafetyInputs") -> None:
         """Forget headings and courses over ground that are older than ``FRESH_NS``."""
         self._backward = s.speed_mps < 0.0
+        self._stands = not abs(s.speed_mps) > STANDSTILL_MPS
         if self._headings and s.now_ns - self._headings[-1][0] > FRESH_NS:
             self._forget_headings()
         if self._courses and s.now_ns - self._courses[-1][0] > FRESH_NS:
@@ -111,7 +122,10 @@ class YawMonitor:
             self._forget_headings()
             self._forget_courses()
         elif before_ns is not None:
-            self._yaw_rad += rate * (t_ns - before_ns) * 1e-9
+            period_s = (t_ns - before_ns) * 1e-9
+            self._yaw_rad += rate * period_s
+            if self._stands:
+                self._bias_radps += min(period_s / BIAS_TIME_S, 1.0) * (rate - self._bias_radps)
         self._sample_ns = t_ns
         turned = self._turned
         if not turned or t_ns - turned[-1][0] >= SPACING_NS:
@@ -124,19 +138,33 @@ class YawMonitor:
         if turned is None or not abs(heading.yaw_rad) <= 1e3:
             return
         self._kind = heading.kind
+        self._compare_with_last(heading, turned)
+        self.parted_rad = _parted(self._headings, heading.t_ns, heading.yaw_rad - turned)
+        self.parted_in_a_row = self.parted_in_a_row + 1 if abs(self.parted_rad) > PARTED_RAD else 0
+
+    def _compare_with_last(self, heading: Heading, turned: float) -> None:
+        """Count equal readings and the yaw since the first of them.
+
+        A heading may repeat itself at standstill and on a straight. The range of the yaw counts, because the bends of an S cancel
+        out, and the gyro's bias does not, because a vehicle on a straight would seem to turn.
+        """
         if heading.yaw_rad == self._same_rad:
             self._same += 1
         else:
-            self._same_rad, self._same = heading.yaw_rad, 1
+            self._same_rad, self._same, self._same_since_ns = heading.yaw_rad, 1, heading.t_ns
             self._same_turned.clear()
-        self._same_turned.append((heading.t_ns, turned))
-        while heading.t_ns - self._same_turned[0][0] > STUCK_NS:
+            self._heard = heading.t_ns, turned
+        yaw = self._same_turned[-1][1] if self._same_turned else 0.0
+        if not self._stands:
+            yaw += turned - self._heard[1] - self._bias_radps * (heading.t_ns - self._heard[0]) * 1e-9
+        self._heard = heading.t_ns, turned
+        self._same_turned.append((heading.t_ns, yaw))
+        while heading.t_ns - self._same_turned[0][0] > TURN_WINDOW_NS:
             self._same_turned.popleft()
         angles = [angle for _, angle in self._same_turned]
-        # The range, not the net turn: in an S-bend the two bends would cancel.
-        self.heading_stuck = self._same >= STUCK_READINGS and max(angles) - min(angles) > STUCK_RAD
-        self.parted_rad = _parted(self._headings, heading.t_ns, heading.yaw_rad - turned)
-        self.parted_in_a_row = self.parted_in_a_row + 1 if abs(self.parted_rad) > PARTED_RAD else 0
+        repeats = self._same >= STUCK_READINGS and heading.t_ns - self._same_since_ns >= STUCK_NS
+        # The range, not the net turn: in an S the two bends would cancel.
+        self.heading_stuck = repeats and max(angles) - min(angles) > STUCK_RAD
 
     def _hear_fix(self, fix: GnssFix) -> None:
         east, north = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
