@@ -111,14 +111,6 @@ class Level(Struct, frozen=True):
     value: float
 
 
-class Mark(Struct, frozen=True):
-    """Marked instant or period, in columns."""
-
-    start: float
-    stop: float
-    colour: int
-
-
 def line_plot(
     axis: Axis,
     lines: Sequence[Line],
