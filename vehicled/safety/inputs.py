@@ -8,7 +8,7 @@ from vehicled.vehicle import Limits
 
 
 class SafetyInputs(Struct, frozen=True, kw_only=True):
-    """Inputs of all monitors at one instant. Ages are in ns, ``ports.NEVER_NS`` if nothing has arrived yet."""
+    """Values of one actuation tick. Ages are in ns, ``ports.NEVER_NS`` if nothing has arrived yet."""
 
     now_ns: int
     mode: Mode

@@ -44,7 +44,7 @@ def seconds(age_ns: int) -> float:
 
 
 class RuleInputs(SafetyInputs, frozen=True, kw_only=True):
-    """What rules and arming checks evaluate: the inputs of one instant, and the monitors behind them."""
+    """Inputs of all rules and arming checks at one instant: the values of the tick, and the monitors behind them."""
 
     monitors: Monitors
 
