@@ -337,11 +337,11 @@ class Machine:
         return guarded
 
     def _actuate(self, now_ns: int) -> None:
-        self._pipeline.watch.deadlines.update(now_ns, self._accounts)
+        self._pipeline.monitors.deadlines.update(now_ns, self._accounts)
         if now_ns >= self._measure_ns:
             self._measure_ns = now_ns + MEASURE_NS
             response_ns = self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0]
-            self._pipeline.watch.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
+            self._pipeline.monitors.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
         self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
 
     def _take(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:

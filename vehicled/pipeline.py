@@ -46,9 +46,10 @@ from vehicled.safety.arming import missing
 from vehicled.safety.entry import CourseEntry
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
-from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.modes import MOVING
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import Source
+from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
 
@@ -89,7 +90,7 @@ class Pipeline:
         speed: SpeedParams | None = None,
     ) -> None:
         alignment = alignment or AlignmentParams()
-        self.watch = Monitors(
+        self.monitors = Monitors(
             limits, vehicle, sources, course, fence, antenna_m, telemetry=telemetry, alignment=alignment, datum=datum
         )
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
@@ -130,20 +131,20 @@ class Pipeline:
 
     def ingest(self, now_ns: int) -> None:
         """Check new messages and pass them on: measurements to fusion, requests and faults to the supervisor and its monitors."""
-        watch = self.watch
+        monitors = self.monitors
         for message in self.inbox.drain():
             kind = type(message)
             if kind in MEASUREMENTS:
                 if not is_finite(message):
                     self.not_finite += 1
                     continue
-                watch.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
+                monitors.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
                 self._accepted.put(message)
             elif kind in RANGES:
-                watch.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
+                monitors.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
-            watch.on_message(message, now_ns)
+            monitors.on_message(message, now_ns)
 
     def fuse(self, now_ns: int) -> None:
         """Step estimator and identifier."""
@@ -214,7 +215,7 @@ class Pipeline:
 
     def _aged(self, command: ActuatorCommand, now_ns: int, wanted: ControlCommand | None) -> ActuatorCommand:
         """Return the command with the ages of its inputs."""
-        sources = self.watch.sources
+        sources = self.monitors.sources
         ages = [
             self.estimate.age_ns(now_ns),
             sources.age_ns(GnssFix, now_ns),
@@ -231,12 +232,12 @@ class Pipeline:
             odometry_age_ns=odometry_ns,
         )
 
-    def _wanted(self, s: SafetyInputs) -> ControlCommand | None:
+    def _wanted(self, s: RuleInputs) -> ControlCommand | None:
         """Return the command of the source that drives in this mode."""
-        mode, hand, now_ns = self.supervisor.mode, self.watch.hand.command, s.now_ns
+        mode, hand, now_ns = self.supervisor.mode, self.monitors.hand.command, s.now_ns
         if mode is Mode.ALIGN:
             newest_ns = 0 if s.estimate is None else s.estimate.newest_input_ns
-            turned_rad, cap_mps = self.watch.alignment.turned_rad, min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps)
+            turned_rad, cap_mps = self.monitors.alignment.turned_rad, min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps)
             return self._alignment.step(AlignmentInputs(s.speed_mps, turned_rad, cap_mps, newest_ns), now_ns)
         if mode is Mode.STOPPING and self._driving_mode is Mode.ALIGN:
             return self._alignment.stop(0 if s.estimate is None else s.estimate.newest_input_ns, now_ns)
@@ -296,7 +297,7 @@ class Pipeline:
         self._estimator.adapt(vehicle)
         self._controller.adapt(vehicle)
         self.gate.adapt(vehicle)
-        self.watch.stopping.adapt(vehicle)
+        self.monitors.stopping.adapt(vehicle)
 
     def _on_mode(self, before: Mode, now_ns: int) -> None:
         supervisor = self.supervisor
@@ -328,12 +329,12 @@ class Pipeline:
         if cut:
             self._sink.record(Event(now_ns, "info", "commands_cut", json.dumps(cut)), now_ns)
 
-    def _situation(self, now_ns: int, actuator_lost: str) -> SafetyInputs:
-        return SafetyInputs(
+    def _situation(self, now_ns: int, actuator_lost: str) -> RuleInputs:
+        return RuleInputs(
             now_ns=now_ns,
             mode=self.supervisor.mode,
             limits=self._limits,
-            watch=self.watch,
+            monitors=self.monitors,
             estimate=self.estimate.value,
             estimate_age_ns=self.estimate.age_ns(now_ns),
             control=self.control.value,
@@ -342,6 +343,7 @@ class Pipeline:
             course_finished=self._controller.finished,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
+            measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
             entry=self._entry,
             setup_fault=self.setup_fault,
         )

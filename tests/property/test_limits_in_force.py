@@ -33,7 +33,8 @@ from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import CourseEntry
-from vehicled.safety.inputs import Monitors, SafetyInputs
+from vehicled.safety.monitors import Monitors
+from vehicled.safety.rule import RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.wire.clock import DeviceClock
 
@@ -48,8 +49,8 @@ RUNNING = StateEstimate(NOW_NS, NOW_NS, 5.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, E
 LINE = course_from_waypoints("line", [0.0, 20.0], [0.0, 0.0])
 
 
-def inputs(watch: Monitors, estimate: StateEstimate = RUNNING, mode: Mode = Mode.STANDBY, **fields: int) -> SafetyInputs:
-    return replace(SafetyInputs(now_ns=NOW_NS, mode=mode, limits=LIMITS, watch=watch, estimate=estimate), **fields)
+def inputs(monitors: Monitors, estimate: StateEstimate = RUNNING, mode: Mode = Mode.STANDBY, **fields: int) -> RuleInputs:
+    return replace(RuleInputs(now_ns=NOW_NS, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate), **fields)
 
 
 def watching() -> Monitors:
@@ -59,7 +60,7 @@ def watching() -> Monitors:
 # ------------------------------------------------------------------------------------------------------------------ arming
 
 
-def certainty(variance_m2: float) -> tuple[SafetyInputs, bool]:
+def certainty(variance_m2: float) -> tuple[RuleInputs, bool]:
     """The position is known to a third of the corridor, 0.5 m."""
     covariance = [0.0, *RUNNING.covariance[1:]]
     covariance[1] = covariance[4] = 0.0
@@ -68,7 +69,7 @@ def certainty(variance_m2: float) -> tuple[SafetyInputs, bool]:
     return inputs(watching(), replace(RUNNING, covariance=tuple(covariance))), not known
 
 
-def heading(variance_rad2: float) -> tuple[SafetyInputs, bool]:
+def heading(variance_rad2: float) -> tuple[RuleInputs, bool]:
     covariance = list(RUNNING.covariance)
     covariance[10] = variance_rad2
     return inputs(watching(), replace(RUNNING, covariance=tuple(covariance))), not (
@@ -76,35 +77,35 @@ def heading(variance_rad2: float) -> tuple[SafetyInputs, bool]:
     )
 
 
-def estimated(speed_mps: float) -> tuple[SafetyInputs, bool]:
+def estimated(speed_mps: float) -> tuple[RuleInputs, bool]:
     return inputs(watching(), replace(RUNNING, speed_mps=speed_mps)), abs(speed_mps) > 0.2
 
 
-def measured(speed_mps: float) -> tuple[SafetyInputs, bool]:
-    watch = watching()
-    watch.on_message(WheelSpeed(NOW_NS, NOW_NS, speed_mps, 0.02), NOW_NS)
-    return inputs(watch), abs(speed_mps) > 0.25
+def measured(speed_mps: float) -> tuple[RuleInputs, bool]:
+    monitors = watching()
+    monitors.on_message(WheelSpeed(NOW_NS, NOW_NS, speed_mps, 0.02), NOW_NS)
+    return inputs(monitors), abs(speed_mps) > 0.25
 
 
-def hot(temperature_k: float) -> tuple[SafetyInputs, bool]:
-    watch = watching()
-    watch.on_message(MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 12.0, 0.0, temperature_k, 300.0, 0), NOW_NS)
-    return inputs(watch), isfinite(temperature_k) and temperature_k > 350.0
+def hot(temperature_k: float) -> tuple[RuleInputs, bool]:
+    monitors = watching()
+    monitors.on_message(MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 12.0, 0.0, temperature_k, 300.0, 0), NOW_NS)
+    return inputs(monitors), isfinite(temperature_k) and temperature_k > 350.0
 
 
-def flat(voltage_v: float) -> tuple[SafetyInputs, bool]:
-    watch = watching()
-    watch.on_message(MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, voltage_v, 0.0, 300.0, 300.0, 0), NOW_NS)
-    return inputs(watch), watch.motor.rest_v < 9.6
+def flat(voltage_v: float) -> tuple[RuleInputs, bool]:
+    monitors = watching()
+    monitors.on_message(MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, voltage_v, 0.0, 300.0, 300.0, 0), NOW_NS)
+    return inputs(monitors), monitors.motor.rest_v < 9.6
 
 
-def host(**values: float) -> SafetyInputs:
-    watch = watching()
-    watch.on_message(replace(HostHealth(NOW_NS), **values), NOW_NS)
-    return inputs(watch)
+def host(**values: float) -> RuleInputs:
+    monitors = watching()
+    monitors.on_message(replace(HostHealth(NOW_NS), **values), NOW_NS)
+    return inputs(monitors)
 
 
-ARMING: dict[str, tuple[Callable[[float], tuple[SafetyInputs, bool]], float, str]] = {
+ARMING: dict[str, tuple[Callable[[float], tuple[RuleInputs, bool]], float, str]] = {
     "certainty": (certainty, 0.25, "the position is known to"),
     "heading": (heading, 0.04, "the heading is known to"),
     "estimated speed": (estimated, 0.2, "the vehicle moves at"),
@@ -148,10 +149,10 @@ def test_the_position_is_as_uncertain_as_in_its_worst_direction(large_m: float, 
 
 @given(near_count(5_000_000_000, low=0, high=20_000_000_000), near(0.0, 1.0, signed=True))
 def test_a_wall_clock_that_was_moved_settles_in_five_seconds(age_ns: int, step_s: float) -> None:
-    watch = watching()
-    watch.on_message(HostHealth(NOW_NS - age_ns, clock_step_s=step_s), NOW_NS - age_ns)
-    moved = watch.host.last_step_s != 0.0
-    assert any("was moved by" in text for text in missing(inputs(watch))) is (moved and age_ns < 5_000_000_000)
+    monitors = watching()
+    monitors.on_message(HostHealth(NOW_NS - age_ns, clock_step_s=step_s), NOW_NS - age_ns)
+    moved = monitors.host.last_step_s != 0.0
+    assert any("was moved by" in text for text in missing(inputs(monitors))) is (moved and age_ns < 5_000_000_000)
 
 
 # ------------------------------------------------------------------------------------------------------------ standstill
@@ -160,19 +161,19 @@ def test_a_wall_clock_that_was_moved_settles_in_five_seconds(age_ns: int, step_s
 @given(near(0.05, signed=True, garbage=True), near_count(200_000_000, low=0), near(0.25, low=0.0))
 def test_it_stands_exactly_below_its_limits(speed_mps: float, age_ns: int, wheel_mps: float) -> None:
     """Uses the estimate (5 cm/s, fresh) and by the wheels (25 cm/s)."""
-    watch = watching()
-    watch.on_message(WheelSpeed(NOW_NS, NOW_NS, wheel_mps, 0.02), NOW_NS)
-    s = inputs(watch, replace(RUNNING, speed_mps=speed_mps), Mode.STOPPING, estimate_age_ns=age_ns)
+    monitors = watching()
+    monitors.on_message(WheelSpeed(NOW_NS, NOW_NS, wheel_mps, 0.02), NOW_NS)
+    s = inputs(monitors, replace(RUNNING, speed_mps=speed_mps), Mode.STOPPING, estimate_age_ns=age_ns)
     expected = abs(speed_mps) < 0.05 and age_ns <= 200_000_000 and wheel_mps <= 0.25
     assert StandstillDetector().stands(s, gnss_stuck=False, gnss_refused=False) is expected
 
 
 @given(near_count(3_000_000_000, low=0))
 def test_a_stop_that_does_not_end_says_why_after_three_seconds(after_ns: int) -> None:
-    standstill, watch = StandstillDetector(), watching()
+    standstill, monitors = StandstillDetector(), watching()
     moving = replace(RUNNING, speed_mps=1.0)
-    assert standstill.unrest(inputs(watch, moving)) == []
-    assert bool(standstill.unrest(inputs(watch, moving, now_ns=NOW_NS + after_ns))) is (after_ns >= 3_000_000_000)
+    assert standstill.unrest(inputs(monitors, moving)) == []
+    assert bool(standstill.unrest(inputs(monitors, moving, now_ns=NOW_NS + after_ns))) is (after_ns >= 3_000_000_000)
 
 
 # ------------------------------------------------------------------------------------------------- place on the course
@@ -234,26 +235,26 @@ def test_the_next_leg_begins_where_the_vehicle_stands_at_the_cusp(left_m: float,
 # --------------------------------------------------------------------------------------------------------- obstacles
 
 
-def ranges(watch: Monitors, *distances_m: float, estimate: StateEstimate = RUNNING) -> Monitors:
+def ranges(monitors: Monitors, *distances_m: float, estimate: StateEstimate = RUNNING) -> Monitors:
     for distance_m in distances_m:
-        watch.on_message(ObstacleRange(NOW_NS, NOW_NS, distance_m), NOW_NS)
-        watch.update(inputs(watch, estimate))
-    return watch
+        monitors.on_message(ObstacleRange(NOW_NS, NOW_NS, distance_m), NOW_NS)
+        monitors.update(inputs(monitors, estimate))
+    return monitors
 
 
 @given(near(0.5 + watching().stopping.way_m(0.5), garbage=True))
 def test_it_moves_off_exactly_with_room_for_it(distance_m: float) -> None:
-    watch = ranges(watching(), distance_m, distance_m)
-    least_m = 0.5 + watch.stopping.way_m(0.5)
+    monitors = ranges(watching(), distance_m, distance_m)
+    least_m = 0.5 + monitors.stopping.way_m(0.5)
     blocked = not distance_m > least_m
-    assert any("something stands" in text for text in missing(inputs(watch))) is blocked
+    assert any("something stands" in text for text in missing(inputs(monitors))) is blocked
 
 
 @given(near(0.5, 1.0, 3.0, 8.0, low=0.0, high=50.0), st.sampled_from([0.3, 1.0, 3.0]))
 def test_from_the_cap_a_gentle_stop_ends_before_the_gap(distance_m: float, speed_mps: float) -> None:
     """Brakes with a third of the deceleration that is certain; never below the speed of a capped drive."""
-    watch = ranges(watching(), distance_m, distance_m)
-    cap_mps, stopping = watch.obstacle.cap_mps, watch.stopping
+    monitors = ranges(watching(), distance_m, distance_m)
+    cap_mps, stopping = monitors.obstacle.cap_mps, monitors.stopping
     assert cap_mps >= 0.5
     deceleration = stopping._deceleration_mps2 / 3.0
 
@@ -269,10 +270,10 @@ def test_from_the_cap_a_gentle_stop_ends_before_the_gap(distance_m: float, speed
 
 @given(near_count(2_000_000_000, low=1))
 def test_a_silent_sensor_is_believed_for_exactly_two_seconds(after_ns: int) -> None:
-    watch = ranges(watching(), 0.2, 0.2)
-    watch.update(inputs(watch, now_ns=NOW_NS + after_ns))
-    assert (watch.obstacle.free_m < inf) is (after_ns <= 2_000_000_000)
-    assert watch.obstacle.sees is (after_ns <= 2_000_000_000)
+    monitors = ranges(watching(), 0.2, 0.2)
+    monitors.update(inputs(monitors, now_ns=NOW_NS + after_ns))
+    assert (monitors.obstacle.free_m < inf) is (after_ns <= 2_000_000_000)
+    assert monitors.obstacle.sees is (after_ns <= 2_000_000_000)
 
 
 def scan(ranges_m: tuple[float, ...], t_ns: int = NOW_NS) -> LaserScan:
@@ -282,40 +283,40 @@ def scan(ranges_m: tuple[float, ...], t_ns: int = NOW_NS) -> LaserScan:
 @given(near_count(400_000_000, -400_000_000, low=-(10**10), high=10**10), near_count(50, low=0, high=100))
 def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_tell(age_ns: int, lost: int) -> None:
     """Silence of 0.3 s and a sweep of 0.1 s; three scans in a row make it blind."""
-    watch = watching()
+    monitors = watching()
     for _ in range(3):
-        assert not watch.obstacle.blind
-        watch.on_message(scan((nan,) * lost + (inf,) * (100 - lost), NOW_NS - age_ns), NOW_NS)
-        watch.update(inputs(watch))
+        assert not monitors.obstacle.blind
+        monitors.on_message(scan((nan,) * lost + (inf,) * (100 - lost), NOW_NS - age_ns), NOW_NS)
+        monitors.update(inputs(monitors))
     fresh = abs(age_ns * 1e-9) <= 0.4
-    assert bool(watch.obstacle.blind) is (not fresh or lost > 50)
-    assert watch.obstacle.sees is not bool(watch.obstacle.blind)
+    assert bool(monitors.obstacle.blind) is (not fresh or lost > 50)
+    assert monitors.obstacle.sees is not bool(monitors.obstacle.blind)
 
 
 @given(near(0.05, 3.0, low=0.0, garbage=True))
 def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_measure(range_m: float) -> None:
     """An obstacle too near to be measured stands at the least range; NaN tells nothing."""
-    watch = watching()
+    monitors = watching()
     rays = [inf] * 720
     rays[360] = range_m
     for _ in range(3):
-        watch.on_message(replace(scan(tuple(rays)), x_m=2.0, range_max_m=3.0), NOW_NS)
-        watch.update(inputs(watch, mode=Mode.AUTO))
+        monitors.on_message(replace(scan(tuple(rays)), x_m=2.0, range_max_m=3.0), NOW_NS)
+        monitors.update(inputs(monitors, mode=Mode.AUTO))
     met = range_m <= 3.0
-    assert watch.stopping.way_m(LIMITS.max_speed_mps) * 3.0 + 0.5 > 5.0, "it looks as far as that"
+    assert monitors.stopping.way_m(LIMITS.max_speed_mps) * 3.0 + 0.5 > 5.0, "it looks as far as that"
     if met:
-        front_m = watch.obstacle._body.front_m
-        assert watch.obstacle.free_m == pytest.approx(2.0 + max(range_m, 0.05) - front_m, abs=0.06)
+        front_m = monitors.obstacle._body.front_m
+        assert monitors.obstacle.free_m == pytest.approx(2.0 + max(range_m, 0.05) - front_m, abs=0.06)
     else:
-        assert watch.obstacle.free_m == inf
+        assert monitors.obstacle.free_m == inf
 
 
 @given(near(0.05, signed=True, garbage=True), st.sampled_from([0.0, 0.3, -0.3]))
 def test_who_stands_before_an_obstacle_and_is_not_told_to_move_does_it_no_harm(speed_mps: float, throttle: float) -> None:
-    watch = watching()
+    monitors = watching()
     sent = ActuatorCommand(NOW_NS, NOW_NS, throttle, 0.0, 0.0, 0.0)
-    s = replace(inputs(watch, replace(RUNNING, speed_mps=speed_mps)), sent=sent)
-    assert watch.obstacle.drives(s) is (abs(speed_mps) > 0.05 or throttle != 0.0)
+    s = replace(inputs(monitors, replace(RUNNING, speed_mps=speed_mps)), sent=sent)
+    assert monitors.obstacle.drives(s) is (abs(speed_mps) > 0.05 or throttle != 0.0)
 
 
 # -------------------------------------------------------------------------------------------------------- controllers

@@ -449,9 +449,9 @@ def test_the_status_tells_how_far_the_lane_is_free(
     situation = rig.machine.supervisor.situation
     assert situation is not None
     if lane is not None:
-        situation.watch.obstacle._read_ns[0.0, 0.0] = 0
-        situation.watch.obstacle.free_m = inf if lane["free_m"] is None else lane["free_m"]
-        situation.watch.stopping.distance_m = 0.4
+        situation.monitors.obstacle._read_ns[0.0, 0.0] = 0
+        situation.monitors.obstacle.free_m = inf if lane["free_m"] is None else lane["free_m"]
+        situation.monitors.stopping.distance_m = 0.4
     state = console.status(START + 10**8)
     assert state["lane"] == lane
     _show(state, as_json=False)

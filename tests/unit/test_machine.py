@@ -32,6 +32,7 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
     TaskTick,
+    WheelSpeed,
     WireChunk,
 )
 from vehicled.pipeline import STOP_PATIENCE_NS, Pipeline
@@ -395,3 +396,14 @@ def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(action: O
     ending = run.turn(now + 200 * MS)
     assert ending is not None
     assert ending.why.endswith("the vehicle stands")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected_mps"),
+    [(EstimatorStatus.UNINITIALISED, -0.7), (EstimatorStatus.ALIGNING, 0.3), (EstimatorStatus.RUNNING, 0.3)],
+)
+def test_rules_see_the_measured_speed_until_the_estimator_has_started(status: EstimatorStatus, expected_mps: float) -> None:
+    pipeline = Rig().pipeline()
+    pipeline.estimate.put(StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.3, 0.0, (1e-4,) * 16, status), 0)
+    pipeline.monitors.on_message(WheelSpeed(0, 0, -0.7, 0.1), 0)
+    assert pipeline._situation(0, "").speed_mps == expected_mps

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE
 from vehicled.messages import EstimatorStatus, GnssFix, Heartbeat, HostHealth, Mode, MotorStatus, StateEstimate
 from vehicled.safety.arming import missing
-from vehicled.safety.inputs import Monitors, SafetyInputs
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.motion import GROUND_FIXES, MotionMonitor
+from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import Limits
 
 SECOND_NS = 10**9
@@ -28,34 +29,36 @@ class Account(Struct):
     consecutive_misses: int = 0
 
 
-def situation(watch: Monitors, limits: Limits = LIMITS) -> SafetyInputs:
-    return SafetyInputs(now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, watch=watch, estimate=ESTIMATE)
+def situation(monitors: Monitors, limits: Limits = LIMITS) -> RuleInputs:
+    return RuleInputs(now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, monitors=monitors, estimate=ESTIMATE)
 
 
 def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Monitors:
     """All is well."""
-    watch = Monitors(limits, VEHICLE, telemetry=telemetry)
-    deliver(watch, MOTOR)
-    deliver(watch, HostHealth(NOW_NS, temperature_k=320.0))
-    return watch
+    monitors = Monitors(limits, VEHICLE, telemetry=telemetry)
+    deliver(monitors, MOTOR)
+    deliver(monitors, HostHealth(NOW_NS, temperature_k=320.0))
+    return monitors
 
 
-def deliver(watch: Monitors, message: MotorStatus | HostHealth | Heartbeat) -> None:
+def deliver(monitors: Monitors, message: MotorStatus | HostHealth | Heartbeat) -> None:
     if isinstance(message, MotorStatus):
-        watch.sources.heard(MotorStatus, message.t_rx_ns)
-    watch.on_message(message, NOW_NS)
+        monitors.sources.heard(MotorStatus, message.t_rx_ns)
+    monitors.on_message(message, NOW_NS)
 
 
-def ticks(watch: Monitors, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control") -> None:
+def ticks(monitors: Monitors, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control") -> None:
     """The executive's counters over some seconds."""
     for k in range(seconds + 1):
-        watch.deadlines.update(k * SECOND_NS, [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))])
+        monitors.deadlines.update(
+            k * SECOND_NS, [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))]
+        )
 
 
 def test_nothing_is_missing_when_all_is_well() -> None:
-    watch = watched()
-    ticks(watch, 100, 1, 12)
-    assert missing(situation(watch)) == []
+    monitors = watched()
+    ticks(monitors, 100, 1, 12)
+    assert missing(situation(monitors)) == []
 
 
 CASES: list[tuple[Callable[[Monitors], object], str, str]] = [
@@ -78,33 +81,33 @@ CASES: list[tuple[Callable[[Monitors], object], str, str]] = [
 
 @pytest.mark.parametrize(("happens", "cause", "cure"), CASES)
 def test_each_names_its_cause_and_cure(happens: Callable[[Monitors], object], cause: str, cure: str) -> None:
-    watch = watched()
-    happens(watch)
-    (told,) = missing(situation(watch))
+    monitors = watched()
+    happens(monitors)
+    (told,) = missing(situation(monitors))
     assert cause in told
     assert cure in told.split(": ", 1)[1]
-    assert missing(situation(watch), by_hand=True) == [told], "a hand drives the same motor"
+    assert missing(situation(monitors), by_hand=True) == [told], "a hand drives the same motor"
 
 
 def test_misses_are_forgotten_after_ten_seconds() -> None:
-    watch = watched()
+    monitors = watched()
     counts = [(100 * k, min(k, 3) * 20) for k in range(16)]
     told = []
     for k, (run, missed) in enumerate(counts):
-        watch.deadlines.update(k * SECOND_NS, [("control", Account(run, missed))])
-        told.append(bool(missing(situation(watch))))
+        monitors.deadlines.update(k * SECOND_NS, [("control", Account(run, missed))])
+        told.append(bool(missing(situation(monitors))))
     assert told[3]
     assert not told[15]
-    assert not missing(situation(watch, replace(LIMITS, arming_missed_share=1.0)))
+    assert not missing(situation(monitors, replace(LIMITS, arming_missed_share=1.0)))
 
 
 @pytest.mark.parametrize(("age_s", "words"), [(None, "has told nothing of itself yet"), (0.5, "told nothing of itself for 0.5 s")])
 def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: str) -> None:
-    watch = Monitors(LIMITS, VEHICLE, telemetry=True)
+    monitors = Monitors(LIMITS, VEHICLE, telemetry=True)
     if age_s is not None:
         t_ns = NOW_NS - round(age_s * SECOND_NS)
-        deliver(watch, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
-    (told,) = missing(situation(watch))
+        deliver(monitors, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
+    (told,) = missing(situation(monitors))
     assert words in told
     assert "check its power and line" in told
     silent = Monitors(LIMITS, VEHICLE, telemetry=False)
@@ -113,11 +116,11 @@ def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: st
 
 def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
     expects = replace(LIMITS, ground_expected=True)
-    watch = watched()
-    (told,) = missing(situation(watch, expects))
+    monitors = watched()
+    (told,) = missing(situation(monitors, expects))
     assert "no ground station has been heard: start it" in told
-    deliver(watch, Heartbeat(NOW_NS, NOW_NS, "ground"))
-    assert missing(situation(watch, expects)) == []
+    deliver(monitors, Heartbeat(NOW_NS, NOW_NS, "ground"))
+    assert missing(situation(monitors, expects)) == []
     # Who goes on without it does not wait for it either.
     lost = watched()
     deliver(lost, Heartbeat(0, 0, "ground"))
@@ -140,11 +143,11 @@ def test_an_old_fix_does_not_confirm_the_present_speed() -> None:
 
 
 def test_misses_of_the_first_second_are_not_taken_for_a_share_of_ten() -> None:
-    watch = watched()
-    ticks(watch, 100, 3, 1)
-    assert watch.deadlines.share == pytest.approx(0.003)
+    monitors = watched()
+    ticks(monitors, 100, 3, 1)
+    assert monitors.deadlines.share == pytest.approx(0.003)
     # As many in every second are a share of ten as soon as they cannot be less any more.
-    ticks(watch, 100, 3, 4)
-    assert watch.deadlines.share == pytest.approx(0.012)
-    ticks(watch, 100, 3, 30)
-    assert watch.deadlines.share == pytest.approx(0.03)
+    ticks(monitors, 100, 3, 4)
+    assert monitors.deadlines.share == pytest.approx(0.012)
+    ticks(monitors, 100, 3, 30)
+    assert monitors.deadlines.share == pytest.approx(0.03)

@@ -24,9 +24,10 @@ from vehicled.messages import (
     WheelSpeed,
 )
 from vehicled.safety.arming import missing
-from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.matrix import RULES
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.yaw import FIXES, READINGS
+from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import Limits
 
 MS = 1_000_000
@@ -67,7 +68,7 @@ class Road:
         heading_hz: int = 10,
         stands_s: float = 0.0,
     ) -> None:
-        self.watch = Monitors(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
+        self.monitors = Monitors(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
         self._sign, self._heading_ns, self._stands_s = sign, 1000 * MS // heading_hz, stands_s
         self._v, self._rate, self._heading, self._gyro, self._course = v, yaw_rate, heading, gyro, course
         self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m
@@ -84,7 +85,7 @@ class Road:
         return self.noticed
 
     def _tick(self) -> None:
-        watch, t_s = self.watch, self.t_s
+        monitors, t_s = self.monitors, self.t_s
         self.now_ns += 10 * MS
         self.t_s = t_s = (self.now_ns - START) * 1e-9
         v = self._v if t_s > self._stands_s else 0.0
@@ -92,7 +93,7 @@ class Road:
         self.yaw += rate * 0.01
         now = self.now_ns
         measured = self._gyro(t_s, rate) + self._noise * self._rng.normal(0.0, 0.005)
-        watch.on_message(ImuSample(now, now, (0.0, 0.0, 9.81), (0.0, 0.0, measured)), now)
+        monitors.on_message(ImuSample(now, now, (0.0, 0.0, 9.81), (0.0, 0.0, measured)), now)
         if now % self._heading_ns == 0:
             yaw = self._heading(t_s, self.yaw) + self._noise * self._rng.normal(0.0, 0.01)
             self._late.append(Heading(now, now + self._late_ns, yaw, 0.01, self._kind))
@@ -100,19 +101,19 @@ class Road:
             course = self._course(t_s, self.yaw)
             ve = v * cos(course) - rate * self._antenna * sin(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
             vn = v * sin(course) + rate * self._antenna * cos(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
-            watch.on_message(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
+            monitors.on_message(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
         while self._late and self._late[0].t_rx_ns <= now:
-            watch.on_message(self._late.pop(0), now)
-        s = SafetyInputs(
+            monitors.on_message(self._late.pop(0), now)
+        s = RuleInputs(
             now_ns=now,
             mode=Mode.AUTO,
             limits=LIMITS,
-            watch=watch,
+            monitors=monitors,
             estimate=replace(ESTIMATE, speed_mps=self._sign * v),
             control=CONTROL,
             sent=replace(SENT, throttle=0.4),
         )
-        watch.update(s)
+        monitors.update(s)
         for rule in RULES:
             if ("heading" in rule.code or "gyro" in rule.code) and rule.holds(s):
                 self.noticed.setdefault(rule.code, t_s)
@@ -214,12 +215,12 @@ def test_a_wrong_heading_is_not_armed_with() -> None:
 def test_old_heading_evidence_is_forgotten() -> None:
     road = Road(heading=lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0))
     road.drive(5.6)
-    assert road.watch.yaw.parted_in_a_row >= READINGS
-    assert road.watch.yaw.aside_in_a_row >= FIXES
-    late = SafetyInputs(now_ns=road.now_ns + 2 * 10**9, mode=Mode.AUTO, limits=LIMITS, watch=road.watch, estimate=ESTIMATE)
-    road.watch.update(late)
-    assert road.watch.yaw.parted_in_a_row == road.watch.yaw.aside_in_a_row == 0
-    assert not road.watch.yaw.heading_stuck
+    assert road.monitors.yaw.parted_in_a_row >= READINGS
+    assert road.monitors.yaw.aside_in_a_row >= FIXES
+    late = RuleInputs(now_ns=road.now_ns + 2 * 10**9, mode=Mode.AUTO, limits=LIMITS, monitors=road.monitors, estimate=ESTIMATE)
+    road.monitors.update(late)
+    assert road.monitors.yaw.parted_in_a_row == road.monitors.yaw.aside_in_a_row == 0
+    assert not road.monitors.yaw.heading_stuck
 
 
 # ---------------------------------------------------------------------------------------------------------- position and range
@@ -227,24 +228,24 @@ def test_old_heading_evidence_is_forgotten() -> None:
 
 def test_a_position_that_repeats_itself_counts_while_the_vehicle_moves() -> None:
     for speed, counts in ((1.0, 9), (0.0, 0)):
-        watch = Monitors(LIMITS, VEHICLE)
-        watch.update(
-            SafetyInputs(now_ns=START, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=replace(ESTIMATE, speed_mps=speed))
+        monitors = Monitors(LIMITS, VEHICLE)
+        monitors.update(
+            RuleInputs(now_ns=START, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=replace(ESTIMATE, speed_mps=speed))
         )
         for k in range(10):
-            watch.on_message(GnssFix(START + k, START + k, 0.7, -1.5, 260.0), START + k)
-        assert watch.gnss.same_in_a_row == counts
-    watch.on_message(GnssFix(START, START, 0.7 + 1e-9, -1.5, 260.0), START)
-    assert watch.gnss.same_in_a_row == 0
+            monitors.on_message(GnssFix(START + k, START + k, 0.7, -1.5, 260.0), START + k)
+        assert monitors.gnss.same_in_a_row == counts
+    monitors.on_message(GnssFix(START, START, 0.7 + 1e-9, -1.5, 260.0), START)
+    assert monitors.gnss.same_in_a_row == 0
 
 
 def test_a_bump_is_no_saturation_that_lasts() -> None:
-    watch = Monitors(LIMITS, VEHICLE)
+    monitors = Monitors(LIMITS, VEHICLE)
     for k in range(10):
         now = START + k * 10 * MS
-        watch.on_message(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5), now)
-        assert (watch.inertial.saturated_ns(now) == 0) is (k not in (3, 6, 7, 8, 9))
-    assert watch.inertial.saturated_ns(START + 90 * MS) == 40 * MS
+        monitors.on_message(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5), now)
+        assert (monitors.inertial.saturated_ns(now) == 0) is (k not in (3, 6, 7, 8, 9))
+    assert monitors.inertial.saturated_ns(START + 90 * MS) == 40 * MS
 
 
 # ------------------------------------------------------------------------------------------------------- command against motion
@@ -257,7 +258,7 @@ class Motion:
     """Ticks of 10 ms with a command, an estimate, and what else says how fast it is."""
 
     def __init__(self) -> None:
-        self.watch = Monitors(LIMITS, BRAKED)
+        self.monitors = Monitors(LIMITS, BRAKED)
         self.now_ns = START
 
     def go(
@@ -275,26 +276,26 @@ class Motion:
         for _ in range(round(seconds * 100)):
             self.now_ns += 10 * MS
             if ground is not None and self.now_ns % (100 * MS) == 0:
-                self.watch.on_message(
+                self.monitors.on_message(
                     GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)), self.now_ns
                 )
             if wheel is not None:
-                self.watch.on_message(WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns)
-            s = SafetyInputs(
+                self.monitors.on_message(WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns)
+            s = RuleInputs(
                 now_ns=self.now_ns,
                 mode=mode,
                 limits=LIMITS,
-                watch=self.watch,
+                monitors=self.monitors,
                 estimate=replace(ESTIMATE, speed_mps=estimated),
                 control=replace(CONTROL, target_speed_mps=target),
                 sent=replace(SENT, throttle=throttle, brake=brake),
             )
-            self.watch.update(s)
+            self.monitors.update(s)
 
     @property
     def seconds(self) -> tuple[float, float, float]:
         """Not moving, stalled, uncommanded."""
-        m = self.watch.motion
+        m = self.monitors.motion
         return m.not_moving_ns * 1e-9, m.stalled_ns * 1e-9, m.uncommanded_ns * 1e-9
 
 
@@ -357,7 +358,7 @@ def test_braking_is_explained_and_going_on_against_the_brake_is_not() -> None:
 
 def test_a_vehicle_without_a_brake_that_does_not_slow_down_is_noticed() -> None:
     motion = Motion()
-    motion.watch = Monitors(LIMITS, VEHICLE)
+    motion.monitors = Monitors(LIMITS, VEHICLE)
     motion.go(1.0, VEHICLE.drive.steady_throttle(1.0), 1.0)
     motion.go(2.5, 0.0, 1.0)
     assert motion.seconds[2] > 0.3
@@ -378,7 +379,7 @@ def test_a_slope_that_is_driven_down_on_the_brake_is_explained() -> None:
     """A slope of 5 %: the brake holds the speed, so half of it would have the vehicle slow down."""
     drive = replace(BRAKED.drive, friction_nm=0.002, viscous_nms=0.0, no_load_speed_radps=1e4)
     motion = Motion()
-    motion.watch = Monitors(LIMITS, replace(BRAKED, drive=drive))
+    motion.monitors = Monitors(LIMITS, replace(BRAKED, drive=drive))
     motion.go(2.0, drive.steady_throttle(2.0), 2.0)
     slope_mps2 = 0.05 * 9.81
     motion.go(10.0, 0.0, 2.0, brake=(slope_mps2 + drive.acceleration_mps2(0.0, 2.0)) / drive.brake_deceleration_mps2)
@@ -395,11 +396,11 @@ def test_an_uncommanded_motion_that_the_brake_ends_does_not_disable_the_drive() 
     while speed > 0.0:
         motion.go(0.1, 0.0, speed, brake=1.0)
         speed -= 0.06 * BRAKED.drive.brake_deceleration_mps2
-    assert motion.watch.motion.unbraked_ns == 0
+    assert motion.monitors.motion.unbraked_ns == 0
     motion = Motion()
     motion.go(1.0, 0.0, 0.0, brake=1.0)
     motion.go(1.5, 0.0, 2.0, brake=1.0)
-    assert motion.watch.motion.unbraked_ns * 1e-9 > LIMITS.uncommanded_s
+    assert motion.monitors.motion.unbraked_ns * 1e-9 > LIMITS.uncommanded_s
 
 
 def test_it_rolls_back_after_it_has_come_to_rest() -> None:
@@ -423,55 +424,55 @@ def test_rolling_against_the_drive_is_noticed_by_estimate_or_wheel() -> None:
 def test_wheels_and_the_estimate_disagree() -> None:
     motion = Motion()
     motion.go(0.5, 0.5, 1.0, wheel=1.2)
-    assert motion.watch.motion.mismatch_ns == 0
+    assert motion.monitors.motion.mismatch_ns == 0
     motion.go(0.5, 0.5, 1.0, wheel=2.0)
-    assert motion.watch.motion.mismatch_ns == pytest.approx(500 * MS, abs=10 * MS)
+    assert motion.monitors.motion.mismatch_ns == pytest.approx(500 * MS, abs=10 * MS)
     motion.go(3.0, 0.5, 1.0)
-    assert motion.watch.motion.mismatch_ns == 0, "a wheel that says nothing disagrees with nobody"
+    assert motion.monitors.motion.mismatch_ns == 0, "a wheel that says nothing disagrees with nobody"
 
 
 def test_a_stamp_from_the_future_keeps_nothing_alive() -> None:
     motion = Motion()
     late = 2**62
     for message in (WheelSpeed(late, late, 9.0, 0.1), MotorStatus(late, late, motor_speed_radps=300.0)):
-        motion.watch.on_message(message, motion.now_ns)
+        motion.monitors.on_message(message, motion.now_ns)
         motion.go(2.0, 0.5, 1.0)
-        assert motion.watch.motion.mismatch_ns == 0
+        assert motion.monitors.motion.mismatch_ns == 0
     for _ in range(3):
-        motion.watch.on_message(GnssFix(late, late, 0.7, -1.5, 0.0, (0.0, 0.0, 0.0)), motion.now_ns)
+        motion.monitors.on_message(GnssFix(late, late, 0.7, -1.5, 0.0, (0.0, 0.0, 0.0)), motion.now_ns)
     motion.go(1.0, 0.5, 1.0)
     assert motion.seconds[0] == 0.0
 
 
 def test_a_voltage_that_is_not_of_this_world_does_not_stay() -> None:
-    watch = Monitors(LIMITS, VEHICLE)
-    watch.on_message(MotorStatus(START, START, input_voltage_v=7.4), START)
+    monitors = Monitors(LIMITS, VEHICLE)
+    monitors.on_message(MotorStatus(START, START, input_voltage_v=7.4), START)
     for k, volts in enumerate((1e308, -1e308, float("inf"), 7.4)):
-        watch.on_message(
+        monitors.on_message(
             MotorStatus(START, START, input_voltage_v=volts, input_current_a=1e308 if volts > 8 else 0.0), START + k * MS
         )
-    assert watch.motor.rest_v == pytest.approx(7.4)
+    assert monitors.motor.rest_v == pytest.approx(7.4)
 
 
 @pytest.mark.parametrize("period_ms", [2, 5, 10, 20])
 def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_on(period_ms: int) -> None:
     for bit, counts in ((16, False), (64, False), (1, True), (2 | 64, True), (32, True)):
-        watch = Monitors(LIMITS, VEHICLE)
+        monitors = Monitors(LIMITS, VEHICLE)
         seen = 0
         for now_ns in range(START, START + 55 * MS, period_ms * MS):
-            look_at_clipped(watch, now_ns, bit)
+            look_at_clipped(monitors, now_ns, bit)
             seen += 1
-        assert watch.control.clipped_in_a_row == (seen if counts else 0)
-    watch = Monitors(LIMITS, VEHICLE)
+        assert monitors.control.clipped_in_a_row == (seen if counts else 0)
+    monitors = Monitors(LIMITS, VEHICLE)
     for now_ns in range(START, START + 400 * MS, period_ms * MS):
-        look_at_clipped(watch, now_ns, 64)
-    assert watch.control.clipped_in_a_row > 5
-    look_at_clipped(watch, now_ns, 0)
-    assert watch.control.clipped_in_a_row == 0
+        look_at_clipped(monitors, now_ns, 64)
+    assert monitors.control.clipped_in_a_row > 5
+    look_at_clipped(monitors, now_ns, 0)
+    assert monitors.control.clipped_in_a_row == 0
 
 
-def look_at_clipped(watch: Monitors, now_ns: int, clipped: int) -> None:
+def look_at_clipped(monitors: Monitors, now_ns: int, clipped: int) -> None:
     sent = replace(SENT, throttle=0.4, clipped=clipped)
-    watch.update(
-        SafetyInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=ESTIMATE, control=CONTROL, sent=sent)
+    monitors.update(
+        RuleInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=ESTIMATE, control=CONTROL, sent=sent)
     )

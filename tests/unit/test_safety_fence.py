@@ -13,10 +13,12 @@ from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS
 from vehicled.messages import Mode
 from vehicled.paths.catalog import load_course
+from vehicled.paths.course import Course
 from vehicled.paths.datum import LOT_17
 from vehicled.paths.errors import CourseError
 from vehicled.safety.fence import Fence, Polygon, read_geojson
-from vehicled.safety.inputs import Monitors, SafetyInputs
+from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.stopping import StoppingMonitor
 
 COORDINATE = st.floats(-1e3, 1e3, width=32)
@@ -94,15 +96,18 @@ def test_a_bad_file_is_reported_with_its_place(text: str, named: str) -> None:
     assert named in str(caught.value)
 
 
+def stopping(course: Course | None, fence: Fence | None) -> StoppingMonitor:
+    return Monitors(LIMITS, VEHICLE, course=course, fence=fence).stopping
+
+
 def update(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
     estimate = replace(ESTIMATE, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=speed, yaw_rate_radps=yaw_rate)
-    watch = Monitors(LIMITS, VEHICLE)
-    monitor.update(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate, control=CONTROL))
+    monitor.update(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=estimate, control=CONTROL))
     return monitor
 
 
 def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() -> None:
-    monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
+    monitor = stopping(None, Fence([SQUARE]))
     monitor.measured(0.1, 0.1)
     inside = update(monitor, 5.0, 5.0, 0.0, 1.0)
     assert inside.leaves == ""
@@ -118,7 +123,7 @@ def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() 
 
 
 def test_a_bend_is_followed() -> None:
-    monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
+    monitor = stopping(None, Fence([SQUARE]))
     monitor.measured(0.5, 0.5)
     way = update(monitor, 5.0, 5.0, 0.0, 1.0).distance_m
     straight = update(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0)
@@ -128,7 +133,7 @@ def test_a_bend_is_followed() -> None:
 
 
 def test_whoever_is_outside_may_drive_back_in_and_not_further_out() -> None:
-    monitor = StoppingMonitor(LIMITS, VEHICLE, None, Fence([SQUARE]))
+    monitor = stopping(None, Fence([SQUARE]))
     back = update(monitor, 12.0, 5.0, pi, 0.5)
     assert (back.outside, back.leaves) == ("outside the fence", "")
     assert update(monitor, 12.0, 5.0, 0.0, 0.5).leaves == "outside the fence"
@@ -136,26 +141,26 @@ def test_whoever_is_outside_may_drive_back_in_and_not_further_out() -> None:
 
 def test_a_later_reaction_allows_less_speed_before_a_bend_and_none_before_a_straight() -> None:
     circle, straight = load_course("circle_r2_ccw"), load_course("straight_30m")
-    bend = StoppingMonitor(LIMITS, VEHICLE, circle, None)
+    bend = stopping(circle, None)
     caps = []
     for lag in (0.0, 0.2, 0.5, 1.0):
         bend.measured(lag, 0.0)
         caps.append(update(bend, 0.0, 0.0, 0.0, 1.0).cap_mps)
     assert caps == sorted(caps, reverse=True)
     assert caps[0] > caps[-1] >= LIMITS.capped_speed_mps
-    assert update(StoppingMonitor(LIMITS, VEHICLE, straight, None), 0.0, 0.0, 0.0, 1.0).cap_mps > LIMITS.max_speed_mps
+    assert update(stopping(straight, None), 0.0, 0.0, 0.0, 1.0).cap_mps > LIMITS.max_speed_mps
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300])
 def test_an_estimate_that_is_no_number_predicts_nothing(bad: float) -> None:
-    monitor = StoppingMonitor(LIMITS, VEHICLE, load_course("straight_30m"), Fence([SQUARE]))
+    monitor = stopping(load_course("straight_30m"), Fence([SQUARE]))
     update(monitor, bad, 0.0, 0.0, 1.0)
     update(monitor, 0.0, 0.0, 0.0, bad)
     assert monitor.leaves in ("", "outside the fence")
 
 
 def test_what_is_learnt_of_the_brake_lengthens_the_stop() -> None:
-    monitor = StoppingMonitor(LIMITS, VEHICLE, None, None)
+    monitor = stopping(None, None)
     believed_m = monitor.way_m(1.0)
     drive = VEHICLE.drive
     monitor.adapt(replace(VEHICLE, drive=replace(drive, friction_nm=0.3 * drive.friction_nm)))

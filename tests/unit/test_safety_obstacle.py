@@ -13,8 +13,9 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
-from vehicled.safety.inputs import Monitors, SafetyInputs
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.lane import Body, CourseLane, arc
+from vehicled.safety.rule import RuleInputs
 
 PROFILE = load_profile("art_vesc")
 VEHICLE, LIMITS = PROFILE.vehicle, PROFILE.limits
@@ -25,12 +26,12 @@ NOW = 50_000_000_000
 SPEED_MPS = 1.0
 
 
-def situation(watch, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, progress=None, cross=0.0, sent=None, now_ns=NOW):
+def situation(monitors, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, progress=None, cross=0.0, sent=None, now_ns=NOW):
     estimate = StateEstimate(now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16)
     control = None
     if progress is not None:
         control = replace(ControlCommand(now_ns, now_ns, 0.0, 0.1, 0.0), progress_m=progress, cross_track_m=cross)
-    return SafetyInputs(now_ns=now_ns, mode=mode, limits=LIMITS, watch=watch, estimate=estimate, control=control, sent=sent)
+    return RuleInputs(now_ns=now_ns, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate, control=control, sent=sent)
 
 
 def straight(length_m=40.0):
@@ -52,11 +53,11 @@ def watching(course=None):
     return Monitors(LIMITS, VEHICLE, (), course if course is not None else straight())
 
 
-def read(watch, messages, **where):
+def read(monitors, messages, **where):
     for message in messages:
-        watch.on_message(message, NOW)
-        watch.update(situation(watch, **where))
-    return watch.obstacle.free_m
+        monitors.on_message(message, NOW)
+        monitors.update(situation(monitors, **where))
+    return monitors.obstacle.free_m
 
 
 # ----------------------------------------------------------------------------------------------------------------------- geometry
@@ -134,19 +135,19 @@ def test_beside_its_course_both_its_own_track_and_the_course_count():
 
 def test_two_of_three_readings_are_believed():
     for pattern, blocked in (("10", False), ("11", True), ("101", True), ("1001", False), ("11000", False), ("110", True)):
-        watch = watching()
+        monitors = watching()
         readings = [ObstacleRange(NOW, NOW, 1.0 if each == "1" else inf) for each in pattern]
-        read(watch, readings, progress=5.0)
-        assert (watch.obstacle.free_m < inf) is blocked, pattern
+        read(monitors, readings, progress=5.0)
+        assert (monitors.obstacle.free_m < inf) is blocked, pattern
 
 
 def test_between_readings_the_way_shrinks_by_what_is_driven():
-    watch = watching()
-    read(watch, [ObstacleRange(NOW, NOW, 2.0)] * 2, progress=5.0)
-    assert watch.obstacle.free_m == pytest.approx(2.0)
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, 2.0)] * 2, progress=5.0)
+    assert monitors.obstacle.free_m == pytest.approx(2.0)
     for k in range(1, 51):
-        watch.update(situation(watch, progress=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
-    assert watch.obstacle.free_m == pytest.approx(1.5)
+        monitors.update(situation(monitors, progress=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
+    assert monitors.obstacle.free_m == pytest.approx(1.5)
 
 
 def test_a_range_that_is_no_number_is_an_obstacle_at_the_bumper():
@@ -200,22 +201,22 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
     ],
 )
 def test_scans_that_show_nothing_are_reported_after_three(change, said):
-    watch, good = watching(), scan_of([])
+    monitors, good = watching(), scan_of([])
     bad = replace(good, **change)
-    read(watch, [good, bad, bad], progress=5.0)
-    assert watch.obstacle.blind == ""
-    read(watch, [bad], progress=5.0)
-    assert said in watch.obstacle.blind
-    assert any(said in text for text in missing(situation(watch, progress=5.0, mode=Mode.STANDBY)))
+    read(monitors, [good, bad, bad], progress=5.0)
+    assert monitors.obstacle.blind == ""
+    read(monitors, [bad], progress=5.0)
+    assert said in monitors.obstacle.blind
+    assert any(said in text for text in missing(situation(monitors, progress=5.0, mode=Mode.STANDBY)))
 
 
 def test_a_scanner_that_sees_does_not_hide_one_that_is_blind():
-    watch, good = watching(), scan_of([], mount=(0.0, 0.2))
+    monitors, good = watching(), scan_of([], mount=(0.0, 0.2))
     bad = replace(scan_of([]), ranges_m=())
-    read(watch, [bad, good] * 3, progress=5.0)
-    assert "tell nothing" in watch.obstacle.blind
-    read(watch, [scan_of([])], progress=5.0)
-    assert watch.obstacle.blind == ""
+    read(monitors, [bad, good] * 3, progress=5.0)
+    assert "tell nothing" in monitors.obstacle.blind
+    read(monitors, [scan_of([])], progress=5.0)
+    assert monitors.obstacle.blind == ""
 
 
 numbers = st.one_of(st.floats(), st.floats(-10.0, 10.0), st.sampled_from([nan, inf, -inf, 0.0, 1e300, -1e300]))
@@ -236,29 +237,29 @@ stamps = st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(NOW))
     numbers, numbers, numbers, numbers, numbers,
 )  # fmt: skip
 def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw, progress, speed):
-    watch = watching(COURSE)
+    monitors = watching(COURSE)
     for message in messages:
-        watch.on_message(message, NOW)
-        watch.update(situation(watch, x=x, y=y, yaw=yaw, progress=progress, speed=speed))
-        assert watch.obstacle.free_m >= 0.0
-        assert watch.obstacle.cap_mps >= LIMITS.capped_speed_mps
-    read(watch, [ObstacleRange(NOW, NOW, 0.1)] * 3, progress=5.0)
-    assert watch.obstacle.free_m <= 0.1, "and it goes on believing what comes after"
+        monitors.on_message(message, NOW)
+        monitors.update(situation(monitors, x=x, y=y, yaw=yaw, progress=progress, speed=speed))
+        assert monitors.obstacle.free_m >= 0.0
+        assert monitors.obstacle.cap_mps >= LIMITS.capped_speed_mps
+    read(monitors, [ObstacleRange(NOW, NOW, 0.1)] * 3, progress=5.0)
+    assert monitors.obstacle.free_m <= 0.1, "and it goes on believing what comes after"
 
 
 def test_an_obstacle_is_believed_for_two_seconds_after_its_sensor_falls_silent():
-    watch = watching()
+    monitors = watching()
     bad = replace(scan_of([]), ranges_m=())
-    read(watch, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], progress=5.0, speed=0.0)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], progress=5.0, speed=0.0)
     for after_ns, stands in ((1_900_000_000, True), (2_100_000_000, False)):
-        watch.update(situation(watch, progress=5.0, speed=0.0, now_ns=NOW + after_ns))
-        assert (watch.obstacle.free_m < inf) is stands
-        assert bool(watch.obstacle.blind) is stands
+        monitors.update(situation(monitors, progress=5.0, speed=0.0, now_ns=NOW + after_ns))
+        assert (monitors.obstacle.free_m < inf) is stands
+        assert bool(monitors.obstacle.blind) is stands
 
 
 def test_no_arming_before_an_obstacle_but_teleop_may_drive_away():
-    watch = watching()
-    read(watch, [ObstacleRange(NOW, NOW, 0.2)] * 2, progress=5.0, speed=0.0, mode=Mode.STANDBY)
-    s = situation(watch, progress=5.0, speed=0.0, mode=Mode.STANDBY)
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, 0.2)] * 2, progress=5.0, speed=0.0, mode=Mode.STANDBY)
+    s = situation(monitors, progress=5.0, speed=0.0, mode=Mode.STANDBY)
     assert any("something stands 0.20 m ahead" in text for text in missing(s))
     assert not any("something stands" in text for text in missing(s, by_hand=True))

@@ -90,7 +90,7 @@ def test_what_was_asked_for_before_the_machine_slept_is_forgotten() -> None:
     bench = standing()
     bench.ask(ARM, DRIVE)
     bench.step(3, actuator_lost="its port is not open yet")
-    bench.watch.on_message(HostHealth(bench.now_ns, suspended_s=3600.0), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns, suspended_s=3600.0), bench.now_ns)
     bench.step(5)
     assert bench.supervisor.mode is Mode.STANDBY
 
@@ -100,7 +100,7 @@ def test_what_was_asked_for_before_the_machine_slept_is_forgotten() -> None:
 
 def block(bench: Bench) -> None:
     for _ in range(3):
-        bench.watch.on_message(ObstacleRange(bench.now_ns, bench.now_ns, 0.1), bench.now_ns)
+        bench.monitors.on_message(ObstacleRange(bench.now_ns, bench.now_ns, 0.1), bench.now_ns)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,11 @@ def block(bench: Bench) -> None:
     [
         ({"actuator_lost": "unplugged"}, None, "unplugged"),
         ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, None, "known to 2.83 m"),
-        ({}, lambda bench: bench.watch.on_message(MotorStatus(0, 0, controller_temperature_k=400.0), bench.now_ns), "let it cool"),
+        (
+            {},
+            lambda bench: bench.monitors.on_message(MotorStatus(0, 0, controller_temperature_k=400.0), bench.now_ns),
+            "let it cool",
+        ),
         ({}, block, "clear the lane"),
     ],
 )
@@ -161,7 +165,7 @@ def test_a_vehicle_that_rolls_is_not_armed_whatever_its_estimate_believes() -> N
     bench = standing()
     bench.ask(ARM)
     for _ in range(10):
-        bench.watch.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+        bench.monitors.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STANDBY
     assert "measure 0.80 m/s" in bench.supervisor.why
@@ -190,11 +194,11 @@ def test_a_drive_without_current_that_rolls_is_braked_after_all() -> None:
     bench = driving()
     bench.estimate = ESTIMATE
     for _ in range(3):
-        bench.watch.motion.not_moving_ns = 10**10
+        bench.monitors.motion.not_moving_ns = 10**10
         bench.step()
     assert bench.supervisor.in_force("not_moving")
     assert bench.supervisor.releases_brake
-    bench.watch.motion.uncommanded_ns = round((LIMITS.uncommanded_s + 0.1) * 1e9)
+    bench.monitors.motion.uncommanded_ns = round((LIMITS.uncommanded_s + 0.1) * 1e9)
     bench.estimate = replace(ESTIMATE, speed_mps=-0.6)
     bench.step()
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
@@ -231,7 +235,7 @@ def test_a_cap_that_comes_and_goes_does_not_push_the_stop_out_of_the_chain() -> 
         bench.step(110)
     assert bench.supervisor.mode is Mode.AUTO
     assert len(bench.supervisor.chain) == CHAIN_LIMIT
-    bench.watch.on_message(overheat, bench.now_ns)
+    bench.monitors.on_message(overheat, bench.now_ns)
     bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
     assert "over-current" in bench.supervisor.chain[-1].reason.text()
@@ -354,7 +358,7 @@ def test_a_stop_that_does_not_end_says_why(why: str, named: str) -> None:
     stale: dict[str, Any] = {"stale": {"estimate_age_ns": NEVER_NS}, "none": {"estimate": None}}
     for k in range(350):
         if why == "wheels":
-            bench.watch.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+            bench.monitors.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
         bench.step(**stale.get(why, {}))
         assert bench.supervisor.mode is Mode.STOPPING
         assert k > 250 or bench.supervisor.waiting == []
@@ -370,7 +374,7 @@ def test_a_stop_that_does_not_end_says_why(why: str, named: str) -> None:
 
 def test_without_a_log_nothing_is_armed() -> None:
     bench = standing()
-    bench.watch.on_message(HostHealth(bench.now_ns, disk_free_share=0.9, log_failure="No space left on device"), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns, disk_free_share=0.9, log_failure="No space left on device"), bench.now_ns)
     bench.ask(ARM)
     bench.step(5)
     assert bench.supervisor.mode is Mode.STANDBY
@@ -382,7 +386,7 @@ def test_without_a_log_nothing_is_armed() -> None:
 )
 def test_a_clock_that_was_never_set_is_not_armed_with(wall_clock_s: float, named: str) -> None:
     bench = standing()
-    bench.watch.on_message(HostHealth(bench.now_ns, wall_clock_s=wall_clock_s), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns, wall_clock_s=wall_clock_s), bench.now_ns)
     bench.ask(ARM)
     bench.step()
     assert bench.supervisor.mode is (Mode.STANDBY if named else Mode.ARMED)
@@ -391,8 +395,8 @@ def test_a_clock_that_was_never_set_is_not_armed_with(wall_clock_s: float, named
 
 def test_a_request_waits_until_the_clock_has_settled() -> None:
     bench = standing()
-    bench.watch.on_message(HostHealth(bench.now_ns, clock_step_s=-3600.0), bench.now_ns)
-    bench.watch.on_message(HostHealth(bench.now_ns), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns, clock_step_s=-3600.0), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns), bench.now_ns)
     bench.ask(ARM)
     bench.step(490)
     assert bench.supervisor.mode is Mode.STANDBY

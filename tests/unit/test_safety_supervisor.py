@@ -27,10 +27,11 @@ from vehicled.messages.decisions import ControlCommand
 from vehicled.paths.formulas import straight
 from vehicled.ports import NEVER_NS
 from vehicled.safety.entry import CourseEntry
-from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import Source
+from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 from vehicled.vehicle import Limits
 
@@ -50,7 +51,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.supervisor = Supervisor()
-        self.watch = Monitors(LIMITS, VEHICLE, SOURCES)
+        self.monitors = Monitors(LIMITS, VEHICLE, SOURCES)
         self.now_ns = 10**9
         self.speaks: set[type[Message]] = {GnssFix, ImuSample}
         self.estimate = ESTIMATE
@@ -60,9 +61,9 @@ class Bench:
         for _ in range(times):
             self.now_ns += 10 * MS
             for kind in self.speaks:
-                self.watch.sources.heard(kind, self.now_ns)
+                self.monitors.sources.heard(kind, self.now_ns)
             values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, "entry": self.entry, **broken}
-            situation = SafetyInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, watch=self.watch, **values)  # type: ignore[arg-type]
+            situation = RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, **values)  # type: ignore[arg-type]
             self.supervisor.step(situation)
 
     def ask(self, *actions: OperatorAction) -> None:
@@ -190,7 +191,7 @@ def test_a_silent_sensor_and_an_arming_request_that_does_not_wait_for_ever() -> 
 def test_without_room_for_a_log_nothing_is_armed(share: float, armed: bool) -> None:
     bench = Bench()
     bench.step()
-    bench.watch.on_message(HostHealth(bench.now_ns, disk_free_share=share), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns, disk_free_share=share), bench.now_ns)
     bench.ask(OperatorAction.ARM)
     bench.step()
     assert (bench.supervisor.mode is Mode.ARMED) is armed
@@ -201,7 +202,7 @@ def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
     bench = Bench()
     bench.step()
     for k in range(400):
-        bench.watch.on_message(
+        bench.monitors.on_message(
             ImuSample(bench.now_ns, bench.now_ns + k * MS, (0.0, 0.0, 9.8), (0.0, 0.0, 0.1 + 1e-6 * k)), bench.now_ns
         )
     bench.ask(OperatorAction.ARM)
@@ -259,11 +260,11 @@ class Account(Struct):
 
 
 def missed(bench: Bench) -> None:
-    bench.watch.deadlines.update(bench.now_ns, [("control", Account(100, 3, 3))])
+    bench.monitors.deadlines.update(bench.now_ns, [("control", Account(100, 3, 3))])
 
 
 def punctual(bench: Bench) -> None:
-    bench.watch.deadlines.update(bench.now_ns, [("control", Account(10_000, 3, 0))])
+    bench.monitors.deadlines.update(bench.now_ns, [("control", Account(10_000, 3, 0))])
 
 
 @pytest.mark.parametrize(
@@ -315,13 +316,13 @@ def test_a_single_glimpse_trips_nothing(broken: dict[str, object]) -> None:
 def test_what_a_device_tells_counts_like_a_rule() -> None:
     bench = driving()
     told = Fault(0, "vesc_over_temperature", "drive", Reaction.DISABLE, True, "95 degrees")
-    bench.watch.on_message(replace(told, reaction=Reaction.CAP_SPEED), 0)
+    bench.monitors.on_message(replace(told, reaction=Reaction.CAP_SPEED), 0)
     bench.step()
     assert bench.state == (Mode.AUTO, Reaction.CAP_SPEED)
-    bench.watch.on_message(replace(told, active=False), 0)
+    bench.monitors.on_message(replace(told, active=False), 0)
     bench.step()
     assert bench.supervisor.reaction is Reaction.NONE
-    bench.watch.on_message(told, 0)
+    bench.monitors.on_message(told, 0)
     bench.step()
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
     assert "95 degrees" in bench.supervisor.why
@@ -332,7 +333,7 @@ def test_what_a_device_tells_counts_like_a_rule() -> None:
     bench.step(3)
     assert bench.state == (Mode.FAULT, Reaction.DISABLE), "the cause lasts"
     assert bench.supervisor.refusal(OperatorAction.ARM) == "the cause lasts: drive: 95 degrees"
-    bench.watch.on_message(replace(told, active=False), 0)
+    bench.monitors.on_message(replace(told, active=False), 0)
     bench.ask(OperatorAction.ARM)
     bench.step(2)
     assert bench.supervisor.mode is Mode.ARMED
@@ -340,7 +341,7 @@ def test_what_a_device_tells_counts_like_a_rule() -> None:
 
 def test_a_fault_code_in_the_telemetry_disables_the_drive() -> None:
     bench = driving()
-    bench.watch.on_message(MotorStatus(0, 0, fault_code=4), 0)
+    bench.monitors.on_message(MotorStatus(0, 0, fault_code=4), 0)
     bench.step(3)
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
 
@@ -389,7 +390,7 @@ def test_stop_by_the_operator_brakes_and_disarm_disarms() -> None:
 
 
 def stick(bench: Bench, sequence: int, steering: float = 0.0, throttle: float = 0.0, *, deadman: bool = True) -> None:
-    bench.watch.on_message(
+    bench.monitors.on_message(
         TeleopCommand(bench.now_ns, bench.now_ns, steering, throttle, 0.0, deadman, "pad", sequence), bench.now_ns
     )
 
@@ -437,11 +438,11 @@ def test_a_hand_that_lets_go_brakes(ends: str) -> None:
 
 def test_waking_up_stops_and_disarms() -> None:
     bench = driving()
-    bench.watch.on_message(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
     bench.step()
     assert bench.state == (Mode.STOPPING, Reaction.BRAKE)
     bench = armed()
-    bench.watch.on_message(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
+    bench.monitors.on_message(HostHealth(bench.now_ns, suspended_s=3.0), bench.now_ns)
     bench.step(3)
     assert bench.supervisor.mode is Mode.STANDBY
 
@@ -467,7 +468,7 @@ def test_a_measured_speed_outweighs_an_estimate_that_believes_in_its_brakes() ->
     bench.ask(OperatorAction.STOP)
     bench.estimate = ESTIMATE
     for _ in range(10):
-        bench.watch.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+        bench.monitors.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
     bench.step(40)
@@ -498,19 +499,19 @@ def test_a_receiver_in_doubt_is_heard_for_a_while_and_a_stuck_one_not_at_all() -
     bench.ask(OperatorAction.STOP)
     bench.estimate = replace(ESTIMATE, rejected_in_a_row=2)
     for _ in range(3):
-        bench.watch.motion.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.monitors.motion.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
     for _ in range(250):
-        bench.watch.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.monitors.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
     for _ in range(60):
-        bench.watch.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.monitors.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STANDBY, "a jammed receiver must not keep it for ever"
 
     bench = driving()
     for _ in range(12):
-        bench.watch.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.monitors.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.in_force("gnss_stuck")
     bench.estimate = ESTIMATE
@@ -524,7 +525,7 @@ def test_a_receiver_that_flickers_is_one_episode() -> None:
     silence(bench, GnssFix)
     for _ in range(5):
         bench.step(70)
-        bench.watch.sources.heard(GnssFix, bench.now_ns)
+        bench.monitors.sources.heard(GnssFix, bench.now_ns)
         bench.step(30)
         assert bench.supervisor.reaction is Reaction.CAP_SPEED
     assert bench.codes() == ["gnss_silent"]

@@ -16,8 +16,9 @@ from vehicled.messages import (
 from vehicled.paths.formulas import straight
 from vehicled.profile import load_profile
 from vehicled.safety.entry import CourseEntry
-from vehicled.safety.inputs import Monitors, SafetyInputs
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.teleop import TeleopMonitor
+from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
 
 PROFILE = load_profile("art")
@@ -30,7 +31,7 @@ class Bench:
 
     def __init__(self, cross_track_m: float = 0.0) -> None:
         self.supervisor = Supervisor()
-        self.watch = Monitors(LIMITS, PROFILE.vehicle)
+        self.monitors = Monitors(LIMITS, PROFILE.vehicle)
         self.now_ns = 10**9
         self.cross_track_m = cross_track_m
         self.entry = CourseEntry(straight(20.0), LIMITS.corridor_m)
@@ -40,11 +41,11 @@ class Bench:
         for _ in range(times):
             self.now_ns += 10_000_000
             self.supervisor.step(
-                SafetyInputs(
+                RuleInputs(
                     now_ns=self.now_ns,
                     mode=self.supervisor.mode,
                     limits=LIMITS,
-                    watch=self.watch,
+                    monitors=self.monitors,
                     estimate=replace(ESTIMATE, y_m=self.cross_track_m),
                     entry=self.entry,
                 )
@@ -57,7 +58,7 @@ class Bench:
 
     def receive(self, sequence: int, *, deadman: bool = True, unplugged: bool = False, origin: str = "pad") -> None:
         now_ns = self.now_ns
-        self.watch.on_message(TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged), now_ns)
+        self.monitors.on_message(TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged), now_ns)
 
 
 def armed(cross_track_m: float = 0.0) -> Bench:
@@ -219,7 +220,7 @@ def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
     short = replace(VEHICLE, steering=replace(VEHICLE.steering, max_wheel_rad=0.5 * VEHICLE.steering.max_wheel_rad))
     pipeline._adapt(short)
     pipeline.supervisor.mode = Mode.TELEOP
-    pipeline.watch.hand.on_message(replace(reading(1), steering=1.0), 0)
+    pipeline.monitors.hand.on_message(replace(reading(1), steering=1.0), 0)
     wanted = pipeline._wanted(pipeline._situation(0, ""))
     assert wanted is not None
     assert wanted.wheel_angle_rad == pytest.approx(short.steering.max_wheel_rad)

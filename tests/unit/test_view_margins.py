@@ -28,10 +28,10 @@ from vehicled.messages import (
 )
 from vehicled.profile import load_profile
 from vehicled.safety import rule as rules
-from vehicled.safety.inputs import Monitors, SafetyInputs
 from vehicled.safety.matrix import RULES
+from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import Source
-from vehicled.safety.rule import Sense
+from vehicled.safety.rule import RuleInputs, Sense
 from vehicled.safety.supervisor import Supervisor
 from vehicled.view.margins import rows, standings
 
@@ -51,53 +51,59 @@ counts = st.integers(0, 12)
 numbers = near(0.0, LIMITS.max_speed_mps, LIMITS.max_speed_mps + LIMITS.overspeed_mps, LIMITS.corridor_m, signed=True, garbage=True)
 
 
-def see(watch: Monitors, free_m: float, cap_mps: float = inf) -> None:
+def see(monitors: Monitors, free_m: float, cap_mps: float = inf) -> None:
     """A sensor of obstacles that sees so far."""
-    watch.obstacle._read_ns[0.0, 0.0] = 0
-    watch.obstacle.free_m, watch.obstacle.cap_mps = free_m, cap_mps
+    monitors.obstacle._read_ns[0.0, 0.0] = 0
+    monitors.obstacle.free_m, monitors.obstacle.cap_mps = free_m, cap_mps
 
 
 @st.composite
-def situations(draw: Any) -> SafetyInputs:
+def situations(draw: Any) -> RuleInputs:
     """Anything that detectors may have come to, whether or not it can be so all at once."""
     now_ns = 100 * 10**9
-    watch = Monitors(LIMITS, PROFILE.vehicle, SOURCES)
+    monitors = Monitors(LIMITS, PROFILE.vehicle, SOURCES)
     for kind in KINDS:
         age_s = draw(seconds)
         if age_s is not None:
-            watch.sources.heard(kind, now_ns - round(age_s * 1e9))
-    watch.deadlines.in_a_row, watch.deadlines.share = draw(counts), draw(st.floats(0.0, 0.1))
-    watch.gnss.rejected_in_a_row, watch.gnss.same_in_a_row = draw(counts), draw(counts)
+            monitors.sources.heard(kind, now_ns - round(age_s * 1e9))
+    monitors.deadlines.in_a_row, monitors.deadlines.share = draw(counts), draw(st.floats(0.0, 0.1))
+    monitors.gnss.rejected_in_a_row, monitors.gnss.same_in_a_row = draw(counts), draw(counts)
     lost_s = draw(seconds)
-    watch.gnss.degraded_since_ns = None if lost_s is None else now_ns - round(lost_s * 1e9)
-    watch.yaw.parted_in_a_row, watch.yaw.aside_in_a_row, watch.yaw.gyro_aside_in_a_row = draw(counts), draw(counts), draw(counts)
+    monitors.gnss.degraded_since_ns = None if lost_s is None else now_ns - round(lost_s * 1e9)
+    monitors.yaw.parted_in_a_row, monitors.yaw.aside_in_a_row, monitors.yaw.gyro_aside_in_a_row = (
+        draw(counts),
+        draw(counts),
+        draw(counts),
+    )
     saturated_s = draw(seconds)
-    watch.inertial.saturated_since_ns = None if saturated_s is None else now_ns - round(saturated_s * 1e9)
+    monitors.inertial.saturated_since_ns = None if saturated_s is None else now_ns - round(saturated_s * 1e9)
     for name in ("mismatch_ns", "not_moving_ns", "uncommanded_ns", "unbraked_ns"):
         setattr(
-            watch.motion, name, round(1e9 * draw(near(LIMITS.speed_mismatch_s, LIMITS.not_moving_s, LIMITS.uncommanded_s, low=0.0)))
+            monitors.motion,
+            name,
+            round(1e9 * draw(near(LIMITS.speed_mismatch_s, LIMITS.not_moving_s, LIMITS.uncommanded_s, low=0.0))),
         )
-    watch.motor.hottest_k, watch.motor.rest_v = (
+    monitors.motor.hottest_k, monitors.motor.rest_v = (
         draw(near(LIMITS.motor_hot_k, LIMITS.motor_hot_k + 15.0)),
         draw(near(9.0, 10.0, low=0.0)),
     )
-    watch.control.stop_level_in_a_row, watch.control.clipped_in_a_row = draw(counts), draw(counts)
-    watch.host.clock_step_s = draw(st.floats(-5.0, 5.0))
-    watch.stopping.distance_m = draw(st.floats(0.0, 5.0))
+    monitors.control.stop_level_in_a_row, monitors.control.clipped_in_a_row = draw(counts), draw(counts)
+    monitors.host.clock_step_s = draw(st.floats(-5.0, 5.0))
+    monitors.stopping.distance_m = draw(st.floats(0.0, 5.0))
     if draw(st.booleans()):
-        see(watch, draw(st.one_of(st.just(inf), st.floats(0.0, 20.0))), draw(st.one_of(st.just(inf), st.floats(0.3, 5.0))))
+        see(monitors, draw(st.one_of(st.just(inf), st.floats(0.0, 20.0))), draw(st.one_of(st.just(inf), st.floats(0.3, 5.0))))
     hand_s, ground_s = draw(seconds), draw(seconds)
     if hand_s is not None:
         t_ns = now_ns - round(hand_s * 1e9)
-        watch.hand.on_message(TeleopCommand(t_ns, t_ns, 0.0, 0.0, 0.0, True, "pad", 1), now_ns)
+        monitors.hand.on_message(TeleopCommand(t_ns, t_ns, 0.0, 0.0, 0.0, True, "pad", 1), now_ns)
     if ground_s is not None:
-        watch.ground._heard_ns = now_ns - round(ground_s * 1e9)
+        monitors.ground._heard_ns = now_ns - round(ground_s * 1e9)
     covariance = (draw(st.floats(0.0, 4.0)), *(0.0,) * 4, draw(st.floats(0.0, 4.0)), *(0.0,) * 10)
-    return SafetyInputs(
+    return RuleInputs(
         now_ns=now_ns,
         mode=Mode.AUTO,
         limits=LIMITS,
-        watch=watch,
+        monitors=monitors,
         estimate=StateEstimate(0, 0, 0.0, 0.0, 0.0, draw(numbers), 0.0, covariance, EstimatorStatus.RUNNING),
         estimate_age_ns=draw(nanoseconds),
         control=ControlCommand(0, 0, 0.0, 0.0, 0.0, cross_track_m=draw(numbers)),
@@ -108,7 +114,7 @@ def situations(draw: Any) -> SafetyInputs:
 
 @settings(max_examples=100)
 @given(situations())
-def test_no_rule_raises_and_none_holds_without_a_value(s: SafetyInputs) -> None:
+def test_no_rule_raises_and_none_holds_without_a_value(s: RuleInputs) -> None:
     for rule in RULES:
         value = rule.value(s)
         assert rule.holds(s) in (True, False), rule.code
@@ -131,8 +137,8 @@ def test_a_limit_has_a_unit_and_a_flag_has_none() -> None:
     ],
 )
 def test_the_sense_decides_at_the_limit(sense: Sense, below: bool, at: bool, above: bool) -> None:
-    watch = Monitors(LIMITS, PROFILE.vehicle)
-    s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, watch=watch)
+    monitors = Monitors(LIMITS, PROFILE.vehicle)
+    s = RuleInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, monitors=monitors)
     for value, expected in ((0.29, below), (0.3, at), (0.31, above), (nan, False)):
         rule = replace(RULES[0], value=lambda _, value=value: value, limit=lambda _: 0.3, sense=sense)
         assert rule.holds(s) is expected, value
@@ -148,12 +154,14 @@ def test_a_silence_of_just_its_limit_does_not_trip() -> None:
 def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() -> None:
     supervisor = Supervisor()
     assert standings(supervisor) == []
-    watch = Monitors(LIMITS, PROFILE.vehicle)
-    watch.host.on_message(HostHealth(0, throttled=True), 0)
+    monitors = Monitors(LIMITS, PROFILE.vehicle)
+    monitors.host.on_message(HostHealth(0, throttled=True), 0)
     estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
 
     def step(now_ms: int) -> dict[str, Any]:
-        supervisor.step(SafetyInputs(now_ns=now_ms * 10**6, mode=supervisor.mode, limits=LIMITS, watch=watch, estimate=estimate))
+        supervisor.step(
+            RuleInputs(now_ns=now_ms * 10**6, mode=supervisor.mode, limits=LIMITS, monitors=monitors, estimate=estimate)
+        )
         return {standing.code: standing for standing in standings(supervisor)}
 
     first = step(0)
@@ -162,7 +170,7 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
     assert first["host_strained"].said == "the processor is throttled"
     assert first["overspeed"].state == "idle"
     assert first["clock_stepped"].state == "quiet"
-    watch.on_message(Fault(0, "vesc_overheat", "drive", Reaction.DISABLE, True, "too hot"), 0)
+    monitors.on_message(Fault(0, "vesc_overheat", "drive", Reaction.DISABLE, True, "too hot"), 0)
     later = step(2000)
     assert later["host_strained"].state == "force"
     assert later["host_strained"].reaction == "S0"
@@ -172,16 +180,16 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
 
 @pytest.mark.parametrize(("free_m", "shown", "words"), [(None, None, ""), (inf, None, "clear"), (2.0, 2.0, ""), (0.2, 0.2, "")])
 def test_the_way_ahead_is_shown_as_a_number_or_as_clear(free_m: float | None, shown: float | None, words: str) -> None:
-    supervisor, watch = (
+    supervisor, monitors = (
         Supervisor(),
         Monitors(LIMITS, PROFILE.vehicle, [source for source in SOURCES if source.message is ObstacleRange]),
     )
     estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
-    situation = SafetyInputs(now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, watch=watch, estimate=estimate)
+    situation = RuleInputs(now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=estimate)
     supervisor.step(situation)
     if free_m is not None:
-        see(watch, free_m)
-    watch.stopping.distance_m = 0.5
+        see(monitors, free_m)
+    monitors.stopping.distance_m = 0.5
     found = {standing.code: standing for standing in standings(supervisor)}
     for code, limit in (("obstacle_ahead", 0.5 + LIMITS.obstacle_gap_m), ("obstacle_too_near", 0.5)):
         assert (found[code].value, found[code].words) == (shown, words)

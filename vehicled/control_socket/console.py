@@ -128,9 +128,9 @@ class Console:
     def _lane(self) -> dict[str, Any] | None:
         """Return the free distance ahead; None without a working obstacle sensor; ``free_m`` is None if the lane is clear."""
         s = self._machine.supervisor.situation
-        if s is None or not s.watch.obstacle.sees:
+        if s is None or not s.monitors.obstacle.sees:
             return None
-        return {"free_m": _known(s.watch.obstacle.free_m), "stop_m": _known(s.watch.stopping.distance_m)}
+        return {"free_m": _known(s.monitors.obstacle.free_m), "stop_m": _known(s.monitors.stopping.distance_m)}
 
     def _deadline(self, index: int) -> dict[str, Any]:
         stats = self._machine.executive.stats(index)

@@ -8,11 +8,11 @@ from msgspec import Struct
 from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, Reaction
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
-from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
+from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import STANDSTILL_MPS
 
 ROLLING_MPS = 0.25
@@ -24,21 +24,21 @@ class Check(Struct, frozen=True):
     """One condition of arming."""
 
     code: str
-    missing: Callable[[SafetyInputs], str]
+    missing: Callable[[RuleInputs], str]
     """Function that returns the failure and its cure as a text; empty if the check passes."""
     wants: str
     """Text that names the condition."""
 
 
-def _inputs(s: SafetyInputs) -> str:
-    silent = s.watch.sources.silent(s.now_ns)
+def _inputs(s: RuleInputs) -> str:
+    silent = s.monitors.sources.silent(s.now_ns)
     if silent:
         return f"{', '.join(silent)} {'is' if len(silent) == 1 else 'are'} silent: check cable, power and port"
-    slow = s.watch.sources.slow()
+    slow = s.monitors.sources.slow()
     return f"{'; '.join(slow)}: look at its settings and its line, or write the rate_hz that it has" if slow else ""
 
 
-def _estimator(s: SafetyInputs) -> str:
+def _estimator(s: RuleInputs) -> str:
     estimate = s.estimate
     if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
         if estimate is not None and waits_for_heading(s):
@@ -53,27 +53,27 @@ def _estimator(s: SafetyInputs) -> str:
 ALIGN_CURE = "align it by driving (vehicled mode align), push it 3 m forward, or drive it by hand"
 
 
-def waits_for_heading(s: SafetyInputs) -> bool:
+def waits_for_heading(s: RuleInputs) -> bool:
     """Return True if only motion can give the estimator a heading: fixes arrive, and no device measures heading."""
     waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
-    return waits and s.watch.alignment.antenna_m is not None and not s.watch.sources.promised(Heading)
+    return waits and s.monitors.alignment.antenna_m is not None and not s.monitors.sources.promised(Heading)
 
 
-def _estimator_by_hand(s: SafetyInputs) -> str:
+def _estimator_by_hand(s: RuleInputs) -> str:
     return "" if waits_for_heading(s) else _estimator(s)
 
 
-def _heading(s: SafetyInputs) -> str:
-    estimate, limit = s.estimate, s.watch.alignment.params.arming_sigma_rad
+def _heading(s: RuleInputs) -> str:
+    estimate, limit = s.estimate, s.monitors.alignment.params.arming_sigma_rad
     if estimate is None or not is_finite(estimate) or heading_sigma_rad(estimate) <= limit:
         return ""
     known = f"{degrees(heading_sigma_rad(estimate)):.0f} degrees"
     return f"the heading is known to {known} only (limit {degrees(limit):.0f}): {ALIGN_CURE}"
 
 
-def _alignment(s: SafetyInputs) -> str:
+def _alignment(s: RuleInputs) -> str:
     """Return why an alignment drive may not begin; empty if it may. This check replaces those of the estimate."""
-    alignment, stopping = s.watch.alignment, s.watch.stopping
+    alignment, stopping = s.monitors.alignment, s.monitors.stopping
     params = alignment.params
     if not params.allowed:
         return "alignment by driving is not allowed: push the vehicle 3 m forward, or write [alignment] allowed = true"
@@ -86,7 +86,7 @@ def _alignment(s: SafetyInputs) -> str:
     return f"the alignment may drive in any direction, and {near}: take the vehicle to the middle" if near else ""
 
 
-def _certainty(s: SafetyInputs) -> str:
+def _certainty(s: RuleInputs) -> str:
     estimate, limit = s.estimate, s.limits.corridor_m / 3.0
     if estimate is None or not is_finite(estimate):
         return ""
@@ -94,22 +94,22 @@ def _certainty(s: SafetyInputs) -> str:
     return "" if sigma <= limit else f"the position is known to {sigma:.2f} m only (limit {limit:.2f} m): wait for a better fix"
 
 
-def off_course(s: SafetyInputs) -> str:
+def off_course(s: RuleInputs) -> str:
     """Return why the course cannot be driven from here; empty if it can."""
     return "" if s.entry is None else s.entry.choose(s.estimate).refused
 
 
-def _still(s: SafetyInputs) -> str:
+def _still(s: RuleInputs) -> str:
     speed = s.speed_mps
     if isfinite(speed) and abs(speed) > STANDSTILL_MPS * 4:
         return f"the vehicle moves at {speed:.2f} m/s: let it stand"
-    measured = s.watch.motion.measured_mps(s.now_ns, gnss_unheard=False)
+    measured = s.monitors.motion.measured_mps(s.now_ns, gnss_unheard=False)
     return f"wheels or GNSS measure {measured:.2f} m/s: let it stand, or look at both" if measured > ROLLING_MPS else ""
 
 
-def _imu(s: SafetyInputs) -> str:
-    inertial, limits = s.watch.inertial, s.limits
-    if not inertial.has_samples or not s.watch.sources.promised(ImuSample):
+def _imu(s: RuleInputs) -> str:
+    inertial, limits = s.monitors.inertial, s.limits
+    if not inertial.has_samples or not s.monitors.sources.promised(ImuSample):
         return ""
     if inertial.stuck:
         return "the IMU repeats the same sample: power it off and on"
@@ -122,22 +122,22 @@ def _imu(s: SafetyInputs) -> str:
     return ""
 
 
-def _actuator(s: SafetyInputs) -> str:
+def _actuator(s: RuleInputs) -> str:
     return f"the actuator cannot be reached: {s.actuator_lost}" if s.actuator_lost else ""
 
 
-def _telemetry(s: SafetyInputs) -> str:
-    if not s.watch.telemetry:
+def _telemetry(s: RuleInputs) -> str:
+    if not s.monitors.telemetry:
         return ""
-    age_ns = s.watch.sources.age_ns(MotorStatus, s.now_ns)
+    age_ns = s.monitors.sources.age_ns(MotorStatus, s.now_ns)
     if age_ns <= s.limits.telemetry_silence_s * 1e9:
         return ""
     since = "has told nothing of itself yet" if age_ns >= NEVER_NS else f"has told nothing of itself for {age_ns * 1e-9:.1f} s"
     return f"the motor controller {since}: check its power and line, or write telemetry = false where it has none"
 
 
-def _motor(s: SafetyInputs) -> str:
-    motor, limits = s.watch.motor, s.limits
+def _motor(s: RuleInputs) -> str:
+    motor, limits = s.monitors.motor, s.limits
     found = []
     if motor.hottest_k > limits.motor_hot_k:
         hot = f"{motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees (limit {limits.motor_hot_k - ZERO_CELSIUS_K:.0f})"
@@ -147,8 +147,8 @@ def _motor(s: SafetyInputs) -> str:
     return "; ".join(found)
 
 
-def _ground(s: SafetyInputs) -> str:
-    limits, age_ns = s.limits, s.watch.ground.age_ns(s.now_ns)
+def _ground(s: RuleInputs) -> str:
+    limits, age_ns = s.limits, s.monitors.ground.age_ns(s.now_ns)
     if age_ns >= NEVER_NS:
         expected = "no ground station has been heard: start it, or write ground_expected = false"
         return expected if limits.ground_expected else ""
@@ -157,26 +157,26 @@ def _ground(s: SafetyInputs) -> str:
     return f"the ground station has been silent for {age_ns * 1e-9:.1f} s: bring it back into reach"
 
 
-def _deadlines(s: SafetyInputs) -> str:
-    deadlines, limit = s.watch.deadlines, s.limits.arming_missed_share
+def _deadlines(s: RuleInputs) -> str:
+    deadlines, limit = s.monitors.deadlines, s.limits.arming_missed_share
     if not deadlines.share > limit:
         return ""
     missed = f"{100 * deadlines.share:.1f} % of the deadlines of {deadlines.share_task} in the last ten seconds were missed"
     return f"{missed} (limit {100 * limit:g} %): end other programs, or lower its rate"
 
 
-def _devices(s: SafetyInputs) -> str:
-    stopping = [fault for fault in s.watch.told.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
+def _devices(s: RuleInputs) -> str:
+    stopping = [fault for fault in s.monitors.told.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
     return "; ".join(f"{fault.origin}: {fault.reason}" for fault in stopping)
 
 
-def _setup(s: SafetyInputs) -> str:
+def _setup(s: RuleInputs) -> str:
     return s.setup_fault
 
 
-def _doubts(s: SafetyInputs) -> str:
+def _doubts(s: RuleInputs) -> str:
     """Return the contradictions between sensors that would stop the drive at once; empty if none."""
-    gnss, yaw, limit = s.watch.gnss, s.watch.yaw, s.limits.gnss_refusals
+    gnss, yaw, limit = s.monitors.gnss, s.monitors.yaw, s.limits.gnss_refusals
     found = []
     if gnss.rejected_in_a_row >= limit:
         found.append(f"the last {gnss.rejected_in_a_row} fixes contradict the estimate: wait, or look for what reflects or jams")
@@ -187,19 +187,19 @@ def _doubts(s: SafetyInputs) -> str:
     return "; ".join(found)
 
 
-def blocked(s: SafetyInputs) -> str:
+def blocked(s: RuleInputs) -> str:
     """Return what blocks the lane ahead; empty if the vehicle can start without being stopped at once."""
-    obstacle = s.watch.obstacle
+    obstacle = s.monitors.obstacle
     if obstacle.blind:
         return f"{obstacle.blind}: clean it, and look at its cable and its mounting"
-    least_m = s.limits.obstacle_gap_m + s.watch.stopping.way_m(s.limits.capped_speed_mps)
+    least_m = s.limits.obstacle_gap_m + s.monitors.stopping.way_m(s.limits.capped_speed_mps)
     if obstacle.free_m > least_m:
         return ""
     return f"something stands {obstacle.free_m:.2f} m ahead (it takes {least_m:.2f} m to move off): clear the lane"
 
 
-def _host(s: SafetyInputs) -> str:
-    health = s.watch.host.health
+def _host(s: RuleInputs) -> str:
+    health = s.monitors.host.health
     if health is None:
         return ""
     if health.log_failure:
@@ -216,8 +216,8 @@ def _host(s: SafetyInputs) -> str:
     return ""
 
 
-def _clock(s: SafetyInputs) -> str:
-    host = s.watch.host
+def _clock(s: RuleInputs) -> str:
+    host = s.monitors.host
     health, since_ns = host.health, s.now_ns - host.stepped_ns
     if health is not None and health.wall_clock_s < FIRST_WALL_CLOCK_S:
         year = 1970 + int(max(health.wall_clock_s, 0.0) / YEAR_S)
@@ -260,13 +260,13 @@ ALIGNING = frozenset({off_course, _estimator, _heading})
 """Checks that are skipped for an alignment drive, which has yet to find the heading."""
 
 
-def missing(s: SafetyInputs, *, by_hand: bool = False, aligning: bool = False) -> list[str]:
+def missing(s: RuleInputs, *, by_hand: bool = False, aligning: bool = False) -> list[str]:
     """Return the failures that still prevent arming; empty if arming may proceed.
 
     ``by_hand``: a person drives, from any place, away from obstacles, and without a heading if no device measures one.
     ``aligning``: the vehicle is armed for an alignment drive.
     """
-    spared = BY_HAND if by_hand else ALIGNING if aligning else frozenset[Callable[[SafetyInputs], str]]()
+    spared = BY_HAND if by_hand else ALIGNING if aligning else frozenset[Callable[[RuleInputs], str]]()
     checks = [check.missing for check in CHECKS if check.missing not in spared]
     if by_hand:
         checks = [_estimator_by_hand if check is _estimator else check for check in checks]

@@ -11,6 +11,7 @@ from vehicled.messages import Mode, Reaction
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
+from vehicled.safety.monitors import Monitors
 
 
 class Clear(Enum):
@@ -42,6 +43,12 @@ def seconds(age_ns: int) -> float:
     return age_ns / 1e9 if age_ns < NEVER_NS else inf
 
 
+class RuleInputs(SafetyInputs, frozen=True, kw_only=True):
+    """Inputs of all rules and arming checks at one instant: the values of the tick, and the monitors behind them."""
+
+    monitors: Monitors
+
+
 class Rule(Struct, frozen=True, kw_only=True):
     """One condition of the matrix and its reaction.
 
@@ -50,13 +57,13 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     code: str
     reaction: Reaction
-    value: Callable[[SafetyInputs], float]
+    value: Callable[[RuleInputs], float]
     """Value to compare, in ``unit``; NaN while it is unknown or does not apply. Without a ``limit`` it is a flag."""
-    limit: Callable[[SafetyInputs], float] | None = None
+    limit: Callable[[RuleInputs], float] | None = None
     """Limit in ``unit``; None if the rule holds while a flag is set."""
     sense: Sense = Sense.OVER
     unit: str = ""
-    reason: Callable[[SafetyInputs], str]
+    reason: Callable[[RuleInputs], str]
     """Text for the operator, with the values at the moment of the trip."""
     detect_ms: float
     """Longest time from the fault until the rule holds, ms, with the default limits."""
@@ -68,16 +75,16 @@ class Rule(Struct, frozen=True, kw_only=True):
     clear_ms: float = 0.0
     """Time for which the condition must be false before the rule clears, ms; used with ``Clear.ITSELF``."""
     modes: frozenset[Mode] = MOVING
-    cap_mps: Callable[[SafetyInputs], float] = lambda s: s.limits.capped_speed_mps
+    cap_mps: Callable[[RuleInputs], float] = lambda s: s.limits.capped_speed_mps
     """Speed limit under ``Reaction.CAP_SPEED``, m/s."""
     releases_brake: bool = False
     """True if ``Reaction.DISABLE`` also releases the brake: current through a blocked motor would only heat it."""
 
-    def holds(self, s: SafetyInputs) -> bool:
+    def holds(self, s: RuleInputs) -> bool:
         """Return True if the flag is set, or if the value is beyond its limit."""
         return bool(self.test()(s))
 
-    def test(self) -> Callable[[SafetyInputs], float]:
+    def test(self) -> Callable[[RuleInputs], float]:
         """Return a function that is true while the rule holds; the supervisor keeps it, since it is called at every tick."""
         value, limit, compare = self.value, self.limit, self.sense.compare
         return value if limit is None else lambda s: compare(value(s), limit(s))

@@ -4,8 +4,8 @@ from math import isfinite
 
 from vehicled.messages import Mode
 from vehicled.safety.arming import ROLLING_MPS
-from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.motion import MOVING_MPS
+from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import STANDSTILL_MPS
 
 DOUBTED_NS = 3 * 10**9
@@ -26,7 +26,7 @@ class StandstillDetector:
         self._had_speed = False
         """True if the estimator has given a speed since the vehicle was last armed."""
 
-    def stands(self, s: SafetyInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
+    def stands(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
         """Return True at standstill; called once per tick. ``gnss_stuck`` and ``gnss_refused``: these rules are in force."""
         estimate = s.estimate
         # The estimate predicts with brake commands that may not have acted, so measured speeds must confirm it.
@@ -41,15 +41,15 @@ class StandstillDetector:
             self._still_since_ns = None
             return False
         self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
-        doubted = s.watch.gnss.rejected_in_a_row > 0 or gnss_refused
+        doubted = s.monitors.gnss.rejected_in_a_row > 0 or gnss_refused
         unheard = gnss_stuck or (doubted and s.now_ns - self._still_since_ns >= DOUBTED_NS)
-        return s.watch.motion.measured_mps(s.now_ns, gnss_unheard=unheard) <= ROLLING_MPS
+        return s.monitors.motion.measured_mps(s.now_ns, gnss_unheard=unheard) <= ROLLING_MPS
 
     def ended(self) -> None:
         """Note that no stop is in progress."""
         self._moves_since_ns = None
 
-    def unrest(self, s: SafetyInputs) -> list[str]:
+    def unrest(self, s: RuleInputs) -> list[str]:
         """Return why a stop has not ended, once it takes too long; the vehicle accepts no other request until it ends."""
         if self._moves_since_ns is None:
             self._moves_since_ns = s.now_ns
@@ -63,10 +63,10 @@ class StandstillDetector:
         elif not abs(s.speed_mps) < STANDSTILL_MPS:
             said = f"the estimate says {s.speed_mps:.2f} m/s: hold the vehicle"
         else:
-            speed = s.watch.motion.measured_mps(s.now_ns, gnss_unheard=False)
+            speed = s.monitors.motion.measured_mps(s.now_ns, gnss_unheard=False)
             said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"
         return [f"it is not known to stand: {said}"]
 
 
-def _fresh(s: SafetyInputs) -> bool:
+def _fresh(s: RuleInputs) -> bool:
     return s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
-from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
 from vehicled.safety.reason import Reason, ReasonCode
-from vehicled.safety.rule import Clear, Rule
+from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
 from vehicled.vehicle import STANDSTILL_MPS
@@ -55,7 +54,7 @@ class Supervisor:
         """Trips since the vehicle was armed, in order: the reason of a stop with its history."""
         self.faults: list[Fault] = []
         """Trips and clearances since the last :meth:`take_faults`."""
-        self.situation: SafetyInputs | None = None
+        self.situation: RuleInputs | None = None
         """Inputs of the last step, for display; None before the first."""
         self.entry = Entry()
         """Entry point of the newest drive along the course."""
@@ -115,7 +114,7 @@ class Supervisor:
 
     def refusal(self, action: OperatorAction) -> str:
         """Return why a request is refused in this mode; empty if it is accepted or waits for its checks."""
-        lasts = self.situation.watch.disables if self.situation is not None else ""
+        lasts = self.situation.monitors.disables if self.situation is not None else ""
         return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts)
 
     def _cancel_requests(self) -> None:
@@ -132,9 +131,9 @@ class Supervisor:
 
     # ---------------------------------------------------------------- step
 
-    def step(self, s: SafetyInputs) -> None:
+    def step(self, s: RuleInputs) -> None:
         """Update mode, reaction and cap for this instant."""
-        s.watch.update(s)
+        s.monitors.update(s)
         self._follow_requests(s)
         rule, reaction, reason = self._worst(s)
         if self.mode in DRIVING:
@@ -148,7 +147,7 @@ class Supervisor:
             self.reaction = reaction
             if reaction >= Reaction.CONTROLLED_STOP:
                 self._go(Trigger.REACTION, Reason(ReasonCode.DISARMED_BY_FAULT, reason.by, (reason.text(),)))
-        elif self.releases_brake and s.watch.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9:
+        elif self.releases_brake and s.monitors.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9:
             # Without current the vehicle rolls on a slope, so the brake must hold it.
             self.releases_brake = False
             self.reason = self.reason.then(Reason(ReasonCode.ROLLS_RELEASED, details=(f"{s.speed_mps:.2f}",)))
@@ -164,7 +163,7 @@ class Supervisor:
                 self._go(Trigger.STANDS, Reason(ReasonCode.STANDS))
             elif self.mode is Mode.STOPPING:
                 self._go(Trigger.STANDS, self.reason)
-                self.stopped = not s.watch.alignment.known
+                self.stopped = not s.monitors.alignment.known
             elif self.mode is Mode.FAULT:
                 self.stopped = True
         if self.mode is Mode.FAULT and self._seen is not Mode.FAULT:
@@ -172,9 +171,9 @@ class Supervisor:
             self._cancel_requests()
         self._seen = self.mode
         self.situation = s
-        s.watch.host.answered()
+        s.monitors.host.answered()
 
-    def _react(self, s: SafetyInputs, rule: Rule | None, reaction: Reaction, reason: Reason) -> None:
+    def _react(self, s: RuleInputs, rule: Rule | None, reaction: Reaction, reason: Reason) -> None:
         if reaction is Reaction.DISABLE:
             self._latch(rule, reason)
         elif reaction >= Reaction.CONTROLLED_STOP:
@@ -188,9 +187,9 @@ class Supervisor:
                 self.course_driven = True
                 self._stop(Trigger.STOP, Reason(ReasonCode.COURSE_FINISHED), Reaction.CONTROLLED_STOP, s.now_ns)
 
-    def _follow_alignment(self, s: SafetyInputs) -> None:
+    def _follow_alignment(self, s: RuleInputs) -> None:
         """Stop an alignment drive that has succeeded or failed."""
-        alignment = s.watch.alignment
+        alignment = s.monitors.alignment
         if alignment.failed:
             reason = Reason(ReasonCode.ALIGNMENT_FAILED, details=(alignment.failed,))
             self._record(reason.code, "", Reaction.CONTROLLED_STOP, True, reason.text(), s.now_ns)
@@ -206,10 +205,10 @@ class Supervisor:
         self._go(Trigger.DISABLE, reason)
         self.reaction = Reaction.DISABLE
 
-    def _expire(self, s: SafetyInputs) -> None:
+    def _expire(self, s: RuleInputs) -> None:
         """Refuse requests older than ``ARM_REQUEST_VALID_NS``, and cancel all requests after a suspend."""
         waited, self.waiting = self.waiting, []
-        if s.watch.host.woke_s > 0.0:
+        if s.monitors.host.woke_s > 0.0:
             # The monotonic clock does not count a suspend, and a request from before it was made in another situation.
             self._cancel_requests()
         late_ns = s.now_ns - ARM_REQUEST_VALID_NS
@@ -224,7 +223,7 @@ class Supervisor:
                 self.reason = Reason(ReasonCode.DRIVING_REFUSED, details=details)
                 self._record(self.reason.code, "", Reaction.NONE, True, self.why, s.now_ns)
 
-    def _follow_requests(self, s: SafetyInputs) -> None:
+    def _follow_requests(self, s: RuleInputs) -> None:
         self._expire(s)
         asked = self._arm_requested_ns is not None or self._wanted is OperatorAction.RESET
         # The request waits while the vehicle still rolls.
@@ -237,7 +236,7 @@ class Supervisor:
             self._wait_for(missing(s))
             if not self.waiting:
                 self._wanted = None
-                s.watch.alignment.reset()
+                s.monitors.alignment.reset()
                 self.entry = Entry() if s.entry is None else s.entry.choose(s.estimate)
                 details = (self.entry.said,) if self.entry.said else ()
                 self._go(Trigger.DRIVE, Reason(ReasonCode.DRIVES_COURSE, self._wanted_by, details))
@@ -245,7 +244,7 @@ class Supervisor:
             self._wait_for(missing(s, aligning=True))
             if not self.waiting:
                 self._wanted = None
-                s.watch.alignment.begin(s)
+                s.monitors.alignment.begin(s)
                 self._go(Trigger.ALIGN, Reason(ReasonCode.ALIGNS, self._wanted_by))
         elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
             self._take_by_hand(s)
@@ -254,9 +253,9 @@ class Supervisor:
             resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
             self._wanted = self._wanted if resets else None
 
-    def _take_by_hand(self, s: SafetyInputs) -> None:
+    def _take_by_hand(self, s: RuleInputs) -> None:
         """Enter TELEOP: from a drive at any time, from ARMED once all checks pass."""
-        hand = s.watch.hand
+        hand = s.monitors.hand
         lacking = [f"driving by hand waits: {text}" for text in (hand.missing(self._wanted_by, s.now_ns),) if text]
         if self.mode is Mode.ARMED:
             self._wait_for(lacking + missing(s, by_hand=True))
@@ -265,7 +264,7 @@ class Supervisor:
         if hand.command is not None and not self.waiting:
             self._wanted = None
             hand.driver = hand.command.origin
-            s.watch.alignment.begin_by_hand(s)
+            s.monitors.alignment.begin_by_hand(s)
             if self._go(Trigger.TELEOP, Reason(ReasonCode.TELEOP, hand.command.origin)):
                 self.driver = hand.command.origin
 
@@ -275,7 +274,7 @@ class Supervisor:
         if lacking:
             self.reason = Reason(ReasonCode.DRIVING_WAITS, details=tuple(lacking))
 
-    def _arm(self, s: SafetyInputs, requested_ns: int) -> None:
+    def _arm(self, s: RuleInputs, requested_ns: int) -> None:
         wanted = self._wanted
         self.waiting = missing(s, by_hand=wanted is OperatorAction.TELEOP, aligning=wanted is OperatorAction.ALIGN)
         late = s.now_ns - requested_ns > ARM_REQUEST_VALID_NS
@@ -285,7 +284,7 @@ class Supervisor:
             self._arm_requested_ns = None
             self._trips.clear()
             self.chain.clear()
-            s.watch.reset()
+            s.monitors.reset()
             self.stopped = self.course_driven = False
             self.disarmed_by = ""
             self.reaction = Reaction.NONE
@@ -296,7 +295,7 @@ class Supervisor:
             self._cancel_requests()
             self._record(self.reason.code, "", Reaction.WARN, True, self.why, s.now_ns)
 
-    def _reset(self, s: SafetyInputs) -> None:
+    def _reset(self, s: RuleInputs) -> None:
         """Leave FAULT, unless its cause is still present."""
         if self._wanted is OperatorAction.RESET:
             self._wanted = None
@@ -320,10 +319,10 @@ class Supervisor:
         trip = self._trips.get(code)
         return trip.reason if trip is not None and trip.tripped else None
 
-    def _worst(self, s: SafetyInputs) -> tuple[Rule | None, Reaction, Reason]:
+    def _worst(self, s: RuleInputs) -> tuple[Rule | None, Reaction, Reason]:
         """Return the most severe reaction in force, with its rule and reason. This also sets the speed cap."""
         worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
-        cap = s.watch.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
+        cap = s.monitors.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         for rule, test in self._rules[self.mode]:
             holds = test is not None and bool(test(s))
             # About fifty rules run at every tick, and nearly always none of them has a trip to update.
@@ -336,7 +335,7 @@ class Supervisor:
                 cap = min(cap, rule.cap_mps(s))
             if rule.reaction > worst[1]:
                 worst = rule, rule.reaction, trip.reason
-        for fault in s.watch.told.values():
+        for fault in s.monitors.told.values():
             if fault.reaction is Reaction.CAP_SPEED:
                 cap = min(cap, s.limits.capped_speed_mps)
             if fault.reaction > worst[1]:
@@ -344,7 +343,7 @@ class Supervisor:
         self.speed_cap_mps = cap
         return worst
 
-    def _follow(self, rule: Rule, s: SafetyInputs, *, holds: bool) -> Trip | None:
+    def _follow(self, rule: Rule, s: RuleInputs, *, holds: bool) -> Trip | None:
         """Update the trip of one rule and return it while it is in force. A mode change does not clear a trip."""
         trip = self._trips.get(rule.code)
         if holds:
@@ -387,7 +386,7 @@ class Supervisor:
             self.reaction, self.reason = reaction, self.reason.then(reason)
             self._chain(now_ns, reaction, reason)
 
-    def _stands(self, s: SafetyInputs) -> bool:
+    def _stands(self, s: RuleInputs) -> bool:
         # Without a trustworthy speed the brake stays on and STOPPING does not end. INIT may end: nothing has driven yet.
         if self.mode is Mode.INIT:
             return s.estimate is not None and not abs(s.estimate.speed_mps) >= STANDSTILL_MPS

@@ -1,1 +1,122 @@
 """Monitors of the failsafe matrix. They keep the history that the rules need, in constant memory, and decide nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from vehicled.messages import (
+    Fault,
+    GnssFix,
+    Heading,
+    Heartbeat,
+    HostHealth,
+    ImuSample,
+    LaserScan,
+    Message,
+    MotorStatus,
+    ObstacleRange,
+    Reaction,
+    TeleopCommand,
+    WheelSpeed,
+)
+from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
+from vehicled.safety.fence import Fence
+from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.monitors.alignment import AlignmentMonitor
+from vehicled.safety.monitors.control import ControlMonitor
+from vehicled.safety.monitors.deadlines import DeadlineMonitor
+from vehicled.safety.monitors.gnss import GnssMonitor
+from vehicled.safety.monitors.host import HostMonitor
+from vehicled.safety.monitors.inertial import InertialMonitor
+from vehicled.safety.monitors.motion import MotionMonitor
+from vehicled.safety.monitors.motor import MotorMonitor
+from vehicled.safety.monitors.obstacle import ObstacleMonitor
+from vehicled.safety.monitors.presence import PresenceMonitor
+from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.stopping import StoppingMonitor
+from vehicled.safety.monitors.teleop import TeleopMonitor
+from vehicled.safety.monitors.yaw import YawMonitor
+from vehicled.vehicle import AlignmentParams, Limits, Vehicle
+
+
+class Monitors:
+    """All monitors. Each receives the messages that it needs and is updated once per tick."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        vehicle: Vehicle,
+        sources: Sequence[Source] = (),
+        course: Course | None = None,
+        fence: Fence | None = None,
+        antenna_m: tuple[float, float] = (0.0, 0.0),
+        *,
+        telemetry: bool = False,
+        alignment: AlignmentParams | None = None,
+        datum: Datum | None = None,
+    ) -> None:
+        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame."""
+        self.telemetry = telemetry
+        """True if the actuator sends telemetry."""
+        self.sources = SourceMonitor(sources)
+        self.deadlines = DeadlineMonitor()
+        self.gnss = GnssMonitor()
+        self.inertial = InertialMonitor()
+        self.yaw = YawMonitor(antenna_m[0])
+        self.motion = MotionMonitor(vehicle)
+        self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.motion)
+        self.motor = MotorMonitor(limits)
+        self.control = ControlMonitor()
+        self.hand = TeleopMonitor(limits.teleop_silence_s)
+        self.ground = PresenceMonitor()
+        self.host = HostMonitor()
+        self.stopping = StoppingMonitor(limits, vehicle, course, fence, self.alignment)
+        self.obstacle = ObstacleMonitor(limits, vehicle, course, self.stopping)
+        self.told: dict[tuple[str, str], Fault] = {}
+        """Active faults that devices reported, by origin and code."""
+        self._hears: dict[type[Message], tuple[Any, ...]] = {
+            GnssFix: (self.gnss, self.yaw, self.motion, self.alignment),
+            ImuSample: (self.inertial, self.yaw),
+            Heading: (self.yaw,),
+            WheelSpeed: (self.motion,),
+            MotorStatus: (self.motor, self.motion),
+            TeleopCommand: (self.hand,),
+            Heartbeat: (self.ground,),
+            ObstacleRange: (self.obstacle,),
+            LaserScan: (self.obstacle,),
+            HostHealth: (self.host,),
+        }
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """Pass an ingested message to its monitors. A fault that a device reports acts like a rule while it is active."""
+        if isinstance(message, Fault):
+            key = (message.origin, message.code)
+            if message.active:
+                self.told[key] = message
+            else:
+                self.told.pop(key, None)
+        for monitor in self._hears.get(type(message), ()):
+            monitor.on_message(message, now_ns)
+
+    @property
+    def disables(self) -> str:
+        """Text of an active device fault that disables the drive; empty if none."""
+        return next((f"{fault.origin}: {fault.reason}" for fault in self.told.values() if fault.reaction is Reaction.DISABLE), "")
+
+    def update(self, s: SafetyInputs) -> None:
+        """Update the monitors once per tick; the supervisor calls this before it evaluates the rules."""
+        self.gnss.update(s)
+        self.inertial.update()
+        self.yaw.update(s)
+        self.motion.update(s)
+        self.alignment.update(s)
+        self.control.update(s)
+        self.stopping.update(s)
+        self.obstacle.update(s)
+
+    def reset(self) -> None:
+        """Begin a drive: forget the history of the monitors whose past must not count against it."""
+        self.motion.reset()
+        self.control.reset()
+        self.hand.reset()
+        self.alignment.reset()

@@ -1,14 +1,14 @@
 """Monitor of an alignment drive: its progress, its success, and the reason of its failure."""
 
 from math import atan2, degrees, hypot, isfinite, pi, remainder, tau
-from typing import TYPE_CHECKING
 
 from vehicled.messages import EstimatorStatus, FixType, GnssFix, StateEstimate
 from vehicled.paths.datum import Datum
+from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.monitors.motion import MotionMonitor
+from vehicled.safety.monitors.sources import SourceMonitor
+from vehicled.safety.monitors.yaw import YawMonitor
 from vehicled.vehicle import AlignmentParams
-
-if TYPE_CHECKING:
-    from vehicled.safety.inputs import SafetyInputs
 
 MIN_SHARE = 0.4
 """Fraction of the longest drive that is always driven: sigma assumes white noise, and GNSS noise is correlated."""
@@ -35,11 +35,20 @@ def heading_sigma_rad(estimate: StateEstimate) -> float:
 class AlignmentMonitor:
     """Monitor of the antenna position at all times, and of one alignment drive at a time."""
 
-    def __init__(self, params: AlignmentParams, datum: Datum | None, antenna_m: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        params: AlignmentParams,
+        datum: Datum | None,
+        antenna_m: tuple[float, float],
+        sources: SourceMonitor,
+        yaw: YawMonitor,
+        motion: MotionMonitor,
+    ) -> None:
         """``datum``: origin of the map frame, None without a course; ``antenna_m``: lever arm of the GNSS antenna from the rear
         axle."""
         self.params = params
         self._datum = datum
+        self._sources, self._yaw, self._motion = sources, yaw, motion
         self._lever_m = hypot(*antenna_m)
         self.antenna_m: tuple[float, float] | None = None
         """Newest position of the GNSS antenna in the map frame, m; None before the first fix."""
@@ -64,7 +73,7 @@ class AlignmentMonitor:
         self.active = self.without_heading = False
         self.known = self.failed = ""
 
-    def begin(self, s: "SafetyInputs") -> None:
+    def begin(self, s: SafetyInputs) -> None:
         """Begin an alignment drive."""
         self.reset()
         self.active = True
@@ -72,9 +81,9 @@ class AlignmentMonitor:
         self._began_ns = self._seen_ns = s.now_ns
         self._from_m = self.antenna_m
         self._driven_m, self._reversed_ns = 0.0, 0
-        self._turned_before_rad, self.turned_rad = s.watch.yaw.turned_rad, 0.0
+        self._turned_before_rad, self.turned_rad = self._yaw.turned_rad, 0.0
 
-    def begin_by_hand(self, s: "SafetyInputs") -> None:
+    def begin_by_hand(self, s: SafetyInputs) -> None:
         """Begin a teleop drive, with or without a heading."""
         self.reset()
         self.without_heading = not usable(s.estimate)
@@ -96,7 +105,7 @@ class AlignmentMonitor:
         if self.active and self._from_m is None:
             self._from_m = self.antenna_m
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self, s: SafetyInputs) -> None:
         """Update progress, success and failure of the alignment drive."""
         if usable(s.estimate):
             self.without_heading = False
@@ -106,8 +115,8 @@ class AlignmentMonitor:
         self._seen_ns = s.now_ns
         if isfinite(s.speed_mps):
             self._driven_m += abs(s.speed_mps) * dt_ns * 1e-9
-        self.turned_rad = s.watch.yaw.turned_rad - self._turned_before_rad
-        wheel_mps = s.watch.motion.fresh_wheel_mps(s.now_ns)
+        self.turned_rad = self._yaw.turned_rad - self._turned_before_rad
+        wheel_mps = self._motion.fresh_wheel_mps(s.now_ns)
         backward = wheel_mps < -REVERSED_MPS or (usable(s.estimate) and s.speed_mps < -REVERSED_MPS)
         # The count decays and is not reset: the gate brakes, and the drive tries again.
         self._reversed_ns = self._reversed_ns + dt_ns if backward else max(self._reversed_ns - dt_ns // 8, 0)
@@ -129,7 +138,7 @@ class AlignmentMonitor:
             return 0.0
         return atan2(self.antenna_m[1] - self._from_m[1], self.antenna_m[0] - self._from_m[0])
 
-    def _success(self, s: "SafetyInputs") -> str:
+    def _success(self, s: SafetyInputs) -> str:
         estimate = s.estimate
         if estimate is None or not usable(estimate) or self.moved_m < MIN_SHARE * self.params.distance_m:
             return ""
@@ -138,9 +147,9 @@ class AlignmentMonitor:
             return ""
         return f"the heading is known to {degrees(sigma_rad):.1f} degrees: arm and drive"
 
-    def _failure(self, s: "SafetyInputs", wheel_mps: float) -> str:
+    def _failure(self, s: SafetyInputs, wheel_mps: float) -> str:
         params, estimate = self.params, s.estimate
-        if s.watch.sources.age_ns(GnssFix, s.now_ns) > s.limits.gnss_silence_s * 1e9:
+        if self._sources.age_ns(GnssFix, s.now_ns) > s.limits.gnss_silence_s * 1e9:
             return f"no GNSS fix for {s.limits.gnss_silence_s:.1f} s: check antenna, cable and sky, then align again"
         if self._reversed_ns >= REVERSED_NS:
             if wheel_mps < -REVERSED_MPS:
@@ -171,7 +180,7 @@ class AlignmentMonitor:
         limit = f"{params.time_s:.0f} s" if over_s else f"{params.distance_m:.1f} m"
         return f"{limit} are used up and {self._missing(s)}"
 
-    def _missing(self, s: "SafetyInputs") -> str:
+    def _missing(self, s: SafetyInputs) -> str:
         """Return why an alignment ran out of time or distance."""
         if self._driven_m > 1.0 and self.moved_m < 0.5 * self._driven_m:
             return (

@@ -1,12 +1,8 @@
 """Monitor of consecutive controller fallbacks and consecutive commands that the gate clipped."""
 
-from typing import TYPE_CHECKING
-
 from vehicled.messages import ControlLevel
 from vehicled.safety.gate import CLIPPED_JERK, CLIPPED_STEERING_RATE
-
-if TYPE_CHECKING:
-    from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.inputs import SafetyInputs
 
 SHAPED = CLIPPED_STEERING_RATE | CLIPPED_JERK
 """Bits of rate limits, which spread a step over several commands; their number depends only on the actuation rate."""
@@ -26,7 +22,7 @@ class ControlMonitor:
         self.clipped_in_a_row = 0
         self.stop_level_in_a_row = 0
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self, s: SafetyInputs) -> None:
         """Count the last commands of the gate and the controller."""
         self.clipped_in_a_row = self.clipped_in_a_row + 1 if s.sent is not None and self._over(s.sent.clipped, s.now_ns) else 0
         stops = s.control is not None and s.control.level is ControlLevel.STOP

@@ -1,12 +1,9 @@
 """Monitor of the GNSS solution over time."""
 
 from math import isfinite, sqrt
-from typing import TYPE_CHECKING
 
 from vehicled.messages import CarrierSolution, FixType, GnssFix
-
-if TYPE_CHECKING:
-    from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.inputs import SafetyInputs
 
 MOVING_MPS = 0.3
 RESUME_FIXED_NS = 3_000_000_000
@@ -54,7 +51,7 @@ class GnssMonitor:
             if self.had_fixed and self.degraded_since_ns is None:
                 self.degraded_since_ns = now_ns
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self, s: SafetyInputs) -> None:
         """Update from the estimate: its consecutive rejections, and whether the vehicle moves."""
         self._moves = abs(s.speed_mps) > MOVING_MPS
         self.rejected_in_a_row = s.estimate.rejected_in_a_row if s.estimate is not None else 0

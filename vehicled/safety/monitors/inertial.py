@@ -1,13 +1,9 @@
 """Monitor of the IMU: stuck, saturated, biased at standstill."""
 
 from math import hypot, isfinite, sqrt
-from typing import TYPE_CHECKING
 
 from vehicled.messages import ImuSample
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-
-if TYPE_CHECKING:
-    from vehicled.safety.inputs import SafetyInputs
 
 STUCK_NS = 500_000_000
 STUCK_SAMPLES = 20
@@ -61,7 +57,7 @@ class InertialMonitor:
         """Return the time for which all samples have been saturated; 0 if the newest is not."""
         return 0 if self.saturated_since_ns is None else now_ns - self.saturated_since_ns
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self) -> None:
         """Update the magnitudes, once per tick instead of once per sample."""
         if self.has_samples:
             x, y, z = self._rate

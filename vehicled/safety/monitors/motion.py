@@ -2,15 +2,12 @@
 
 from collections import deque
 from math import copysign, hypot, isfinite
-from typing import TYPE_CHECKING
 
 from vehicled.messages import ActuatorCommand, GnssFix, Message, Mode, MotorStatus, WheelSpeed
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.ports import NEVER_NS
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.vehicle import Vehicle
-
-if TYPE_CHECKING:
-    from vehicled.safety.inputs import SafetyInputs
 
 MOVING_MPS = 0.15
 """Speed below which the vehicle counts as standing, m/s; the estimate resolves no less."""
@@ -95,7 +92,7 @@ class MotionMonitor:
             self.wheel_mps = message.motor_speed_radps * drive.wheel_radius_m * drive.gear_ratio
             self._wheel_ns = min(message.t_rx_ns, now_ns)
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self, s: SafetyInputs) -> None:
         """Compare the last command with the motion since then."""
         dt_ns = 0 if self._before_ns is None else s.now_ns - self._before_ns
         self._before_ns = s.now_ns
@@ -109,14 +106,14 @@ class MotionMonitor:
         apart = fresh and self._apart(s, abs(speed))
         self.mismatch_ns = self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
 
-    def _apart(self, s: "SafetyInputs", magnitude: float) -> bool:
+    def _apart(self, s: SafetyInputs, magnitude: float) -> bool:
         """Return True if the wheels contradict the estimate or GNSS; an estimate that uses the wheels cannot contradict them."""
         others = [magnitude]
         if self._ground and s.now_ns - self._ground_ns <= GROUND_FRESH_NS:
             others.append(hypot(*self._ground[-1]))
         return any(abs(abs(self.wheel_mps) - other) > max(MISMATCH_MPS, MISMATCH_SHARE * other) for other in others)
 
-    def _slowest_mps(self, s: "SafetyInputs", speed: float) -> float:
+    def _slowest_mps(self, s: SafetyInputs, speed: float) -> float:
         """Return the lower speed of estimate and GNSS: the estimate predicts with the very drive that may not obey."""
         if len(self._ground) < GROUND_FIXES or s.now_ns - self._ground_ns > GROUND_FRESH_NS:
             return abs(speed)
@@ -146,7 +143,7 @@ class MotionMonitor:
         forward = wheel_mps if isfinite(wheel_mps) and wheel_mps != 0.0 else throttle
         return copysign(self.measured_mps(now_ns, gnss_unheard=False), forward)
 
-    def _look_for_standing(self, s: "SafetyInputs", sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
+    def _look_for_standing(self, s: SafetyInputs, sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
         magnitude = self._slowest_mps(s, speed)
         # At the end of a course the vehicle creeps, and the estimate cannot distinguish that from standstill.
         wanted = s.mode is not Mode.AUTO or s.control is None or not abs(s.control.target_speed_mps) < 2.0 * MOVING_MPS
@@ -159,7 +156,7 @@ class MotionMonitor:
             self._under_way = copysign(1.0, sent.throttle)
         self.stalled_ns = self.stalled_ns + dt_ns if stands and self._under_way else 0
 
-    def _look_for_motion(self, s: "SafetyInputs", sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
+    def _look_for_motion(self, s: SafetyInputs, sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
         magnitude = abs(speed)
         brake = self._weakest_brake(sent, s.now_ns)
         driven = s.now_ns - self._driven_ns <= self._lag_ns

@@ -7,21 +7,18 @@ moving obstacle counts where the last reading showed it.
 
 from collections import deque
 from math import copysign, inf, isfinite, isnan, tan
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange
+from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS
+from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.lane import Array, Body, CourseLane, Stations, arc
+from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.vehicle import Limits, Vehicle
-
-if TYPE_CHECKING:
-    from vehicled.messages import StateEstimate
-    from vehicled.safety.inputs import SafetyInputs
 
 Mask = npt.NDArray[np.bool_]
 
@@ -50,9 +47,10 @@ MOST_SOURCES = 8
 class ObstacleMonitor:
     """Monitor of the free distance ahead of the leading end of the vehicle, and of the speed cap that follows from it."""
 
-    def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None) -> None:
+    def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None, stopping: StoppingMonitor) -> None:
         self._limits = limits
         self._vehicle = vehicle
+        self._stopping = stopping
         self._body = Body(vehicle, limits.obstacle_side_m)
         self._lane = CourseLane(course) if course is not None else None
         self._pending: list[ObstacleRange | LaserScan] = []
@@ -88,7 +86,7 @@ class ObstacleMonitor:
         """Return the time since the last reading; ``NEVER_NS`` before the first."""
         return NEVER_NS if self._heard_ns is None else now_ns - self._heard_ns
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self, s: SafetyInputs) -> None:
         """Evaluate the queued readings with the newest estimate."""
         if self._heard_ns is None:
             return
@@ -116,10 +114,10 @@ class ObstacleMonitor:
         blocked_m = min((sorted(last)[-2] for last in self._blocked_m.values()), default=inf)
         self.free_m = max(blocked_m - self._driven_m, 0.0)
         room_m = max(self.free_m - self._limits.obstacle_gap_m, 0.0)
-        gentle_mps = s.watch.stopping.speed_mps(room_m, GENTLE_SHARE) if isfinite(room_m) else inf
+        gentle_mps = self._stopping.speed_mps(room_m, GENTLE_SHARE) if isfinite(room_m) else inf
         self.cap_mps = max(gentle_mps, self._limits.capped_speed_mps)
 
-    def _follow(self, s: "SafetyInputs", estimate: "StateEstimate") -> None:
+    def _follow(self, s: SafetyInputs, estimate: StateEstimate) -> None:
         """Add the distance driven since the last update. A change of direction clears all readings."""
         if self._looked_ns is not None:
             self._driven_m += abs(estimate.speed_mps) * min((s.now_ns - self._looked_ns) * 1e-9, LONGEST_STEP_S)
@@ -134,7 +132,7 @@ class ObstacleMonitor:
             self._direction = direction
             self._blocked_m.clear()
 
-    def drives(self, s: "SafetyInputs") -> bool:
+    def drives(self, s: SafetyInputs) -> bool:
         """Return True if the vehicle moves or throttle is commanded; at standstill an obstacle is no danger."""
         return abs(s.speed_mps) > MOVING_MPS or (s.sent is not None and s.sent.throttle != 0.0)
 
@@ -148,7 +146,7 @@ class ObstacleMonitor:
         last = self._blocked_m.setdefault(source, deque((inf, inf, inf), maxlen=3))
         last.append(self._driven_m + max(free_m, 0.0))
 
-    def _scanned(self, scan: LaserScan, s: "SafetyInputs", estimate: "StateEstimate") -> None:
+    def _scanned(self, scan: LaserScan, s: SafetyInputs, estimate: StateEstimate) -> None:
         source = self._source(scan.x_m, scan.y_m)
         ranges = np.array(scan.ranges_m)
         near = ranges < scan.range_min_m
@@ -171,7 +169,7 @@ class ObstacleMonitor:
             return f"the scanner tells what it saw {age_s:.2f} s ago"
         return f"{100 * blind_share:.0f} % of the scanner's rays tell nothing" if blind_share > BLIND_SHARE else ""
 
-    def _points(self, scan: LaserScan, ranges: Array, near: Mask, estimate: "StateEstimate") -> tuple[Array, Array]:
+    def _points(self, scan: LaserScan, ranges: Array, near: Mask, estimate: StateEstimate) -> tuple[Array, Array]:
         """Return the points of a scan in the map frame, each from the pose at its ray's time, without the vehicle's own body."""
         hit = np.flatnonzero((np.isfinite(ranges) & (ranges <= scan.range_max_m)) | near)
         range_m = np.maximum(ranges[hit], scan.range_min_m)
@@ -188,8 +186,8 @@ class ObstacleMonitor:
         y = estimate.y_m - way * np.sin(course) + s * forward + c * left
         return x, y
 
-    def _lane_ahead(self, s: "SafetyInputs", estimate: "StateEstimate") -> Stations:
-        horizon_m = s.watch.stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
+    def _lane_ahead(self, s: SafetyInputs, estimate: StateEstimate) -> Stations:
+        horizon_m = self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
         control = s.control
         if s.mode is not Mode.STOPPING:
             self._by_hand = s.mode in (Mode.TELEOP, Mode.ALIGN)

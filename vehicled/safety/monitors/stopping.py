@@ -5,15 +5,13 @@ drive. It then takes v^2 / 2a with the certain deceleration: half the brake, or 
 """
 
 from math import cos, inf, isfinite, sin, sqrt
-from typing import TYPE_CHECKING
 
 from vehicled.paths.course import Course
 from vehicled.safety.fence import Fence
+from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.monitors.alignment import AlignmentMonitor
 from vehicled.safety.monitors.lane import Body
 from vehicled.vehicle import Limits, Vehicle
-
-if TYPE_CHECKING:
-    from vehicled.safety.inputs import SafetyInputs
 
 STOP_SHARE = 0.5
 """Brake command of a controlled stop, 0..1; equals ``CONTROLLED_STOP_BRAKE`` of the gate."""
@@ -26,9 +24,12 @@ STEPS = 4
 class StoppingMonitor:
     """Monitor of the stopping distance, of the fence that a stop would leave, and of the speed cap from the corridor."""
 
-    def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None) -> None:
+    def __init__(
+        self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None, alignment: AlignmentMonitor
+    ) -> None:
         self._limits = limits
         self._fence = fence
+        self._alignment = alignment
         self._body = Body(vehicle, 0.0)
         self.adapt(vehicle)
         self.reaction_s = MIN_REACTION_S + self._delay_s
@@ -77,9 +78,9 @@ class StoppingMonitor:
         lag_m = deceleration * self.reaction_s
         return sqrt(lag_m * lag_m + 2.0 * deceleration * way_m) - lag_m
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self, s: SafetyInputs) -> None:
         """Predict the stop from the newest estimate."""
-        estimate, control, alignment = s.estimate, s.control, s.watch.alignment
+        estimate, control, alignment = s.estimate, s.control, self._alignment
         if alignment.active or alignment.without_heading:
             if isfinite(s.speed_mps):
                 self.distance_m = self.way_m(abs(s.speed_mps))

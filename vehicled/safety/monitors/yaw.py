@@ -6,12 +6,9 @@ not matter. The change of the difference within a window counts, which neither g
 
 from collections import deque
 from math import asin, atan2, hypot, isfinite, remainder, sqrt, tau
-from typing import TYPE_CHECKING
 
 from vehicled.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
-
-if TYPE_CHECKING:
-    from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.inputs import SafetyInputs
 
 KEEP_NS = 3_000_000_000
 """Age of the oldest heading or fix that is still compared, ns."""
@@ -89,7 +86,7 @@ class YawMonitor:
         """Integral of the gyro since the daemon started, rad, bias included."""
         return self._yaw_rad
 
-    def update(self, s: "SafetyInputs") -> None:
+    def update(self, s: SafetyInputs) -> None:
         """Forget headings and courses over ground that are older than ``FRESH_NS``."""
         self._backward = s.speed_mps < 0.0
         self._stands = not abs(s.speed_mps) > STANDSTILL_MPS

@@ -3,18 +3,17 @@
 from math import inf, isfinite, nan
 
 from vehicled.messages import Mode, Reaction
-from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.host import STEP_S
-from vehicled.safety.rule import Clear, Row, Rule, seconds
+from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, seconds
 
 ANY = frozenset(Mode)
 TELEOP = frozenset({Mode.TELEOP})
 AUTO = frozenset({Mode.AUTO})
 
 
-def _ground_silence_s(s: SafetyInputs) -> float:
+def _ground_silence_s(s: RuleInputs) -> float:
     """Return the age of the ground station's heartbeat, s; NaN before the first, or if the profile does not stop for it."""
-    age_s = seconds(s.watch.ground.age_ns(s.now_ns))
+    age_s = seconds(s.monitors.ground.age_ns(s.now_ns))
     return age_s if s.limits.stop_without_ground and age_s < inf else nan
 
 
@@ -37,7 +36,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="teleop_lost",
                 reaction=Reaction.BRAKE,
-                value=lambda s: seconds(s.watch.hand.age_ns(s.now_ns)),
+                value=lambda s: seconds(s.monitors.hand.age_ns(s.now_ns)),
                 limit=lambda s: s.limits.teleop_silence_s,
                 unit="s",
                 reason=lambda s: f"nothing heard of the stick for {s.limits.teleop_silence_s:.1f} s",
@@ -49,7 +48,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="deadman_released",
                 reaction=Reaction.BRAKE,
-                value=lambda s: not s.watch.hand.held,
+                value=lambda s: not s.monitors.hand.held,
                 reason=lambda s: "the deadman was released",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -67,7 +66,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="teleop_unplugged",
                 reaction=Reaction.BRAKE,
-                value=lambda s: s.watch.hand.unplugged,
+                value=lambda s: s.monitors.hand.unplugged,
                 reason=lambda s: "the stick was unplugged",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -104,9 +103,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="fence_ahead",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: bool(s.watch.stopping.leaves),
+                value=lambda s: bool(s.monitors.stopping.leaves),
                 reason=lambda s: (
-                    f"a stop takes {s.watch.stopping.distance_m:.1f} m from here and would end {s.watch.stopping.leaves}"
+                    f"a stop takes {s.monitors.stopping.distance_m:.1f} m from here and would end {s.monitors.stopping.leaves}"
                 ),
                 detect_ms=10.0,
                 persist_ms=30.0,
@@ -115,8 +114,8 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="fence_left",
                 reaction=Reaction.BRAKE,
-                value=lambda s: bool(s.watch.stopping.outside),
-                reason=lambda s: f"the vehicle is {s.watch.stopping.outside}",
+                value=lambda s: bool(s.monitors.stopping.outside),
+                reason=lambda s: f"the vehicle is {s.monitors.stopping.outside}",
                 detect_ms=10.0,
                 persist_ms=50.0,
                 react_ms=100.0,
@@ -127,7 +126,7 @@ ROWS: tuple[Row, ...] = (
                 code="corridor_left",
                 reaction=Reaction.BRAKE,
                 # Teleop and alignment follow no course, so they have no corridor to leave.
-                value=lambda s: nan if s.watch.hand.driver is not None or s.watch.alignment.active else abs(s.cross_track_m),
+                value=lambda s: nan if s.monitors.hand.driver is not None or s.monitors.alignment.active else abs(s.cross_track_m),
                 limit=lambda s: s.limits.corridor_m,
                 unit="m",
                 reason=lambda s: f"{s.cross_track_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
@@ -166,8 +165,8 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="log_failing",
                 reaction=Reaction.WARN,
-                value=lambda s: s.watch.host.log_trouble != "",
-                reason=lambda s: s.watch.host.log_trouble,
+                value=lambda s: s.monitors.host.log_trouble != "",
+                reason=lambda s: s.monitors.host.log_trouble,
                 # The writer tries its disk once a second, and its state is polled once a second.
                 detect_ms=2000.0,
                 persist_ms=0.0,
@@ -187,8 +186,8 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="host_strained",
                 reaction=Reaction.WARN,
-                value=lambda s: s.watch.host.strain != "",
-                reason=lambda s: s.watch.host.strain,
+                value=lambda s: s.monitors.host.strain != "",
+                reason=lambda s: s.monitors.host.strain,
                 # Load is a mean over one second: load that begins within one mean shows only in the next.
                 detect_ms=2000.0,
                 persist_ms=1000.0,
@@ -211,10 +210,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="clock_stepped",
                 reaction=Reaction.WARN,
-                value=lambda s: abs(s.watch.host.clock_step_s),
+                value=lambda s: abs(s.monitors.host.clock_step_s),
                 limit=lambda s: STEP_S,
                 unit="s",
-                reason=lambda s: f"the wall clock was moved by {s.watch.host.clock_step_s:+.1f} s",
+                reason=lambda s: f"the wall clock was moved by {s.monitors.host.clock_step_s:+.1f} s",
                 detect_ms=1000.0,
                 persist_ms=0.0,
                 react_ms=1500.0,
@@ -224,10 +223,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="woke_up",
                 reaction=Reaction.BRAKE,
-                value=lambda s: s.watch.host.woke_s,
+                value=lambda s: s.monitors.host.woke_s,
                 limit=lambda s: 0.0,
                 unit="s",
-                reason=lambda s: f"the machine slept for {s.watch.host.woke_s:.1f} s",
+                reason=lambda s: f"the machine slept for {s.monitors.host.woke_s:.1f} s",
                 detect_ms=1000.0,
                 persist_ms=0.0,
                 react_ms=1200.0,

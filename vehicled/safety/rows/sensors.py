@@ -3,9 +3,8 @@
 from math import isfinite, nan
 
 from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, ObstacleRange, Reaction, StateEstimate
-from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.yaw import FIXES, READINGS
-from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
+from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 from vehicled.vehicle import STANDSTILL_MPS
 
 
@@ -14,24 +13,24 @@ def is_finite(estimate: StateEstimate) -> bool:
     return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + sum(estimate.covariance))
 
 
-def _not_started(s: SafetyInputs) -> bool:
+def _not_started(s: RuleInputs) -> bool:
     """Return True if the estimator still waits for a heading and the present drive does not use one."""
     waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
-    return waits and s.watch.alignment.without_heading
+    return waits and s.monitors.alignment.without_heading
 
 
-def _silence_s(s: SafetyInputs, *kinds: type[Message]) -> float:
+def _silence_s(s: RuleInputs, *kinds: type[Message]) -> float:
     """Return the longest age among the streams that the profile declares, s; NaN if it declares none of them."""
-    sources = s.watch.sources
+    sources = s.monitors.sources
     return max((seconds(sources.age_ns(kind, s.now_ns)) for kind in kinds if sources.promised(kind)), default=nan)
 
 
-def _seen(s: SafetyInputs, value: float) -> float:
+def _seen(s: RuleInputs, value: float) -> float:
     """Return a value of the obstacle monitor: infinite if the lane is clear, NaN if no sensor sees it."""
-    return value if isfinite(value) or s.watch.obstacle.sees else nan
+    return value if isfinite(value) or s.monitors.obstacle.sees else nan
 
 
-def _cap_by_sigma_mps(s: SafetyInputs) -> float:
+def _cap_by_sigma_mps(s: RuleInputs) -> float:
     """Return the speed cap, m/s: it falls to ``capped_speed_mps`` as sigma grows to a third of the corridor."""
     sigma, third = s.position_sigma_m, s.limits.corridor_m / 3.0
     room = 0.0 if not isfinite(sigma) else max(0.0, 1.0 - sigma / third)
@@ -70,8 +69,8 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="rtk_lost",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: s.watch.gnss.degraded_since_ns is not None,
-                reason=lambda s: f"RTK is {s.watch.gnss.carrier.name.lower().replace('none', 'lost')}, it was fixed",
+                value=lambda s: s.monitors.gnss.degraded_since_ns is not None,
+                reason=lambda s: f"RTK is {s.monitors.gnss.carrier.name.lower().replace('none', 'lost')}, it was fixed",
                 detect_ms=150.0,
                 persist_ms=300.0,
                 react_ms=600.0,
@@ -81,7 +80,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="rtk_lost_long",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.gnss.degraded_s(s.now_ns),
+                value=lambda s: s.monitors.gnss.degraded_s(s.now_ns),
                 limit=lambda s: s.limits.rtk_lost_stop_s,
                 unit="s",
                 reason=lambda s: f"RTK has not been fixed for {s.limits.rtk_lost_stop_s:.0f} s",
@@ -100,11 +99,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gnss_refused",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.gnss.rejected_in_a_row,
+                value=lambda s: s.monitors.gnss.rejected_in_a_row,
                 limit=lambda s: s.limits.gnss_refusals,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"{s.watch.gnss.rejected_in_a_row} fixes in a row contradict the estimate",
+                reason=lambda s: f"{s.monitors.gnss.rejected_in_a_row} fixes in a row contradict the estimate",
                 detect_ms=500.0,
                 persist_ms=10.0,
                 react_ms=700.0,
@@ -112,11 +111,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gnss_stuck",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.gnss.same_in_a_row,
+                value=lambda s: s.monitors.gnss.same_in_a_row,
                 limit=lambda s: s.limits.gnss_refusals,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"{s.watch.gnss.same_in_a_row} fixes in a row say the same place, and the vehicle moves",
+                reason=lambda s: f"{s.monitors.gnss.same_in_a_row} fixes in a row say the same place, and the vehicle moves",
                 detect_ms=500.0,
                 persist_ms=10.0,
                 react_ms=700.0,
@@ -146,7 +145,7 @@ ROWS: tuple[Row, ...] = (
                     s.estimate is not None
                     and s.estimate.status is EstimatorStatus.DIVERGED
                     # An old heading may be as uncertain as none; the alignment drive is there to find it.
-                    and not (s.watch.alignment.active and s.watch.alignment.without_heading)
+                    and not (s.monitors.alignment.active and s.monitors.alignment.without_heading)
                 ),
                 reason=lambda s: "the estimator has diverged",
                 detect_ms=0.0,
@@ -167,11 +166,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="heading_against_gyro",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.yaw.parted_in_a_row,
+                value=lambda s: s.monitors.yaw.parted_in_a_row,
                 limit=lambda s: READINGS,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"heading and gyro have parted by {s.watch.yaw.parted_rad:+.2f} rad",
+                reason=lambda s: f"heading and gyro have parted by {s.monitors.yaw.parted_rad:+.2f} rad",
                 detect_ms=700.0,
                 persist_ms=10.0,
                 react_ms=1000.0,
@@ -179,11 +178,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="heading_against_course",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.yaw.aside_in_a_row,
+                value=lambda s: s.monitors.yaw.aside_in_a_row,
                 limit=lambda s: FIXES,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"the heading is {s.watch.yaw.aside_rad:+.2f} rad off the course over ground",
+                reason=lambda s: f"the heading is {s.monitors.yaw.aside_rad:+.2f} rad off the course over ground",
                 detect_ms=600.0,
                 persist_ms=10.0,
                 react_ms=800.0,
@@ -191,7 +190,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="heading_stuck",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.yaw.heading_stuck,
+                value=lambda s: s.monitors.yaw.heading_stuck,
                 reason=lambda s: "the heading repeats itself while the vehicle turns",
                 detect_ms=600.0,
                 persist_ms=10.0,
@@ -219,7 +218,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="imu_stuck",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.inertial.stuck,
+                value=lambda s: s.monitors.inertial.stuck,
                 reason=lambda s: "accelerometer and gyro have not changed for 0.5 s",
                 detect_ms=500.0,
                 persist_ms=10.0,
@@ -228,7 +227,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="imu_saturated",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: seconds(s.watch.inertial.saturated_ns(s.now_ns)),
+                value=lambda s: seconds(s.monitors.inertial.saturated_ns(s.now_ns)),
                 limit=lambda s: s.limits.imu_silence_s,
                 unit="s",
                 reason=lambda s: f"the IMU has been at the end of its range for {s.limits.imu_silence_s * 1e3:.0f} ms",
@@ -239,11 +238,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="gyro_against_course",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.yaw.gyro_aside_in_a_row,
+                value=lambda s: s.monitors.yaw.gyro_aside_in_a_row,
                 limit=lambda s: FIXES,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"course over ground and gyro have parted by {s.watch.yaw.gyro_aside_rad:+.2f} rad",
+                reason=lambda s: f"course over ground and gyro have parted by {s.monitors.yaw.gyro_aside_rad:+.2f} rad",
                 detect_ms=1200.0,
                 persist_ms=10.0,
                 react_ms=1500.0,
@@ -260,29 +259,29 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_in_sight",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: _seen(s, s.watch.obstacle.cap_mps),
+                value=lambda s: _seen(s, s.monitors.obstacle.cap_mps),
                 limit=lambda s: min(abs(s.speed_mps) + 0.3, s.limits.max_speed_mps),
                 sense=Sense.UNDER,
                 unit="m/s",
-                reason=lambda s: f"something stands {s.watch.obstacle.free_m:.1f} m ahead: slower",
+                reason=lambda s: f"something stands {s.monitors.obstacle.free_m:.1f} m ahead: slower",
                 # Two readings at 20 Hz, one sweep of the scanner, and its latency.
                 detect_ms=150.0,
                 persist_ms=10.0,
                 react_ms=300.0,
                 clear=Clear.ITSELF,
                 clear_ms=500.0,
-                cap_mps=lambda s: s.watch.obstacle.cap_mps,
+                cap_mps=lambda s: s.monitors.obstacle.cap_mps,
             ),
             Rule(
                 code="obstacle_ahead",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: _seen(s, s.watch.obstacle.free_m) if s.watch.obstacle.drives(s) else nan,
-                limit=lambda s: s.watch.stopping.distance_m + s.limits.obstacle_gap_m,
+                value=lambda s: _seen(s, s.monitors.obstacle.free_m) if s.monitors.obstacle.drives(s) else nan,
+                limit=lambda s: s.monitors.stopping.distance_m + s.limits.obstacle_gap_m,
                 sense=Sense.WITHIN,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: something stands {s.watch.obstacle.free_m:.2f} m before the vehicle, "
-                    f"and a stop takes {s.watch.stopping.distance_m:.2f} m"
+                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before the vehicle, "
+                    f"and a stop takes {s.monitors.stopping.distance_m:.2f} m"
                 ),
                 detect_ms=150.0,
                 persist_ms=10.0,
@@ -291,13 +290,13 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_too_near",
                 reaction=Reaction.BRAKE,
-                value=lambda s: _seen(s, s.watch.obstacle.free_m) if abs(s.speed_mps) > STANDSTILL_MPS else nan,
-                limit=lambda s: s.watch.stopping.distance_m,
+                value=lambda s: _seen(s, s.monitors.obstacle.free_m) if abs(s.speed_mps) > STANDSTILL_MPS else nan,
+                limit=lambda s: s.monitors.stopping.distance_m,
                 sense=Sense.UNDER,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: something stands {s.watch.obstacle.free_m:.2f} m before the vehicle, "
-                    f"nearer than the {s.watch.stopping.distance_m:.2f} m of a controlled stop"
+                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before the vehicle, "
+                    f"nearer than the {s.monitors.stopping.distance_m:.2f} m of a controlled stop"
                 ),
                 detect_ms=150.0,
                 persist_ms=10.0,
@@ -317,8 +316,8 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_sensor_blind",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: bool(s.watch.obstacle.blind),
-                reason=lambda s: f"{s.watch.obstacle.blind}: taken as an obstacle",
+                value=lambda s: bool(s.monitors.obstacle.blind),
+                reason=lambda s: f"{s.monitors.obstacle.blind}: taken as an obstacle",
                 # Three scans at 20 Hz.
                 detect_ms=200.0,
                 persist_ms=10.0,

@@ -3,13 +3,12 @@
 from math import nan
 
 from vehicled.messages import Mode, Reaction
-from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
+from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
 AUTO = frozenset({Mode.AUTO})
 
 
-def _because(s: SafetyInputs) -> str:
+def _because(s: RuleInputs) -> str:
     return "" if s.control is None else f": {s.control.reason.name.lower().replace('_', ' ')}"
 
 
@@ -50,11 +49,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="deadlines_missed",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: s.watch.deadlines.in_a_row,
+                value=lambda s: s.monitors.deadlines.in_a_row,
                 limit=lambda s: 3,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"{s.watch.deadlines.task} missed {s.watch.deadlines.in_a_row} deadlines in a row",
+                reason=lambda s: f"{s.monitors.deadlines.task} missed {s.monitors.deadlines.in_a_row} deadlines in a row",
                 detect_ms=30.0,
                 persist_ms=0.0,
                 react_ms=100.0,
@@ -64,10 +63,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="deadlines_share",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: 100.0 * s.watch.deadlines.share,
+                value=lambda s: 100.0 * s.monitors.deadlines.share,
                 limit=lambda s: 1.0,
                 unit="%",
-                reason=lambda s: f"{100 * s.watch.deadlines.share:.1f} % of the deadlines of ten seconds missed (limit 1 %)",
+                reason=lambda s: f"{100 * s.monitors.deadlines.share:.1f} % of the deadlines of ten seconds missed (limit 1 %)",
                 # The ratio is updated once a second, so a fault just before an update may count only in the next.
                 detect_ms=2000.0,
                 persist_ms=0.0,
@@ -128,7 +127,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="controller_failed",
                 reaction=Reaction.BRAKE,
-                value=lambda s: s.watch.control.stop_level_in_a_row,
+                value=lambda s: s.monitors.control.stop_level_in_a_row,
                 limit=lambda s: 2,
                 sense=Sense.REACHES,
                 unit="in a row",
@@ -149,10 +148,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="commands_clipped",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: s.watch.control.clipped_in_a_row,
+                value=lambda s: s.monitors.control.clipped_in_a_row,
                 limit=lambda s: 5,
                 unit="in a row",
-                reason=lambda s: f"{s.watch.control.clipped_in_a_row} commands in a row were over the limits",
+                reason=lambda s: f"{s.monitors.control.clipped_in_a_row} commands in a row were over the limits",
                 detect_ms=60.0,
                 persist_ms=0.0,
                 react_ms=100.0,

@@ -4,13 +4,12 @@ from math import inf, nan
 
 from vehicled.messages import Mode, MotorStatus, Reaction
 from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.rule import Clear, Row, Rule, Sense, seconds
+from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
 
-def _actuator_silence_s(s: SafetyInputs) -> float:
+def _actuator_silence_s(s: RuleInputs) -> float:
     """Return the age of the telemetry, s: infinite if the port cannot be written, NaN if none has been received yet."""
-    age_s = seconds(s.watch.sources.age_ns(MotorStatus, s.now_ns))
+    age_s = seconds(s.monitors.sources.age_ns(MotorStatus, s.now_ns))
     return inf if s.actuator_lost else age_s if age_s < inf else nan
 
 
@@ -26,10 +25,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="speed_mismatch",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: seconds(s.watch.motion.mismatch_ns),
+                value=lambda s: seconds(s.monitors.motion.mismatch_ns),
                 limit=lambda s: s.limits.speed_mismatch_s,
                 unit="s",
-                reason=lambda s: f"wheels say {s.watch.motion.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
+                reason=lambda s: f"wheels say {s.monitors.motion.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
                 detect_ms=500.0,
                 persist_ms=10.0,
                 # Longer than the half second for which the drive may oscillate about a speed that the wheels do not report.
@@ -50,7 +49,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="not_moving",
                 reaction=Reaction.DISABLE,
-                value=lambda s: seconds(s.watch.motion.not_moving_ns),
+                value=lambda s: seconds(s.monitors.motion.not_moving_ns),
                 limit=lambda s: s.limits.not_moving_s,
                 unit="s",
                 reason=lambda s: f"told to drive for {s.limits.not_moving_s:.1f} s, and it stands",
@@ -62,7 +61,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="stalled",
                 reaction=Reaction.BRAKE,
-                value=lambda s: seconds(s.watch.motion.stalled_ns),
+                value=lambda s: seconds(s.monitors.motion.stalled_ns),
                 limit=lambda s: 0.0,
                 unit="s",
                 reason=lambda s: "it came to rest although it is told to drive",
@@ -85,7 +84,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="uncommanded_motion",
                 reaction=Reaction.BRAKE,
-                value=lambda s: seconds(s.watch.motion.uncommanded_ns),
+                value=lambda s: seconds(s.monitors.motion.uncommanded_ns),
                 limit=lambda s: s.limits.uncommanded_s,
                 unit="s",
                 reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s and was not told to",
@@ -96,7 +95,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="uncommanded_motion_lasts",
                 reaction=Reaction.DISABLE,
-                value=lambda s: seconds(s.watch.motion.unbraked_ns),
+                value=lambda s: seconds(s.monitors.motion.unbraked_ns),
                 limit=lambda s: s.limits.uncommanded_s,
                 unit="s",
                 reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s although it is braked",
@@ -128,8 +127,8 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="motor_fault",
                 reaction=Reaction.DISABLE,
-                value=lambda s: s.watch.motor.fault_code != 0,
-                reason=lambda s: f"the motor controller reports fault {s.watch.motor.fault_code}",
+                value=lambda s: s.monitors.motor.fault_code != 0,
+                reason=lambda s: f"the motor controller reports fault {s.monitors.motor.fault_code}",
                 # Fault codes are polled: one polling period plus the transfer of the answer.
                 detect_ms=60.0,
                 persist_ms=10.0,
@@ -138,10 +137,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="motor_hot",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: s.watch.motor.hottest_k - ZERO_CELSIUS_K,
+                value=lambda s: s.monitors.motor.hottest_k - ZERO_CELSIUS_K,
                 limit=lambda s: s.limits.motor_hot_k - ZERO_CELSIUS_K,
                 unit="°C",
-                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
+                reason=lambda s: f"motor or controller at {s.monitors.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
@@ -151,10 +150,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="motor_too_hot",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.motor.hottest_k - ZERO_CELSIUS_K,
+                value=lambda s: s.monitors.motor.hottest_k - ZERO_CELSIUS_K,
                 limit=lambda s: s.limits.motor_hot_k + 15.0 - ZERO_CELSIUS_K,
                 unit="°C",
-                reason=lambda s: f"motor or controller at {s.watch.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
+                reason=lambda s: f"motor or controller at {s.monitors.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
@@ -194,11 +193,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="battery_low",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: s.watch.motor.rest_v,
+                value=lambda s: s.monitors.motor.rest_v,
                 limit=lambda s: s.limits.battery_low_v,
                 sense=Sense.UNDER,
                 unit="V",
-                reason=lambda s: f"battery at {s.watch.motor.rest_v:.2f} V without load (low: {s.limits.battery_low_v:.2f} V)",
+                reason=lambda s: f"battery at {s.monitors.motor.rest_v:.2f} V without load (low: {s.limits.battery_low_v:.2f} V)",
                 detect_ms=2000.0,
                 persist_ms=2000.0,
                 react_ms=6000.0,
@@ -208,11 +207,13 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="battery_empty",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.watch.motor.rest_v,
+                value=lambda s: s.monitors.motor.rest_v,
                 limit=lambda s: s.limits.battery_empty_v,
                 sense=Sense.UNDER,
                 unit="V",
-                reason=lambda s: f"battery at {s.watch.motor.rest_v:.2f} V without load (empty: {s.limits.battery_empty_v:.2f} V)",
+                reason=lambda s: (
+                    f"battery at {s.monitors.motor.rest_v:.2f} V without load (empty: {s.limits.battery_empty_v:.2f} V)"
+                ),
                 detect_ms=2000.0,
                 persist_ms=2000.0,
                 react_ms=6000.0,
