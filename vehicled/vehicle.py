@@ -1,6 +1,6 @@
 """Vehicle parameters and limits as the daemon believes them. The simulator has its own set: the truth of the twin."""
 
-from math import copysign, isfinite, tan
+from math import atan, copysign, isfinite, tan
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -150,6 +150,10 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def effective_wheelbase_m(self, speed_mps: float) -> float:
         """Return the effective wheelbase at a speed, l + K v^2: that of a slip-free vehicle with the same steady turn."""
         return self.wheelbase_m + self.understeer_rad_per_mps2 * speed_mps * speed_mps
+
+    def grip_wheel_rad(self, lateral_mps2: float, speed_mps: float) -> float:
+        """Return the largest wheel angle at which a speed > 0 stays within a lateral acceleration."""
+        return atan(self.effective_wheelbase_m(speed_mps) * lateral_mps2 / (speed_mps * speed_mps))
 
     def identified(self, found: Identification) -> "Vehicle":
         """Return this vehicle with the identified parameters."""

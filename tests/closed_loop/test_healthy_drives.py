@@ -31,6 +31,15 @@ DRIVES = {
         "f1tenth_gnss", "random:seed=488211,length_m=18.75,speed_mps=1.23,lateral_mps2=1.86,bend_m=3.07", 12.0,
         ["controller.name=mpc"], 104,
     ),
+    # Back to the course from an offset of plain GNSS, the law asked for more than the lateral limit.
+    "flat with plain GNSS": (
+        "opencav", "random:seed=966419,length_m=119.6,speed_mps=6.71,lateral_mps2=0.967,bend_m=46.56", 9.0,
+        [
+            "controller.name=flat", 'sim.gnss.model="recorded"', 'sim.gnss.carrier="none"',
+            "sim.gnss.recorded.wander_sigma_m=0.216", "sim.gnss.recorded.smooth_sigma_m=0.216",
+        ],
+        150,
+    ),
 }  # fmt: skip
 
 

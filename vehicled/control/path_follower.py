@@ -54,6 +54,12 @@ CAP_MARGIN_MPS = 0.03
 """Margin below the speed cap, the smaller of the two: at the cap itself the gate would react to the noise of the estimate."""
 
 
+GRIP_RATIO = 0.97
+"""Part of the lateral limit that is commanded: the gate judges the command by a newer speed."""
+SLOW_MPS = 0.1
+"""Speed below which the lateral limit does not matter."""
+
+
 class PathFollower(Controller):
     """Base class of the path-following controllers: tracks progress, predicts over the delays, controls speed, stops at cusps.
 
@@ -66,6 +72,7 @@ class PathFollower(Controller):
     def __init__(self, speed: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._speed_params = speed
         self._period_s = period_s
+        self._lateral_mps2 = limits.max_lateral_acceleration_mps2
         self.tracker = PathTracker(course)
         self.profile = SpeedProfile(speed, vehicle, limits, course)
         """Speed profile for the current vehicle parameters."""
@@ -124,7 +131,7 @@ class PathFollower(Controller):
         self._observer.observe(self.vehicle.drive, self._demands, now_ns - age_ns, self._speed_mps(estimate))
         self._slow_down(estimate.speed_mps, dt_s)
         steering = self._steer(FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
-        wheel = self._slewed(steering.wheel_rad, dt_s)
+        wheel = self._slewed(steering.wheel_rad, estimate.speed_mps, dt_s)
         target, demand = self._drive(estimate, here.s_m, steering.speed_cap_mps, now_ns, age_ns, dt_s)
         if steering.throttle is not None:
             demand = self._in_leg_direction(steering.throttle)
@@ -191,15 +198,19 @@ class PathFollower(Controller):
     def _steer(self, state: FollowerState) -> SteeringDemand:
         """Return the wheel angle of the steering law, and its speed demand if it has one."""
 
-    def _slewed(self, wheel_rad: float, dt_s: float) -> float:
+    def _slewed(self, wheel_rad: float, speed_mps: float, dt_s: float) -> float:
         steering = self.vehicle.steering
         if not isfinite(wheel_rad):
             # Comparisons with NaN are false, so limiting it would give full lock.
             return wheel_rad
         if not self.predicts:
             return min(max(wheel_rad, -steering.max_wheel_rad), steering.max_wheel_rad)
-        # The actuator slews no faster; the prediction relies on commands that do not run ahead of it.
-        return slew(self.command_rad, wheel_rad, steering.rate_radps * dt_s, steering.max_wheel_rad)
+        # The actuator slews no faster, and the command gate cuts what the tyres do not hold; the prediction relies on commands that
+        # run ahead of neither.
+        most_rad = steering.max_wheel_rad
+        if abs(speed_mps) > SLOW_MPS:
+            most_rad = min(most_rad, GRIP_RATIO * self.vehicle.grip_wheel_rad(self._lateral_mps2, speed_mps))
+        return slew(self.command_rad, wheel_rad, steering.rate_radps * dt_s, most_rad)
 
     def _wheels_turning(self, wanted_rad: float, now_ns: int) -> bool:
         """Return True while the vehicle waits at a cusp for its wheels to reach the angle of the new leg."""

@@ -9,7 +9,7 @@ at once, so no limit delays a stop.
 """
 
 from collections.abc import Mapping
-from math import atan, inf, isfinite
+from math import inf, isfinite
 
 from vehicled.messages import ActuatorCommand, ControlCommand, Mode, Reaction
 from vehicled.vehicle import Drive, Limits, Vehicle
@@ -193,8 +193,7 @@ class Gate:
         mechanical = self._vehicle.steering.max_wheel_rad
         if not speed_mps > SLOW_MPS:
             return mechanical
-        curvature = self._limits.max_lateral_acceleration_mps2 / (speed_mps * speed_mps)
-        return min(mechanical, atan(self._vehicle.effective_wheelbase_m(speed_mps) * curvature))
+        return min(mechanical, self._vehicle.grip_wheel_rad(self._limits.max_lateral_acceleration_mps2, speed_mps))
 
     def _wheel_rate_radps(self, speed_mps: float) -> float:
         """Return the largest steering rate at ``speed_mps`` >= 0; lateral jerk is v^2 * rate / wheelbase with the wheel near

@@ -146,9 +146,9 @@ class MpcPathFollower(PathFollower):
         start = Preview(estimate.x_m, estimate.y_m, yaw, 0.5 * (speed + later), wheel)
         return predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
 
-    def _slewed(self, wheel_rad: float, dt_s: float) -> float:
+    def _slewed(self, wheel_rad: float, speed_mps: float, dt_s: float) -> float:
         # The slew would limit NaN to full lock; it must stay NaN, for the brake.
-        return super()._slewed(wheel_rad, dt_s) if isfinite(wheel_rad) else NAN
+        return super()._slewed(wheel_rad, speed_mps, dt_s) if isfinite(wheel_rad) else NAN
 
     def _drive(
         self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
