@@ -288,7 +288,7 @@ def test_what_could_not_be_used_is_tried_again_another_day(
 
 def test_a_compiler_that_never_ends_is_given_up(c: Constants, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path, monkeypatch, "exec sleep 60")
-    monkeypatch.setattr(native, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(native, "COMPILE_TIMEOUT_S", 0.05)
     assert step_of(c) is None
     assert native.native_step(c, refused, refused, rest(c)) is None
 

@@ -110,7 +110,7 @@ def test_no_answer_is_reported_once_and_asked_again() -> None:
     device.on_port(PortState.OPENED, "", 0)
     got = pump(device, fake, 0, 6 * S)
     assert fake.lines == ["VNRRG,01"] * 4
-    assert [message.reason for message in got if isinstance(message, Fault)] == ["no answer to the request to tell its model"]
+    assert [message.reason for message in got if isinstance(message, Fault)] == ["no answer to the request to report its model"]
     fake.deaf = False
     got = pump(device, fake, 6 * S, 9 * S)
     assert [message.active for message in got if isinstance(message, Fault)] == [False]

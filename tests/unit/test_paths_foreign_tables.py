@@ -151,7 +151,7 @@ def test_every_format_gives_an_account() -> None:
     text = told(course_from_bytes(line.encode(), "a.geojson"))
     assert "ignored: stroke" in text
     assert "no speeds: 1 m/s" in text
-    with pytest.raises(CourseError, match='"speed_kmh" is not in m/s'):
+    with pytest.raises(CourseError, match='"speed_kmh" has no known unit'):
         course_from_bytes(line.replace("stroke", "speed_kmh").encode(), "a.geojson")
     track = "".join(f'<trkpt lat="48" lon="11.00{k}"><time>t</time><speed>3</speed></trkpt>' for k in range(3))
     text = told(course_from_bytes(f"<gpx><trk><trkseg>{track}</trkseg></trk></gpx>".encode(), "a.gpx"))
