@@ -333,6 +333,19 @@ def test_what_is_no_stall(usual: dict[str, Any]) -> None:
     assert motion.seconds == (0.0, 0.0, 0.0)
 
 
+def test_a_brake_just_released_is_no_stall() -> None:
+    """On a slope the speed control brakes and drives in turn; the brake acts on after its command."""
+    motion = Motion()
+    motion.go(1.0, 0.5, 1.0)
+    for speed in (0.9, 0.7, 0.5, 0.4):
+        motion.go(0.05, 0.0, speed, brake=0.4)
+        motion.go(0.05, 0.8, speed)
+    motion.go(0.1, 0.8, 0.0)
+    assert motion.seconds[1] == 0.0
+    motion.go(2.0, 0.8, 0.0)
+    assert motion.seconds[1] > 1.0
+
+
 def test_a_cusp_is_no_stall() -> None:
     motion = Motion()
     motion.go(1.0, 0.5, 1.0)

@@ -36,6 +36,8 @@ class MotionMonitor:
         self._before_ns: int | None = None
         self.not_moving_ns = 0
         """Time for which the vehicle has stood although enough throttle to move is commanded, ns."""
+        self._commanded_ns = 0
+        """Time for which enough throttle to move has been commanded without a break, ns."""
         self.stalled_ns = 0
         """Time for which a vehicle that was moving has stood although throttle is commanded, ns."""
         self.uncommanded_ns = 0
@@ -69,7 +71,7 @@ class MotionMonitor:
 
     def reset(self) -> None:
         """Begin a drive: forget all faults and explained speeds."""
-        self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = 0
+        self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = self._commanded_ns = 0
         self._explained_mps = self._under_way = 0.0
         self.unbraked_ns, self._braked_mps = 0, None
 
@@ -148,13 +150,16 @@ class MotionMonitor:
         # At the end of a course the vehicle creeps, and the estimate cannot distinguish that from standstill.
         wanted = s.mode is not Mode.AUTO or s.control is None or not abs(s.control.target_speed_mps) < 2.0 * MOVING_MPS
         driven = abs(sent.throttle) >= self._vehicle.drive.steady_throttle(0.0) + 0.1 and sent.brake == 0.0 and wanted
+        self._commanded_ns = self._commanded_ns + dt_ns if driven else 0
         stands = driven and magnitude < MOVING_MPS
         self.not_moving_ns = self.not_moving_ns + dt_ns if stands else 0
         if sent.throttle * self._under_way <= 0.0:
             self._under_way = 0.0
         if sent.throttle * speed > 0.0 and magnitude > 2.0 * MOVING_MPS:
             self._under_way = copysign(1.0, sent.throttle)
-        self.stalled_ns = self.stalled_ns + dt_ns if stands and self._under_way else 0
+        # A brake that was applied just now still acts, and may bring the vehicle to rest before the throttle does anything.
+        stalls = stands and self._under_way and self._commanded_ns > self._lag_ns
+        self.stalled_ns = self.stalled_ns + dt_ns if stalls else 0
 
     def _look_for_motion(self, s: SafetyInputs, sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int) -> None:
         magnitude = abs(speed)
