@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from vehicled import plugins
 from vehicled.attribution import EvidenceSource
 from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
@@ -318,18 +319,20 @@ class Machine:
     # ---------------------------------------------------------------- plumbing
 
     def _guarded(self, name: str, run: Callable[[int], None]) -> Callable[[int], None]:
-        """Wrap a task: an exception costs one tick and brakes; repeated exceptions end the run."""
+        """Wrap a task: an exception costs one tick and brakes; repeated exceptions of ingestion or actuation end the run."""
 
         def guarded(now_ns: int) -> None:
             try:
                 run(now_ns)
             except Exception as error:
                 self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [now_ns]
-                self._pipeline.raised = f"{name} raised {type(error).__name__}: {error}"
+                self._pipeline.raised = f"{name} raised {plugins.describe(error)}"
                 trace = "".join(traceback.format_exception(error))[-TRACE_LIMIT:]
-                fields = msgspec.json.encode({"task": name, "trace": trace}).decode()
-                self._sink.record(Event(now_ns, "error", "task_raised", fields), now_ns)
-                if len(self._raised_ns) > RAISE_LIMIT:
+                if len(self._raised_ns) <= RAISE_LIMIT + 1:
+                    fields = msgspec.json.encode({"task": name, "trace": trace}).decode()
+                    self._sink.record(Event(now_ns, "error", "task_raised", fields), now_ns)
+                # Without an estimate or a control command the vehicle still brakes to a standstill.
+                if len(self._raised_ns) > RAISE_LIMIT and name not in ("fusion", "control"):
                     raise
                 if name == PIPELINE[-1]:
                     self._send(self._pipeline.safe_command(now_ns), now_ns)

@@ -1,7 +1,10 @@
 """Registry: names that a profile may use, and where their implementations live.
 
 Each table maps a name to ``"module:attribute"``. A module is imported only when its name is resolved, so that a vehicle that drives
-by pure pursuit never loads a solver. Adding an implementation is one line here.
+by pure pursuit never loads a solver. Adding an implementation is one line here. A name with a colon is a plugin
+(:mod:`vehicled.plugins`). Installed packages may offer names by entry points of the groups ``vehicled.controllers``,
+``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and ``vehicled.decoders``; they are looked up when a profile
+names them, never before.
 
 The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know the plant it drives.
 """
@@ -94,11 +97,32 @@ def names(kind: Kind) -> tuple[str, ...]:
     return tuple(sorted(_TABLES[kind]))
 
 
-def resolve(kind: Kind, name: str) -> Any:
-    """Import and return the implementation ``name``. Raises UnknownNameError; import errors pass through."""
-    try:
-        target = _TABLES[kind][name]
-    except KeyError:
-        raise UnknownNameError(kind, name) from None
-    module, _, attribute = target.partition(":")
+def offered(kind: Kind) -> dict[str, str]:
+    """Return the names that installed packages offer, with ``module:attribute`` of each. Registered names come first."""
+    from importlib.metadata import entry_points
+
+    group = f"vehicled.{kind.replace(' ', '_')}s"
+    return {point.name: point.value for point in entry_points(group=group) if point.name not in _TABLES[kind]}
+
+
+def reference(kind: Kind, name: str) -> str:
+    """Return the plugin's reference behind a name; empty for a registered one. Raises :class:`UnknownNameError`."""
+    if name in _TABLES[kind]:
+        return ""
+    found = name if ":" in name else offered(kind).get(name)
+    if found is None:
+        raise UnknownNameError(kind, name)
+    return found
+
+
+def resolve(kind: Kind, name: str, *, fresh: bool = False) -> Any:
+    """Import and return the implementation ``name``; ``fresh`` reads a plugin's files anew.
+
+    Raises UnknownNameError, and PluginError for a plugin; import errors of registered implementations pass through.
+    """
+    if plugin := reference(kind, name):
+        from vehicled import plugins
+
+        return plugins.load(kind, plugin, plugins.CONTRACTS[kind], _TABLES[kind], fresh=fresh).implementation
+    module, _, attribute = _TABLES[kind][name].partition(":")
     return getattr(import_module(module), attribute)

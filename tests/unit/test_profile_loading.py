@@ -76,7 +76,14 @@ def test_art_is_silent_about_nothing() -> None:
     assert missing(Vehicle, data["vehicle"], "vehicle") == []
     assert missing(Limits, data["limits"], "limits") == []
     # Another plant's, and sensors that the vehicle does not have.
-    others = ["sim.twin", "sim.heading.magnetometer", "sim.motor_status", "sim.wheel_encoders", "sim.steering_feedback"]
+    others = [
+        "sim.emulators",
+        "sim.twin",
+        "sim.heading.magnetometer",
+        "sim.motor_status",
+        "sim.wheel_encoders",
+        "sim.steering_feedback",
+    ]
     assert missing(schema.Sim, data["sim"], "sim") == others
 
 

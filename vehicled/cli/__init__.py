@@ -33,8 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from importlib import import_module
 
     module, _, name = arguments.run.partition(":")
+    from vehicled import plugins
     from vehicled.cli.errors import expected_errors
+    from vehicled.runtime.plugin_watch import watch_import
 
+    plugins.guard = watch_import
     command = getattr(import_module(module), name)
     if previous is not None:
         signal.signal(signal.SIGINT, previous)

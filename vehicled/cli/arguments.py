@@ -64,8 +64,12 @@ def build_parser() -> GroupedParser:
     )
     what = sim.add_argument_group("what to drive")
     _profile_arguments(what)
-    what.add_argument("--controller", metavar="NAME", help="use this controller instead of the profile's")
-    what.add_argument("--estimator", metavar="NAME", help="use this estimator instead of the profile's")
+    what.add_argument(
+        "--controller", metavar="NAME", help="use this controller instead of the profile's: a name, or a plugin FILE.py:NAME"
+    )
+    what.add_argument(
+        "--estimator", metavar="NAME", help="use this estimator instead of the profile's: a name, or a plugin FILE.py:NAME"
+    )
     what.add_argument("--identifier", metavar="NAME", help="identify the vehicle's parameters while driving: single_track")
     _programme_argument(what)
     what.add_argument(

@@ -29,8 +29,15 @@ def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
     replay.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="what-if: change a key of the profile; repeatable"
     )
-    replay.add_argument("--estimator", metavar="NAME", help="what-if: use this estimator")
-    replay.add_argument("--controller", metavar="NAME", help="what-if: use this controller")
+    replay.add_argument("--estimator", metavar="NAME", help="what-if: use this estimator; FILE.py:NAME is your own")
+    replay.add_argument("--controller", metavar="NAME", help="what-if: use this controller; FILE.py:NAME is your own")
+    replay.add_argument(
+        "--code",
+        choices=("same", "log", "changed"),
+        default="same",
+        help="source of the run's plugins: their unchanged files (default), the texts in the log, if you trust it, or what-if: "
+        "their changed files",
+    )
     replay.add_argument("--plot", metavar="PNG", help="plot the differences into this file")
     replay.add_argument("--json", action="store_true", help="print JSON")
     replay.add_argument("--quiet", action="store_true", help="no progress")

@@ -10,10 +10,11 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.link import LinkError
     from vehicled.log.errors import LogError
     from vehicled.paths.errors import CourseError
+    from vehicled.plugins import PluginError
     from vehicled.profile import ProfileError
     from vehicled.registry import UnknownNameError
     from vehicled.teleop.mapping import MappingError
     from vehicled.view.process import ViewError
 
     ours = (SetupError, ControlError, PlaceError, LinkError, LogError, CourseError, ProfileError, RecordingError)
-    return (*ours, UnknownNameError, MappingError, ViewError)
+    return (*ours, PluginError, UnknownNameError, MappingError, ViewError)

@@ -25,7 +25,7 @@ def replay(arguments: Namespace) -> int:
     overrides += [f"{table}.name={name}" for table in ("estimator", "controller") if (name := getattr(arguments, table))]
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
-    if overrides and arguments.until_diff:
+    if (overrides or arguments.code == "changed") and arguments.until_diff:
         raise SetupError("--until-diff cannot be used with a what-if, which differs on purpose: leave out one of them")
     progress = Progress()
     with Journal(arguments.file) as journal:
@@ -38,6 +38,7 @@ def replay(arguments: Namespace) -> int:
             from_s=arguments.from_s or 0.0,
             keep=bool(arguments.plot),
             show=lines.show if lines is not None else None,
+            code=arguments.code,
         )
         if not arguments.json:
             _introduce(run)

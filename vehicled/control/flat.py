@@ -146,7 +146,7 @@ class Flat(PathFollower):
         self._slip = slip
         return Preview(x, y, yaw + (slip.left_mps / v if moving else 0.0), v, wheel)
 
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         ahead, vehicle, tracker = state.ahead, self.vehicle, self.tracker
         projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         sign = 1.0 if projection.direction > 0 else -1.0

@@ -70,7 +70,7 @@ class Linear(PathFollower):
         self._open = not course.closed
         super().__init__(params.speed, vehicle, limits, course, period_s)
 
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         p, here, pose = self._params, state.here, state.ahead
         turned = 0.0 if here.direction > 0 else pi
         yaw = pose.yaw_rad + turned

@@ -63,7 +63,7 @@ SLOW_MPS = 0.1
 class PathFollower(Controller):
     """Base class of the path-following controllers: tracks progress, predicts over the delays, controls speed, stops at cusps.
 
-    A subclass implements the steering law :meth:`_steer`. With ``predicts`` the law sees the pose at which its command will act,
+    A subclass implements the steering law :meth:`steer`. With ``predicts`` the law sees the pose at which its command will act,
     and the command is slewed like the actuator; otherwise it sees the estimated pose, and the command is only limited.
     """
 
@@ -130,7 +130,7 @@ class PathFollower(Controller):
         age_ns = min(max(now_ns - estimate.t_ns, 0), MAX_ESTIMATE_AGE_NS)
         self._observer.observe(self.vehicle.drive, self._demands, now_ns - age_ns, self._speed_mps(estimate))
         self._slow_down(estimate.speed_mps, dt_s)
-        steering = self._steer(FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
+        steering = self.steer(FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
         wheel = self._slewed(steering.wheel_rad, estimate.speed_mps, dt_s)
         target, demand = self._drive(estimate, here.s_m, steering.speed_cap_mps, now_ns, age_ns, dt_s)
         if steering.throttle is not None:
@@ -195,7 +195,7 @@ class PathFollower(Controller):
         return predict_pose(self.vehicle, self._wheels, start, start_ns, age_ns + delay_ns)
 
     @abstractmethod
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         """Return the wheel angle of the steering law, and its speed demand if it has one."""
 
     def _slewed(self, wheel_rad: float, speed_mps: float, dt_s: float) -> float:

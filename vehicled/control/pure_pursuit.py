@@ -53,7 +53,7 @@ class PurePursuit(PathFollower):
         super().__init__(params.speed, vehicle, limits, course, period_s)
         self._corners = Corners(course)
 
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         return SteeringDemand(atan(self.vehicle.effective_wheelbase_m(state.ahead.speed_mps) * self._pursue(state.ahead)))
 
     def _pursue(self, ahead: Preview) -> float:

@@ -73,7 +73,7 @@ class RegulatedPurePursuit(PathFollower):
         self._params, self._look_ahead_s = params, look_ahead_s(params, limits)
         super().__init__(params.speed, vehicle, limits, course, period_s)
 
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         p, tracker, ahead = self._params, self.tracker, state.ahead
         projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         reach_m = min(max(self._look_ahead_s * abs(ahead.speed_mps), p.look_ahead_min_m), p.look_ahead_max_m)

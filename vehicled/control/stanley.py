@@ -66,7 +66,7 @@ class Stanley(PathFollower):
         super().__init__(params.speed, vehicle, limits, course, period_s)
         self._corners = Corners(course)
 
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         ahead, vehicle, tracker = state.ahead, self.vehicle, self.tracker
         projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         lock = vehicle.steering.max_wheel_rad

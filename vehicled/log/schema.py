@@ -109,6 +109,27 @@ class TaskRow(Struct, frozen=True, kw_only=True):
     """Budget: largest fraction of releases that may be missed or skipped."""
 
 
+class PluginRow(Struct, frozen=True, kw_only=True):
+    """Code of the user's in a run: a controller, estimator, identifier or driver."""
+
+    kind: str
+    reference: str
+    """File with its whole path, or module; then a colon and the name."""
+    hashes: dict[str, str]
+    """SHA-256 of its source files by path relative to its folder, its own first. Attachments: :func:`plugin_attachment`."""
+
+    @property
+    def text_file(self) -> str:
+        """Path of its own source file; empty for a module."""
+        place = self.reference.rpartition(":")[0]
+        return place if place.endswith(".py") else ""
+
+
+def plugin_attachment(row: int, file: str) -> str:
+    """Return the name of the attachment with a source file of the header's plugin number ``row``."""
+    return f"plugins/{row}/{file}"
+
+
 class RunHeader(Struct, frozen=True, kw_only=True):
     """Description of a run: everything that its digest depends on, and how to read its times and tasks."""
 
@@ -150,6 +171,8 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """Number of the file of a rotated log, from 1."""
     setup_fault: str = ""
     """Reason that forbids arming with this profile on this board; empty if allowed."""
+    plugins: list[PluginRow] = field(default_factory=list)
+    """Code of the user's that the run used; its text is attached."""
     imported: dict[str, str] = field(default_factory=dict)
     """Origin and assumptions of an imported log; empty for our own runs."""
 

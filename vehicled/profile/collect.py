@@ -14,7 +14,7 @@ from typing import Any
 import msgspec.inspect as mi
 from msgspec import NODEFAULT, Struct
 
-from vehicled import registry
+from vehicled import plugins, registry
 from vehicled.profile.problems import ANY_KEY, KeyPath, Problem, choices, dotted, found, nearest, printable
 from vehicled.profile.schema import Choice
 from vehicled.profile.units import did_you_mean
@@ -69,10 +69,10 @@ class _TooManyError(Exception):
 
 
 @cache
-def type_of(struct: type[Struct]) -> mi.StructType:
-    """Return the type information of a struct."""
+def type_of(struct: type) -> mi.StructType | mi.DataclassType:
+    """Return the type information of a struct, or of the dataclass that a plugin may use."""
     info = mi.type_info(struct)
-    assert isinstance(info, mi.StructType)
+    assert isinstance(info, mi.StructType | mi.DataclassType)
     return info
 
 
@@ -87,7 +87,7 @@ class Collector:
         self._rules = rules
         self._valid: dict[KeyPath, Any] = {}
         self._defaults: dict[KeyPath, Any] = {}
-        self._root: mi.StructType | None = None
+        self._root: mi.StructType | mi.DataclassType | None = None
         self._chosen: dict[str, dict[str, type[Struct]]] = {}
 
     def build(self, struct: type[Struct], data: Any) -> Any:
@@ -119,7 +119,7 @@ class Collector:
         match kind:
             case mi.StructType(cls=cls) if cls is Choice:
                 return self._choice(raw, path, extra["registered"])
-            case mi.StructType():
+            case mi.StructType() | mi.DataclassType():
                 return self._struct(kind, raw, path)
             case mi.DictType():
                 return self._dict(kind, raw, path)
@@ -153,7 +153,7 @@ class Collector:
             )
         return self._report(path, f"must be {wanted}, found {found(raw)}{advice}")
 
-    def _struct(self, kind: mi.StructType, raw: Any, path: KeyPath) -> Any:
+    def _struct(self, kind: mi.StructType | mi.DataclassType, raw: Any, path: KeyPath) -> Any:
         if not isinstance(raw, dict):
             return self._refuse(kind, raw, path)
         before = len(self.problems)
@@ -178,7 +178,7 @@ class Collector:
     def _finish(self, cls: type, built: Mapping[str, Any], path: KeyPath) -> Any:
         try:
             return cls(**built)
-        except ValueError as error:  # a check of the struct's own, in __post_init__
+        except Exception as error:  # noqa: BLE001 - a check of the struct's own, in __post_init__, which may be a plugin's
             return self._report(path, str(error))
 
     def _unknown_key(self, key: str, fields: Mapping[str, mi.Field], raw: Mapping[str, Any], path: KeyPath) -> str | None:
@@ -276,32 +276,39 @@ class Collector:
         if not isinstance(raw, dict):
             return self._report(path, f"must be a name, or a table with a name and tables of parameters, found {found(raw)}")
         before = len(self.problems)
-        known = registry.names(kind)
         name = raw.get("name")
+        tables = {known: known for known in registry.names(kind)}
+        """Implementation by the key of its parameters."""
         if "name" not in raw:
-            self._report(name_at, f"missing; one of {choices(known)}")
+            self._report(name_at, f"missing; one of {choices(tables)}")
         elif not isinstance(name, str):
-            self._report(name_at, f"must be one of {choices(known)}, found {found(name)}")
-        elif name not in known:
-            self._report(name_at, str(registry.UnknownNameError(kind, name)))
+            self._report(name_at, f"must be one of {choices(tables)}, found {found(name)}")
+        else:
+            tables.setdefault(plugins.table_name(name), name)
         mentioned = [key for key in raw if key != "name"]
-        types = {key: self._params_type(kind, key, (*path, key)) for key in mentioned if key in known}
-        if name in known and name not in types:
-            types[name] = self._params_type(kind, name, name_at)
+        types = {key: self._params_type(kind, tables[key], (*path, key)) for key in mentioned if key in tables}
+        if isinstance(name, str) and (key := plugins.table_name(name)) not in types:
+            types[key] = self._params_type(kind, name, name_at)
         self._chosen[str(path[-1])] = {key: params for key, params in types.items() if params is not INVALID}
         for key in mentioned:
-            if key not in known:
-                self._unknown_table(key, known, path, kind)
+            if key not in tables:
+                self._unknown_table(key, tuple(tables), path, kind)
         built = {
-            key: self._value(type_of(params), raw.get(key, {}), (*path, key))
-            for key, params in types.items()
-            if params is not INVALID
+            key: self._params(params, raw.get(key, {}), (*path, key)) for key, params in types.items() if params is not INVALID
         }
         return Choice(name=str(name), params=built) if len(self.problems) == before else INVALID
 
+    def _params(self, params: type, raw: Any, path: KeyPath) -> Any:
+        try:
+            return self._value(type_of(params), raw, path)
+        except TypeError as error:  # a plugin's parameters may have a type that no file can hold
+            return self._report(path, str(error))
+
     def _params_type(self, kind: registry.Kind, name: str, path: KeyPath) -> Any:
         try:
-            return registry.resolve(kind, name).Params
+            return registry.resolve(kind, name, fresh=True).Params
+        except (registry.UnknownNameError, plugins.PluginError) as error:
+            return self._report(path, str(error))
         except ImportError as error:
             return self._report(path, f'the {kind} "{name}" cannot be loaded: {printable(str(error), 200)}')
 
@@ -334,7 +341,7 @@ class Collector:
                 yield (*path, "name")
                 for name, params in self._chosen.get(str(path[-1]), {}).items():
                     yield from self._paths_in(type_of(params), (*path, name))
-            case mi.StructType():
+            case mi.StructType() | mi.DataclassType():
                 for field in kind.fields:
                     here = (*path, field.encode_name)
                     yield here

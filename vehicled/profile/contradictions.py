@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vehicled.messages import Corrections
+from vehicled.plugins import PluginError
 from vehicled.profile.collect import Rule, View
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.schema import Battery, Device, Log, Profile, Sim, Task, Tasks, TwinSteering
@@ -109,10 +110,10 @@ def _chosen(device: dict[str, Any]) -> str:
 
 
 def _driver(device: dict[str, Any]) -> Any:
-    """Return the class of the driver; None for an unknown name, which is refused elsewhere."""
+    """Return the class of the driver; None for a name that is refused elsewhere."""
     try:
         return resolve("driver", _chosen(device))
-    except UnknownNameError:
+    except (UnknownNameError, PluginError):
         return None
 
 

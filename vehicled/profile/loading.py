@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from vehicled import shipped
+from vehicled import plugins, shipped
 from vehicled.profile import plausibility, toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.contradictions import RULES
@@ -62,9 +62,14 @@ def load(name_or_file: str, overrides: Sequence[str] = ()) -> Loaded:
     return _build(read(path), str(path), overrides)
 
 
-def parse(text: str, origin: str = "profile", overrides: Sequence[str] = ()) -> Loaded:
-    """Return a profile from text, as stored in a log. ``origin`` names the text in errors."""
-    return _build(text, origin, overrides, path="")
+def parse(
+    text: str, origin: str = "profile", overrides: Sequence[str] = (), plugin_files: Callable[[str], str] | None = None
+) -> Loaded:
+    """Return a profile from text, as stored in a log. ``origin`` names the text in errors.
+
+    ``plugin_files`` returns the reference, with the whole path, of a plugin that the text names.
+    """
+    return _build(text, origin, overrides, path="", plugin_files=plugin_files)
 
 
 def folders() -> tuple[Path, ...]:
@@ -163,11 +168,20 @@ def _siblings(path: Path) -> list[str]:
         return []
 
 
-def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = None) -> Loaded:
+def _build(
+    text: str, origin: str, overrides: Sequence[str], path: str | None = None, plugin_files: Callable[[str], str] | None = None
+) -> Loaded:
+    folder = Path(origin).parent if path is None else Path()
     origin = printable(origin, 300)
     data = toml_text.parse(text, origin)
+    # A file of a plugin is relative to the profile that names it; one in an override, to the present folder.
+    _find_plugins(data, plugin_files or (lambda name: plugins.absolute(name, folder)))
     parsed = [toml_text.parse_override(override) for override in overrides]
-    good = [override for override in parsed if isinstance(override, toml_text.Override)]
+    good = [
+        structs.replace(override, value=plugins.absolute(override.value, Path()))
+        for override in parsed
+        if isinstance(override, toml_text.Override)
+    ]
     problems = [problem for problem in parsed if isinstance(problem, Problem)]
     problems += toml_text.apply(data, good)
     places: toml_text.Places | None = None
@@ -191,6 +205,24 @@ def _build(text: str, origin: str, overrides: Sequence[str], path: str | None = 
     # A profile in a log has been driven and must stay readable, even with implausible numbers.
     kept = tuple(findings) if path is None else ()
     return Loaded(profile, source, digest, origin if path is None else path, kept)
+
+
+def _find_plugins(data: dict[str, Any], find_file: Callable[[str], str]) -> None:
+    """Give every plugin that parsed data names its whole path."""
+
+    def table(value: Any) -> dict[str, Any]:
+        return value if isinstance(value, dict) else {}
+
+    sim = table(data.get("sim"))
+    emulators = table(sim.get("emulators"))
+    holders = [(data, key) for key in ("estimator", "identifier", "controller")]
+    holders += [(table(device), "driver") for device in table(data.get("devices")).values()]
+    holders += [(sim, "plant"), *((emulators, key) for key in emulators)]
+    for holder, key in holders:
+        if isinstance(holder.get(key), dict):
+            holder, key = holder[key], "name"
+        if plugins.is_reference(holder.get(key)):
+            holder[key] = find_file(holder[key])
 
 
 def findings_of(data: dict[str, Any]) -> list[Note]:

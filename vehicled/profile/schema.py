@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from vehicled.plugins import label, table_name
 from vehicled.profile.gnss import GnssModel as GnssModel
 from vehicled.profile.independent_stop import IndependentStop
 from vehicled.profile.sensors import HeadingModel as HeadingModel
@@ -72,16 +73,22 @@ class Capabilities(Table, frozen=True, kw_only=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """One of several registered implementations, with the parameters of each that the profile mentions."""
+    """One of several implementations, with the parameters of each that the profile mentions."""
 
     name: str
+    """Registered name, or reference of a plugin with the whole path of its file."""
     params: dict[str, Any]
-    """Validated parameter struct by registered name; always has ``name``."""
+    """Validated parameters by registered name, of a plugin by the name of its class; always has those of ``name``."""
 
     @property
     def selected(self) -> Any:
         """Parameters of the chosen one."""
-        return self.params[self.name]
+        return self.params[table_name(self.name)]
+
+    @property
+    def label(self) -> str:
+        """Name as it is shown."""
+        return label(self.name)
 
 
 class Device(Table, frozen=True, kw_only=True):
@@ -243,6 +250,9 @@ class Sim(Table, frozen=True, kw_only=True):
     """
 
     plant: str = "four_dof"
+    """Registered plant, or a plugin: ``FILE.py:NAME`` or ``package.module:NAME``."""
+    emulators: dict[str, str] = field(default_factory=dict)
+    """Plugin by driver: the emulator of a driver's protocol, for ``--link wires``."""
     step_ms: Annotated[float, Meta(ge=0.05, le=20.0)] = 1.0
     twin: TwinVehicle | None = None
     wheelbase_m: Positive | None = None

@@ -15,7 +15,7 @@ from vehicled.replay.compare import Comparison, Difference, JournalGapError
 from vehicled.replay.journal import Entry, Journal, JournalEndsError, JournalStopwatch
 from vehicled.replay.numbers import DifferenceMeter, FrameDifference, ReplayDifferences
 from vehicled.replay.open_loop import ModeDivergence, OpenLoop
-from vehicled.replay.setup import Parts, what_differs
+from vehicled.replay.setup import Code, Parts, what_differs
 from vehicled.tasks import PIPELINE
 
 IDENTICAL, DIFFERENT, WHAT_IF = "identical", "different", "what-if"
@@ -92,17 +92,19 @@ class Replay:
         from_s: float = 0.0,
         keep: bool = False,
         show: OutputListener | None = None,
+        code: Code = "same",
     ) -> None:
         """Prepare a replay; ``overrides`` make it a what-if. Differences before ``from_s`` are not counted; ``keep`` stores pairs
-        for a plot.
+        for a plot. ``code`` is the source of the run's plugins; changed files make it a what-if, too.
 
         Raises the errors of profile, course, log and set-up.
         """
         self.journal = journal
-        self.parts = Parts(journal, overrides)
+        self.parts = Parts(journal, overrides, code=code)
         self.notes = what_differs(journal.header, self.parts)
         """Differences between this computer and the one that wrote the log."""
-        self._overrides = list(overrides)
+        changes = [*overrides, *(["--code changed"] if code == "changed" else [])]
+        self._changes = changes
         self._until_difference = until_difference
         self._stopwatch = JournalStopwatch(journal, PIPELINE)
         self._show = show
@@ -111,11 +113,11 @@ class Replay:
         self.meter = DifferenceMeter(start_ns, from_ns=start_ns + round(from_s * 1e9), keep=keep)
         lockstep = journal.header.clock == "lockstep"
         self._comparison = Comparison(
-            start_ns, PIPELINE, evidence=lockstep, exact=not overrides, torn=lambda: not journal.whole,
+            start_ns, PIPELINE, evidence=lockstep, exact=not changes, torn=lambda: not journal.whole,
             log=self.meter.log, now=self.meter.now,
         )  # fmt: skip
         self._open_loop: OpenLoop | None = None
-        if overrides:
+        if changes:
             self._open_loop = OpenLoop(journal)
             self.machine.override_commands(self._open_loop.recorded_command)
         self._ticks = 0
@@ -241,11 +243,11 @@ class Replay:
         journal, comparison, machine = self.journal, self._comparison, self.machine
         digest, then = machine.digest.hexdigest(), journal.end.get("digest", "")
         different = comparison.first is not None or bool(self._altered) or (not incomplete and bool(then) and digest != then)
-        verdict = WHAT_IF if self._overrides else DIFFERENT if different else IDENTICAL
+        verdict = WHAT_IF if self._changes else DIFFERENT if different else IDENTICAL
         return ReplayResult(
             log=journal.parts[0].path,
             verdict=verdict,
-            changed=self._overrides,
+            changed=self._changes,
             notes=self.notes,
             incomplete=incomplete,
             damaged=bool(journal.damage),
@@ -259,6 +261,6 @@ class Replay:
             altered=self._altered,
             first=comparison.first,
             first_frame=self.meter.first_frame,
-            numbers=self.meter.numbers if self._overrides or different else None,
+            numbers=self.meter.numbers if self._changes or different else None,
             partings=self._open_loop.partings() if self._open_loop is not None else [],
         )

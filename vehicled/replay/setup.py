@@ -1,10 +1,15 @@
 """Builds a machine from a log alone, and lists what differs between this computer and the log's."""
 
+import atexit
+import hashlib
 import platform
+import shutil
+import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,15 +19,18 @@ from vehicled.executive import Stopwatch
 from vehicled.journal import Sink
 from vehicled.log.errors import LogError
 from vehicled.log.fingerprint import numeric_fingerprint
-from vehicled.log.schema import FENCE_NAME, RunHeader
+from vehicled.log.schema import FENCE_NAME, PluginRow, RunHeader, plugin_attachment
 from vehicled.machine import Machine
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_json
+from vehicled.plugins import label, table_name
 from vehicled.ports import TakesSecret
 from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.replay.journal import Journal
 from vehicled.safety.fence import Fence, read_geojson
 
+Code = Literal["same", "log", "changed"]
+"""Source of a run's plugins: files that must be unchanged, the texts in the log, or files that may have been changed."""
 CHANGEABLE = frozenset({"estimator", "identifier", "controller", "limits", "vehicle", "control_frame"})
 """Profile tables that a what-if may change. Devices and task rates are part of the recording."""
 SECRET = "a secret that is in no log"  # noqa: S105 - what stands for a secret
@@ -33,8 +41,11 @@ SHOWN_KEYS = 6
 class Parts:
     """Parts of the machine from the log, with the changes of a what-if."""
 
-    def __init__(self, journal: Journal, overrides: Sequence[str] = ()) -> None:
-        """Raises :class:`SetupError` for a change that a replay cannot make, and the errors of profile, course and log."""
+    def __init__(self, journal: Journal, overrides: Sequence[str] = (), *, code: Code = "same") -> None:
+        """``code`` is the source of the run's plugins.
+
+        Raises :class:`SetupError` for a change that a replay cannot make, and the errors of profile, course, plugins and log.
+        """
         for override in overrides:
             table = override.partition("=")[0].partition(".")[0].strip()
             if table not in CHANGEABLE:
@@ -44,9 +55,10 @@ class Parts:
                 )
         header = journal.header
         self.header = header
-        text = journal.attachment("profile.toml").decode()
-        self.was: Loaded = parse(text, f"profile of {journal.parts[0].path}")
-        self.loaded: Loaded = parse(text, f"profile of {journal.parts[0].path}", list(overrides)) if overrides else self.was
+        text, origin = journal.attachment("profile.toml").decode(), f"profile of {journal.parts[0].path}"
+        files = plugin_files(journal, code)
+        self.was: Loaded = parse(text, origin, plugin_files=files)
+        self.loaded: Loaded = parse(text, origin, list(overrides), files) if overrides else self.was
         self.course: Course = from_json(journal.attachment("course.json"))
         self.fence: Fence | None = None
         if self.loaded.profile.fence:
@@ -72,6 +84,53 @@ class Parts:
             if isinstance(device, TakesSecret) and device.secret_ref is not None:
                 device.set_secret(SECRET)
         return machine
+
+
+def plugin_files(journal: Journal, code: Code) -> Callable[[str], str]:
+    """Return a function from a plugin as the log's profile names it to its file.
+
+    The function raises :class:`SetupError` if the code should be the same and the file has another text now.
+    """
+    rows = journal.header.plugins
+
+    def find(name: str) -> str:
+        same = [k for k, row in enumerate(rows) if label(row.reference) == label(name)]
+        if not same:
+            return name  # only the simulator uses it
+        number = next((k for k in same if rows[k].reference == name), same[0])
+        row = rows[number]
+        if code == "log":
+            if not row.text_file:
+                raise SetupError(f"--code log: {name} is an installed module, which the log holds in part; install its version")
+            folder = Path(tempfile.mkdtemp(prefix="vehicled_plugin_"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            for file in row.hashes:
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                (folder / file).write_bytes(journal.attachment(plugin_attachment(number, file)))
+            return f"{folder / Path(row.text_file).name}:{table_name(name)}"
+        if code == "same":
+            _refuse_other_code(row)
+        return row.reference
+
+    return find
+
+
+def _refuse_other_code(row: PluginRow) -> None:
+    """Raise :class:`SetupError` if a file of the plugin is not what it was in the run."""
+    if not row.text_file:
+        return
+    for file, digest in row.hashes.items():
+        path = Path(row.text_file).parent / file
+        try:
+            same = hashlib.sha256(path.read_bytes()).hexdigest() == digest
+            how = "has been changed since"
+        except OSError:
+            same, how = False, "is not on this computer"
+        if not same:
+            raise SetupError(
+                f"the run used the {row.kind} {row.reference}, and {path} {how}; restore it, or run the text in the log, if you "
+                "trust that log: --code log; or see what the changed file would have computed: --code changed"
+            )
 
 
 def same_numbers(header: RunHeader) -> bool:

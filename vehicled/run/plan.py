@@ -5,12 +5,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from vehicled import plugins
 from vehicled.app import SetupError, Wiring, wire
 from vehicled.control.speed import speed_warnings
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
+from vehicled.plugins import Plugin
 from vehicled.profile import Loaded, Note, load
 from vehicled.profile.schema import Profile
+from vehicled.registry import Kind, reference
 from vehicled.run.findings import findings, refuse_errors
 from vehicled.run.manoeuvre import programme_overrides
 from vehicled.run.spec import RunSpec
@@ -31,6 +34,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Reasons for driving slower than the course asks."""
     findings: list[Note]
     """Warnings about the profile; its errors have been raised."""
+    plugins: list[Plugin]
+    """Code of the user's that the run uses."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> "Plan":
@@ -56,7 +61,18 @@ class Plan(Struct, frozen=True, kw_only=True):
             wiring=wire(loaded.profile, spec.link),
             course_notes=speed_warnings(loaded.profile.vehicle, loaded.profile.limits, course) if follows else [],
             findings=found,
+            plugins=plugins_of(loaded.profile),
         )
+
+
+def plugins_of(profile: Profile) -> list[Plugin]:
+    """Return the plugins of the daemon that a loaded profile uses."""
+    chosen: list[tuple[Kind, str]] = [("controller", profile.controller.name), ("estimator", profile.estimator.name)]
+    if profile.identifier is not None:
+        chosen.append(("identifier", profile.identifier.name))
+    chosen += [("driver", device.driver.name) for device in profile.devices.values()]
+    found = [plugins.loaded(kind, reference(kind, name)) for kind, name in dict.fromkeys(chosen)]
+    return [plugin for plugin in found if plugin is not None]
 
 
 def course_of(profile: Profile, name_or_file: str | None) -> Course:

@@ -12,25 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 import numpy
 from msgspec import Struct
 
-from vehicled import __version__
+from vehicled import __version__, plugins
 from vehicled.app import build, course_message, declared_stopwatch
-from vehicled.attribution import HOLDERS
+from vehicled.attribution import HOLDERS, Reading
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.place import PlaceError, free_path, own_path
+from vehicled.executive import DeclaredStopwatch
+from vehicled.histogram import Histogram
 from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import FENCE_NAME, Attachment, RunHeader, TaskRow
+from vehicled.log.schema import FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
 from vehicled.machine import Machine
 from vehicled.messages import Message
 from vehicled.paths.stored import to_json
+from vehicled.plugins import PluginError, label
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
@@ -39,6 +42,7 @@ from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import Ending, Run
 from vehicled.runtime.lockstep import run_lockstep
+from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
 
 if TYPE_CHECKING:
@@ -75,6 +79,8 @@ class Drive(Struct, frozen=True):
     log_problem: str
     stalls: "StallCount | None" = None
     """Stalls of the computer during which the clock of the run paused."""
+    late_plugins: Sequence[str] = ()
+    """Tasks with a plugin that would miss their deadlines if virtual time did not stand still for them."""
 
 
 class Observer(Struct, frozen=True, kw_only=True):
@@ -91,6 +97,44 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Failures that are recorded when they begin and end."""
 
 
+class PluginCosts(DeclaredStopwatch):
+    """Virtual time, with the real times of the tasks beside it: in lockstep a slow plugin would otherwise go unnoticed."""
+
+    TASKS: ClassVar[dict[str, str]] = {"controller": "control", "estimator": "fusion", "identifier": "fusion"}
+
+    def __init__(self, plan: Plan) -> None:
+        rates = plan.wiring.rates
+        super().__init__([rates[name].declared_ns for name in PIPELINE])
+        self._tasks = {self.TASKS[each.kind]: label(each.reference) for each in plan.plugins if each.kind in self.TASKS}
+        self._deadlines_ns = {name: rates[name].deadline_ns for name in self._tasks}
+        self._real = [Histogram() for _ in PIPELINE]
+        self._since_ns = 0
+
+    def begin(self, now_ns: int) -> Reading:
+        self._since_ns = time.perf_counter_ns()
+        return super().begin(now_ns)
+
+    def end(self, task: int, begin: Reading) -> Reading:
+        now_ns = time.perf_counter_ns()
+        self._real[task].add(now_ns - self._since_ns)
+        self._since_ns = now_ns
+        return super().end(task, begin)
+
+    def late(self) -> list[str]:
+        """Return the tasks that took longer than their deadlines more often than one time in a hundred."""
+        found = []
+        for name, plugin in self._tasks.items():
+            real = self._real[PIPELINE.index(name)]
+            p99_ns = real.quantiles_ns((0.99,))[0] if real.n else 0
+            if p99_ns > self._deadlines_ns[name]:
+                found.append(
+                    f"{name} with {plugin} took {p99_ns / 1e6:.1f} ms here (99 %), more than its deadline of "
+                    f"{self._deadlines_ns[name] / 1e6:g} ms: in real time it would be late"
+                )
+        return found
+
+
+@PluginWatch()
 def drive(
     plan: Plan,
     sock: socket.socket | None,
@@ -127,7 +171,8 @@ def drive(
             clock = wall_session.clock(link)
             evidence_source = wall_session.evidence_source(clock)
             undo.callback(evidence_source.close)
-        stopwatch = declared_stopwatch(plan.wiring) if evidence_source is None else evidence_source.stopwatch
+        costs = PluginCosts(plan) if lockstep and plan.plugins else None
+        stopwatch = costs or declared_stopwatch(plan.wiring) if evidence_source is None else evidence_source.stopwatch
         router = Router()
         machine = build(
             profile,
@@ -187,10 +232,12 @@ def drive(
                 ending = wall_session.run_wall(
                     plan, machine, transport, run, evidence_source, router, services, live.turn if live else None
                 )
-    except BaseException:
+    except BaseException as error:
         # After a crash the stop is still sent; the writer closes the log when the pipe ends.
         with suppress(Exception):
             run.lost("the daemon crashed", evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
+        if isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error)):
+            raise PluginError(f"the run ended, because a plugin failed again and again: {plugins.describe(error)}") from error
         raise
     finally:
         if link is not None:
@@ -210,7 +257,8 @@ def drive(
     if stalls is not None:
         end["stalls"] = str(stalls)
     log = None if writer is None else writer.close(end, ending.now_ns)
-    return Drive(ending, machine, plan.spec.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls)
+    late = costs.late() if costs is not None else []
+    return Drive(ending, machine, plan.spec.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls, late)
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
@@ -248,8 +296,8 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
         profile=profile.name,
         course=plan.course.name,
         course_m=plan.course.length_m,
-        estimator=profile.estimator.name,
-        controller=profile.controller.name,
+        estimator=profile.estimator.label,
+        controller=profile.controller.label,
         link=plan.spec.link,
         version=__version__,
         started_ns=started_ns,
@@ -330,6 +378,8 @@ def _attachments(plan: Plan) -> list[Attachment]:
     ]
     if plan.fence is not None:
         files.append(Attachment(FENCE_NAME, "application/geo+json", plan.fence_text))
+    for row, plugin in enumerate(plan.plugins):
+        files += [Attachment(plugin_attachment(row, name), "text/x-python", text) for name, text in plugin.files.items()]
     return files
 
 
@@ -366,14 +416,15 @@ def _open_log(plan: Plan, started_ns: int, report: realtime.RealtimeReport, setu
         seed=plan.spec.seed,
         clock=plan.spec.clock,
         link=plan.spec.link,
-        estimator=profile.estimator.name,
-        controller=profile.controller.name,
+        estimator=profile.estimator.label,
+        controller=profile.controller.label,
         argv=sys.argv,
         host=platform.node(),
         loop="granted by the simulator" if plan.spec.clock == "lockstep" else plan.spec.backend,
         realtime=report.as_dict(),
         holders=list(HOLDERS),
         setup_fault=setup_fault,
+        plugins=[PluginRow(kind=each.kind, reference=each.reference, hashes=each.hashes) for each in plan.plugins],
     )
     table = profile.log
     return WriterProcess.start(

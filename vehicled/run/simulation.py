@@ -1,5 +1,6 @@
 """A drive in simulation: daemon and simulator together, scored against ground truth."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
@@ -86,6 +87,8 @@ def simulate(
             sock = stack.enter_context(simulator).sock
             simulator_pid = simulator.pid
         done = drive(plan, sock, observer, simulator_pid=simulator_pid)
+    for text in done.late_plugins:
+        print(f"warning: {text}", file=sys.stderr)
     return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
 
 
@@ -108,8 +111,8 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         why=why,
         profile=profile.name,
         course=plan.course.name,
-        controller=profile.controller.name,
-        estimator=profile.estimator.name,
+        controller=profile.controller.label,
+        estimator=profile.estimator.label,
         clock=plan.spec.clock,
         link=plan.spec.link,
         seed=done.seed,

@@ -12,6 +12,8 @@ import time
 from types import FrameType
 from typing import NamedTuple
 
+from vehicled import plugins
+
 _WATCHERS = (__name__, "vehicled.runtime.evidence")
 
 
@@ -21,6 +23,8 @@ class Sighting(NamedTuple):
     t_ns: int
     where: str
     """Innermost frame as ``file:line in function``, followed by the first frame of vehicled's packages if that is another one."""
+    plugin: str = ""
+    """Innermost frame of a plugin, if one is executing."""
 
 
 class BlockSampler:
@@ -83,7 +87,11 @@ class BlockSampler:
             ours = ours.f_back
         if ours is not None and ours is not frame:
             where += f", called from {_describe(ours)}"
-        self._sighting = Sighting(t_ns, where)
+        files = plugins.files()
+        own: FrameType | None = frame
+        while own is not None and own.f_code.co_filename not in files:
+            own = own.f_back
+        self._sighting = Sighting(t_ns, where, "" if own is None else _describe(own))
 
 
 def _describe(frame: FrameType) -> str:

@@ -49,6 +49,7 @@ class EventLog:
         self._out = stream or sys.stderr
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
+        self._block_told = False
         self._made: Any = self._make() if ready else None
 
     def _make(self) -> Any:
@@ -69,12 +70,18 @@ class EventLog:
         self._made = self._made or self._make()
         (self._made.warning if warning else self._made.info)(text, **facts)
 
-    def _say_stall(self, event: Event) -> None:
+    def _say_event(self, event: Event) -> None:
         if event.name == STALL_EVENT:
             stall = msgspec.json.decode(event.fields)
             if stall["duration_ms"] >= TOLD_STALL_MS:
                 text = f"this computer stalled: the {stall['process']} did not run for {stall['duration_ms']:.0f} ms"
                 self._say(True, f"{text}; the simulated clock was paused meanwhile")
+        elif event.name == "loop_blocked" and not self._block_told:
+            # Once: the log has them all.
+            block = msgspec.json.decode(event.fields)
+            if plugin := block.get("plugin"):
+                self._block_told = True
+                self._say(True, f"{plugin} held the loop: it was still running after {block['after_ms']:.0f} ms")
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Report a fault, stall or port event."""
@@ -82,7 +89,7 @@ class EventLog:
             grave = message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
             self._say(grave, message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)
         elif isinstance(message, Event):
-            self._say_stall(message)
+            self._say_event(message)
         elif isinstance(message, PortEvent):
             text = f"port {message.port} {message.state.name.lower()}"
             self._say(message.state is not PortState.OPENED, text, detail=message.detail)

@@ -165,5 +165,7 @@ class WallPump:
         sighting = self._sampler.take()
         if sighting is not None:
             after_ms = (self._clock.at_ns(sighting.t_ns) - now_ns) / 1e6
-            fields = msgspec.json.encode({"where": sighting.where, "after_ms": after_ms}).decode()
-            self._sink.record(Event(now_ns, "warning", "loop_blocked", fields), now_ns)
+            facts = {"where": sighting.where, "after_ms": after_ms}
+            if sighting.plugin:
+                facts["plugin"] = sighting.plugin
+            self._sink.record(Event(now_ns, "warning", "loop_blocked", msgspec.json.encode(facts).decode()), now_ns)

@@ -63,6 +63,12 @@ def _estimator_by_hand(s: RuleInputs) -> str:
     return "" if waits_for_heading(s) else _estimator(s)
 
 
+def _controller(s: RuleInputs) -> str:
+    if s.estimate is None or s.control_age_ns <= s.limits.control_silence_s * 1e9:
+        return ""
+    return f"the controller gives no command{f': {s.task_raised}' if s.task_raised else ''}"
+
+
 def _heading(s: RuleInputs) -> str:
     estimate, limit = s.estimate, s.monitors.alignment.params.arming_sigma_rad
     if estimate is None or not is_finite(estimate) or heading_sigma_rad(estimate) <= limit:
@@ -233,6 +239,7 @@ CHECKS: tuple[Check, ...] = (
     Check("estimator", _estimator, "the estimator runs, and its state is finite"),
     Check("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not asked of a hand"),
     Check("certainty", _certainty, "the position is known to a third of the corridor"),
+    Check("controller", _controller, "the controller gives commands; not asked of a hand"),
     Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
     Check("standstill", _still, "it stands, by the estimate, the wheels and GNSS"),
     Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
@@ -254,9 +261,9 @@ CHECKS: tuple[Check, ...] = (
 """All checks, in the order in which their failures are reported."""
 
 
-BY_HAND = frozenset({off_course, blocked, _heading})
+BY_HAND = frozenset({off_course, blocked, _heading, _controller})
 """Checks that are skipped for TELEOP."""
-ALIGNING = frozenset({off_course, _estimator, _heading})
+ALIGNING = frozenset({off_course, _estimator, _heading, _controller})
 """Checks that are skipped for an alignment drive, which has yet to find the heading."""
 
 

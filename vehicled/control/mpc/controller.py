@@ -128,7 +128,7 @@ class Mpc(MpcPathFollower):
         rung = self._rung
         return replace(command, level=rung.level, reason=rung.reason, iterations=rung.iterations)
 
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         if self.turning is not self._turning:
             self._set_envelope()
         attempt = self._attempt(state)

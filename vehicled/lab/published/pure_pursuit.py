@@ -93,7 +93,7 @@ class PurePursuitPublished(PathFollower):
         self._sample_s = 1.0 / params.sample_hz if params.sample_hz else period_s
         super().__init__(params.speed, vehicle, limits, course, period_s)
 
-    def _steer(self, state: FollowerState) -> SteeringDemand:
+    def steer(self, state: FollowerState) -> SteeringDemand:
         here = state.here
         pose = state.ahead if here.direction > 0 else state.ahead._replace(yaw_rad=state.ahead.yaw_rad + pi)
         start_m = here.s_m + here.direction * self._params.reached_m

@@ -93,7 +93,9 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.control_age_ns),
                 limit=lambda s: s.limits.control_silence_s,
                 unit="s",
-                reason=lambda s: f"no control command for {s.control_age_ns / 1e6:.0f} ms",
+                reason=lambda s: (
+                    f"no control command for {s.control_age_ns / 1e6:.0f} ms" if s.control is not None else "no control command yet"
+                ),
                 detect_ms=50.0,
                 persist_ms=0.0,
                 react_ms=75.0,
@@ -105,7 +107,10 @@ ROWS: tuple[Row, ...] = (
         number=3,
         fault="a task raised",
         detector="the machine, round each task",
-        reaction="the command is the brake for that tick; the third time in ten seconds ends the run braked",
+        reaction=(
+            "the command is the brake for that tick, and the vehicle stops; the third exception of ingestion or actuation in ten "
+            "seconds ends the run braked"
+        ),
         rules=(
             Rule(
                 code="task_raised",

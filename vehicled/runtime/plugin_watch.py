@@ -1,0 +1,102 @@
+"""Ends the code of a plugin that does not return: a loop without end, a sleep, a wait for a network.
+
+A thread looks a few times per second at what the watched thread executes. A call of a plugin that is still the same after the time
+limit gets an exception at the line it is at, which then counts as any exception of that plugin. Code that catches it, or that never
+comes back from a C library, ends the process: the actuators then stop by their own timeouts.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from types import FrameType
+
+from vehicled import plugins
+
+STEP_LIMIT_S = 1.0
+"""Longest call of a plugin in a drive, s; every failsafe rule has reacted long before."""
+IMPORT_LIMIT_S = 60.0
+"""Longest import of a plugin, s; a library for neural networks may take half a minute."""
+CHECKS_PER_LIMIT = 8
+ATTEMPTS = 3
+"""Number of exceptions that a call may survive before the process ends."""
+STUCK_STATUS = 70
+_SIGNAL = signal.SIGVTALRM
+
+
+class PluginStuckError(Exception):
+    """A call of a plugin has not returned in time."""
+
+
+class PluginWatch(ContextDecorator):
+    """Watches the plugins' calls of the main thread, from the time it is entered until it is left."""
+
+    def __init__(self, limit_s: float = STEP_LIMIT_S, end: Callable[[int], object] = os._exit) -> None:
+        """``end`` ends the process with a status."""
+        self._limit_s = limit_s
+        self._end = end
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._call: FrameType | None = None
+        """Outermost frame of a plugin in the watched thread, when it was last looked at."""
+
+    def __enter__(self) -> "PluginWatch":
+        # A signal interrupts a sleep, but only the main thread can handle one.
+        self._over.clear()
+        if threading.current_thread() is threading.main_thread() and hasattr(signal, "pthread_kill"):
+            self._watched = threading.get_ident()
+            self._previous = signal.signal(_SIGNAL, self._on_signal)
+            self._thread = threading.Thread(target=self._watch, name="plugin watch", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = self._call = None
+            signal.signal(_SIGNAL, self._previous)
+
+    def _watch(self) -> None:
+        since_s, attempts = time.monotonic(), 0
+        while not self._over.wait(self._limit_s / CHECKS_PER_LIMIT):
+            call = _plugin_call(sys._current_frames().get(self._watched))
+            if call is None or call is not self._call:
+                self._call, since_s, attempts = call, time.monotonic(), 0
+            elif time.monotonic() - since_s >= self._limit_s * (1 + attempts):
+                attempts += 1
+                if attempts > ATTEMPTS:
+                    silent_s = time.monotonic() - since_s
+                    text = f"vehicled: {_place(call)} has not returned for {silent_s:.0f} s and ignores exceptions\n"
+                    os.write(2, text.encode(errors="replace"))
+                    self._end(STUCK_STATUS)
+                    return
+                signal.pthread_kill(self._watched, _SIGNAL)
+
+    def _on_signal(self, _number: int, frame: FrameType | None) -> None:
+        call = _plugin_call(frame)
+        # The call may have returned since.
+        if call is not None and call is self._call and not self._over.is_set():
+            raise PluginStuckError(f"no return after {self._limit_s:g} s")
+
+
+def watch_import(_name: str) -> PluginWatch:
+    """Return the watch of a plugin's import."""
+    return PluginWatch(IMPORT_LIMIT_S)
+
+
+def _plugin_call(frame: FrameType | None) -> FrameType | None:
+    """Return the outermost frame of a plugin's file in a stack; None if there is none."""
+    found, files = None, plugins.files()
+    while frame is not None:
+        if frame.f_code.co_filename in files:
+            found = frame
+        frame = frame.f_back
+    return found
+
+
+def _place(frame: FrameType) -> str:
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
