@@ -42,6 +42,10 @@ class PluginFaultError(Exception):
     """A method of a plugin returned something wrong. The text names the file, the line of the method and the value."""
 
 
+class PluginStuckError(Exception):
+    """A call of a plugin has not returned in time."""
+
+
 class Contract(Struct, frozen=True):
     """Requirements on the plugins of one kind."""
 
@@ -358,7 +362,14 @@ def _returning(method: Callable[..., Any], name: str, contract: Contract) -> Cal
 
     @wraps(method)
     def checked(self: Any, *arguments: Any) -> Any:
-        made = method(self, *arguments)
+        if (why := vars(self).get("_stuck")) is not None:
+            # Each further call would hold the loop as long.
+            raise PluginFaultError(why)
+        try:
+            made = method(self, *arguments)
+        except PluginStuckError as error:
+            self._stuck = f"{name} is not called again, because it did not return: {describe(error)}"
+            raise
         if made is None and contract.optional:
             return None
         if not isinstance(made, wanted):

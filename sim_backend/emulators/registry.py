@@ -8,6 +8,7 @@ from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.interface import Emulator
 from sim_backend.emulators.msglink import MsgLinkEmulator
+from vehicled import plugins
 from vehicled.profile.schema import Device, Profile
 
 EMULATORS: dict[str, str] = {
@@ -26,6 +27,8 @@ EMULATORS: dict[str, str] = {
 """Maps a driver to "module:name", a function that makes an emulator of port name, device table, seed and start time."""
 
 
+CONTRACT = plugins.Contract("sim_backend.emulators.interface:Emulator", ("port", "device", "seed", "start_ns"))
+"""Requirements on an emulator that is a plugin."""
 CAN_DRIVERS = frozenset({"vesc_can"})
 """Drivers whose port carries CAN frames instead of a byte stream."""
 
@@ -72,14 +75,20 @@ def emulator(
 def _sound(port: str, device: Device | None, seed: int, start_ns: int, wires: bool) -> Emulator:
     if device is None or not wires or device.driver.name == "msglink":
         return MsgLinkEmulator(actuator=device is not None and device.capabilities is not None)
-    module, _, name = _target(port, device).partition(":")
-    found: Emulator = getattr(import_module(module), name)(port, device, seed, start_ns)
+    if plugins.is_reference(device.emulator):
+        kind = plugins.load("emulator", device.emulator, CONTRACT, EMULATORS).implementation
+    else:
+        module, _, name = _target(port, device).partition(":")
+        kind = getattr(import_module(module), name)
+    found: Emulator = kind(port, device, seed, start_ns)
     return found
 
 
 def _target(port: str, device: Device) -> str:
-    try:
-        return EMULATORS[device.driver.name]
-    except KeyError:
-        driver = device.driver.name
-        raise UnknownEmulatorError(f'devices.{port}: no emulator has the protocol of driver "{driver}"') from None
+    name = device.emulator or device.driver.name
+    if name in EMULATORS or plugins.is_reference(device.emulator):
+        return EMULATORS.get(name, name)
+    raise UnknownEmulatorError(
+        f'devices.{port}: no emulator has the protocol of driver "{device.driver.label}"; simulate it with --link messages, '
+        f'or write one: [devices.{port}] emulator = "FILE.py:NAME"'
+    )

@@ -1,28 +1,37 @@
-"""Plants of the simulator by name. Separate from the daemon's registry, because the daemon must not know its plant."""
+"""Plants of the simulator by name, or as plugins. Apart from the daemon's registry, because the daemon must not know its plant."""
 
 from collections.abc import Callable
 from importlib import import_module
 
 from sim_backend.plant.interface import Plant, Pose
+from vehicled import plugins
 from vehicled.profile.schema import Sim
 
 PLANTS: dict[str, str] = {
     "four_dof": "sim_backend.plant.four_dof:FourDof",
     "double_track": "sim_backend.plant.double_track.plant:DoubleTrackPlant",
 }
+CONTRACT = plugins.Contract("sim_backend.plant.interface:Plant", ("sim", "pose", "step_s"))
+"""Requirements on a plant that is a plugin."""
 
 
 class UnknownPlantError(LookupError):
     """No plant has this name. Attributes: ``name`` and ``known``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f'sim.plant "{name}" is not known; use one of {", ".join(sorted(PLANTS))}')
+        super().__init__(f'sim.plant "{name}" is not known; use one of {", ".join(sorted(PLANTS))}, or FILE.py:NAME')
         self.name = name
         self.known = sorted(PLANTS)
 
 
 def plant_class(name: str) -> Callable[[Sim, Pose, float], Plant]:
-    """Import and return the plant registered as ``name``. Raises :class:`UnknownPlantError`."""
+    """Import and return the plant registered as ``name``, or the plugin.
+
+    Raises :class:`UnknownPlantError`, and :class:`vehicled.plugins.PluginError` for a plugin.
+    """
+    if plugins.is_reference(name):
+        plugin: Callable[[Sim, Pose, float], Plant] = plugins.load("plant", name, CONTRACT, PLANTS).implementation
+        return plugin
     try:
         module, _, attribute = PLANTS[name].partition(":")
     except KeyError:

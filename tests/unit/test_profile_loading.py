@@ -77,7 +77,6 @@ def test_art_is_silent_about_nothing() -> None:
     assert missing(Limits, data["limits"], "limits") == []
     # Another plant's, and sensors that the vehicle does not have.
     others = [
-        "sim.emulators",
         "sim.twin",
         "sim.heading.magnetometer",
         "sim.motor_status",

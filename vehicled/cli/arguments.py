@@ -16,6 +16,7 @@ _GROUPS = (
     ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
     ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
     ("Examine a drive", ("log", "replay")),
+    ("Write your own code", ("new", "list")),
     ("Test and evaluate", ("failsafe", "twin", "bench", "experiment", "data")),
     ("Your shell", ("completion",)),
 )
@@ -26,6 +27,7 @@ def build_parser() -> GroupedParser:
     from vehicled import __version__
     from vehicled.cli.arguments_hand import hand_commands
     from vehicled.cli.arguments_log import log_commands
+    from vehicled.cli.arguments_own_code import own_code_commands
     from vehicled.cli.arguments_replay import replay_command
     from vehicled.cli.arguments_report import report_commands
     from vehicled.cli.arguments_service import service_commands
@@ -222,13 +224,14 @@ def build_parser() -> GroupedParser:
     decode.add_argument(
         "--type",
         metavar="T",
-        help=f"format (default: detected from the content): {formats}",
+        help=f"format, or your own decoder FILE.py:NAME (default: detected from the content): {formats}",
     )
     decode.add_argument("--only", metavar="NAME", help="only messages of this name")
     decode.add_argument("--show", action="store_true", help="print every message")
     decode.add_argument("--csv", metavar="FILE", help="write the message fields to this file")
     decode.set_defaults(run="vehicled.cli.devices:decode")
 
+    own_code_commands(commands)
     _bench_arguments(commands.add_parser("bench", help="measure"))
 
     experiment = commands.add_parser(

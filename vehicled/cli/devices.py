@@ -13,6 +13,7 @@ from typing import IO, Any
 import anyio
 import msgspec
 
+from vehicled import plugins
 from vehicled.app import SetupError
 from vehicled.cli.can_files import CanFile, kind_of, unpacked
 from vehicled.messages import PortState
@@ -130,7 +131,7 @@ def decode(arguments: Namespace) -> int:
     except OSError as error:
         raise SetupError(f"cannot read {source}: {error.strerror}") from error
     data = unpacked(data)
-    kind, frames = arguments.type, None
+    kind, frames = arguments.type and plugins.absolute(arguments.type, Path()), None
     if file_kind := kind_of(data) if kind in (None, *names("CAN decoder")) else "":
         if file_kind == "screen":
             raise SetupError(

@@ -213,11 +213,9 @@ def _find_plugins(data: dict[str, Any], find_file: Callable[[str], str]) -> None
     def table(value: Any) -> dict[str, Any]:
         return value if isinstance(value, dict) else {}
 
-    sim = table(data.get("sim"))
-    emulators = table(sim.get("emulators"))
     holders = [(data, key) for key in ("estimator", "identifier", "controller")]
-    holders += [(table(device), "driver") for device in table(data.get("devices")).values()]
-    holders += [(sim, "plant"), *((emulators, key) for key in emulators)]
+    holders += [(table(device), key) for device in table(data.get("devices")).values() for key in ("driver", "emulator")]
+    holders.append((table(data.get("sim")), "plant"))
     for holder, key in holders:
         if isinstance(holder.get(key), dict):
             holder, key = holder[key], "name"

@@ -104,6 +104,8 @@ class Device(Table, frozen=True, kw_only=True):
     """Rate of its main message; silence limits and health derive from it."""
     lever_arm_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
     """Position of the sensor from the rear axle: forward, left, up."""
+    emulator: str = ""
+    """Plugin with the device side of the driver's protocol, for a simulation with ``--link wires``. Empty: the driver's own."""
     corrections_from: list[str] | None = None
     """Devices whose RTCM corrections this receiver takes. Without it a moving-base rover takes those of the receivers on the
     vehicle that send any; every other receiver takes those of all casters and base stations. Empty: none, or by its own wire."""
@@ -251,8 +253,6 @@ class Sim(Table, frozen=True, kw_only=True):
 
     plant: str = "four_dof"
     """Registered plant, or a plugin: ``FILE.py:NAME`` or ``package.module:NAME``."""
-    emulators: dict[str, str] = field(default_factory=dict)
-    """Plugin by driver: the emulator of a driver's protocol, for ``--link wires``."""
     step_ms: Annotated[float, Meta(ge=0.05, le=20.0)] = 1.0
     twin: TwinVehicle | None = None
     wheelbase_m: Positive | None = None

@@ -15,9 +15,10 @@ from contextlib import ContextDecorator
 from types import FrameType
 
 from vehicled import plugins
+from vehicled.plugins import PluginStuckError
 
 STEP_LIMIT_S = 1.0
-"""Longest call of a plugin in a drive, s; every failsafe rule has reacted long before."""
+"""Longest call of a plugin in a drive, s. The actuators have stopped by their own timeouts long before."""
 IMPORT_LIMIT_S = 60.0
 """Longest import of a plugin, s; a library for neural networks may take half a minute."""
 CHECKS_PER_LIMIT = 8
@@ -25,10 +26,6 @@ ATTEMPTS = 3
 """Number of exceptions that a call may survive before the process ends."""
 STUCK_STATUS = 70
 _SIGNAL = signal.SIGVTALRM
-
-
-class PluginStuckError(Exception):
-    """A call of a plugin has not returned in time."""
 
 
 class PluginWatch(ContextDecorator):

@@ -1,0 +1,130 @@
+"""A user's own code from the first command to the replay: it drives, the log keeps it, and its mistakes only stop the vehicle."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vehicled.cli import main
+from vehicled.log.reader import LogReader
+from vehicled.messages import ActuatorCommand, Event, Fault, Mode
+
+LAW = """
+import time
+from vehicled.control.path_follower import PathFollower, SteeringDemand
+from vehicled.control.speed import SpeedParams
+from msgspec import Struct, field
+
+class P(Struct, frozen=True):
+    fails: str = ""
+    speed: SpeedParams = field(default_factory=SpeedParams)
+
+class Law(PathFollower):
+    Params = P
+    def __init__(self, params, vehicle, limits, course, period_s):
+        super().__init__(params.speed, vehicle, limits, course, period_s)
+        self.fails, self.steps = params.fails, 0
+    def steer(self, state):
+        self.steps += 1
+        ahead = state.ahead
+        place = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        wheel = self.vehicle.wheelbase_m * place.curvature_per_m + place.heading_error_rad - place.cross_track_m
+        if self.steps > 300:
+            if self.fails == "raises":
+                raise KeyError("model")
+            if self.fails == "infinite":
+                wheel = float("nan")
+            if self.fails == "sleeps":
+                time.sleep(60)
+            while self.fails == "loops":
+                wheel += 1.0
+            if self.fails == "slow":
+                time.sleep(0.02)
+        return SteeringDemand(wheel)
+"""
+
+
+@pytest.fixture
+def law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of a controller, in the present folder."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "my_law.py"
+    path.write_text(LAW)
+    return path
+
+
+def sim(*arguments: str) -> int:
+    """Drive with the controller of the present folder."""
+    fixed = ["--course", "circle_r5_ccw", "--controller", "./my_law.py:Law", "--log", "logs", "--quiet", "--duration", "6"]
+    return main(["sim", *fixed, *arguments])
+
+
+def the_log() -> str:
+    """Return the only log."""
+    (log,) = Path("logs").glob("*.mcap")
+    return str(log)
+
+
+def test_the_log_holds_the_code_and_a_replay_runs_exactly_that(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sim()
+    assert main(["replay", the_log(), "--quiet"]) == 0
+    assert "IDENTICAL" in capsys.readouterr().out
+    law.write_text(LAW.replace("- place.cross_track_m", "- 2.0 * place.cross_track_m"))
+    assert main(["replay", the_log(), "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "my_law.py has been changed since" in said
+    assert "--code log" in said
+    assert main(["replay", the_log(), "--quiet", "--code", "log"]) == 0
+    assert "IDENTICAL" in capsys.readouterr().out
+    assert main(["replay", the_log(), "--quiet", "--code", "changed"]) == 0
+    assert "WHAT IF --code changed" in capsys.readouterr().out
+    law.unlink()
+    assert main(["replay", the_log(), "--quiet"]) == 2
+    assert "my_law.py is not on this computer" in capsys.readouterr().err
+    assert main(["replay", the_log(), "--quiet", "--code", "log"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        ("raises", r"control raised KeyError: 'model' \(my_law.py:23 in steer\)"),
+        ("infinite", r"control raised my_law.py:16 Law.steer returned wheel_rad = nan"),
+        ("sleeps", r"control raised PluginStuckError: no return after 1 s \(my_law.py:27 in steer\)"),
+        ("loops", r"control raised PluginStuckError: no return after 1 s \(my_law.py:2[89] in steer\)"),
+    ],
+)
+def test_a_failure_stops_the_vehicle_and_names_the_line(
+    law: Path, fails: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sim("--set", f"controller.Law.fails={fails}", "--link-timeout", "30") == 1
+    printed = "".join(capsys.readouterr())
+    assert "in real time it would be late" not in printed
+    with LogReader(the_log()) as log:
+        (fault,) = [each.message for each in log.messages(Fault) if each.message.code == "task_raised" and each.message.active]
+        assert re.fullmatch(said, fault.reason)
+        assert Mode.STOPPING in {each.message.mode for each in log.messages(ActuatorCommand)}
+        first = next(each.message for each in log.messages(Event) if each.message.name == "task_raised")
+        assert "my_law.py" in first.fields
+
+
+def test_a_slow_controller_is_told_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sim("--set", "controller.Law.fails=slow")
+    said = capsys.readouterr().err
+    assert "control with my_law.py:Law took" in said
+    assert "in real time it would be late" in said
+
+
+@pytest.mark.parametrize("kind", ["controller", "estimator", "driver"])
+def test_what_new_writes_passes_its_own_test(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", kind, "my_code", "--folder", str(tmp_path)]) == 0
+    assert "MyCode" in capsys.readouterr().out
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_code.py"], cwd=tmp_path, capture_output=True,
+        text=True, check=False, env=os.environ,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert main(["new", kind, "my_code", "--folder", str(tmp_path)]) == 2
+    assert "exists already" in capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""Commands ``vehicled new`` and ``vehicled list``."""
+
+import json
+import keyword
+import os
+import sys
+from argparse import Namespace
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from sim_backend.emulators.registry import EMULATORS
+from sim_backend.plant.registry import PLANTS
+from vehicled.app import SetupError
+from vehicled.registry import CONTROLLERS, DECODERS, DRIVERS, ESTIMATORS, IDENTIFIERS
+from vehicled.terminal import print_table
+
+TEMPLATES = Path(__file__).parent / "templates"
+TABLES = {
+    "controllers": CONTROLLERS,
+    "estimators": ESTIMATORS,
+    "identifiers": IDENTIFIERS,
+    "drivers": DRIVERS,
+    "decoders": DECODERS,
+    "plants": PLANTS,
+    "emulators": EMULATORS,
+}
+
+
+def new(arguments: Namespace) -> int:
+    """Write a plugin and its test; refuse to overwrite a file."""
+    name = arguments.name.removesuffix(".py")
+    if not name.isidentifier() or not name.isascii() or name != name.lower() or keyword.iskeyword(name):
+        raise SetupError(f'"{arguments.name}" cannot be the name of a Python file: use lower-case letters, digits and underscores')
+    if name in sys.stdlib_module_names or name in ("vehicled", "drivers", "sim_backend"):
+        raise SetupError(f'"{name}" is the name of a module that exists: choose another one')
+    folder, cls = Path(arguments.folder), "".join(part.capitalize() for part in name.split("_"))
+    texts = {
+        folder / f"{name}.py": TEMPLATES / f"{arguments.kind}.py",
+        folder / f"test_{name}.py": TEMPLATES / f"{arguments.kind}_test.py",
+    }
+    if there := [str(path) for path in texts if path.exists()]:
+        raise SetupError(f"{' and '.join(there)}: exists already; choose another name")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, template in texts.items():
+            path.write_text(template.read_text(encoding="utf-8").replace("TemplateClass", cls).replace("template_file", name))
+    except OSError as error:
+        raise SetupError(f"cannot write to {folder}: {error.strerror}") from None
+    file, test = (os.path.relpath(path) for path in texts)
+    print(f"written: {file} with the {arguments.kind} {cls}, and {test}")
+    python = os.path.relpath(sys.executable)
+    if arguments.kind == "driver":
+        print(f'name it in a profile: driver = "./{name}.py:{cls}"')
+    else:
+        print(f"drive with it: vehicled sim --{arguments.kind} {os.path.join('.', file)}:{cls}")
+    lacks = "" if find_spec("pytest") else f"{python} -m pip install pytest && "
+    print(f"test it: {lacks}{python} -m pytest {test}")
+    return 0
+
+
+def list_names(arguments: Namespace) -> int:
+    """Print the built-in names of a kind and those of installed packages."""
+    rows = [(name, target.partition(":")[0], "built in") for name, target in sorted(TABLES[arguments.kind].items())]
+    points = sorted(entry_points(group=f"vehicled.{arguments.kind}"), key=lambda point: point.name)
+    for point in points:
+        package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "?"
+        hidden = point.name in TABLES[arguments.kind]
+        rows.append((point.name, point.value, f"{package}, hidden by the built-in name" if hidden else package))
+    if arguments.json:
+        print(json.dumps([dict(zip(("name", "where", "from"), row, strict=True)) for row in rows], indent=2))
+    else:
+        print_table(arguments.kind, ["name", "where", "from"], [list(row) for row in rows])
+        print(f"your own: FILE.py:NAME, see docs/plugins.md; begin with: vehicled new {arguments.kind[:-1]} NAME")
+    return 0

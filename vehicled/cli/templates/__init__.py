@@ -1,0 +1,1 @@
+"""Files that ``vehicled new`` writes: each kind of plugin with its test."""
