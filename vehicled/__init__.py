@@ -1,3 +1,26 @@
-"""A daemon that drives small autonomous ground vehicles: a pure machine driven by a thin runtime."""
+"""A daemon that drives small autonomous ground vehicles: a pure machine driven by a thin runtime.
+
+``import vehicled as v`` gives the Python interface of :mod:`vehicled.api`, and every message type.
+"""
+
+from typing import Any
 
 __version__ = "0.1.0"
+
+_API = ("Log", "Run", "load_profile", "open_log", "replay", "simulate")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a daemon on a vehicle must not load the simulator and the tools for logs."""
+    from importlib import import_module
+
+    return getattr(import_module("vehicled.api"), name) if name in _API else _message(name)
+
+
+def _message(name: str) -> Any:
+    from importlib import import_module
+
+    messages = import_module("vehicled.messages")
+    if name in {kind.__name__ for kind in messages.ALL}:
+        return getattr(messages, name)
+    raise AttributeError(f"module 'vehicled' has no attribute {name!r}")

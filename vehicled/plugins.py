@@ -5,6 +5,7 @@ checked at every call, because their values go into commands and logs. Errors na
 of the modules beside the file that it imports, is kept for the log.
 """
 
+import ast
 import hashlib
 import inspect
 import sys
@@ -212,7 +213,6 @@ def _execute(path: Path) -> tuple[dict[Path, bytes], ModuleType]:
     if folder not in sys.path:
         # At the end: a module beside the plugin must not stand in for one of the daemon or of Python.
         sys.path.append(folder)
-    before = set(sys.modules)
     sys.modules[name] = module
     _modules[str(path)] = ({path: text}, module)
     try:
@@ -223,19 +223,28 @@ def _execute(path: Path) -> tuple[dict[Path, bytes], ModuleType]:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise PluginError(_import_failure(path, error)) from error
-    beside = {
-        Path(file): _read(Path(file))
-        for each in sys.modules.keys() - before - {name}
-        if each.partition(".")[0] not in OURS
-        and (file := getattr(sys.modules[each], "__file__", None))
-        and file.endswith(".py")
-        and _is_beside(Path(file), path.parent)
-    }
-    return {path: text, **dict(sorted(beside.items()))}, module
+    sources = {path: text}
+    _add_imports(text, path.parent, sources)
+    return sources, module
 
 
-def _is_beside(file: Path, folder: Path) -> bool:
-    return file.is_relative_to(folder) and "site-packages" not in file.relative_to(folder).parts
+def _add_imports(text: bytes, folder: Path, sources: dict[Path, bytes]) -> None:
+    """Add the source texts of the modules beside a plugin that its text imports, and of those that they import."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if file is None or not file.endswith(".py") or name.partition(".")[0] in OURS:
+                continue
+            path = Path(file)
+            if path not in sources and path.is_relative_to(folder) and "site-packages" not in path.relative_to(folder).parts:
+                sources[path] = _read(path)
+                _add_imports(sources[path], folder, sources)
 
 
 def _import_failure(path: Path, error: BaseException) -> str:

@@ -1,0 +1,109 @@
+"""The Python interface: a run, its messages, its replay, and the examples of the page."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vehicled as v
+from vehicled.app import SetupError
+from vehicled.profile import ProfileError
+
+SCRIPT = """
+import vehicled as v
+from vehicled.control.stanley import Stanley
+
+class Mine(Stanley):
+    pass
+
+if __name__ == "__main__":
+    run = v.simulate("art", "circle_r5_ccw", controller=Mine, duration_s=3)
+    print(run.header.controller, len(run.messages(v.ControlCommand)) > 100)
+"""
+
+
+@pytest.fixture(scope="module")
+def run() -> v.Run:
+    """Return a short drive."""
+    return v.simulate(
+        "art", "circle_r5_ccw", seed=3, duration_s=4, overrides={"limits.max_speed_mps": 2, "controller.name": "stanley"}
+    )
+
+
+def test_messages_are_arrays_of_their_fields(run: v.Run) -> None:
+    estimates = run.messages(v.StateEstimate)
+    assert estimates["covariance"].shape == (len(estimates), 16)
+    assert (np.diff(estimates["time_s"]) >= 0.0).all()
+    assert estimates["time_s"][-1] == pytest.approx((estimates["t_ns"][-1] - run.header.start_monotonic_ns) * 1e-9, abs=0.02)
+    assert np.nanmax(estimates["speed_mps"]) > 0.5
+    faults = run.messages(v.Fault)
+    assert any("AUTO" in reason for reason in faults["reason"])
+    assert len(run.messages(v.LaserScan)) == 0
+
+
+def test_metrics_are_those_of_the_command(run: v.Run) -> None:
+    assert (run.metrics.controller, run.metrics.seed, run.metrics.finished) == ("stanley", 3, False)
+    assert run.metrics.digest == run.end["digest"]
+
+
+def test_a_replay_is_identical_and_a_change_is_a_what_if(run: v.Run) -> None:
+    assert v.replay(run.path).ok
+    assert v.replay(run.path, overrides={"controller.name": "pure_pursuit"}).verdict == "what-if"
+
+
+def test_the_log_ends_with_the_run_unless_it_is_kept(tmp_path: Path) -> None:
+    kept = v.simulate("art", "circle_r5_ccw", duration_s=1, log=str(tmp_path))
+    path = kept.path
+    del kept
+    assert v.open_log(path).header.seed == 1
+    lost = v.simulate("art", "circle_r5_ccw", duration_s=1)
+    path = lost.path
+    del lost
+    assert not Path(path).exists()
+
+
+def test_frames_have_a_column_for_each_element(run: v.Run) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = run.frame(v.StateEstimate, "pandas")
+    assert isinstance(frame, pandas.DataFrame)
+    assert "covariance_15" in frame.columns
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="gain_per_s"):
+        v.simulate("art", overrides={"controller.stanley.gain_per_second": 1})
+    with pytest.raises(SetupError, match="not defined in a file"):
+        v.simulate("art", controller=eval("type('Made', (), {'__module__': 'builtins'})"))
+    with pytest.raises(SetupError, match="give the class itself"):
+        v.simulate("art", controller=3)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        v.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_class_of_the_script_itself(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("script.py:Mine True\n", 0), done.stderr
+    (tmp_path / "script.py").write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 'write what follows below if __name__ == "__main__"' in done.stderr
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path, project_root: Path) -> None:
+    """Run every Python block, on a shorter course with fewer seeds."""
+    blocks = re.findall(r"```python\n(.*?)```", (project_root / "docs/python.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        if "matplotlib" in block:
+            pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+        short = (
+            block.replace("range(1, 21)", "range(1, 3)")
+            .replace("seed=seed", "seed=seed, duration_s=2")
+            .replace("seed=3", "seed=3, duration_s=2")
+        )
+        done = subprocess.run([sys.executable, "-c", short], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "seeds.png").stat().st_size > 10_000

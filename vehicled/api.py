@@ -1,0 +1,224 @@
+"""The Python interface: ``import vehicled as v``. See ``docs/python.md``."""
+
+import inspect
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from vehicled.analysis.export.columns import columns_of
+from vehicled.app import SetupError
+from vehicled.log.reader import LogReader, run_parts
+from vehicled.log.schema import RunHeader
+from vehicled.messages import Message
+from vehicled.profile import Loaded, load
+from vehicled.replay.drive import Replay, ReplayResult
+from vehicled.replay.journal import Journal
+from vehicled.replay.setup import Code
+from vehicled.run.plan import Plan
+from vehicled.run.result import Result
+from vehicled.run.simulation import Simulated, SimulationSpec
+from vehicled.run.simulation import simulate as run_simulation
+from vehicled.run.spec import RunSpec
+
+
+def load_profile(name_or_file: str, overrides: Mapping[str, Any] | None = None) -> Loaded:
+    """Return a profile by name or file, checked. ``overrides``: values by dotted key, as for ``--set``.
+
+    The numbers are in ``.profile``. Raises ProfileError with every mistake.
+    """
+    return load(name_or_file, _overrides(overrides))
+
+
+class Log:
+    """A log: its messages as arrays or tables."""
+
+    def __init__(self, path: str) -> None:
+        """Take the file of a run; of a rotated log any part. Raises LogError if it cannot be read."""
+        self.path = path
+        self._parts = run_parts(path)
+        with LogReader(self._parts[0]) as log:
+            self.header: RunHeader = log.header
+        with LogReader(self._parts[-1]) as log:
+            self.end = log.end
+            """Outcome, reason and digest; empty if the run did not end in order."""
+
+    def messages(self, kind: type[Message]) -> Any:
+        """Return all messages of a type as a numpy structured array, in log order.
+
+        The first column ``time_s`` is the log time since the start of the run, the others are the fields. Vectors are columns of
+        shape (n, length); text, enumerations' names and sequences are objects.
+        """
+        origin_ns, rows = self.header.start_monotonic_ns, []
+        for part in self._parts:
+            with LogReader(part) as log:
+                rows += [((record.t_ns - origin_ns) * 1e-9, record.message) for record in log.messages(kind)]
+        fields = kind.__struct_fields__
+        columns = {name: _array([getattr(message, name) for _, message in rows]) for name in fields}
+        dtype = [("time_s", np.float64), *((name, column.dtype, column.shape[1:]) for name, column in columns.items())]
+        found = np.empty(len(rows), dtype)
+        found["time_s"] = [t_s for t_s, _ in rows]
+        for name, column in columns.items():
+            found[name] = column
+        return found
+
+    def frame(self, kind: type[Message], library: Literal["polars", "pandas"] = "polars") -> Any:
+        """Return all messages of a type as a data frame of an installed library; vectors have a column for each element."""
+        columns: dict[str, list[Any]] = {"time_s": []}
+        kinds = columns_of(kind)
+        columns |= {column.name: [] for column in kinds}
+        origin_ns = self.header.start_monotonic_ns
+        for part in self._parts:
+            with LogReader(part) as log:
+                for record in log.messages(kind):
+                    columns["time_s"].append((record.t_ns - origin_ns) * 1e-9)
+                    for column in kinds:
+                        columns[column.name].append(column.take(record.message))
+        try:
+            module = __import__(library)
+        except ImportError:
+            raise SetupError(f"{library} is not installed: pip install {library}") from None
+        return module.DataFrame(columns)
+
+
+class Run(Log):
+    """A finished simulation: its metrics, and its log."""
+
+    def __init__(self, plan: Plan, simulated: Simulated, folder: str) -> None:
+        """``folder`` holds a log that is deleted with this object; empty for one that is kept."""
+        super().__init__(simulated.result.log)
+        self._plan = plan
+        self._simulated = simulated
+        if folder:
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    @property
+    def metrics(self) -> Result:
+        """Whether it finished and why not, errors against ground truth, deadlines, digest."""
+        return self._simulated.result
+
+    def plot(self, file: str) -> None:
+        """Plot the drive into a PNG, SVG or PDF file. Needs the extra ``plot``."""
+        from vehicled.analysis.lap_plot import plot_drive
+
+        plot_drive(self._plan.course, self._simulated.trace, self.metrics, file)
+
+
+def simulate(
+    profile: str = "art",
+    course: str = "",
+    *,
+    seed: int = 1,
+    controller: str | type = "",
+    estimator: str | type = "",
+    overrides: Mapping[str, Any] | None = None,
+    laps: int = 1,
+    link: Literal["messages", "wires"] = "messages",
+    failures: Sequence[str] = (),
+    duration_s: float | None = None,
+    log: str | None = None,
+) -> Run:
+    """Drive a course in lockstep against the simulator, as ``vehicled sim`` does, and return the run.
+
+    ``profile`` and ``course`` are names or files; an empty course is the profile's. ``controller`` and ``estimator`` are names,
+    ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key. ``failures``: as for ``--fail``.
+    ``log``: folder that keeps the log; without it the log lives as long as the run object. Raises ProfileError, CourseError,
+    PluginError, SetupError and LogError, each with the place and the cure.
+    """
+    folder = tempfile.mkdtemp(prefix="vehicled_run_") if log is None else ""
+    spec = RunSpec(
+        profile=profile,
+        course=course,
+        seed=seed,
+        controller=_reference(controller),
+        estimator=_reference(estimator),
+        overrides=tuple(_overrides(overrides)),
+        laps=laps,
+        link=link,
+        duration_s=duration_s,
+        log_folder=log if log is not None else folder,
+    )
+    plan = Plan.of(spec)
+    return Run(plan, run_simulation(plan, SimulationSpec(failures=tuple(failures)), keep_trace=True), folder)
+
+
+def open_log(path: str) -> Log:
+    """Open a log of a simulation or a vehicle. Raises LogError."""
+    return Log(path)
+
+
+def replay(
+    path: str,
+    *,
+    controller: str | type = "",
+    estimator: str | type = "",
+    overrides: Mapping[str, Any] | None = None,
+    code: Code = "same",
+    progress: Callable[[float], None] | None = None,
+) -> ReplayResult:
+    """Run the daemon's logic again on a log and compare every output bit by bit.
+
+    A change makes it a what-if, open loop. ``code``: source of the run's plugins. ``progress`` is called with the time of the run.
+    """
+    names = {"controller": _reference(controller), "estimator": _reference(estimator)}
+    changes = [*_overrides(overrides), *(f"{table}.name={name}" for table, name in names.items() if name)]
+    with Journal(path) as journal:
+        return Replay(journal, changes, code=code).run(progress)
+
+
+def _overrides(values: Mapping[str, Any] | None) -> list[str]:
+    return [f"{key}={_toml(value)}" for key, value in (values or {}).items()]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        # As a TOML string, so that "12" stays a text.
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list | tuple | np.ndarray):
+        return f"[{', '.join(map(_toml, value))}]"
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _reference(kind: str | type) -> str:
+    """Return a name, or the reference of a class that a file defines."""
+    if isinstance(kind, str):
+        return kind
+    if not isinstance(kind, type):
+        raise SetupError(f"give the class itself, or FILE.py:NAME, instead of {kind!r:.60}: its parameters are overrides")
+    try:
+        file = inspect.getsourcefile(kind)
+    except (TypeError, OSError):
+        file = None
+    if file is None or not Path(file).is_file():
+        raise SetupError(f"{kind.__name__} is not defined in a file: write it into one (in a notebook: %%writefile my_law.py)")
+    if kind.__module__ == "__main__" and "__main__" not in Path(file).read_text(encoding="utf-8"):
+        raise SetupError(
+            f"{file} is run once more to load {kind.__name__} from it: write what follows below "
+            'if __name__ == "__main__", or the class into a file of its own'
+        )
+    return f"{Path(file).resolve()}:{kind.__qualname__}"
+
+
+def _array(values: list[Any]) -> Any:
+    """Return values of one field as an array; objects where they are no numbers of one shape."""
+    first = values[0] if values else 0.0
+    if isinstance(first, bool | int | float):
+        return np.array(values)
+    if isinstance(first, tuple) and all(len(value) == len(first) for value in values):
+        return np.array(values, dtype=np.float64)
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+# The package ``vehicled.replay`` has been imported above, and took the name of the function.
+sys.modules["vehicled"].replay = replay  # type: ignore[attr-defined]
+
+__all__ = ["Log", "Run", "load_profile", "open_log", "replay", "simulate"]
