@@ -27,8 +27,8 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
     if not raw_is_truth:
         area.plot(recording.raw_x_m, recording.raw_y_m, ".", color=_RAW, ms=3, label="measured")
     area.plot(truth.x_m, truth.y_m, color=_TRUTH, lw=1.6, label="truth")
-    if recording.published_x_m is not None:
-        area.plot(recording.published_x_m, recording.published_y_m, color=_PUBLISHED, lw=0.9, label="published")
+    if recording.published.x_m is not None:
+        area.plot(recording.published.x_m, recording.published.y_m, color=_PUBLISHED, lw=0.9, label="published")
     area.plot(track.x_m, track.y_m, color=_ESTIMATE, lw=0.9, ls="--", label=score.estimator)
     area.set_aspect("equal", adjustable="datalim")
     area.set(xlabel="x (m)", ylabel="y (m)")
@@ -42,15 +42,15 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
 
     position = figure.add_subplot(grid[0, 1])
     raw = None if raw_is_truth else off(recording.raw_x_m, recording.raw_y_m)
-    _lines(position, t_s, raw, off(recording.published_x_m, recording.published_y_m), off(track.x_m, track.y_m))
+    _lines(position, t_s, raw, off(recording.published.x_m, recording.published.y_m), off(track.x_m, track.y_m))
     position.set(ylabel="position\noff by (m)")
     heading = figure.add_subplot(grid[1, 1], sharex=position)
-    _lines(heading, t_s, turned(measured_yaw(recording)), turned(recording.published_yaw_rad), turned(track.yaw_rad))
+    _lines(heading, t_s, turned(measured_yaw(recording)), turned(recording.published.yaw_rad), turned(track.yaw_rad))
     heading.axhline(0.0, color="black", lw=0.6)
     heading.set(ylabel="heading\noff by (deg)")
     speed = figure.add_subplot(grid[2, 1], sharex=position)
     speed.plot(t_s, truth.speed_mps, color=_TRUTH, lw=1.6)
-    _lines(speed, t_s, None, recording.published_speed_mps, track.speed_mps)
+    _lines(speed, t_s, None, recording.published.speed_mps, track.speed_mps)
     speed.set(ylabel="speed (m/s)", xlabel="time (s)")
     for axes in (area, position, heading, speed):
         axes.grid(alpha=0.25)

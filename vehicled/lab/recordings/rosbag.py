@@ -16,7 +16,7 @@ import numpy as np
 
 from vehicled.lab.recordings import track_truth
 from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Array, Recording, Times, Truth, arrival_ns, seconds
+from vehicled.lab.recordings.recording import Poses, Recording, Times, Truth, arrival_ns, seconds
 from vehicled.lab.recordings.smoothing import wrapped
 from vehicled.messages import (
     ActuatorCommand,
@@ -128,7 +128,6 @@ def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tu
     truth = track_truth.of_fixes(steps, fixes, datum, (0.0, 0.0, 0.0))
     _, east, north = track_truth.places(fixes, datum)
     arrivals = [m.t_rx_ns for m in fixes]
-    published = _published(stored.get(ODOMETRY, ()), steps, truth)
     return Recording(
         name=name,
         kind="rosbag",
@@ -139,10 +138,7 @@ def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tu
         truth=truth,
         raw_x_m=track_truth.held(steps, arrivals, east),
         raw_y_m=track_truth.held(steps, arrivals, north),
-        published_x_m=published[0] if published else None,
-        published_y_m=published[1] if published else None,
-        published_yaw_rad=published[2] if published else None,
-        published_speed_mps=published[3] if published else None,
+        published=_published(stored.get(ODOMETRY, ()), steps, truth),
         source=str(path),
     )
 
@@ -215,10 +211,10 @@ def _yaw(q: Any) -> float:
     return atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
 
 
-def _published(odometry: Any, steps_ns: Times, truth: Truth) -> tuple[Array, Array, Array, Array] | None:
+def _published(odometry: Any, steps_ns: Times, truth: Truth) -> Poses:
     """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what counts is its shape."""
     if len(odometry) < 2:
-        return None
+        return Poses()
     t_s = np.array([stamp_ns(m, t_rx_ns) for t_rx_ns, m in odometry]) * 1e-9
     poses = [m.pose.pose for _, m in odometry]
     columns = (
@@ -230,9 +226,9 @@ def _published(odometry: Any, steps_ns: Times, truth: Truth) -> tuple[Array, Arr
     x, y, yaw, speed = (track_truth.between(seconds(steps_ns), t_s, column) for column in columns)
     both = np.isfinite(x) & np.isfinite(truth.x_m)
     if both.sum() < 2:
-        return None
+        return Poses()
     here, there = x[both] + 1j * y[both], truth.x_m[both] + 1j * truth.y_m[both]
     turn = np.vdot(here - here.mean(), there - there.mean())
     turn = turn / abs(turn) if abs(turn) > 0.0 else 1.0
     moved = there.mean() + turn * (x + 1j * y - here.mean())
-    return moved.real, moved.imag, wrapped(yaw + np.angle(turn)), speed
+    return Poses(moved.real, moved.imag, wrapped(yaw + np.angle(turn)), speed)
