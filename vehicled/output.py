@@ -3,8 +3,12 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vehicled.app import SetupError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -22,6 +26,14 @@ def check_plot_file(file: Path) -> None:
     check_output("--plot", file)
     if find_spec("matplotlib") is None:
         raise SetupError("--plot needs matplotlib: pip install matplotlib")
+
+
+def save_figure(figure: "Figure", file: str | os.PathLike[str]) -> None:
+    """Write a figure in the format of the file name's ending. Raises :class:`SetupError`."""
+    try:
+        figure.savefig(file)
+    except (OSError, ValueError) as error:
+        raise SetupError(f"cannot write the plot to {os.fspath(file)}: {error}") from error
 
 
 def write_output(file: Path, text: str) -> None:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.crc import crc8, crc16_fdilink
+from vehicled.wire.crc import crc8, crc16_xmodem
 from vehicled.wire.framing import Protocol
 
 SYNC = b"\xfc"
@@ -67,7 +67,7 @@ def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
     stop = at + OVERHEAD_BYTES + buffer[at + 2]
     if stop > end:
         return 0
-    if buffer[stop - 1] != END or crc16_fdilink(buffer[at + 7 : stop - 1]) != buffer[at + 5] << 8 | buffer[at + 6]:
+    if buffer[stop - 1] != END or crc16_xmodem(buffer[at + 7 : stop - 1]) != buffer[at + 5] << 8 | buffer[at + 6]:
         return -1
     return stop - at
 
@@ -81,7 +81,7 @@ def encode(kind: int, payload: bytes, sn: int) -> bytes:
     if len(payload) > 255:
         raise ValueError(f"{len(payload)} bytes of payload do not fit a frame (255 at most)")
     head = bytes((SYNC[0], kind, len(payload), sn & 0xFF))
-    return head + bytes((crc8(head),)) + crc16_fdilink(payload).to_bytes(2, "big") + payload + bytes((END,))
+    return head + bytes((crc8(head),)) + crc16_xmodem(payload).to_bytes(2, "big") + payload + bytes((END,))
 
 
 def encode_imu(packet: ImuPacket, sn: int) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drivers.imu import bno08x, n100, witmotion
 from drivers.imu.base import frames
-from vehicled.wire.crc import crc8, crc16_fdilink
+from vehicled.wire.crc import crc8, crc16_xmodem
 from vehicled.wire.framing import Framer
 
 words = st.integers(-32768, 32767)
@@ -41,7 +41,7 @@ def _fdilink(kind: int, sn: int, payload: bytes) -> bytes:
 
 def test_check_sums_of_fdilink() -> None:
     assert _crc8_maxim(b"123456789") == crc8(b"123456789") == 0xA1
-    assert _crc16_xmodem(b"123456789") == crc16_fdilink(b"123456789") == 0x31C3
+    assert _crc16_xmodem(b"123456789") == crc16_xmodem(b"123456789") == 0x31C3
     assert crc8(bytes.fromhex("fc 40 38 07")) == 0x8A
 
 

@@ -17,6 +17,7 @@ from vehicled.analysis.report.page import render, write_report
 from vehicled.analysis.report.scan import Findings
 from vehicled.analysis.report.thin import COLUMNS, Axis, States, Thinned
 from vehicled.analysis.report.verdict import stop_story, verdict
+from vehicled.app import SetupError
 from vehicled.cli import main
 from vehicled.log.errors import LogError
 from vehicled.log.pipe import WriterProcess
@@ -412,7 +413,7 @@ def picture(full, tmp_path_factory):
 
 def test_plot_draws_into_a_picture(full, picture, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(LogError, match="cannot be written"):
+    with pytest.raises(SetupError, match="cannot write the plot"):
         plot(full, DRAWN, tmp_path / "p.docx")
 
 

@@ -1,4 +1,4 @@
-"""Alarm and sleep_until_ns on both backends: never early, movable, cancellable."""
+"""Alarm on both backends: never early, movable, cancellable."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ import trio
 
 from vehicled.ports import NEVER_NS
 from vehicled.runtime.loop import TimerFd, new_event_loop
-from vehicled.runtime.timer import Alarm, sleep_until_ns
+from vehicled.runtime.timer import Alarm
 
 MS = 1_000_000
 
@@ -35,7 +35,7 @@ async def test_never_early(any_timer):
     with Alarm() as alarm:
         for _ in range(40):
             t_ns = time.monotonic_ns() + rng.randrange(1, 2 * MS)
-            await (alarm.wait_until(t_ns) if rng.random() < 0.5 else sleep_until_ns(t_ns))
+            await alarm.wait_until(t_ns)
             assert time.monotonic_ns() >= t_ns
 
 
@@ -44,7 +44,8 @@ async def test_each_sleeper_wakes_at_its_own_instant(any_timer, anyio_backend_na
     woken: list[int] = []
 
     async def sleeper(k: int) -> None:
-        await sleep_until_ns(start_ns + k * 3 * MS)
+        with Alarm() as alarm:
+            await alarm.wait_until(start_ns + k * 3 * MS)
         assert time.monotonic_ns() >= start_ns + k * 3 * MS
         woken.append(k)
 

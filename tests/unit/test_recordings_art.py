@@ -165,13 +165,13 @@ def test_way_of_an_acceleration_run_is_the_integral_of_its_speed(tmp_path: Path)
 def test_what_was_published_stands_beside_it(tmp_path: Path) -> None:
     recordings = by_kind(art.load(bench.outdoor(tmp_path / "run.csv")))
     rtk, plain = recordings["rtk"], recordings["plain"]
-    assert rtk.published_x_m is not None
-    assert plain.published_x_m is None, "the published position held RTK: it is no rival of plain GNSS"
-    assert plain.published_speed_mps is not None
-    assert np.nanmean(plain.published_speed_mps - plain.truth.speed_mps) == pytest.approx(0.5, abs=0.02)
+    assert rtk.published.x_m is not None
+    assert plain.published.x_m is None, "the published position held RTK: it is no rival of plain GNSS"
+    assert plain.published.speed_mps is not None
+    assert np.nanmean(plain.published.speed_mps - plain.truth.speed_mps) == pytest.approx(0.5, abs=0.02)
     (path,) = art.load(bench.path_following(tmp_path / "path.csv"))
-    assert path.published_speed_mps is not None
-    assert path.published_speed_mps[-1] == pytest.approx(0.4)
+    assert path.published.speed_mps is not None
+    assert path.published.speed_mps[-1] == pytest.approx(0.4)
 
 
 # ---------------------------------------------------------------------------------------------------- what is refused

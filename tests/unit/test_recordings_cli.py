@@ -65,7 +65,7 @@ def test_pictures_of_one_and_of_many(fonts: None, folder: Path, capsys: pytest.C
         assert file.read_bytes().startswith(b"\x89PNG")
         assert file.stat().st_size > 10_000
     assert main([*arguments, "--only", "two", "--plot", str(folder / "nowhere" / "x.png")]) == 2
-    assert "the plot cannot be written" in capsys.readouterr().err
+    assert "cannot be written; choose a file in an existing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -260,11 +260,11 @@ def test_what_a_folder_lacks_or_cannot_be_used_is_reported_with_the_cure(tmp_pat
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "0 rows"),
+        ("", "is empty"),
         ("t,x\n0,1\n1,2\n", "no column 'yaw_rate'"),
-        ("t,x\n0,1,2\n", "line 2 has 3 fields"),
-        ("t,x\n0,one\n", "line 2: could not convert"),
-        ("\x00\xff", "cannot be read|0 rows"),
+        ("t,x\n0,1,2\n", "line 2: 3 fields"),
+        ("t,x\n0,one\n", "line 2: x is 'one', not a number"),
+        ("\x00\xff", "has a header and no rows|not UTF-8"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_place(tmp_path, text, reason):

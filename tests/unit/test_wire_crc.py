@@ -5,7 +5,7 @@ from operator import xor
 
 import pytest
 
-from vehicled.wire.crc import crc8, crc16_ccitt, crc16_fdilink, crc16_xmodem, crc24q, fletcher8, sum8, xor8
+from vehicled.wire.crc import crc8, crc16_xmodem, crc24q, fletcher8, sum8, xor8
 
 CHECK = b"123456789"
 
@@ -20,8 +20,7 @@ def plain_fletcher(data: bytes) -> bytes:
 
 def test_published_check_values() -> None:
     assert crc8(CHECK) == 0xA1
-    assert crc16_xmodem(CHECK) == crc16_ccitt(CHECK) == crc16_fdilink(CHECK) == 0x31C3
-    assert crc16_ccitt(CHECK, 0xFFFF) == 0x29B1
+    assert crc16_xmodem(CHECK) == 0x31C3
     assert crc24q(CHECK) == 0xCDE703
     assert sum8(CHECK) == 0xDD
     assert xor8(CHECK) == 0x31
@@ -68,4 +67,3 @@ def test_any_bytes_like_object_will_do() -> None:
 def test_a_sum_can_be_continued() -> None:
     assert crc24q(CHECK[4:], crc24q(CHECK[:4])) == crc24q(CHECK)
     assert crc8(CHECK[4:], crc8(CHECK[:4])) == crc8(CHECK)
-    assert crc16_ccitt(CHECK[4:], crc16_ccitt(CHECK[:4])) == crc16_ccitt(CHECK)

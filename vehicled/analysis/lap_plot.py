@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import hypot, isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
-from vehicled.app import SetupError
 from vehicled.judge import TracePoint
+from vehicled.output import save_figure
 from vehicled.paths.course import Course
 from vehicled.run.result import Result
 
@@ -34,8 +34,6 @@ _RUN_IN_S = 1.0
 def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file: str) -> None:
     """Plot into ``file`` (PNG, SVG or PDF by extension). Raises :class:`SetupError` if it cannot be written."""
     import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
@@ -71,10 +69,7 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
                 f"({name})", (t_s - t, 1.0), xycoords=("data", "axes fraction"), xytext=(2, -9), textcoords="offset points"
             )
         figure.suptitle(_title(result), fontsize=10)
-        try:
-            figure.savefig(file)
-        except (OSError, ValueError) as error:
-            raise SetupError(f"cannot write the plot to {file}: {error}") from error
+        save_figure(figure, file)
 
 
 def _map(axes: "Axes", course: Course, trace: Sequence[TracePoint]) -> None:

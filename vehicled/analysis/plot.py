@@ -4,16 +4,18 @@ import os
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from vehicled.analysis.report.thin import Axis, Thinned, gap_columns
 from vehicled.log.cat import kinds_of
-from vehicled.log.errors import LogError, why
+from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import CHANNELS
 from vehicled.messages import Message
+from vehicled.output import save_figure
 from vehicled.ros.cdr import numpy_dtype
 from vehicled.ros.fields import PRIMITIVES, SCALAR, Field, fields_of
 
@@ -69,15 +71,12 @@ class _Wanted:
 
 
 def plot(path: str | os.PathLike[str], fields: Sequence[str], output: str | os.PathLike[str]) -> None:
-    """Draw ``topic.field`` of a run into a PNG, SVG or PDF file. Raises :class:`LogError`."""
+    """Draw ``topic.field`` of a run into a PNG, SVG or PDF file. Raises :class:`LogError`, :class:`SetupError`."""
     wanted = [_Wanted(text) for text in dict.fromkeys(fields)]
     if not wanted:
         raise LogError("nothing to draw: give at least one --topic, as --topic state_estimate.speed_mps")
-    try:
-        import matplotlib
-    except ImportError:
-        raise LogError("drawing needs matplotlib: pip install 'vehicled[plot]'; `vehicled log report` does without") from None
-    matplotlib.use("Agg")
+    if find_spec("matplotlib") is None:
+        raise LogError("drawing needs matplotlib: pip install 'vehicled[plot]'; `vehicled log report` does without")
     readers = []
     try:
         readers += [LogReader(file) for file in run_parts(path)]
@@ -147,12 +146,7 @@ def _draw(wanted: Sequence[_Wanted], axis: Axis, origin_ns: int, title: str, out
     rows[-1].set_xlabel("time of the run (s)")
     kinds = ", ".join(dict.fromkeys(CHANNELS[curve.kind].topic for curve in wanted))
     figure.suptitle(f"{title}\n{kinds}: smallest and largest value in every {axis.column_s:.3g} s", fontsize="medium")
-    try:
-        figure.savefig(output)
-    except OSError as error:
-        raise LogError(why(error)) from error
-    except ValueError as error:
-        raise LogError(f"the plot cannot be written to {os.fspath(output)}: {error}") from error
+    save_figure(figure, output)
 
 
 def _points(series: Thinned) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
 """Parser of the whole command line. Groups of commands have their own modules, ``arguments_*``."""
 
-from argparse import REMAINDER, ArgumentTypeError, _ArgumentGroup, _SubParsersAction
+from argparse import REMAINDER, _ArgumentGroup, _SubParsersAction
 
-from vehicled.cli.argument_types import between
+from vehicled.cli.argument_types import between, whole
 from vehicled.cli.log_names import LOG_HELP, log_name
 from vehicled.cli.parser import CommandParser, GroupedParser
 
@@ -21,6 +21,13 @@ _GROUPS = (
     ("Your shell", ("completion",)),
 )
 
+_seconds = between(1e-9, 1e6, "expected a number of seconds above 0, at most 1e6")
+_seed = whole(0, 10**20 - 1, "expected a whole number from 0 up")
+_watch_rate = between(0.1, 20.0, "expected a rate from 0.1 to 20 Hz")
+_count = whole(1, 10_000, "expected a whole number from 1 to 10000")
+_rate = between(1.0, 1000.0, "expected a rate from 1 to 1000 Hz")
+_duration = between(0.0, 1e6, "expected a number of seconds up to 1e6, or 0 for none")
+
 
 def build_parser() -> GroupedParser:
     """Return the parser of the whole command line."""
@@ -29,7 +36,6 @@ def build_parser() -> GroupedParser:
     from vehicled.cli.arguments_log import log_commands
     from vehicled.cli.arguments_own_code import own_code_commands
     from vehicled.cli.arguments_replay import replay_command
-    from vehicled.cli.arguments_report import report_commands
     from vehicled.cli.arguments_service import service_commands
     from vehicled.cli.arguments_twin import twin_commands
     from vehicled.registry import names
@@ -274,7 +280,6 @@ def build_parser() -> GroupedParser:
     timing.set_defaults(run="vehicled.cli.log:timing")
     recover.set_defaults(run="vehicled.cli.log:recover")
     log_commands(log)
-    report_commands(log)
 
     completion = commands.add_parser(
         "completion",
@@ -319,7 +324,13 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         command.set_defaults(run=f"vehicled.cli.control:{name}")
         if name == "status":
             command.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
-            command.add_argument("--rate", type=_watch_rate, default=2.0, metavar="HZ", help="repetitions per second (default 2)")
+            command.add_argument(
+                "--rate",
+                type=_watch_rate,
+                default=2.0,
+                metavar="HZ",
+                help="repetitions per second (default 2)",
+            )
             command.add_argument("--json", action="store_true", help="print JSON")
         elif name == "stop":
             command.add_argument("--emergency", action="store_true", help="disable the drive until the vehicle is armed again")
@@ -341,7 +352,12 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
     test.add_argument("--row", type=int, action="append", default=[], metavar="N", help="only this row; repeatable")
     test.add_argument("--link", choices=("messages", "wires"), help="only this link (default both)")
     test.add_argument("--clock", choices=("lockstep", "wall"), help="only this clock (default both)")
-    test.add_argument("--n", type=_count, metavar="N", help="trials per fault, at random times (default 20 lockstep, 3 wall)")
+    test.add_argument(
+        "--n",
+        type=_count,
+        metavar="N",
+        help="trials per fault, at random times (default 20 lockstep, 3 wall)",
+    )
     test.add_argument(
         "--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)"
     )
@@ -377,7 +393,12 @@ def _bench_arguments(bench: CommandParser) -> None:
         help="only recordings of this kind: mocap, rtk, plain, plain_start, path, ...; repeatable",
     )
     recorded.add_argument("--only", default="", metavar="NAME", help="only recordings whose name contains NAME")
-    recorded.add_argument("--rate", type=_rate, metavar="HZ", help="also step the estimator at this rate between the rows")
+    recorded.add_argument(
+        "--rate",
+        type=_rate,
+        metavar="HZ",
+        help="also step the estimator at this rate between the rows",
+    )
     recorded.add_argument(
         "--outage",
         type=_duration,
@@ -439,33 +460,3 @@ def _profile_arguments(parser: "CommandParser | _ArgumentGroup") -> None:
     parser.add_argument("--course", metavar="C", help="course: a name or a path file (default: the profile's)")
     parser.add_argument("--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the profile; repeatable")
-
-
-def _seconds(text: str) -> float:
-    return between(text, 1e-9, 1e6, "expected a number of seconds above 0, at most 1e6")
-
-
-def _count(text: str) -> int:
-    if not (text.isdecimal() and text.isascii() and len(text) <= 5 and 1 <= int(text) <= 10_000):
-        raise ArgumentTypeError(f"expected a whole number from 1 to 10000, not {text!r}")
-    return int(text)
-
-
-def _watch_rate(text: str) -> float:
-    return between(text, 0.1, 20.0, "expected a rate from 0.1 to 20 Hz")
-
-
-def _duration(text: str) -> float:
-    return (
-        0.0 if text.strip() in ("0", "0.0") else between(text, 1e-9, 1e6, "expected a number of seconds up to 1e6, or 0 for none")
-    )
-
-
-def _rate(text: str) -> float:
-    return between(text, 1.0, 1000.0, "expected a rate from 1 to 1000 Hz")
-
-
-def _seed(text: str) -> int:
-    if not (text.isdecimal() and text.isascii() and len(text) <= 20):
-        raise ArgumentTypeError(f"expected a whole number from 0 up, not {text!r}")
-    return int(text)

@@ -6,6 +6,11 @@ from vehicled.cli.argument_types import between
 from vehicled.cli.log_names import LOG_HELP, log_name
 from vehicled.cli.parser import CommandParser
 
+_time = between(0.0, 1e6, "expected a number of seconds from 0 up")
+_hand_rate = between(10.0, 60.0, "expected a rate from 10 to 60 Hz")
+_spacing = between(0.02, 10.0, "expected a spacing from 0.02 to 10 m")
+_ratio = between(0.01, 1.0, "expected a fraction from 0.01 to 1")
+
 
 def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add ``teleop`` and ``record-path``."""
@@ -24,12 +29,18 @@ def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     teleop.add_argument("--map", metavar="TOML", help="mapping of axes and buttons, for an unknown pad")
     teleop.add_argument(
         "--throttle",
-        type=_share,
+        type=_ratio,
         default=0.5,
         metavar="RATIO",
         help="largest throttle as a fraction of full throttle, 0.01 to 1 (default 0.5)",
     )
-    teleop.add_argument("--hz", type=_hand_rate, default=30.0, metavar="HZ", help="readings per second, 10 to 60 (default 30)")
+    teleop.add_argument(
+        "--hz",
+        type=_hand_rate,
+        default=30.0,
+        metavar="HZ",
+        help="readings per second, 10 to 60 (default 30)",
+    )
     teleop.set_defaults(run="vehicled.cli.teleop:teleop")
 
     record = commands.add_parser(
@@ -40,7 +51,13 @@ def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     record.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     record.add_argument("-o", "--output", metavar="CSV", help="course file (default: the log's name in this folder, with .csv)")
-    record.add_argument("--spacing", type=_spacing, default=0.1, metavar="M", help="distance between waypoints (default 0.1)")
+    record.add_argument(
+        "--spacing",
+        type=_spacing,
+        default=0.1,
+        metavar="M",
+        help="distance between waypoints (default 0.1)",
+    )
     record.add_argument("--from", dest="from_s", type=_time, metavar="T", help="start at T seconds of the run")
     record.add_argument("--to", dest="to_s", type=_time, metavar="T", help="stop at T seconds of the run")
     record.add_argument("--speed", type=_speed, default=None, metavar="V", help="recorded (default), or a constant speed in m/s")
@@ -48,21 +65,5 @@ def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     record.set_defaults(run="vehicled.cli.record_path:record_path")
 
 
-def _share(text: str) -> float:
-    return between(text, 0.01, 1.0, "expected a fraction from 0.01 to 1")
-
-
-def _hand_rate(text: str) -> float:
-    return between(text, 10.0, 60.0, "expected a rate from 10 to 60 Hz")
-
-
-def _spacing(text: str) -> float:
-    return between(text, 0.02, 10.0, "expected a spacing from 0.02 to 10 m")
-
-
-def _time(text: str) -> float:
-    return between(text, 0.0, 1e6, "expected a number of seconds from 0 up")
-
-
 def _speed(text: str) -> float | None:
-    return None if text == "recorded" else between(text, 0.05, 100.0, "expected a speed from 0.05 to 100 m/s, or recorded")
+    return None if text == "recorded" else between(0.05, 100.0, "expected a speed from 0.05 to 100 m/s, or recorded")(text)

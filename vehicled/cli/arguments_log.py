@@ -1,4 +1,4 @@
-"""Arguments of the ``vehicled log`` commands that compare, export and import."""
+"""Arguments of the ``vehicled log`` commands that compare, convert and draw."""
 
 from argparse import _SubParsersAction
 
@@ -7,7 +7,7 @@ from vehicled.cli.parser import CommandParser
 
 
 def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
-    """Add ``compare``, ``export`` and ``import``."""
+    """Add ``compare``, ``export``, ``import``, ``report`` and ``plot``."""
     compare = log.add_parser(
         "compare",
         help="compare the metrics of runs, with confidence intervals",
@@ -61,6 +61,28 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
         "--format", choices=("rosbag", "csv", "ublox", "ardupilot", "px4"), help="format (default: detected from the content)"
     )
     foreign.set_defaults(run="vehicled.cli.log:import_")
+
+    report = log.add_parser(
+        "report",
+        help="write a one-page report: verdict, deadlines, errors, commands, map",
+        description="Write one HTML page that needs neither network nor script: result, reason of the stop, deadlines "
+        "and all signals over one time axis. Suits screens, phones and paper.",
+    )
+    report.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
+    report.add_argument("-o", "--output", metavar="FILE", help="output file (default: beside the log, RUN.html)")
+    report.set_defaults(run="vehicled.cli.log:report")
+
+    plot = log.add_parser("plot", help="plot fields over time (needs matplotlib)")
+    plot.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
+    plot.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="T.FIELD",
+        help="field to plot, such as state_estimate.speed_mps; repeatable",
+    )
+    plot.add_argument("-o", "--output", metavar="FILE", help="output file: .png, .svg or .pdf (default: beside the log, RUN.png)")
+    plot.set_defaults(run="vehicled.cli.log:plot")
 
 
 def _percent(text: str) -> float:

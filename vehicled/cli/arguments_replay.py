@@ -1,11 +1,10 @@
 """Arguments of ``vehicled replay``."""
 
-from argparse import ArgumentTypeError, _SubParsersAction
+from argparse import _SubParsersAction
 
+from vehicled.cli.argument_types import between
 from vehicled.cli.log_names import LOG_HELP, log_name
 from vehicled.cli.parser import CommandParser
-
-MAX_S = 1e6
 
 
 def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
@@ -22,7 +21,7 @@ def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
     replay.add_argument(
         "--from",
         dest="from_s",
-        type=_seconds,
+        type=between(0.0, 1e6, "expected a time since the start of the run in seconds"),
         metavar="T0",
         help="replay from the start, but show and count only from T0 seconds on",
     )
@@ -42,13 +41,3 @@ def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
     replay.add_argument("--json", action="store_true", help="print JSON")
     replay.add_argument("--quiet", action="store_true", help="no progress")
     replay.set_defaults(run="vehicled.cli.replay:replay")
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= MAX_S:
-        raise ArgumentTypeError(f"expected a time since the start of the run in seconds, not {text!r}")
-    return value

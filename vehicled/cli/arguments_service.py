@@ -2,7 +2,10 @@
 
 from argparse import _SubParsersAction
 
+from vehicled.cli.argument_types import between
 from vehicled.cli.parser import CommandParser
+
+_seconds = between(0.0, 600.0, "expected a number of seconds from 0 to 600")
 
 
 def service_commands(commands: "_SubParsersAction[CommandParser]") -> None:
@@ -17,7 +20,11 @@ def service_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     doctor.add_argument("--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing")
     doctor.add_argument("--profile", metavar="P", help="check if this board sustains the rates of a profile")
     doctor.add_argument(
-        "--seconds", type=_seconds, default=3.0, metavar="S", help="length of the measurement at each priority; 0: none (default 3)"
+        "--seconds",
+        type=_seconds,
+        default=3.0,
+        metavar="S",
+        help="length of the measurement at each priority; 0: none (default 3)",
     )
     doctor.add_argument(
         "--save", action="store_true", help="store the calibration in /etc/vehicled, where the arming check reads it"
@@ -45,13 +52,3 @@ def service_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     for verb in (install, uninstall):
         verb.add_argument("--dry-run", action="store_true", help="print the actions without doing them")
         verb.add_argument("--prefix", default="/", metavar="DIR", help="root of another system, such as an image (default /)")
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= 600.0:
-        raise ValueError(text)
-    return value
-
-
-_seconds.__name__ = "number of seconds from 0 to 600"

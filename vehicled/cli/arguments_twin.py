@@ -2,8 +2,11 @@
 
 from argparse import _SubParsersAction
 
+from vehicled.cli.argument_types import whole
 from vehicled.cli.log_names import log_name
 from vehicled.cli.parser import CommandParser
+
+_jobs = whole(1, 256, "expected a number of processes from 1 to 256")
 
 
 def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
@@ -29,7 +32,13 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     validate.add_argument("--json", action="store_true", help="print JSON")
     validate.add_argument("-o", "--output", metavar="HTML", help="write a page with the errors of every run")
     validate.add_argument("--plot-dir", metavar="DIR", help="plot every run into a PNG file in this folder (needs matplotlib)")
-    validate.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="number of parallel processes (default 1)")
+    validate.add_argument(
+        "--jobs",
+        type=_jobs,
+        default=1,
+        metavar="N",
+        help="number of parallel processes (default 1)",
+    )
     validate.set_defaults(run="vehicled.lab.twin.validate:validate")
     listing = twin.add_parser("list", help="list the vehicles of the double-track model")
     listing.set_defaults(run="vehicled.lab.twin.show:listing")
@@ -93,13 +102,3 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     predict.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle, with a 4-DOF twin (default art)")
     predict.add_argument("--json", action="store_true", help="print JSON")
     predict.set_defaults(run="vehicled.lab.twin.predict:predict_drives")
-
-
-def _jobs(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 256:
-        raise ValueError(text)
-    return value
-
-
-_jobs.__name__ = "number of processes from 1 to 256"

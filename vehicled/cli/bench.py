@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 import msgspec
 
@@ -10,6 +11,7 @@ from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.recordings.public_data import data_folder
 from vehicled.lab.recordings.report import overall, sheets
 from vehicled.lab.recordings.scores import Score
+from vehicled.output import check_plot_file
 from vehicled.profile import load_profile
 from vehicled.registry import resolve
 from vehicled.terminal import Progress, print_table
@@ -27,6 +29,8 @@ def recorded(arguments: Namespace) -> int:
         period_ns=round(1e9 / arguments.rate) if arguments.rate else 0,
         outage_s=arguments.outage,
     )
+    if arguments.plot:
+        check_plot_file(Path(arguments.plot))
     # Check the names before minutes of computation.
     resolve("estimator", task.estimator)
     if task.identifier is not None:

@@ -9,7 +9,7 @@ from math import cos, hypot, isfinite, pi, remainder, sin, tau
 
 from msgspec.structs import replace
 
-from vehicled.estimation.measurements import is_coloured
+from vehicled.estimation.measurements import enu_m, is_coloured
 from vehicled.messages import (
     ActuatorCommand,
     EstimatorStatus,
@@ -105,8 +105,7 @@ class DirectionMonitor:
     def _on_fix(self, fix: GnssFix) -> None:
         if fix.fix_type < FixType.FIX_2D or not isfinite(fix.latitude_rad + fix.longitude_rad):
             return
-        height_m = fix.height_m if isfinite(fix.height_m) else self._datum.height_m
-        east, north, _ = self._datum.to_enu(fix.latitude_rad, fix.longitude_rad, height_m)
+        east, north, _ = enu_m(self._datum, fix)
         before, self._fix = self._fix, (fix.t_ns, east, north)
         if before is None or not 0.0 < (dt_s := (fix.t_ns - before[0]) * 1e-9) <= MAX_FIX_GAP_S:
             return

@@ -12,11 +12,14 @@ import numpy as np
 
 from vehicled.estimation.gaussian import Array, Measurement
 from vehicled.estimation.history import Pose
-from vehicled.messages import CarrierSolution, GnssFix
+from vehicled.messages import CarrierSolution, FixType, GnssFix
+from vehicled.paths.datum import Datum
 
 _H_YAW = np.array(((0.0, 0.0, 1.0, 0.0),))
 _H_SPEED = np.array(((0.0, 0.0, 0.0, 1.0),))
 
+MAX_RANGE_M = 100_000.0
+"""Largest distance from the datum, and largest height."""
 UNKNOWN_SIGMA_M = {CarrierSolution.NONE: 2.0, CarrierSolution.FLOAT: 0.4, CarrierSolution.FIXED: 0.03}
 """Assumed horizontal position sigma per axis where the receiver gives none: usual figures for each kind of solution."""
 UNKNOWN_SIGMA_MPS = 0.2
@@ -25,6 +28,22 @@ MAX_FIXED_SIGMA_M = 0.05
 """A fixed solution that declares more than this per axis is no better than a floating one, and its error is as slow."""
 MAX_SIGMA = 1e3
 """Upper bound of sigmas; a larger one carries no information either."""
+
+
+def is_possible_fix(fix: GnssFix) -> bool:
+    """Return True if a fix has a position, finite and within physical bounds."""
+    return (
+        fix.fix_type >= FixType.FIX_2D
+        and abs(fix.latitude_rad) <= 0.25 * tau
+        and abs(fix.longitude_rad) <= tau
+        and not abs(fix.height_m) > MAX_RANGE_M
+    )
+
+
+def enu_m(datum: Datum, fix: GnssFix) -> tuple[float, float, float]:
+    """Return the antenna position in the map frame, at the datum's height if the fix has none."""
+    height = fix.height_m if isfinite(fix.height_m) else datum.height_m
+    return datum.to_enu(fix.latitude_rad, fix.longitude_rad, height)
 
 
 def horizontal_covariance(covariance: tuple[float, ...], floor: float, unknown: float) -> Array:

@@ -45,7 +45,7 @@ class WriterReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Status report of the writer, one JSON object per line."""
 
     state: str
-    """``open``, ``rotated``, ``removed``, ``failed`` or ``done``."""
+    """``open``, ``rotated``, ``failed`` or ``done``."""
     path: str = ""
     detail: str = ""
     files: list[str] = msgspec.field(default_factory=list)

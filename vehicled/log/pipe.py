@@ -66,7 +66,6 @@ class WriterProcess:
         self._reports: list[WriterReport] = []
         self._noise: list[str] = []
         self._failure = ""
-        self._failure_told = False
         self._closed = False
         self.sink = sink
         self.path = ""
@@ -153,20 +152,6 @@ class WriterProcess:
             # A writer whose reports are never read would block on a full pipe.
             self._listen_due_ns = now_ns + LISTEN_PERIOD_NS
             self._ended()
-
-    def take_failure(self) -> str:
-        """Return the failure of the writer once; empty if it works. The run continues without a log."""
-        if not self._failure or self._failure_told:
-            return ""
-        self._failure_told = True
-        return self._failure
-
-    def take_removed(self) -> list[str]:
-        """Return the names of old logs removed for the quota since the last call."""
-        self._ended()
-        removed = [name for report in self._reports if report.state == "removed" for name in report.files]
-        self._reports = [report for report in self._reports if report.state != "removed"]
-        return removed
 
     @property
     def pid(self) -> int:

@@ -177,9 +177,7 @@ class Writer:
     def enforce_quota(self) -> None:
         """Remove old logs as the quota requires."""
         self._quota_due = self.total_bytes + self._quota_step
-        removed = enforce(self._opening.folder, self._opening.quota_bytes, os.path.basename(self._output.path))
-        if removed:
-            _report(WriterReport(state="removed", files=removed))
+        enforce(self._opening.folder, self._opening.quota_bytes, os.path.basename(self._output.path))
 
     def sync(self) -> None:
         """Flush the log to disk. Raises OSError."""

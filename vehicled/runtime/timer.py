@@ -121,9 +121,3 @@ class Alarm:
 def _deadline(t_ns: int) -> float:
     """Return ``t_ns`` on anyio's clock, which has another origin on trio."""
     return anyio.current_time() + (t_ns - time.monotonic_ns()) / 1e9
-
-
-async def sleep_until_ns(t_ns: int) -> None:
-    """Sleep until the monotonic clock has reached ``t_ns``, never less. Periodic tasks should keep an :class:`Alarm`."""
-    with Alarm() as alarm:
-        await alarm.wait_until(t_ns)

@@ -45,18 +45,8 @@ def xor8(data: Buffer) -> int:
     return folded
 
 
-def crc16_ccitt(data: Buffer, start: int = 0) -> int:
-    """Return the CRC of polynomial 0x1021, MSB first. ``start`` 0 is CRC-16/XMODEM (0x31C3), 0xFFFF is IBM-3740 (0x29B1)."""
-    return crc_hqx(data, start)
-
-
 def crc16_xmodem(data: Buffer) -> int:
-    """Return CRC-16/XMODEM, used by VESC and VectorNav. Check value 0x31C3."""
-    return crc_hqx(data, 0)
-
-
-def crc16_fdilink(data: Buffer) -> int:
-    """Return CRC-16/XMODEM of an FDILink payload, big-endian on the wire. Check value 0x31C3."""
+    """Return CRC-16/XMODEM, used by VESC, VectorNav and FDILink. Check value 0x31C3."""
     return crc_hqx(data, 0)
 
 

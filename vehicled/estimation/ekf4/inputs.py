@@ -17,11 +17,10 @@ from vehicled.estimation.ekf4.fusion import (
 )
 from vehicled.estimation.ekf4.fusion import POSITION as FIX
 from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.messages import FixType, GnssFix, Heading, MotorStatus, SteeringFeedback, WheelSpeed
+from vehicled.estimation.measurements import enu_m, is_possible_fix
+from vehicled.messages import GnssFix, Heading, MotorStatus, SteeringFeedback, WheelSpeed
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import Drive
-
-MAX_RANGE_M = 100_000.0
 
 Observable = GnssFix | Heading | WheelSpeed | MotorStatus | SteeringFeedback
 
@@ -30,12 +29,7 @@ def is_possible(message: Observable) -> bool:
     """Return True if the essential values of a message are finite and within physical bounds."""
     match message:
         case GnssFix():
-            return (
-                message.fix_type >= FixType.FIX_2D
-                and abs(message.latitude_rad) <= 0.25 * tau
-                and abs(message.longitude_rad) <= tau
-                and not abs(message.height_m) > MAX_RANGE_M
-            )
+            return is_possible_fix(message)
         case Heading():
             return abs(message.yaw_rad) <= 1e3
         case WheelSpeed():
@@ -44,12 +38,6 @@ def is_possible(message: Observable) -> bool:
             return abs(message.motor_speed_radps) <= 1e5
         case _:
             return abs(message.wheel_angle_rad) <= tau
-
-
-def enu_m(datum: Datum, fix: GnssFix) -> tuple[float, float, float]:
-    """Return the antenna position in the map frame, at the datum's height if the fix has none."""
-    height = fix.height_m if isfinite(fix.height_m) else datum.height_m
-    return datum.to_enu(fix.latitude_rad, fix.longitude_rad, height)
 
 
 def source_of(message: Observable) -> int:

@@ -22,9 +22,10 @@ from vehicled.estimation.ins.alignment import Aligner, first_state
 from vehicled.estimation.ins.inertial import FUTURE_TOLERANCE_NS, Queue, ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import POSITION, Sensors
 from vehicled.estimation.ins.mechanisation import NOTHING, Drive, Predictor, mechanise
-from vehicled.estimation.ins.messages import HEADING, MAX_RANGE_M, MOTOR, WHEEL, PendingMeasurement, measured, wanted
+from vehicled.estimation.ins.messages import HEADING, MOTOR, WHEEL, PendingMeasurement, measured, wanted
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import N, State, Triple, apply, apply_inverse, cross, yaw_of
+from vehicled.estimation.measurements import MAX_RANGE_M
 from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (

@@ -1,16 +1,16 @@
 """Conversion of messages to measurements of the inertial filter: bounds, masks, sigmas."""
 
-from math import inf, isfinite, tau
+from math import inf
 
 from msgspec import Struct
 
 from vehicled.estimation.ins.measurements import MAX_SPEED_MPS, Fix, heading_sigma, prepare
 from vehicled.estimation.ins.params import InsParams, SpeedUse
-from vehicled.messages import FixType, GnssFix, Heading, MotorStatus, WheelSpeed
+from vehicled.estimation.measurements import enu_m, is_possible_fix
+from vehicled.messages import GnssFix, Heading, MotorStatus, WheelSpeed
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import Vehicle
 
-MAX_RANGE_M = 100_000.0
 GNSS, HEADING, WHEEL, MOTOR = 0, 1, 4, 5
 """Sources, in their order of fusion at one instant; HEADING reserves one number for each kind."""
 
@@ -59,14 +59,6 @@ def _speed(t_ns: int, source: int, speed_mps: float, sigma_mps: float, use: Spee
 
 
 def _fix(params: InsParams, datum: Datum, fix: GnssFix) -> PendingMeasurement | None:
-    possible = (
-        fix.fix_type >= FixType.FIX_2D
-        and abs(fix.latitude_rad) <= 0.25 * tau
-        and abs(fix.longitude_rad) <= tau
-        and not abs(fix.height_m) > MAX_RANGE_M
-    )
-    if not possible:
+    if not is_possible_fix(fix):
         return None
-    height = fix.height_m if isfinite(fix.height_m) else datum.height_m
-    enu = datum.to_enu(fix.latitude_rad, fix.longitude_rad, height)
-    return PendingMeasurement(fix.t_ns, GNSS, prepare(params, fix, enu))
+    return PendingMeasurement(fix.t_ns, GNSS, prepare(params, fix, enu_m(datum, fix)))

@@ -9,7 +9,7 @@ depends on them.
 Late measurements are fused at their time of validity by :class:`~vehicled.estimation.timeline.Timeline`.
 """
 
-from math import isfinite, sqrt, tau
+from math import isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from vehicled.estimation.counters import Counted
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
-from vehicled.estimation.measurements import MAX_SIGMA
+from vehicled.estimation.measurements import MAX_RANGE_M, MAX_SIGMA, enu_m, is_possible_fix
 from vehicled.estimation.planar import start as planar_start
 from vehicled.estimation.planar import update as planar_update
 from vehicled.estimation.planar.inputs import Command, GyroHistory
@@ -30,7 +30,6 @@ from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of,
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     ActuatorCommand,
-    FixType,
     GnssFix,
     Heading,
     ImuSample,
@@ -47,7 +46,6 @@ from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 NAN = float("nan")
 AHEAD_NS = 10_000_000
 """A stamp up to this far ahead is an error of the device clock's mapping and counts as now."""
-MAX_RANGE_M = 100_000.0
 MAX_QUEUE = 256
 
 Measured = Position | Heading | Scalar
@@ -130,10 +128,9 @@ class Planar(Counted):
         p = self._params
         item: tuple[int, Measured] | None = None
         if isinstance(message, GnssFix):
-            if message.fix_type >= FixType.FIX_2D and abs(message.latitude_rad) <= 0.25 * tau and abs(message.longitude_rad) <= tau:
-                height = message.height_m if isfinite(message.height_m) else self._datum.height_m
-                east, north, _ = self._datum.to_enu(message.latitude_rad, message.longitude_rad, height)
-                if abs(height) <= MAX_RANGE_M and max(abs(east), abs(north)) <= MAX_RANGE_M:
+            if is_possible_fix(message):
+                east, north, _ = enu_m(self._datum, message)
+                if max(abs(east), abs(north)) <= MAX_RANGE_M:
                     item = planar_update.POSITION, Position(message, east, north)
         elif isinstance(message, Heading):
             if abs(message.yaw_rad) <= 1e3:

@@ -4,20 +4,15 @@ An experiment is a module with two functions: ``add_arguments(parser: ArgumentPa
 ``run(arguments: Namespace, console: Console) -> int``, the exit status. It imports heavy modules only when it runs.
 """
 
-import os
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Protocol
-
-from vehicled.app import SetupError
 
 EXPERIMENTS = {
     "ekf-circle": ("vehicled.lab.experiments.ekf_circle", "ten circles on wandering GPS: filters against the measurement"),
     "mpc-tracking": ("vehicled.lab.experiments.mpc_tracking", "two trajectories, five tests each: predictive control in the loop"),
 }
 """Module and one line about it, by name."""
-PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 class Console(Protocol):
@@ -39,14 +34,3 @@ class Console(Protocol):
 def names() -> list[str]:
     """Experiments that are installed."""
     return [name for name, (module, _) in EXPERIMENTS.items() if find_spec(module) is not None]
-
-
-def check_plot(file: str) -> None:
-    """Before the experiment, not after it. Raises :class:`SetupError`."""
-    path = Path(file)
-    if path.suffix.lower() not in PLOT_SUFFIXES:
-        raise SetupError(f"--plot {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
-    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise SetupError(f"--plot {file}: the folder {path.parent} cannot be written to")
-    if find_spec("matplotlib") is None:
-        raise SetupError("--plot needs matplotlib: pip install matplotlib")

@@ -12,6 +12,7 @@ of theirs are not known; at 300 s the measurement is as far off as theirs was.
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from math import cos, sin, tan
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,9 +22,10 @@ from numpy.typing import NDArray
 
 from vehicled.app import SetupError
 from vehicled.estimation.interface import Estimator
-from vehicled.lab.experiments.common import Console, check_plot
+from vehicled.lab.experiments.common import Console
 from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.messages import ActuatorCommand, Heading, HeadingKind
+from vehicled.output import check_plot_file
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.registry import names, resolve
@@ -99,7 +101,7 @@ def run(arguments: Namespace, console: Console) -> int:
     for name in chosen:
         resolve("estimator", _registered(name))
     if arguments.plot:
-        check_plot(arguments.plot)
+        check_plot_file(Path(arguments.plot))
     vehicle = load_profile(arguments.profile).vehicle
     traces = []
     for number in range(arguments.tests):

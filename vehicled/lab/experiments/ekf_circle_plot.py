@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.app import SetupError
 from vehicled.lab.experiments.ekf_circle import DRIVE_KNOWN, PUBLISHED, Row, Trace
+from vehicled.output import save_figure
 
 _COLOURS = {"measurement": "#9aa5b1", "ekf4_published": "#d1495b", DRIVE_KNOWN: "#e8a13a", "ekf4": "#0b6e4f", "planar": "#2e5eaa"}
 _OTHERS = ("#8d5a97", "#3aa6a6", "#4f4f4f")
@@ -15,9 +15,6 @@ SHOWN_S = 60.0
 
 def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
     """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
     names = list(rows[0].mean_m)
@@ -58,7 +55,4 @@ def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
     bars.legend(ncols=3, fontsize="small", frameon=False)
     for axes in (area, error, bars):
         axes.grid(alpha=0.25)
-    try:
-        figure.savefig(file)
-    except (OSError, ValueError) as error_:
-        raise SetupError(f"the plot cannot be written to {file}: {error_}") from error_
+    save_figure(figure, file)

@@ -12,6 +12,7 @@ ends at 0.78 m/s whatever the throttle; on a vehicle as fast as its controller b
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from math import cos, sin, tan
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from vehicled.app import SetupError
 from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
-from vehicled.lab.experiments.common import Console, check_plot
+from vehicled.lab.experiments.common import Console
 from vehicled.lab.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, TUNING
 from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.messages import (
@@ -34,6 +35,7 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
+from vehicled.output import check_plot_file
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17
 from vehicled.paths.tracking import PathTracker
@@ -121,7 +123,7 @@ def run(arguments: Namespace, console: Console) -> int:
     if not 1 <= arguments.tests <= 1000 or arguments.seed < 0:
         raise SetupError("--tests takes 1 to 1000, --seed a whole number from 0 on")
     if arguments.plot:
-        check_plot(arguments.plot)
+        check_plot_file(Path(arguments.plot))
     profile = load_profile(arguments.profile)
     traces: list[Trace] = []
     for trajectory in range(len(CURVES)):

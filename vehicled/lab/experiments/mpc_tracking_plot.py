@@ -4,17 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.app import SetupError
 from vehicled.lab.experiments.mpc_tracking import CURVES, PUBLISHED, SYSTEMS, Row, Trace, curve
+from vehicled.output import save_figure
 
 _COLOURS = ("#e8a13a", "#0b6e4f", "#d1495b", "#2e5eaa")
 
 
 def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
     """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14, 9), dpi=110, layout="constrained")
@@ -55,7 +52,4 @@ def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
     bars.legend(ncols=3, fontsize="small", frameon=False)
     for axes in figure.axes:
         axes.grid(alpha=0.25)
-    try:
-        figure.savefig(file)
-    except (OSError, ValueError) as error_:
-        raise SetupError(f"the plot cannot be written to {file}: {error_}") from error_
+    save_figure(figure, file)

@@ -22,8 +22,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta, Struct
 
-from vehicled.estimation.ekf4.inputs import enu_m, is_possible
+from vehicled.estimation.ekf4.inputs import is_possible
 from vehicled.estimation.gaussian import Array
+from vehicled.estimation.measurements import enu_m
 from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, Message, StateEstimate
 from vehicled.paths.datum import Datum
 from vehicled.vehicle import Positive, Vehicle

@@ -7,14 +7,13 @@ estimators to find out.
 import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vehicled.lab.recordings import messages, smoothing, table
 from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Array, Recording, Times, Truth, arrival_ns
+from vehicled.lab.recordings.recording import Array, Poses, Recording, Times, Truth, arrival_ns
 from vehicled.lab.recordings.table import Table
 from vehicled.messages import CarrierSolution, HeadingKind, Message
 from vehicled.paths.datum import LOT_17
@@ -130,12 +129,12 @@ def _mocap(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], boo
         *messages.fixes(t_ns, noisy_x, noisy_y, new, LOT_17, CarrierSolution.NONE, NOISY_SIGMA_M),
         *messages.commands(t_ns, rows["throttle_cmd"], rows["steering_cmd"], vehicle),
     ]
-    published = _Published(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"))
+    published = Poses(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"))
     arm = BODY_LEVER_ARM_M
     truth = Truth(t_ns, *_axle(x, y, yaw, arm), yaw, np.hypot(vx, vy))
     raw = _axle(noisy_x, noisy_y, yaw, arm)
     if published.x_m is not None and published.y_m is not None:
-        published = _Published(*_axle(published.x_m, published.y_m, yaw, arm))
+        published = Poses(*_axle(published.x_m, published.y_m, yaw, arm))
     return [_recording(rows, name, "mocap", vehicle, inputs, truth, raw, published, BODY_LEVER_ARM_M)]
 
 
@@ -161,7 +160,7 @@ def _outdoor(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], b
     speed = rows.columns.get("ekf_speed_mps")
     made: list[Recording] = []
     if wanted(fixed):
-        pose = _Published(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"), rows.columns.get("ekf_heading_rad"), speed)
+        pose = Poses(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"), rows.columns.get("ekf_heading_rad"), speed)
         inputs = [*rtk(smoothing.is_new(rtk_x, rtk_y)), *common]
         made.append(_recording(rows, name, fixed, vehicle, inputs, truth, (rtk_x, rtk_y), pose))
     # The pose that was published holds RTK and gyro, so it stands beside none of the plain kinds; its speed saw neither.
@@ -169,7 +168,7 @@ def _outdoor(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], b
     starts = {free: [], "plain_start": rtk(_standing(rtk_x, rtk_y, throttle))} if gyro is not None else {free: []}
     for kind, start in starts.items():
         if wanted(kind):
-            made.append(_recording(rows, name, kind, vehicle, [*start, *plain, *common], truth, raw, _Published(speed_mps=speed)))
+            made.append(_recording(rows, name, kind, vehicle, [*start, *plain, *common], truth, raw, Poses(speed_mps=speed)))
     return made
 
 
@@ -192,7 +191,7 @@ def _path(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool
         *messages.commands(t_ns, rows["throttle_cmd"], rows["steering_cmd"], vehicle),
     ]
     # The error state holds the speed that the filter on board believed: reference (1 m/s) minus vehicle.
-    published = _Published(speed_mps=1.0 - rows["e_speed_mps"])
+    published = Poses(speed_mps=1.0 - rows["e_speed_mps"])
     return [_recording(rows, name, kind, vehicle, inputs, truth, (x, y), published)]
 
 
@@ -252,16 +251,7 @@ def _captured(
         *messages.commands(order_ns, orders["throttle_cmd"], orders["steering_cmd"], vehicle),
     ]
     truth = Truth(t_ns, x, y, yaw, speed[every])
-    return _recording(rows, name, kind, vehicle, inputs, truth, (raw_x, raw_y), _Published(), lever_arm_m)
-
-
-class _Published(NamedTuple):
-    """Recorded state of the on-board filter, as far as available."""
-
-    x_m: Array | None = None
-    y_m: Array | None = None
-    yaw_rad: Array | None = None
-    speed_mps: Array | None = None
+    return _recording(rows, name, kind, vehicle, inputs, truth, (raw_x, raw_y), Poses(), lever_arm_m)
 
 
 def _axle(x_m: Array, y_m: Array, yaw_rad: Array, lever_arm_m: tuple[float, float, float]) -> tuple[Array, Array]:
@@ -277,7 +267,7 @@ def _recording(
     inputs: Sequence[Message],
     truth: Truth,
     raw_m: tuple[Array, Array],
-    published: _Published,
+    published: Poses,
     lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Recording:
     return Recording(
@@ -290,10 +280,7 @@ def _recording(
         truth=truth,
         raw_x_m=raw_m[0],
         raw_y_m=raw_m[1],
-        published_x_m=published.x_m,
-        published_y_m=published.y_m,
-        published_yaw_rad=published.yaw_rad,
-        published_speed_mps=published.speed_mps,
+        published=published,
         lever_arm_m=lever_arm_m,
         source=str(rows.path),
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from vehicled.lab.recordings import track_truth
 from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Array, Recording, Times, Truth, seconds
+from vehicled.lab.recordings.recording import Array, Poses, Recording, Times, Truth, seconds
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.messages import (
@@ -84,10 +84,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         truth=_simulated(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
         raw_x_m=track_truth.held(steps, arrivals, east),
         raw_y_m=track_truth.held(steps, arrivals, north),
-        published_x_m=_column(kept, "x_m") if kept else None,
-        published_y_m=_column(kept, "y_m") if kept else None,
-        published_yaw_rad=_column(kept, "yaw_rad") if kept else None,
-        published_speed_mps=_column(kept, "speed_mps") if kept else None,
+        published=Poses(*(_column(kept, name) for name in ("x_m", "y_m", "yaw_rad", "speed_mps"))) if kept else Poses(),
         lever_arm_m=lever_arm,
         source=os.fspath(path),
     )

@@ -4,30 +4,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.recordings.recording import Array, Recording, Track
 from vehicled.lab.recordings.report import short_names
 from vehicled.lab.recordings.scores import Score, measured_yaw
 from vehicled.lab.recordings.smoothing import wrapped
+from vehicled.output import save_figure
 
 _TRUTH, _ESTIMATE, _RAW, _PUBLISHED = "#0b6e4f", "#d1495b", "#9aa5b1", "#edae49"
 
 
 def plot_track(recording: Recording, track: Track, score: Score, file: str) -> None:
-    """Draw one recording: map, and errors of position, heading and speed over time. Raises :class:`RecordingError`."""
-    figure = _figure((13, 7.5), file)
+    """Draw one recording: map, and errors of position, heading and speed over time. Raises :class:`SetupError`."""
+    figure = Figure(figsize=(13, 7.5), dpi=110, layout="constrained")
     grid = figure.add_gridspec(3, 2, width_ratios=(1.1, 1))
     truth = recording.truth
     t_s = (truth.t_ns - truth.t_ns[0]) * 1e-9
     raw_is_truth = score.raw.position_m is not None and score.raw.position_m.max < 1e-6
 
-    area = figure.add_subplot(grid[:, 0])
+    area: Any = figure.add_subplot(grid[:, 0])
     if not raw_is_truth:
         area.plot(recording.raw_x_m, recording.raw_y_m, ".", color=_RAW, ms=3, label="measured")
     area.plot(truth.x_m, truth.y_m, color=_TRUTH, lw=1.6, label="truth")
-    if recording.published_x_m is not None:
-        area.plot(recording.published_x_m, recording.published_y_m, color=_PUBLISHED, lw=0.9, label="published")
+    if recording.published.x_m is not None:
+        area.plot(recording.published.x_m, recording.published.y_m, color=_PUBLISHED, lw=0.9, label="published")
     area.plot(track.x_m, track.y_m, color=_ESTIMATE, lw=0.9, ls="--", label=score.estimator)
     area.set_aspect("equal", adjustable="datalim")
     area.set(xlabel="x (m)", ylabel="y (m)")
@@ -41,26 +42,26 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
 
     position = figure.add_subplot(grid[0, 1])
     raw = None if raw_is_truth else off(recording.raw_x_m, recording.raw_y_m)
-    _lines(position, t_s, raw, off(recording.published_x_m, recording.published_y_m), off(track.x_m, track.y_m))
+    _lines(position, t_s, raw, off(recording.published.x_m, recording.published.y_m), off(track.x_m, track.y_m))
     position.set(ylabel="position\noff by (m)")
     heading = figure.add_subplot(grid[1, 1], sharex=position)
-    _lines(heading, t_s, turned(measured_yaw(recording)), turned(recording.published_yaw_rad), turned(track.yaw_rad))
+    _lines(heading, t_s, turned(measured_yaw(recording)), turned(recording.published.yaw_rad), turned(track.yaw_rad))
     heading.axhline(0.0, color="black", lw=0.6)
     heading.set(ylabel="heading\noff by (deg)")
     speed = figure.add_subplot(grid[2, 1], sharex=position)
     speed.plot(t_s, truth.speed_mps, color=_TRUTH, lw=1.6)
-    _lines(speed, t_s, None, recording.published_speed_mps, track.speed_mps)
+    _lines(speed, t_s, None, recording.published.speed_mps, track.speed_mps)
     speed.set(ylabel="speed (m/s)", xlabel="time (s)")
     for axes in (area, position, heading, speed):
         axes.grid(alpha=0.25)
     figure.suptitle(f"{recording.name} ({recording.kind})")
-    _save(figure, file)
+    save_figure(figure, file)
 
 
 def plot_overview(scores: Sequence[Score], file: str) -> None:
-    """Draw many recordings: mean position error and RMS speed error of each, beside raw and published. Raises RecordingError."""
+    """Draw many recordings: mean position error and RMS speed error of each, beside raw and published. Raises SetupError."""
     scores = sorted(scores, key=lambda score: (score.kind, score.name))
-    figure = _figure((max(8.0, 0.22 * len(scores) + 2.5), 8.0), file)
+    figure = Figure(figsize=(max(8.0, 0.22 * len(scores) + 2.5), 8.0), dpi=110, layout="constrained")
     position, speed = figure.subplots(2, 1, sharex=True)
     at = np.arange(len(scores))
     sources = (
@@ -83,28 +84,10 @@ def plot_overview(scores: Sequence[Score], file: str) -> None:
         axes.set_ylim(bottom=0.0)
         axes.grid(alpha=0.25)
     position.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
-    _save(figure, file)
+    save_figure(figure, file)
 
 
 def _lines(axes: Any, t_s: Array, raw: Array | None, published: Array | None, estimate: Array | None) -> None:
     for values, colour, width in ((raw, _RAW, 1.0), (published, _PUBLISHED, 0.9), (estimate, _ESTIMATE, 1.1)):
         if values is not None:
             axes.plot(t_s, values, color=colour, lw=width)
-
-
-def _figure(size: tuple[float, float], file: str) -> Any:
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise RecordingError(f'{file}: drawing needs matplotlib, which is not installed: pip install "vehicled[plot]"') from None
-    return Figure(figsize=size, dpi=110, layout="constrained")
-
-
-def _save(figure: Any, file: str) -> None:
-    try:
-        figure.savefig(file)
-    except (OSError, ValueError) as error:
-        raise RecordingError(f"the plot cannot be written to {file}: {error}") from error

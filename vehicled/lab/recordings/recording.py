@@ -63,6 +63,16 @@ class Truth:
     speed_mps: Array
 
 
+@dataclass(frozen=True, slots=True)
+class Poses:
+    """Columns of one source of poses; None if not recorded."""
+
+    x_m: Array | None = None
+    y_m: Array | None = None
+    yaw_rad: Array | None = None
+    speed_mps: Array | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One recorded drive."""
@@ -81,11 +91,8 @@ class Recording:
     raw_x_m: Array
     """Measured position in force at ``steps_ns``, held between fixes."""
     raw_y_m: Array
-    published_x_m: Array | None = None
-    """Estimate of the on-board filter at ``steps_ns``; None if not recorded."""
-    published_y_m: Array | None = None
-    published_yaw_rad: Array | None = None
-    published_speed_mps: Array | None = None
+    published: Poses = field(default_factory=Poses)
+    """Estimate of the on-board filter at ``steps_ns``."""
     lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Antenna, or the marker that stands for it, from the rear axle: forward, left, up."""
     source: str = ""

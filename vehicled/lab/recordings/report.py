@@ -5,7 +5,13 @@ from math import degrees, isfinite, sqrt
 
 from msgspec import Struct
 
-from vehicled.lab.recordings.scores import Errors, Score, Spread
+from vehicled.lab.recordings.scores import Score, Spread
+
+Figure = Callable[[Score], float | None]
+"""One number of a score; None where it is not known."""
+Column = tuple[str, Callable[[Sequence[Score]], str]]
+"""Heading, and the cell for some scores."""
+Columns = Sequence[Column]
 
 EXACT_M = 1e-6
 """A measurement that never is further from the truth than this is the truth."""
@@ -55,43 +61,78 @@ class Overall(Struct, frozen=True, kw_only=True):
 
 def overall(scores: Sequence[Score]) -> list[Overall]:
     """One row for each kind, in the order in which they appear."""
-    kinds = list(dict.fromkeys((score.kind, score.estimator) for score in scores))
-    return [_overall([s for s in scores if (s.kind, s.estimator) == which]) for which in kinds]
+    return [_overall([s for s in scores if (s.kind, s.estimator) == which]) for which in _kinds(scores)]
+
+
+def _kinds(scores: Sequence[Score]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((score.kind, score.estimator) for score in scores))
 
 
 def _overall(scores: Sequence[Score]) -> Overall:
-    def mean(get: Callable[[Score], float | None]) -> float | None:
-        found = [value for score in scores if (value := get(score)) is not None]
-        return sum(found) / len(found) if found else None
-
-    def worst(get: Callable[[Score], float | None]) -> float | None:
-        return max((value for score in scores if (value := get(score)) is not None), default=None)
-
     ratios = [ratio for score in scores if (ratio := to_raw(score)) is not None]
-    errors = [error for score in scores for bridge in score.bridges for error in bridge.errors_m]
+    errors = _bridged(scores)
     return Overall(
         kind=scores[0].kind,
         estimator=scores[0].estimator,
         recordings=len(scores),
         known=min(score.known for score in scores),
-        position_m=mean(lambda s: _mean(s.estimate.position_m)),
-        raw_position_m=mean(lambda s: _mean(s.raw.position_m)),
-        published_position_m=mean(lambda s: _mean(s.published.position_m)),
+        position_m=_average(scores, _POSITION),
+        raw_position_m=_average(scores, _stat("raw", "position_m", "mean")),
+        published_position_m=_average(scores, _PUBLISHED_POSITION),
         below_raw=sum(ratio < 1.0 for ratio in ratios) / len(ratios) if ratios else None,
         worst_to_raw=max(ratios, default=None),
-        heading_rad=mean(lambda s: _rms(s.estimate.heading_rad)),
-        speed_mps=mean(lambda s: _rms(s.estimate.speed_mps)),
-        worst_speed_mps=worst(lambda s: _rms(s.estimate.speed_mps)),
+        heading_rad=_average(scores, _stat("estimate", "heading_rad", "rms")),
+        speed_mps=_average(scores, _SPEED),
+        worst_speed_mps=_largest(scores, _SPEED),
         pooled_speed_mps=_pooled([score.estimate.speed_mps for score in scores]),
-        worst_steady_speed_mps=worst(lambda s: _rms(s.steady_speed_mps)),
-        published_speed_mps=mean(lambda s: _rms(s.published.speed_mps)),
+        worst_steady_speed_mps=_largest(scores, _steady),
+        published_speed_mps=_average(scores, _PUBLISHED_SPEED),
         bridges=sum(len(score.bridges) for score in scores),
         bridged_m=max(errors, default=None),
         bridged_mean_m=sum(errors) / len(errors) if errors else None,
-        ahead_position_m=mean(lambda s: _mean(s.ahead_position_m)),
+        ahead_position_m=_average(scores, _ahead),
         ahead_yaw_rad=_pooled([score.ahead_yaw_rad for score in scores]),
         ahead_turn_rad=_pooled([score.ahead_turn_rad for score in scores]),
     )
+
+
+def _stat(source: str, quantity: str, statistic: str) -> Figure:
+    """Return the function that takes one statistic of a source's errors from a score."""
+
+    def of(score: Score) -> float | None:
+        value: float | None = getattr(getattr(getattr(score, source), quantity), statistic, None)
+        return value
+
+    return of
+
+
+_POSITION, _PUBLISHED_POSITION = (_stat(source, "position_m", "mean") for source in ("estimate", "published"))
+_SPEED, _PUBLISHED_SPEED = (_stat(source, "speed_mps", "rms") for source in ("estimate", "published"))
+
+
+def _steady(score: Score) -> float | None:
+    return None if score.steady_speed_mps is None else score.steady_speed_mps.rms
+
+
+def _ahead(score: Score) -> float | None:
+    return None if score.ahead_position_m is None else score.ahead_position_m.mean
+
+
+def _known(scores: Sequence[Score], of: Figure) -> list[float]:
+    return [value for score in scores if (value := of(score)) is not None]
+
+
+def _average(scores: Sequence[Score], of: Figure) -> float | None:
+    values = _known(scores, of)
+    return sum(values) / len(values) if values else None
+
+
+def _largest(scores: Sequence[Score], of: Figure) -> float | None:
+    return max(_known(scores, of), default=None)
+
+
+def _bridged(scores: Sequence[Score]) -> list[float]:
+    return [error for score in scores for bridge in score.bridges for error in bridge.errors_m]
 
 
 def _pooled(spreads: Sequence[Spread | None]) -> float | None:
@@ -105,7 +146,7 @@ def to_raw(score: Score) -> float | None:
 
     An estimator must not shine by keeping silent where it is hard: silent in more than a tenth of the rows, it counts as infinite.
     """
-    raw, estimate = _measured(score), _mean(score.estimate.position_m)
+    raw, estimate = _measured(score), _POSITION(score)
     if raw is None:
         return None
     return estimate / raw if estimate is not None and score.known >= 0.9 else float("inf")
@@ -114,85 +155,24 @@ def to_raw(score: Score) -> float | None:
 def sheets(scores: Sequence[Score]) -> list[ReportTable]:
     """Per kind: errors of every recording with the whole kind below; then prediction and steering where there are any."""
     found: list[ReportTable] = []
-    for whole in overall(scores):
-        mine = [s for s in scores if (s.kind, s.estimator) == (whole.kind, whole.estimator)]
-        found.append(_errors_sheet(mine, whole))
+    for kind, estimator in _kinds(scores):
+        mine = [s for s in scores if (s.kind, s.estimator) == (kind, estimator)]
+        heading = f"{kind}, {estimator}"
+        found.append(_sheet(f"{heading}: position mean, heading and speed RMS", mine, _ERRORS))
         if any(s.ahead_position_m is not None for s in mine):
-            found.append(_vehicle_sheet(mine, whole))
+            title = f"{heading}: one second ahead, open loop; steering identified and by least squares (LS)"
+            found.append(_sheet(title, mine, _AHEAD, _STEERING))
     return found
 
 
-def _errors_sheet(scores: Sequence[Score], whole: Overall) -> ReportTable:
-    rows = []
-    for score, name in zip(scores, short_names([s.name for s in scores])):
-        e, raw, published = score.estimate, score.raw, score.published
-        rows.append(
-            [
-                name,
-                _number(_mean(e.position_m)),
-                _number(_max(e.position_m)),
-                _number(_measured(score)),
-                _number(_mean(published.position_m)),
-                *(_angle(_rms(source.heading_rad)) for source in (e, raw, published)),
-                _number(_rms(e.speed_mps), 2),
-                _number(_rms(score.steady_speed_mps), 2),
-                _number(_rms(published.speed_mps), 2),
-                _bridged([error for bridge in score.bridges for error in bridge.errors_m]),
-                "" if score.known > 0.995 else f"{score.known:.0%}",
-            ]
-        )
-    heading = [_angle(_average([_rms(source(s).heading_rad) for s in scores])) for source in (_estimate, _raw, _published)]
-    rows.append(
-        [
-            f"all {whole.recordings}",
-            _number(whole.position_m),
-            _number(max((m for s in scores if (m := _max(s.estimate.position_m)) is not None), default=None)),
-            _number(_average([_measured(s) for s in scores])),
-            _number(whole.published_position_m),
-            *heading,
-            _number(whole.speed_mps, 2),
-            _number(_average([_rms(s.steady_speed_mps) for s in scores]), 2),
-            _number(whole.published_speed_mps, 2),
-            _bridged([error for s in scores for bridge in s.bridges for error in bridge.errors_m]),
-            "" if whole.known > 0.995 else f"{whole.known:.0%}",
-        ]
-    )
-    columns = [
-        "recording", "position m", "max", "raw", "publ.", "yaw deg", "raw", "publ.", "speed m/s", "steady", "publ.", "outages m",
-        "known",
-    ]  # fmt: skip
-    return _without_empty(ReportTable(f"{whole.kind}, {whole.estimator}: position mean, heading and speed RMS", columns, rows))
-
-
-def _vehicle_sheet(scores: Sequence[Score], whole: Overall) -> ReportTable:
-    rows = []
-    for score, name in zip(scores, short_names([s.name for s in scores])):
-        mine, theirs = score.identified, score.least_squares
-        rows.append(
-            [
-                name,
-                _number(_mean(score.ahead_position_m)),
-                _angle(_rms(score.ahead_yaw_rad)),
-                _angle(_rms(score.ahead_turn_rad)),
-                *(
-                    _number(None if fit is None else getattr(fit, name), digits)
-                    for name, digits in (("gain_rad", 3), ("offset_rad", 3), ("delay_s", 2))
-                    for fit in (mine, theirs)
-                ),
-            ]
-        )
-    rows.append(
-        [
-            f"all {whole.recordings}",
-            _number(whole.ahead_position_m),
-            _angle(whole.ahead_yaw_rad),
-            _angle(whole.ahead_turn_rad),
-            *[""] * 6,
-        ]
-    )
-    columns = ["recording", "1 s ahead m", "yaw deg", "turn deg", "gain rad", "LS", "offset rad", "LS", "delay s", "LS"]
-    title = f"{whole.kind}, {whole.estimator}: one second ahead, open loop; steering identified and by least squares (LS)"
-    return _without_empty(ReportTable(title, columns, rows))
+def _sheet(title: str, scores: Sequence[Score], columns: Columns, own: Columns = ()) -> ReportTable:
+    """Return a row for each recording and one for all of them, without empty columns. The last row lacks the columns ``own``."""
+    names = short_names([score.name for score in scores])
+    rows = [[name, *(text([score]) for _, text in (*columns, *own))] for score, name in zip(scores, names)]
+    rows.append([f"all {len(scores)}", *(text(scores) for _, text in columns), *("" for _ in own)])
+    heads = ["recording", *(head for head, _ in (*columns, *own))]
+    kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
+    return ReportTable(title, [heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 def _measured(score: Score) -> float | None:
@@ -211,32 +191,6 @@ def short_names(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _without_empty(sheet: ReportTable) -> ReportTable:
-    kept = [i for i in range(len(sheet.columns)) if any(row[i] for row in sheet.rows)]
-    return ReportTable(sheet.title, [sheet.columns[i] for i in kept], [[row[i] for i in kept] for row in sheet.rows])
-
-
-def _estimate(score: Score) -> Errors:
-    return score.estimate
-
-
-def _raw(score: Score) -> Errors:
-    return score.raw
-
-
-def _published(score: Score) -> Errors:
-    return score.published
-
-
-def _average(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _bridged(errors: Sequence[float]) -> str:
-    return f"{max(errors):.2f} ({len(errors)})" if errors else ""
-
-
 def _number(value: float | None, digits: int = 3) -> str:
     return "" if value is None or not isfinite(value) else f"{value:.{digits}f}"
 
@@ -245,13 +199,49 @@ def _angle(value_rad: float | None) -> str:
     return _number(None if value_rad is None else degrees(value_rad), 2)
 
 
-def _mean(spread: Spread | None) -> float | None:
-    return None if spread is None else spread.mean
+def _outages(scores: Sequence[Score]) -> str:
+    errors = _bridged(scores)
+    return f"{max(errors):.2f} ({len(errors)})" if errors else ""
 
 
-def _rms(spread: Spread | None) -> float | None:
-    return None if spread is None else spread.rms
+def _known_share(scores: Sequence[Score]) -> str:
+    known = min(score.known for score in scores)
+    return "" if known > 0.995 else f"{known:.0%}"
 
 
-def _max(spread: Spread | None) -> float | None:
-    return None if spread is None else spread.max
+def _mean_column(head: str, of: Figure, digits: int = 3) -> Column:
+    return head, lambda scores: _number(_average(scores, of), digits)
+
+
+def _heading_column(head: str, source: str) -> Column:
+    return head, lambda scores: _angle(_average(scores, _stat(source, "heading_rad", "rms")))
+
+
+def _steering_column(head: str, fit: str, field: str, digits: int) -> Column:
+    return head, lambda scores: _number(getattr(getattr(scores[0], fit), field, None), digits)
+
+
+_ERRORS: Columns = (
+    _mean_column("position m", _POSITION),
+    ("max", lambda scores: _number(_largest(scores, _stat("estimate", "position_m", "max")))),
+    _mean_column("raw", _measured),
+    _mean_column("publ.", _PUBLISHED_POSITION),
+    _heading_column("yaw deg", "estimate"),
+    _heading_column("raw", "raw"),
+    _heading_column("publ.", "published"),
+    _mean_column("speed m/s", _SPEED, 2),
+    _mean_column("steady", _steady, 2),
+    _mean_column("publ.", _PUBLISHED_SPEED, 2),
+    ("outages m", _outages),
+    ("known", _known_share),
+)
+_AHEAD: Columns = (
+    _mean_column("1 s ahead m", _ahead),
+    ("yaw deg", lambda scores: _angle(_pooled([score.ahead_yaw_rad for score in scores]))),
+    ("turn deg", lambda scores: _angle(_pooled([score.ahead_turn_rad for score in scores]))),
+)
+_STEERING: Columns = tuple(
+    _steering_column(head, fit, field, digits)
+    for name, field, digits in (("gain rad", "gain_rad", 3), ("offset rad", "offset_rad", 3), ("delay s", "delay_s", 2))
+    for head, fit in ((name, "identified"), ("LS", "least_squares"))
+)

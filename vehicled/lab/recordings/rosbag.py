@@ -7,6 +7,7 @@ name says that they were applied. Fixes with status GBAS are taken as RTK, as dr
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import atan2, isfinite, nan, radians, sqrt
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from vehicled.lab.recordings import track_truth
 from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Array, Recording, Times, Truth, arrival_ns, seconds
+from vehicled.lab.recordings.recording import Poses, Recording, Times, Truth, arrival_ns, seconds
 from vehicled.lab.recordings.smoothing import wrapped
 from vehicled.messages import (
     ActuatorCommand,
@@ -54,6 +55,31 @@ def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str
 
     Raises :class:`RecordingError` when the library is missing, the bag cannot be read, or it holds no fix.
     """
+    vehicle = vehicle or load_profile("art").vehicle
+    stored: dict[str, list[tuple[int, Any]]] = {}
+    with open_bag(path) as bag:
+        for kind, t_rx_ns, message in bag.messages():
+            stored.setdefault(kind, []).append((t_rx_ns, message))
+    return _recording(path, name or Path(path).stem, vehicle, stored)
+
+
+class Bag:
+    """An open bag: its best topic of each known type."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.chosen = _choose(reader.connections)
+        self.kinds = {connection.msgtype for connection in self.chosen}
+
+    def messages(self) -> Iterator[tuple[str, int, Any]]:
+        """Yield type, time of arrival and content of the messages, in order of arrival."""
+        for connection, t_rx_ns, data in self._reader.messages(connections=self.chosen) if self.chosen else ():
+            yield connection.msgtype, t_rx_ns, self._reader.deserialize(data, connection.msgtype)
+
+
+@contextmanager
+def open_bag(path: str | os.PathLike[str]) -> Iterator[Bag]:
+    """Open a bag. Raises :class:`RecordingError`, also for what fails while it is read."""
     try:
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.typesys import Stores, get_typestore
@@ -61,21 +87,16 @@ def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str
         raise RecordingError(
             f'{path}: ROS bags are read by the library rosbags, which is not installed: pip install "vehicled[ros]"'
         ) from None
-    vehicle = vehicle or load_profile("art").vehicle
-    stored: dict[str, list[tuple[int, Any]]] = {}
     try:
-        with AnyReader([Path(path)], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as bag:
-            chosen = choose(bag.connections)
-            for connection, t_rx_ns, data in bag.messages(connections=chosen) if chosen else ():
-                stored.setdefault(connection.msgtype, []).append((t_rx_ns, bag.deserialize(data, connection.msgtype)))
+        with AnyReader([Path(path)], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
+            yield Bag(reader)
     except (AnyReaderError, OSError) as error:
         raise RecordingError(f"{path}: cannot be read as a ROS bag: {error}") from error
     except Exception as error:
         raise RecordingError(f"{path}: cannot be read as a ROS bag: {type(error).__name__}: {error}") from error
-    return _recording(path, name or Path(path).stem, vehicle, stored)
 
 
-def choose(connections: Any) -> list[Any]:
+def _choose(connections: Any) -> list[Any]:
     """Connections of a bag that are read: for each type its best topic."""
     best: dict[str, tuple[bool, int, str]] = {}
     for connection in connections:
@@ -88,11 +109,9 @@ def choose(connections: Any) -> list[Any]:
 
 def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tuple[int, Any]]]) -> Recording:
     inputs: list[Message] = []
-    for kind, convert in ((FIX, _fix), (IMU, _imu), (TWIST, _speed)):
+    for kind in (FIX, IMU, TWIST, DRIVE):
         for t_rx_ns, message in stored.get(kind, ()):
-            inputs += convert(message, t_rx_ns)
-    for t_rx_ns, message in stored.get(DRIVE, ()):
-        inputs += _command(message, t_rx_ns, vehicle)
+            inputs += convert(kind, message, t_rx_ns, vehicle)
     fixes = [m for m in inputs if isinstance(m, GnssFix)]
     if len(fixes) < 2:
         raise RecordingError(f"{path}: holds {len(fixes) or 'no'} usable {FIX}: there is nothing to estimate a track from")
@@ -109,7 +128,6 @@ def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tu
     truth = track_truth.of_fixes(steps, fixes, datum, (0.0, 0.0, 0.0))
     _, east, north = track_truth.places(fixes, datum)
     arrivals = [m.t_rx_ns for m in fixes]
-    published = _published(stored.get(ODOMETRY, ()), steps, truth)
     return Recording(
         name=name,
         kind="rosbag",
@@ -120,10 +138,7 @@ def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tu
         truth=truth,
         raw_x_m=track_truth.held(steps, arrivals, east),
         raw_y_m=track_truth.held(steps, arrivals, north),
-        published_x_m=published[0] if published else None,
-        published_y_m=published[1] if published else None,
-        published_yaw_rad=published[2] if published else None,
-        published_speed_mps=published[3] if published else None,
+        published=_published(stored.get(ODOMETRY, ()), steps, truth),
         source=str(path),
     )
 
@@ -196,10 +211,10 @@ def _yaw(q: Any) -> float:
     return atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
 
 
-def _published(odometry: Any, steps_ns: Times, truth: Truth) -> tuple[Array, Array, Array, Array] | None:
+def _published(odometry: Any, steps_ns: Times, truth: Truth) -> Poses:
     """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what counts is its shape."""
     if len(odometry) < 2:
-        return None
+        return Poses()
     t_s = np.array([stamp_ns(m, t_rx_ns) for t_rx_ns, m in odometry]) * 1e-9
     poses = [m.pose.pose for _, m in odometry]
     columns = (
@@ -211,9 +226,9 @@ def _published(odometry: Any, steps_ns: Times, truth: Truth) -> tuple[Array, Arr
     x, y, yaw, speed = (track_truth.between(seconds(steps_ns), t_s, column) for column in columns)
     both = np.isfinite(x) & np.isfinite(truth.x_m)
     if both.sum() < 2:
-        return None
+        return Poses()
     here, there = x[both] + 1j * y[both], truth.x_m[both] + 1j * truth.y_m[both]
     turn = np.vdot(here - here.mean(), there - there.mean())
     turn = turn / abs(turn) if abs(turn) > 0.0 else 1.0
     moved = there.mean() + turn * (x + 1j * y - here.mean())
-    return moved.real, moved.imag, wrapped(yaw + np.angle(turn)), speed
+    return Poses(moved.real, moved.imag, wrapped(yaw + np.angle(turn)), speed)

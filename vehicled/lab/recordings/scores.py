@@ -8,7 +8,7 @@ from vehicled.lab.recordings import least_squares, smoothing
 from vehicled.lab.recordings.least_squares import SteeringFit
 from vehicled.lab.recordings.outages import outages
 from vehicled.lab.recordings.prediction import Commands, predict
-from vehicled.lab.recordings.recording import Array, Recording, Times, Track, seconds
+from vehicled.lab.recordings.recording import Array, Poses, Recording, Times, Track, Truth, seconds
 from vehicled.lab.recordings.smoothing import wrapped
 from vehicled.messages import Heading
 
@@ -99,16 +99,9 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
         estimator=estimator,
         duration_s=float(truth.t_ns[-1] - truth.t_ns[0]) * 1e-9,
         known=float(rows.sum() / max(measured.sum(), 1)),
-        estimate=_errors(recording, rows, track.x_m, track.y_m, track.yaw_rad, track.speed_mps),
-        raw=_errors(recording, beside, recording.raw_x_m, recording.raw_y_m, measured_yaw(recording), None),
-        published=_errors(
-            recording,
-            beside,
-            recording.published_x_m,
-            recording.published_y_m,
-            recording.published_yaw_rad,
-            recording.published_speed_mps,
-        ),
+        estimate=_errors(truth, rows, track),
+        raw=_errors(truth, beside, Poses(recording.raw_x_m, recording.raw_y_m, measured_yaw(recording))),
+        published=_errors(truth, beside, recording.published),
         steady_speed_mps=_spread(
             np.where(
                 smoothing.near_jump(seconds(truth.t_ns - truth.t_ns[0]), truth.x_m, truth.y_m),
@@ -183,10 +176,8 @@ def _spread(errors: Array) -> Spread | None:
     return found if found.count else None
 
 
-def _errors(
-    recording: Recording, rows: NDArray[np.bool_], x: Array | None, y: Array | None, yaw: Array | None, speed: Array | None
-) -> Errors:
-    truth = recording.truth
+def _errors(truth: Truth, rows: NDArray[np.bool_], poses: Poses | Track) -> Errors:
+    x, y, yaw, speed = poses.x_m, poses.y_m, poses.yaw_rad, poses.speed_mps
     return Errors(
         position_m=None if x is None or y is None else _spread(np.where(rows, np.hypot(x - truth.x_m, y - truth.y_m), np.nan)),
         heading_rad=None if yaw is None else _spread(wrapped(yaw - truth.yaw_rad)),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vehicled.estimation.measurements import enu_m
 from vehicled.lab.recordings import smoothing
 from vehicled.lab.recordings.recording import Array, Times, Truth, seconds
 from vehicled.messages import CarrierSolution, GnssFix
@@ -13,9 +14,7 @@ MAX_GAP_S = 0.3
 
 def places(fixes: list[GnssFix], datum: Datum) -> tuple[Array, Array, Array]:
     """Times (s) of validity, east and north (m) of fixes."""
-    found = [
-        datum.to_enu(m.latitude_rad, m.longitude_rad, m.height_m if np.isfinite(m.height_m) else datum.height_m) for m in fixes
-    ]
+    found = [enu_m(datum, fix) for fix in fixes]
     return (
         np.array([m.t_ns for m in fixes], dtype=np.float64) * 1e-9,
         np.array([east for east, _, _ in found], dtype=np.float64),

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.app import SetupError
 from vehicled.lab.calibration.quantity import CalibrationModel
 from vehicled.lab.calibration.result import Calibration
 from vehicled.lab.calibration.run import Run, RunSegment, as_measured, pieces
+from vehicled.output import save_figure
 
 _RECORDED, _BEFORE, _AFTER = "#0b6e4f", "#b8b8b8", "#d1495b"
 MOST_KINDS = 12
@@ -42,10 +42,7 @@ def plot(model: CalibrationModel, runs: list[Run], found: Calibration, file: Pat
     grid[-1][0].set_xlabel("time (s)")
     grid[-1][1].set_xlabel("x (m)")
     figure.suptitle(f"{found.vehicle} from commands only; after: fit on all {len(found.fitted_on)} drives, without folds")
-    try:
-        figure.savefig(file)
-    except (OSError, ValueError) as error:
-        raise SetupError(f"--plot {file}: {error}") from error
+    save_figure(figure, file)
 
 
 def _draw(

@@ -3,23 +3,16 @@
 from math import degrees
 from pathlib import Path
 
-from vehicled.app import SetupError
 from vehicled.lab.validation.result import RunComparison, Validation
+from vehicled.output import save_figure
 
 _REFERENCE, _OURS, _RESIDUAL = "#0b6e4f", "#d1495b", "#5a6673"
 
 
 def plot_runs(validation: Validation, folder: Path) -> None:
     """Plot every run into ``folder``. Raises :class:`SetupError` if that fails."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     for run in validation.comparisons:
-        file = folder / f"{run.source.name.replace('/', '__')}.png"
-        try:
-            _plot(run, file)
-        except OSError as error:
-            raise SetupError(f"--plot-dir {folder}: {error.strerror}; choose another folder") from error
+        _plot(run, folder / f"{run.source.name.replace('/', '__')}.png")
 
 
 def _plot(run: RunComparison, file: Path) -> None:
@@ -55,4 +48,4 @@ def _plot(run: RunComparison, file: Path) -> None:
         left.grid(alpha=0.25)
     verdict = {True: "within its target", False: "; ".join(run.judgement.reasons), None: "not judged"}[run.judgement.passed]
     figure.suptitle(f"{run.source.name}: {verdict}")
-    figure.savefig(file)
+    save_figure(figure, file)

@@ -12,7 +12,7 @@ from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.raster import Array, Raster, filled
 from sim_backend.terrain.reading import read_raster
 from vehicled.app import SetupError
-from vehicled.output import check_plot_file
+from vehicled.output import check_plot_file, save_figure
 from vehicled.terminal import print_table
 
 MOST_DRAWN = 2_000_000
@@ -89,9 +89,6 @@ def _shown(value: Any) -> str:
 
 
 def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
     every = max(1, round((height.values.size / MOST_DRAWN) ** 0.5))
@@ -125,7 +122,4 @@ def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
             figure.colorbar(image, ax=area, shrink=0.8)
     steepest = degrees(atan(float(_slope(values, height.step_m).max())))
     figure.suptitle(f"{height.values.shape[1]} x {height.values.shape[0]} nodes, {height.step_m:g} m apart, up to {steepest:.0f}°")
-    try:
-        figure.savefig(file)
-    except OSError as error:
-        raise SetupError(f"--plot {file}: {error.strerror}; choose another file") from error
+    save_figure(figure, file)

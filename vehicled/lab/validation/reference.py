@@ -1,8 +1,6 @@
 """Reader of reference runs: search in a folder, and one run as arrays."""
 
-import csv
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from vehicled.lab.recordings import table
+from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.validation.families import FAMILIES, Family
 
 
@@ -119,12 +119,11 @@ def _match(path: Path, own: Family | None) -> ReferenceSource | None:
 def _has_columns(path: Path, family: Family) -> bool:
     """True if the first line has the family's columns. An unreadable file is not recognised."""
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            names = next(csv.reader(stream), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
+        names = table.header(path)
+    except RecordingError:
         return False
     wanted = {name for name in asdict(family.columns).values() if name and name != family.columns.roll} | set(family.marks)
-    return wanted <= {name.strip() for name in names}
+    return wanted <= set(names)
 
 
 def read(source: ReferenceSource) -> Reference:
@@ -132,19 +131,19 @@ def read(source: ReferenceSource) -> Reference:
     family = family_named(source.family)
     path = Path(source.path)
     columns, commands = family.columns, family.commands
-    table = _table(path)
-    t = _rising(path, table, columns.time)
-    yaw_rate = _column(path, table, columns.yaw_rate)
-    x, y, yaw = (_column(path, table, name) for name in (columns.x, columns.y, columns.yaw))
+    motion = _table(path)
+    t = _rising(path, motion, columns.time)
+    yaw_rate = _column(path, motion, columns.yaw_rate)
+    x, y, yaw = (_column(path, motion, name) for name in (columns.x, columns.y, columns.yaw))
     if columns.vx:
-        vx, vy = _column(path, table, columns.vx), _column(path, table, columns.vy)
+        vx, vy = _column(path, motion, columns.vx), _column(path, motion, columns.vy)
     elif columns.sideslip:
-        speed, sideslip = _column(path, table, columns.speed), _column(path, table, columns.sideslip)
+        speed, sideslip = _column(path, motion, columns.speed), _column(path, motion, columns.sideslip)
         vx, vy = speed * np.cos(sideslip), speed * np.sin(sideslip)
     else:
-        vx, vy = _column(path, table, columns.speed), None
+        vx, vy = _column(path, motion, columns.speed), None
     order_path = path
-    orders = table
+    orders = motion
     if commands.file:
         order_path = path.with_name(re.sub(r"_motion\.csv$", "", path.name) + commands.file)
         orders = _table(order_path)
@@ -162,7 +161,7 @@ def read(source: ReferenceSource) -> Reference:
         vx,
         vy,
         yaw_rate,
-        _column(path, table, columns.roll) if columns.roll in table else None,
+        _column(path, motion, columns.roll) if columns.roll in motion else None,
         order_t,
         steer,
         throttle,
@@ -174,27 +173,12 @@ def read(source: ReferenceSource) -> Reference:
 def _table(path: Path) -> dict[str, Any]:
     """Read the columns of a CSV file by name, each of shape (n,)."""
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            names = [name.strip() for name in next(csv.reader(stream), [])]
-            rows = list(_numbers(stream, len(names)))
-    except FileNotFoundError as error:
-        raise ReferenceRunError(f"{path}: file not found; the run needs it") from error
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise ReferenceRunError(f"{path}: cannot be read: {error}; download the file again") from error
-    if len(rows) < 2:
-        raise ReferenceRunError(f"{path}: {len(rows)} rows are too few; download the file again")
-    values = np.array(rows, np.float64)
-    return {name: values[:, k] for k, name in enumerate(names)}
-
-
-def _numbers(stream: Any, width: int) -> Iterator[list[float]]:
-    for number, line in enumerate(csv.reader(stream), start=2):
-        if len(line) != width:
-            raise ValueError(f"line {number} has {len(line)} fields instead of {width}")
-        try:
-            yield [float(text) for text in line]
-        except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from error
+        columns = table.read(path).columns
+    except RecordingError as error:
+        raise ReferenceRunError(f"{error}; download the file again") from error
+    if (rows := len(next(iter(columns.values())))) < 2:
+        raise ReferenceRunError(f"{path}: {rows} rows are too few; download the file again")
+    return columns
 
 
 def _column(path: Path, table: dict[str, Any], name: str) -> Any:
