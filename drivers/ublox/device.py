@@ -3,21 +3,11 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from drivers.ublox.codec import (
-    NMEA,
-    RTCM,
-    Ack,
-    CfgValget,
-    MonVer,
-    Nak,
-    TimTp,
-    framer,
-    parse_nmea,
-    parse_ubx,
-    rtcm_number,
-    ubx_name,
-)
+from drivers.ublox.codec import NMEA, RTCM, framer, parse_nmea, parse_ubx, rtcm_number
 from drivers.ublox.configuration import Configuration, Phase
+from drivers.ublox.keys import CfgValget
+from drivers.ublox.layouts import Ack, MonVer, Nak, TimTp
+from drivers.ublox.names import ubx_name
 from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms

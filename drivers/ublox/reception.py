@@ -8,11 +8,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from drivers.ublox import fixes, watch
-from drivers.ublox.codec import (
-    Gga,
-    Gns,
-    Gsa,
-    Gst,
+from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
+from drivers.ublox.layouts import (
     MonRf,
     NavCov,
     NavDop,
@@ -22,15 +19,10 @@ from drivers.ublox.codec import (
     NavRelposned,
     NavStatus,
     NavTimels,
-    Rmc,
     RxmRtcm,
-    Ths,
     TimTp,
-    Vtg,
-    Zda,
 )
-from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
-from drivers.ublox.nmea import DAY_MS
+from drivers.ublox.nmea import DAY_MS, Gga, Gns, Gsa, Gst, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
 from drivers.ublox.watch import Episode, GapWatch, RtkWatch, event
 from vehicled.messages import GnssFix, Heading, Message, Reaction

@@ -15,26 +15,13 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import ClassVar
 
-from drivers.vesc.codec import (
-    KILL_SWITCH,
-    TIMED_OUT,
-    AppConf,
-    Comm,
-    CommMessage,
-    FwVersion,
-    RawAppConf,
-    Request,
-    Selective,
-    Setpoint,
-    Unreadable,
-    Values,
-    describe,
-    encode_comm,
-    fault_name,
-)
+from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
+from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, Setpoint, encode_comm
 from drivers.vesc.episodes import Episodes
+from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
+from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.ports import Action, Device, Send
 

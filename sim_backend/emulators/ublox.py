@@ -9,24 +9,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
-from drivers.ublox.codec import (
-    IDS,
-    NMEA,
-    RTCM,
-    Ack,
-    CfgValgetPoll,
-    CfgValset,
-    MonRf,
-    MonVer,
-    Nak,
-    RfBlock,
-    RxmRtcm,
-    TimTp,
-    encode,
-    framer,
-    parse_ubx,
-    rtcm_number,
-)
+from drivers.ublox.codec import NMEA, RTCM, encode, framer, parse_ubx, rtcm_number
+from drivers.ublox.keys import CfgValgetPoll, CfgValset
+from drivers.ublox.layouts import Ack, MonRf, MonVer, Nak, RfBlock, RxmRtcm, TimTp
+from drivers.ublox.names import IDS
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.line import SerialLine, baud_of
 from sim_backend.emulators.outbox import drained

@@ -10,40 +10,37 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypedDict, Unpack
 
-from drivers.vesc.codec import (
+from drivers.vesc.appconf import SIGNATURES, AppConf, RawAppConf, encode_appconf, readable_firmwares
+from drivers.vesc.canbus import (
     EVERYONE,
-    SIGNATURES,
-    AppConf,
     Can,
     CanSetpoint,
-    Comm,
-    CommMessage,
     Fill,
-    Forward,
-    FwVersion,
     NotifyBoot,
     Ping,
-    PingCanReply,
     Pong,
     Process,
-    RawAppConf,
     Reassembler,
+    SendMode,
+    Short,
+    decode_can,
+    encode_can,
+    split_comm,
+)
+from drivers.vesc.comm import (
+    Comm,
+    CommMessage,
+    Forward,
+    FwVersion,
+    PingCanReply,
     Request,
     Selective,
     SelectiveRequest,
-    SendMode,
     Setpoint,
-    Short,
-    UartDecoder,
-    decode_can,
     decode_comm,
-    encode_appconf,
-    encode_can,
     encode_comm,
-    frame_uart,
-    readable_firmwares,
-    split_comm,
 )
+from drivers.vesc.uart import UartDecoder, frame_uart
 from sim_backend.emulators.can_bus import CanBus
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import SerialLine, baud_of

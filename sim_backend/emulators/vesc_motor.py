@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Protocol
 
-from drivers.vesc.codec import Can
+from drivers.vesc.canbus import Can
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 
 HOLD_NS = 50_000_000

@@ -15,12 +15,15 @@ from drivers.ntrip.params import NtripParams
 from drivers.pwm_board.device import PwmBoard, PwmParams
 from drivers.rtcm.codec import encode as rtcm_frame
 from drivers.rtcm.device import RtcmDevice, RtcmParams
-from drivers.ublox.codec import NavEoe, NavPvt
 from drivers.ublox.codec import encode as ublox_frame
 from drivers.ublox.device import UbloxDevice
-from drivers.vesc.codec import Status, Values, encode_can, encode_comm, frame_uart, split_comm
+from drivers.ublox.layouts import NavEoe, NavPvt
+from drivers.vesc.canbus import Status, encode_can, split_comm
+from drivers.vesc.comm import encode_comm
 from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
+from drivers.vesc.uart import frame_uart
+from drivers.vesc.values import Values
 from vehicled.messages import (
     ALL,
     ActuatorCommand,

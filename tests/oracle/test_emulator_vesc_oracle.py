@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from drivers.vesc.codec import Can
+from drivers.vesc.canbus import Can
 from sim_backend.emulators.vesc import FAULT, VescCanEmulator, VescUartEmulator
 from tests.vesc_bench import MS, START_NS, Bench, device, moving
 from vehicled.messages import Mode

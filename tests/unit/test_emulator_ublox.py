@@ -6,23 +6,11 @@ from typing import Any
 
 import pytest
 
-from drivers.ublox.codec import (
-    Ack,
-    CfgValget,
-    CfgValgetPoll,
-    CfgValset,
-    MonRf,
-    Nak,
-    NavPvt,
-    NavRelposned,
-    RxmRtcm,
-    TimTp,
-    decode,
-    encode,
-    keys,
-    poll,
-)
+from drivers.ublox import keys
+from drivers.ublox.codec import decode, encode, poll
 from drivers.ublox.device import UbloxDevice
+from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
+from drivers.ublox.layouts import Ack, MonRf, Nak, NavPvt, NavRelposned, RxmRtcm, TimTp
 from drivers.ublox.settings import Params
 from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.ublox import UbloxReceiver, ublox

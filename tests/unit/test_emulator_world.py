@@ -9,9 +9,11 @@ from drivers.imu.n100 import N100Device, N100Params
 from drivers.imu.n100 import decode as decode_n100
 from drivers.pwm_board.codec import Pulses, encode
 from drivers.pwm_board.device import PwmParams
-from drivers.ublox.codec import CfgValset, decode, keys
+from drivers.ublox import keys
+from drivers.ublox.codec import decode
 from drivers.ublox.codec import encode as encode_ubx
 from drivers.ublox.device import UbloxDevice
+from drivers.ublox.keys import CfgValset
 from drivers.ublox.settings import Params
 from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.line import SerialLine

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from drivers.ublox.codec import (
-    Gga,
-    Gns,
-    Gsa,
-    Gst,
+from drivers.ublox.codec import encode
+from drivers.ublox.device import CORRECTIONS_MAX_BYTES, STALE_NS, UbloxDevice
+from drivers.ublox.layouts import (
     MonRf,
     NavCov,
     NavDop,
@@ -24,14 +22,9 @@ from drivers.ublox.codec import (
     NavStatus,
     NavTimels,
     RfBlock,
-    Rmc,
     RxmRtcm,
-    Ths,
-    Vtg,
-    Zda,
-    encode,
 )
-from drivers.ublox.device import CORRECTIONS_MAX_BYTES, STALE_NS, UbloxDevice
+from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
 from vehicled.messages import (
     CarrierSolution,
