@@ -40,13 +40,14 @@ from drivers.vesc.comm import (
     decode_comm,
     encode_comm,
 )
+from drivers.vesc.params import VescParams
 from drivers.vesc.uart import UartDecoder, frame_uart
-from sim_backend.emulators.can_bus import CanBus
+from sim_backend.emulators.can_bus import CanBus, CanNode
 from sim_backend.emulators.interface import DriveCommand
-from sim_backend.emulators.line import SerialLine, baud_of
-from sim_backend.emulators.outbox import drained
-from sim_backend.emulators.vesc_motor import Calibration, PowerStage
+from sim_backend.emulators.line import LineDevice, SerialLine, baud_of
+from sim_backend.emulators.vesc_motor import PowerStage
 from sim_backend.emulators.vesc_telemetry import Telemetry, layout_of, status_groups
+from sim_backend.emulators.wire import WireDevice
 from sim_backend.sensors.noise import stream
 from vehicled.messages import Message, MotorStatus
 from vehicled.profile.schema import Device
@@ -78,7 +79,7 @@ _MOTOR_PACKETS = {
 
 def configuration(device: Device, firmware: tuple[int, int] = FIRMWARE) -> AppConf:
     """Return the application configuration that the profile expects: timeout and its brake current, servo output, STATUS frames."""
-    params: Calibration = device.driver.selected
+    params: VescParams = device.driver.selected
     rate_hz = round(device.rate_hz or STATUS_RATE_HZ)
     fields: dict[str, int] = {"status_rate_hz": rate_hz, "status_mode": 5}
     if firmware >= (6, 0):
@@ -107,20 +108,21 @@ class VescOptions(TypedDict, total=False):
     conf: AppConf
 
 
-class VescUnit(ABC):
+class VescUnit(WireDevice, ABC):
     """Controller without its wire. Called in time order."""
 
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
     """Injectable failures with default values: a fault code; motor commands that get lost."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+        super().__init__()
         self.firmware = options.get("firmware", FIRMWARE)
         """Firmware (major, minor)."""
         self.conf = options["conf"] if "conf" in options else configuration(device, self.firmware)
         """Application configuration as it would be read back."""
         self._layout = layout_of(self.firmware)
         self._uuid = stream(seed, f"{port}/uuid").bytes(12)
-        params: Calibration = device.driver.selected
+        params: VescParams = device.driver.selected
         self._telemetry = Telemetry(params, self.conf.controller_id)
         # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0
@@ -222,7 +224,7 @@ class VescUnit(ABC):
         return FwVersion(*self.firmware, HARDWARE, self._uuid, 0, 0, 0)
 
 
-class VescCanUnit(VescUnit):
+class VescCanUnit(VescUnit, CanNode):
     """VESC on CAN as a :class:`sim_backend.emulators.can_bus.CanNode`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
@@ -231,7 +233,6 @@ class VescCanUnit(VescUnit):
         # In bridge or UAVCAN mode it ignores and sends no frames of its own protocol.
         self._mute = self.conf.can_mode != 0
         self._long = Reassembler()
-        self._tx: list[CanFrame] = []
         self._status_due_ns = [start_ns] * len(self._groups)
 
     def _begin(self) -> None:
@@ -268,10 +269,6 @@ class VescCanUnit(VescUnit):
             case _:
                 self.unknown_packets += 1
 
-    def take_tx(self) -> Sequence[CanFrame]:
-        """Drain answers and STATUS frames."""
-        return drained(self._tx)
-
     def _on_packet(self, payload: bytes, sender: int, mode: int, now_ns: int) -> None:
         if mode == SendMode.PASS_ON:
             # An answer to a question that it never asks.
@@ -292,7 +289,7 @@ class VescCanUnit(VescUnit):
                 self._tx += [encode_can(self._telemetry.status(number)) for number in numbers]
 
 
-class VescUartUnit(VescUnit):
+class VescUartUnit(VescUnit, LineDevice):
     """VESC on a serial line as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
@@ -301,16 +298,10 @@ class VescUartUnit(VescUnit):
         self._baud = baud_of(device.port) or BAUD
         self._decoder = UartDecoder()
         self._heard_ns = 0
-        self._tx: list[bytes] = []
 
     def _begin(self) -> None:
         self._decoder.clear()
         self._tx.clear()
-
-    @property
-    def baud(self) -> int:
-        """Line rate."""
-        return self._baud
 
     @property
     def bad_frames(self) -> int:
@@ -328,10 +319,6 @@ class VescUartUnit(VescUnit):
 
     def _on_sample(self, now_ns: int) -> None:
         """Send nothing: on this wire it only answers."""
-
-    def take_tx(self) -> Sequence[bytes]:
-        """Drain the answers."""
-        return drained(self._tx)
 
 
 class VescCanEmulator(CanBus):

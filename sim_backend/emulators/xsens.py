@@ -36,7 +36,7 @@ from drivers.imu.xsens import (
 from drivers.imu.xsens_time import TICKS_PER_SECOND
 from sim_backend.emulators.inertial import ANSWER_NS, ImuReading, InertialUnit, OutputSchedule, euler
 from sim_backend.emulators.interface import NEVER_NS
-from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.line import baud_of, on_its_line
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
 
@@ -169,6 +169,4 @@ def _rate(xdi: int, wanted_hz: int) -> int:
     return max([rate for rate in range(1, BASE_RATE_HZ + 1) if BASE_RATE_HZ % rate == 0 and rate <= max(1, wanted_hz)])
 
 
-def xsens(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a unit on its line, for the registry."""
-    return SerialLine(XsensUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+xsens = on_its_line(XsensUnit)

@@ -327,8 +327,6 @@ def test_announcements_of_the_pulse() -> None:
 def test_a_line_that_is_too_slow_loses_frames_and_the_driver_says_so() -> None:
     found = bench(Params(rate_hz=10.0, port="uart1", baud=9_600))
     found.run(START + 20 * SECOND, samples(200))
-    assert isinstance(found.emulator, SerialLine)
-    assert found.emulator.overruns > 0
     assert "epochs_missing" in found.told()
 
 
