@@ -22,7 +22,6 @@ MAX_UBX_PAYLOAD_BYTES = 8192
 """Longest UBX payload accepted; the longest seen is 2.3 kB of raw data. Bounds what a damaged length holds back."""
 MAX_LINE_BYTES = 1024
 """Longest text line accepted. The standard says 82; high-precision and proprietary sentences reach 424 bytes."""
-MAX_RTCM_BYTES = 1029
 
 _PARSERS = ubx.PARSERS | {IDS["CFG-VALSET"]: keys.parse_valset, IDS["CFG-VALGET"]: keys.parse_valget}
 

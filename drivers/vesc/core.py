@@ -71,8 +71,6 @@ class VescCore(Device):
         self._lock = "the port has not been opened"
         self._fault_code = 0
         self._slow: dict[str, tuple[float, int]] = {}
-        self.unknown_packets = 0
-        """Valid packets without use."""
 
     @property
     def ready(self) -> bool:
@@ -235,8 +233,7 @@ class VescCore(Device):
                 if self._setup.on_appconf(message, t_rx_ns):
                     self._after_setup(t_rx_ns)
             case _:
-                # These include queries and commands: an echo, or another master on the wire.
-                self.unknown_packets += 1
+                pass  # also queries and commands: an echo, or another master on the wire
 
     def _on_rx_frame(self, t_rx_ns: int) -> None:
         self._last_rx_ns = t_rx_ns

@@ -127,8 +127,6 @@ class VescUnit(WireDevice, ABC):
         # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0
         self._stage = PowerStage(params, self.conf.timeout_ms, self.conf.timeout_brake_current_a, servo_on, start_ns)
-        self.unknown_packets = 0
-        """Number of valid packets that it does not know."""
 
     @property
     def fault_code(self) -> int:
@@ -188,7 +186,6 @@ class VescUnit(WireDevice, ABC):
             message = decode_comm(payload)[1]
         if self.firmware < _NUMBERED_SINCE and payload[:1] > bytes((Comm.SET_POS,)):
             # This firmware numbers packets differently, so the packet is something else here.
-            self.unknown_packets += 1
             return None
         reply = self._obey(message, now_ns)
         return None if reply is None else encode_comm(reply, self._layout)
@@ -214,8 +211,6 @@ class VescUnit(WireDevice, ABC):
             case Request(Comm.PING_CAN):
                 # No other node is on its bus.
                 return PingCanReply(b"")
-            case _:
-                self.unknown_packets += 1
         return None
 
     def _version(self) -> FwVersion:
@@ -267,12 +262,11 @@ class VescCanUnit(VescUnit, CanNode):
             case Short(target, sender, mode, payload) if target in addressed:
                 self._on_packet(payload, sender, mode, now_ns)
             case _:
-                self.unknown_packets += 1
+                pass
 
     def _on_packet(self, payload: bytes, sender: int, mode: int, now_ns: int) -> None:
         if mode == SendMode.PASS_ON:
             # An answer to a question that it never asks.
-            self.unknown_packets += 1
             return
         reply = self._answer(payload, now_ns)
         if reply is not None and mode == SendMode.PROCESS_AND_REPLY:

@@ -69,8 +69,6 @@ class XsensUnit(InertialUnit):
             rate = round(self.params.rate_hz)
             outputs = [(xdi, AT_EVERY_SAMPLE) for xdi in _WITH_ALL]
             outputs += [(xdi, rate) for xdi in (QUATERNION, ACCELERATION, RATE_OF_TURN)]
-        self.writes = 0
-        """Number of writes to flash."""
         self._framer = Framer((PROTOCOL,))
         self._wakes_until_ns = NEVER_NS
         self.measuring = True
@@ -123,7 +121,6 @@ class XsensUnit(InertialUnit):
                 if not all(_known(xdi) for xdi, _ in wanted):
                     self.answer(encode(ERROR, bytes((INVALID_PARAMETER,))), now_ns)
                     return
-                self.writes += 1
                 self._set([(xdi, _rate(xdi, rate)) for xdi, rate in wanted])
             self.answer(encode(OUTPUT_CONFIGURATION + 1, pack_outputs(self.outputs)), now_ns)
         # Messages in the wrong state or unknown ones get no answer.
