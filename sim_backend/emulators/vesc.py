@@ -40,12 +40,11 @@ from drivers.vesc.comm import (
     decode_comm,
     encode_comm,
 )
-from drivers.vesc.params import VescParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from sim_backend.emulators.can_bus import CanBus, CanNode
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import LineDevice, SerialLine, baud_of
-from sim_backend.emulators.vesc_motor import PowerStage
+from sim_backend.emulators.vesc_motor import Calibration, PowerStage
 from sim_backend.emulators.vesc_telemetry import Telemetry, layout_of, status_groups
 from sim_backend.emulators.wire import WireDevice
 from sim_backend.sensors.noise import stream
@@ -79,7 +78,7 @@ _MOTOR_PACKETS = {
 
 def configuration(device: Device, firmware: tuple[int, int] = FIRMWARE) -> AppConf:
     """Return the application configuration that the profile expects: timeout and its brake current, servo output, STATUS frames."""
-    params: VescParams = device.driver.selected
+    params: Calibration = device.driver.selected
     rate_hz = round(device.rate_hz or STATUS_RATE_HZ)
     fields: dict[str, int] = {"status_rate_hz": rate_hz, "status_mode": 5}
     if firmware >= (6, 0):
@@ -122,7 +121,7 @@ class VescUnit(WireDevice, ABC):
         """Application configuration as it would be read back."""
         self._layout = layout_of(self.firmware)
         self._uuid = stream(seed, f"{port}/uuid").bytes(12)
-        params: VescParams = device.driver.selected
+        params: Calibration = device.driver.selected
         self._telemetry = Telemetry(params, self.conf.controller_id)
         # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0

@@ -6,9 +6,9 @@ The driver's calibration converts set-points back to normalised commands: full d
 
 from collections.abc import Callable, Sequence
 from math import isfinite
+from typing import Protocol
 
 from drivers.vesc.canbus import Can
-from drivers.vesc.params import VescParams
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.outbox import drained
 
@@ -26,6 +26,22 @@ STANDSTILL_MPS = 0.05
 """Speed below which a set-point against the motion reverses the drive; above it brakes."""
 LONGEST_STEP_S = 0.1
 """Longest gap between measurements that is integrated."""
+
+
+class Calibration(Protocol):
+    """Parameters read from the driver's table, which documents them."""
+
+    max_duty: float
+    max_current_a: float
+    max_speed_mps: float
+    max_brake_current_a: float
+    erpm_per_mps: float
+    pole_pairs: int
+    steering: bool
+    servo_center: float
+    servo_gain: float
+    timeout_ms: int
+    timeout_brake_current_a: float
 
 
 class SpeedLoop:
@@ -53,7 +69,7 @@ class SpeedLoop:
 class PowerStage:
     """Motor and servo output. Called in time order."""
 
-    def __init__(self, params: VescParams, timeout_ms: int, timeout_brake_a: float, servo_on: bool, start_ns: int) -> None:
+    def __init__(self, params: Calibration, timeout_ms: int, timeout_brake_a: float, servo_on: bool, start_ns: int) -> None:
         """``timeout_ms`` 0 disables the timeout; ``timeout_brake_a`` 0 coasts on timeout."""
         self._params = params
         self._forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0

@@ -4,8 +4,8 @@ from math import isfinite, pi
 
 from drivers.vesc.appconf import UNREAD, AppConf
 from drivers.vesc.canbus import CanMessage, Status, Status2, Status3, Status4, Status5, Status6
-from drivers.vesc.params import VescParams
 from drivers.vesc.values import TIMED_OUT, Layout, Values
+from sim_backend.emulators.vesc_motor import Calibration
 from vehicled.messages import MotorStatus
 from vehicled.messages.units import ZERO_CELSIUS_K
 
@@ -69,7 +69,7 @@ class _Average:
 class Telemetry:
     """Converts samples of the sensor model to GET_VALUES and STATUS frames."""
 
-    def __init__(self, params: VescParams, controller_id: int) -> None:
+    def __init__(self, params: Calibration, controller_id: int) -> None:
         forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
         self._erpm_per_radps = forward * params.pole_pairs * 30.0 / pi
         # Full drive corresponds to the driver's maximum duty.
