@@ -36,8 +36,9 @@ from pyubx2 import ERR_IGNORE, UBXReader
 from drivers.imu import n100
 from drivers.msglink import codec as msglink
 from drivers.ublox import codec as ublox
+from drivers.ublox import layouts
 from drivers.ublox.device import UbloxDevice
-from drivers.vesc.codec import Status, decode_can, encode_can
+from drivers.vesc.canbus import Status, decode_can, encode_can
 from vehicled.lab.recordings.public_data import DATA_FOLDER
 from vehicled.messages import GnssFix, Heading, ImuSample, Message, PortState, Vector3
 from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
@@ -69,10 +70,10 @@ class Row(NamedTuple):
 # ---------------------------------------------------------------- bytes
 
 
-def nav_pvt(i: int) -> ublox.NavPvt:
+def nav_pvt(i: int) -> layouts.NavPvt:
     """Return a receiver's NAV-PVT with a fixed solution."""
     # Date and clock, accuracy and fix, place, accuracies, motion, their accuracies and what is seldom looked at.
-    return ublox.NavPvt(
+    return layouts.NavPvt(
         40 * i, 2024, 5, 17, 9, 41, i % 60, 0xF7, 25, -120_000 + i, 3, 0x83, 0xEA, 28, -894_012_345 + 13 * i, 430_712_345 + 7 * i,
         286_412, 319_876, 14, 18, 1_500 + i, -420, 3, 1_558, 34_443_210, 62, 180_000, 98, 0, 0, 0, 0,
     )  # fmt: skip
@@ -82,10 +83,10 @@ def epoch(i: int) -> bytes:
     """Return all messages that the driver requests from a receiver, once per epoch."""
     pvt = nav_pvt(i)
     place = (pvt.longitude_deg_e7, pvt.latitude_deg_e7, pvt.height_mm, pvt.height_msl_mm)
-    high_precision = ublox.NavHpposllh(0, 0, pvt.itow_ms, *place, 12, -34, 5, -6, 141, 180)
-    covariance = ublox.NavCov(pvt.itow_ms, 0, 1, 1, 1e-4, 1e-6, 2e-6, 1e-4, 1e-6, 3e-4, 1e-3, 1e-5, 1e-5, 1e-3, 1e-5, 2e-3)
-    dilution = ublox.NavDop(pvt.itow_ms, 120, 98, 60, 80, 55, 40, 38)
-    return b"".join(map(ublox.encode, (pvt, high_precision, covariance, dilution, ublox.NavEoe(pvt.itow_ms))))
+    high_precision = layouts.NavHpposllh(0, 0, pvt.itow_ms, *place, 12, -34, 5, -6, 141, 180)
+    covariance = layouts.NavCov(pvt.itow_ms, 0, 1, 1, 1e-4, 1e-6, 2e-6, 1e-4, 1e-6, 3e-4, 1e-3, 1e-5, 1e-5, 1e-3, 1e-5, 2e-3)
+    dilution = layouts.NavDop(pvt.itow_ms, 120, 98, 60, 80, 55, 40, 38)
+    return b"".join(map(ublox.encode, (pvt, high_precision, covariance, dilution, layouts.NavEoe(pvt.itow_ms))))
 
 
 def force_and_rate(i: int) -> tuple[Vector3, Vector3]:

@@ -15,15 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from sim_backend.plant.double_track import backends
-from sim_backend.plant.double_track.batch import DoubleTrackBatch
-from sim_backend.plant.double_track.ground import flat_surface
 from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.native_model import NativeDoubleTrack, double_track
 from sim_backend.plant.twin_file import load_twin
 
 ROUNDS = 7
-SIZES = (1, 64, 1024, 8192)
 
 
 def cost_us(work: Callable[[], object], calls: int) -> float:
@@ -45,29 +41,17 @@ def repeated(call: Callable[[], object], calls: int) -> Callable[[], None]:
 
 
 def ours(name: str) -> dict[str, float]:
-    """Measure our model: scalar, as machine code, compiled and batched."""
+    """Measure our model in plain Python and as machine code."""
     parameters = load_twin(name).parameters
     vehicle = DoubleTrack(parameters)
     vehicle.reset(speed_mps=8.0)
-    found = {"scalar": cost_us(repeated(lambda: vehicle.step(0.03, 0.3, 0.0), 2000), 2000)}
+    found = {"plain Python": cost_us(repeated(lambda: vehicle.step(0.03, 0.3, 0.0), 2000), 2000)}
     native = double_track(parameters)
     native.reset(speed_mps=8.0)
     if isinstance(native, NativeDoubleTrack):
         found["machine code, per call"] = cost_us(repeated(lambda: native.step(0.03, 0.3, 0.0), 20_000), 20_000)
-    if backends.compiled():
-        step, _ = backends.compiled_functions(backends.drive_name(vehicle.constants))
-        constants, state, surface = backends.compiled_constants(vehicle.constants), vehicle.state, flat_surface()
-        step(constants, state, surface, 0.03, 0.3, 0.0)
-        found["compiled, per call"] = cost_us(repeated(lambda: step(constants, state, surface, 0.03, 0.3, 0.0), 2000), 2000)
         commands = np.tile([0.03, 0.3, 0.0], (100_000, 1))
-        vehicle.run(commands[:10], fast=True)
-        found["compiled, in its loop"] = cost_us(lambda: vehicle.run(commands, 1000, fast=True), len(commands))
-    for size in SIZES:
-        batch = DoubleTrackBatch([parameters] * size)
-        batch.reset(speed_mps=8.0)
-        steer, throttle, brake = np.full(size, 0.03), np.full(size, 0.3), np.zeros(size)
-        calls = max(2, 4000 // size)
-        found[f"batch of {size}, per vehicle"] = cost_us(repeated(partial(batch.step, steer, throttle, brake), calls), calls * size)
+        found["machine code, in its loop"] = cost_us(lambda: native.run(commands, 1000), len(commands))
     return found
 
 
@@ -116,16 +100,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     mine, theirs = ours(options.twin), others()
-    per_vehicle = [mine[f"batch of {size}, per vehicle"] for size in SIZES]
-    pays = next((size for size, cost in zip(SIZES, per_vehicle, strict=True) if cost < mine["scalar"]), 0)
     if options.json:
-        print(json.dumps({"twin": options.twin, "us": mine | theirs, "batch_pays_from": pays}))
+        print(json.dumps({"twin": options.twin, "us": mine | theirs}))
         return
     reference = theirs.get("commonroad MB, right-hand side")
     print(f"{options.twin}: microseconds of CPU time per step" + ("; ratio to commonroad MB" if reference else ""))
     for label, cost in (mine | theirs).items():
         print(f"  {label:34s} {cost:10.3f}" + (f"  {cost / reference:8.3f}" if reference else ""))
-    print(f"  a batch costs less than one vehicle after the other from {pays} of the sizes measured on")
 
 
 if __name__ == "__main__":

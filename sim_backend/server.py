@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
 from sim_backend.emulators.failures import Failure
-from sim_backend.emulators.registry import CAN_DRIVERS
+from sim_backend.emulators.registry import wired_ports
 from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.plant.registry import prepare
@@ -22,8 +21,6 @@ from vehicled import __version__
 from vehicled.link import LinkError
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
-
-_BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
 
 if TYPE_CHECKING:
     # Imported late, because lockstep needs no terminal code.
@@ -79,11 +76,7 @@ def _ptys(profile: Profile, failures: Sequence[Failure], stack: ExitStack) -> Pt
     if any(failure.kind == "usb" for failure in failures):
         # A replugged pty has a new number; the link in the folder keeps its name.
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="vehicled-")))
-    wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
-    # An address without a rate means USB.
-    rates = {name: int(rate[1]) if (rate := _BAUD.search(device.port)) else 0 for name, device in wired.items()}
-    can_ports = [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS]
-    return stack.enter_context(Ptys(rates, can_ports, folder))
+    return stack.enter_context(Ptys(*wired_ports(profile), folder))
 
 
 def _run(

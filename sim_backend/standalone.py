@@ -10,8 +10,7 @@ from math import hypot
 from pathlib import Path
 
 from sim_backend.emulators.failures import Failure
-from sim_backend.emulators.line import baud_of
-from sim_backend.emulators.registry import CAN_DRIVERS
+from sim_backend.emulators.registry import wired_ports
 from sim_backend.ptys import Ptys
 from sim_backend.scenario import Start
 from sim_backend.terminals import Terminals, absent
@@ -43,10 +42,8 @@ class Standalone:
         self._names = port_names(profile)
         operator = profile.devices.get(OPERATOR_PORT)
         self._has_operator = scenario and operator is not None and operator.driver.name == "msglink"
-        wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
-        rates = {name: baud_of(device.port) if "baud=" in device.port else 0 for name, device in wired.items()}
+        rates, can_ports = wired_ports(profile)
         watched = [OPERATOR_PORT] if self._has_operator else []
-        can_ports = [name for name, device in wired.items() if device.driver.name in CAN_DRIVERS]
         now_ns = time.monotonic_ns()
         self._world = World(
             profile, course, seed, now_ns, time.time_ns(), wires=True, failures=failures, scenario=False, start=start

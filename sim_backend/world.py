@@ -109,8 +109,6 @@ class World:
         self._queued = 0
         self._emulators: list[Emulator] = []
         self._channels: list[_Channel] = []
-        self.unexpected_bytes = 0
-        """Bytes for ports that do not exist."""
         names = port_names(profile)
         for name in names:
             device = profile.devices.get(name)
@@ -199,12 +197,10 @@ class World:
         return min(first_ns, self._duty_ns, min(channel.due_ns + channel.sensor.least_latency_ns for channel in self._channels))
 
     def on_frame(self, port: int, t_ns: int, data: bytes) -> None:
-        """Take the daemon's bytes for ``port`` at ``t_ns``. Never raises: devices count what they cannot decode."""
-        if port >= len(self._emulators):
-            self.unexpected_bytes += len(data)
-            return
-        self._emulators[port].on_rx(data, t_ns)
-        self._collect(port)
+        """Take the daemon's bytes for ``port`` at ``t_ns``. Never raises."""
+        if port < len(self._emulators):
+            self._emulators[port].on_rx(data, t_ns)
+            self._collect(port)
 
     def on_line(self, port: int, t_ns: int, baud: int) -> None:
         """Handle a new line rate of ``port``, or its reopening (0)."""

@@ -60,12 +60,12 @@ DECODERS: dict[str, str] = {
     "xsens": "drivers.imu.xsens:decode",
     "vectornav": "drivers.imu.vectornav:decode",
     "mip": "drivers.imu.mip:decode",
-    "vesc": "drivers.vesc.codec:decode",
+    "vesc": "drivers.vesc.uart:decode",
 }
 """Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""
 CAN_DECODERS: dict[str, str] = {
     "can": "vehicled.wire.can:decode",
-    "vesc": "drivers.vesc.codec:decode_frames",
+    "vesc": "drivers.vesc.canbus:decode_frames",
 }
 """CAN recording formats. Each decoder takes the frames of a recording and yields (message name, content) in order."""
 

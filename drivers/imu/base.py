@@ -139,8 +139,6 @@ class ImuDevice(Device):
         """True while a stuck sensor is reported and its samples are withheld."""
         self.rate_off = False
         """True while the measured rate differs from ``Params.rate_hz``."""
-        self.measured_rate_hz = NAN
-        """Rate over the last full window, Hz."""
         self._begin()
 
     def _begin(self) -> None:
@@ -294,7 +292,7 @@ class ImuDevice(Device):
         if elapsed_ns < self._window_ns:
             return
         expected = self.params.rate_hz
-        self.measured_rate_hz = measured = self._window_samples * 1e9 / elapsed_ns
+        measured = self._window_samples * 1e9 / elapsed_ns
         # Hysteresis, so that a rate at the limit is one episode.
         off = abs(measured - expected) > RATE_TOLERANCE * expected * (0.8 if self.rate_off else 1.0)
         if off != self.rate_off:

@@ -156,10 +156,6 @@ class MipCodec:
     def __init__(self) -> None:
         self.protocols = (PROTOCOL,)
         self.replies: list[Packet] = []
-        self.invalid_yaws = 0
-        """Filter orientations withheld because the filter marked them invalid."""
-        self.unknown_fields = 0
-        """Fields in data packets with unknown descriptor or length."""
         self.reset()
 
     def reset(self) -> None:
@@ -183,9 +179,7 @@ class MipCodec:
         values: dict[int, Any] = {}
         for descriptor, data in found.fields:
             value = read(kind, descriptor, data)
-            if type(value) is bytes:
-                self.unknown_fields += 1
-            else:
+            if type(value) is not bytes:
                 values[descriptor] = value
         if kind == SENSOR:
             return self._sensor(values)
@@ -270,7 +264,6 @@ class MipCodec:
                 # The filter's orientation takes precedence over the sensor's while it is valid.
                 self._filter_yaw = bool(value[-1] & 1)
                 if not self._filter_yaw:
-                    self.invalid_yaws += 1
                     return None
             if form == "euler":
                 return pi / 2 - float(value[2])

@@ -124,8 +124,6 @@ class N100Codec:
     def __init__(self) -> None:
         self.lost_frames = 0
         """Gaps in the serial number shared by all types; gaps of more than 255 frames are undetectable."""
-        self.unused_frames = 0
-        """Valid frames without data for the driver."""
         self._sn = -1
 
     def reset(self) -> None:
@@ -145,7 +143,6 @@ class N100Codec:
         if kind == AHRS and length == _AHRS.size:
             _, _, _, _, _, heading, _, _, _, _, timestamp_us = _AHRS.unpack_from(frame, HEAD_BYTES)
             return (Sample(timestamp_us, None, None, pi / 2 - heading),)
-        self.unused_frames += 1
         return ()
 
 

@@ -244,8 +244,6 @@ class VectorNavCodec:
     def __init__(self) -> None:
         self.protocols = (BINARY, LINE)
         self.replies: list[str] = []
-        self.invalid_yaws = 0
-        """Orientations withheld because the device does not track its attitude."""
 
     def reset(self) -> None:
         """Drop the replies."""
@@ -275,7 +273,6 @@ class VectorNavCodec:
                     force = tuple([speed / deltas[0] for speed in deltas[4:]])
         yaw = _yaw(get)
         if yaw is not None and get("attitude.status", 0) & 3 == 3:  # the worst of four attitude grades: not tracking
-            self.invalid_yaws += 1
             yaw = None
         if force is rate is yaw is None:
             return ()

@@ -226,8 +226,6 @@ class XsensCodec:
         self.protocols = (PROTOCOL,)
         self.replies: list[XbusMessage] = []
         self.time = SampleTime()
-        self.invalid_yaws = 0
-        """Orientations withheld because the status marked the filter as invalid."""
         self.reset()
 
     def reset(self) -> None:
@@ -280,12 +278,7 @@ class XsensCodec:
                 force = tuple([component / dt_s for component in delta_v])
             if rate is None and delta_q is not None:
                 rate = rate_of_increment(delta_q, dt_s)
-        yaw = None
-        if orientation is not None:
-            if valid:
-                yaw = yaw_from_east(orientation_id, orientation)
-            else:
-                self.invalid_yaws += 1
+        yaw = yaw_from_east(orientation_id, orientation) if orientation is not None and valid else None
         if force is rate is yaw is None:
             return ()
         return (Sample(counter, force, rate, yaw, self._temperature_k, clipped),)

@@ -15,8 +15,6 @@ class SampleTime:
     def __init__(self) -> None:
         self.lost_packets = 0
         """Lost packets, by the packet counter."""
-        self.clock_jumps = 0
-        """Steps of SampleTimeFine that the packet counter does not confirm, without wraps."""
         self.reset()
 
     def reset(self) -> None:
@@ -59,7 +57,6 @@ class SampleTime:
         expected = packets * self.period
         known = self._count is not None and self.period > 0 and packets < _COUNTED
         if known and (step < 0 or abs(step - expected) > max(_JUMP_TICKS, 3 * self.period)):
-            self.clock_jumps += 1
             self._base += expected - step
         elif not lost and 0 < step < TICKS_PER_SECOND:
             self.period = step

@@ -25,13 +25,11 @@ class MsgLinkDevice(Device):
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
 
     def __init__(self, params: MsgLinkParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Count and drop messages of other types than ``messages``; commands expire after ``command_lifetime_ns``."""
+        """Drop messages of other types than ``messages``; commands expire after ``command_lifetime_ns``."""
         self._decoder = Decoder()
         self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
         self._tx: list[Action] = []
-        self.unexpected = 0
-        """Valid messages of a type not expected on this port."""
 
     @property
     def dropped_bytes(self) -> int:
@@ -51,7 +49,6 @@ class MsgLinkDevice(Device):
         accepted = []
         for message in messages:
             if type(message) not in self._accepts:
-                self.unexpected += 1
                 continue
             if hasattr(message, "t_rx_ns"):
                 # The message is not shared yet, so writing in place is safe and saves a copy at 400 Hz.

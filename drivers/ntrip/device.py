@@ -12,8 +12,7 @@ from drivers.ntrip.body import BodyDecoder, Identity
 from drivers.ntrip.codec import Credentials, Head, HeadReader, Version, encode_request
 from drivers.ntrip.gga import encode_gga, is_usable
 from drivers.ntrip.params import NtripParams
-from drivers.ntrip.sourcetable import Closest, SourceTable, SourceTableReader
-from drivers.rtcm.census import Census
+from drivers.ntrip.sourcetable import Closest, SourceTableReader
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
 from vehicled.messages import Corrections, Event, Fault, GnssFix, Message, PortState, Reaction
@@ -59,12 +58,6 @@ class NtripDevice(Device):
         self._fix: GnssFix | None = None
         self._fault: tuple[str, str] | None = None
         self._tx: list[Action] = []
-        self.ignored_bytes = 0
-        """Bytes received after the connection was no longer used."""
-        self.stalls = 0
-        """Connections closed after a stall."""
-        self.sourcetable: SourceTable | None = None
-        """Newest source table received, requested or instead of a stream."""
         self._begin()
 
     def _begin(self) -> None:
@@ -84,21 +77,6 @@ class NtripDevice(Device):
         self._tx.clear()
 
     # ---------------------------------------------------------------- what others may ask
-
-    @property
-    def census(self) -> Census:
-        """Message counts of the present connection."""
-        return self._feed.census
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside complete frames."""
-        return self._feed.dropped_bytes
-
-    @property
-    def bad_frames(self) -> int:
-        """Frames with an invalid checksum."""
-        return self._feed.bad_frames
 
     @property
     def secret_ref(self) -> SecretRef | None:
@@ -152,8 +130,6 @@ class NtripDevice(Device):
                 self._on_stream(data, t_rx_ns, messages)
             case Stage.TABLE:
                 self._on_table(data, t_rx_ns, messages)
-            case Stage.OVER:
-                self.ignored_bytes += len(data)
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
@@ -175,9 +151,9 @@ class NtripDevice(Device):
         """Send the position; close a stalled or refused connection."""
         messages: list[Message] = []
         if self._stage is Stage.STREAM and self._feed.due_ns <= now_ns:
-            before = self.census.frames
+            before = self._feed.frames
             late = self._feed.on_silence()
-            if self.census.frames > before:
+            if self._feed.frames > before:
                 messages += self._flowing(now_ns)
             messages += late
         self._tell_position(now_ns)
@@ -261,15 +237,15 @@ class NtripDevice(Device):
     def _on_stream(self, data: bytes, t_ns: int, messages: list[Message]) -> None:
         for piece in self._body.feed(data):
             self._body_bytes += len(piece)
-            before = self.census.frames
+            before = self._feed.frames
             fresh = self._feed.feed(piece, t_ns)
-            if self.census.frames > before:
+            if self._feed.frames > before:
                 messages += self._flowing(t_ns)
             messages += fresh
         if self._body.error:
             messages += self._refuse("ntrip_protocol", self._body.error, t_ns)
         elif self._body.ended:
-            if self.census.frames:
+            if self._feed.frames:
                 self._over(NEVER_NS)
                 self._tx.append(Reopen("the caster ended the stream"))
             else:
@@ -283,7 +259,7 @@ class NtripDevice(Device):
 
     def _on_table_end(self, t_ns: int) -> list[Message]:
         self._closest.add(self._table.end())
-        table = self.sourcetable = self._table.table()
+        table = self._table
         wanted = self._params.mountpoint
         if not wanted:
             self._over(NEVER_NS)
@@ -325,7 +301,7 @@ class NtripDevice(Device):
                 self._version = 1 if self._version == 2 else 2
         elif self._stage is Stage.HEAD:
             reason = f"incomplete reply from the caster, then silence for {silence}"
-        elif self.census.frames:
+        elif self._feed.frames:
             reason = f"no RTCM 3 message for {silence}"
         elif self._body_bytes:
             reason = f"no RTCM 3 message for {silence}; {self._body_bytes} bytes of other data arrived"
@@ -333,7 +309,6 @@ class NtripDevice(Device):
             reason = f"no data for {silence}"
             if not self._gga_sent:
                 reason += "; network casters wait for a position, and none was sent because the receiver has no fix"
-        self.stalls += 1
         self._watch.expire()
         self._over(NEVER_NS)
         self._tx.append(Reopen(reason))

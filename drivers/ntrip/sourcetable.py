@@ -9,37 +9,17 @@ from msgspec import Struct
 MAX_TABLE_BYTES: Final = 4 << 20
 """Largest table accepted; the largest public ones are below one megabyte."""
 MAX_LINE_BYTES: Final = 4_096
-MAX_RECORDS: Final = 20_000
+MAX_STREAMS: Final = 20_000
 END: Final = "ENDSOURCETABLE"
 EARTH_RADIUS_M: Final = 6_371_000.0
 
 
 class Stream(Struct, frozen=True):
-    """One mountpoint (STR record). Missing values are empty or NaN."""
+    """One mountpoint (STR record). A missing position is NaN."""
 
     mountpoint: str
-    identifier: str = ""
-    format: str = ""
-    format_details: str = ""
-    """Message types with their periods, as in ``1005(10),1077(1)``."""
-    carrier: int = 0
-    """Carrier phase: 0 none, 1 L1, 2 L1 and L2 or more."""
-    systems: str = ""
-    network: str = ""
-    country: str = ""
     latitude_rad: float = nan
     longitude_rad: float = nan
-    wants_position: bool = False
-    """True if the caster needs the rover's position."""
-    networked: bool = False
-    """True if computed from several stations."""
-    generator: str = ""
-    compression: str = ""
-    authentication: str = ""
-    """Authentication: ``N`` none, ``B`` basic, ``D`` digest."""
-    fee: bool = False
-    bitrate: int = 0
-    misc: str = ""
 
     def distance_m(self, latitude_rad: float, longitude_rad: float) -> float:
         """Return the great-circle distance, accurate to 0.5 %; NaN without a position in the table."""
@@ -49,210 +29,54 @@ class Stream(Struct, frozen=True):
         return 2.0 * EARTH_RADIUS_M * asin(sqrt(min(square, 1.0)))
 
 
-class Caster(Struct, frozen=True):
-    """Another caster recommended by this one (CAS record)."""
-
-    host: str
-    port: int = 0
-    identifier: str = ""
-    operator: str = ""
-    wants_position: bool = False
-    country: str = ""
-    latitude_rad: float = nan
-    longitude_rad: float = nan
-    fallback_host: str = ""
-    fallback_port: int = 0
-    misc: str = ""
-
-
-class Network(Struct, frozen=True):
-    """Network of stations (NET record)."""
-
-    identifier: str
-    operator: str = ""
-    authentication: str = ""
-    fee: bool = False
-    web: str = ""
-    streams_web: str = ""
-    registration: str = ""
-    misc: str = ""
-
-
-Record = Stream | Caster | Network
-
-
-class SourceTable(Struct, frozen=True):
-    """Complete source table."""
-
-    streams: Sequence[Stream] = ()
-    casters: Sequence[Caster] = ()
-    networks: Sequence[Network] = ()
-    complete: bool = False
-    """True if the table's last line arrived."""
-    bad_lines: int = 0
-    """Lines that are not a known record."""
-
-
-HEADINGS: Final = (
-    "mountpoint",
-    "distance km",
-    "format",
-    "systems",
-    "carrier",
-    "position",
-    "access",
-    "country",
-    "place",
-    "messages",
-)
-
-
-def rows(
-    table: SourceTable, latitude_rad: float = nan, longitude_rad: float = nan, limit: int | None = None
-) -> list[tuple[str, ...]]:
-    """Return the mountpoints as a table of texts under ``HEADINGS``: by distance if a position is given, else by name."""
-
-    def order(stream: Stream) -> tuple[float, str]:
-        distance_m = stream.distance_m(latitude_rad, longitude_rad)
-        return (distance_m if isfinite(distance_m) else float("inf"), stream.mountpoint.casefold())
-
-    listed: list[tuple[str, ...]] = []
-    for stream in sorted(table.streams, key=order)[:limit]:
-        distance_m = stream.distance_m(latitude_rad, longitude_rad)
-        listed.append(
-            (
-                stream.mountpoint,
-                f"{distance_m / 1e3:.1f}" if isfinite(distance_m) else "",
-                stream.format,
-                stream.systems,
-                {0: "", 1: "L1", 2: "L1+L2"}.get(stream.carrier, str(stream.carrier)),
-                "needed" if stream.wants_position else "",
-                {"N": "open", "B": "password", "D": "digest"}.get(stream.authentication, stream.authentication)
-                + (", fee" if stream.fee else ""),
-                stream.country,
-                stream.identifier,
-                stream.format_details,
-            )
-        )
-    return listed
-
-
 class SourceTableReader:
-    """Incremental reader of a source table, line by line. Never raises; bounded: oversized lines are counted and skipped."""
+    """Incremental reader of a source table, line by line. Never raises; bounded: oversized and unknown lines are skipped."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._skip = False
-        self._streams: list[Stream] = []
-        self._casters: list[Caster] = []
-        self._networks: list[Network] = []
         self._total = 0
-        self._records = 0
-        self.bad_lines = 0
+        self.streams: list[Stream] = []
+        """Mountpoints received so far."""
         self.complete = False
-        """True after ``ENDSOURCETABLE``, or once the size limit is exceeded."""
+        """True after ``ENDSOURCETABLE``, or once a limit is exceeded."""
 
     def feed(self, data: bytes) -> list[Stream]:
         """Return the mountpoints whose lines ``data`` completes. Bytes after the table are ignored."""
         self._total += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        fresh: list[Stream] = []
+        before = len(self.streams)
         for line in lines:
             if self._skip:
                 self._skip = False
             elif not self.complete:
-                self._add(line, fresh)
+                self._add(line)
         if len(self._rest) > MAX_LINE_BYTES:
-            self.bad_lines += not self._skip
             self._rest, self._skip = b"", True
         if self._total > MAX_TABLE_BYTES:
             self.complete = True
-        self._streams += fresh
-        return fresh
+        return self.streams[before:]
 
     def end(self) -> list[Stream]:
         """Return the last mountpoint at the end of the connection, because its line end may be missing."""
         return self.feed(b"\n") if self._rest else []
 
-    def table(self) -> SourceTable:
-        """Return the table received so far."""
-        return SourceTable(tuple(self._streams), tuple(self._casters), tuple(self._networks), self.complete, self.bad_lines)
-
-    def _add(self, line: bytes, streams: list[Stream]) -> None:
+    def _add(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").strip()
-        if text == END:
-            self.complete = True
-            return
-        record = parse_record(text) if len(line) <= MAX_LINE_BYTES else None
-        match record:
-            case None:
-                self.bad_lines += bool(text)
-                return
-            case Stream():
-                streams.append(record)
-            case Caster():
-                self._casters.append(record)
-            case Network():
-                self._networks.append(record)
-        self._records += 1
-        self.complete = self._records >= MAX_RECORDS
+        stream = parse_stream(text) if len(line) <= MAX_LINE_BYTES else None
+        if stream is not None:
+            self.streams.append(stream)
+        self.complete = text == END or len(self.streams) >= MAX_STREAMS
 
 
-def parse(data: bytes) -> SourceTable:
-    """Return a source table from a response body. Never raises."""
-    reader = SourceTableReader()
-    reader.feed(data)
-    reader.end()
-    return reader.table()
-
-
-def parse_record(line: str) -> Record | None:
-    """Return one record of a table; None for another kind or without a name."""
+def parse_stream(line: str) -> Stream | None:
+    """Return a mountpoint of a table; None for another record or without a name."""
     kind, _, rest = line.partition(";")
-    if kind not in {"STR", "CAS", "NET"}:
+    cells = _split(rest)
+    if kind != "STR" or not cells[0]:
         return None
-    have = _split(rest)
-    if not have[0]:
-        return None
-    if kind == "STR":
-        cells = _padded(have, 18)
-        return Stream(
-            mountpoint=cells[0],
-            identifier=cells[1],
-            format=cells[2],
-            format_details=cells[3],
-            carrier=_number(cells[4]),
-            systems=cells[5],
-            network=cells[6],
-            country=cells[7],
-            latitude_rad=_angle(cells[8], 90.0),
-            longitude_rad=_angle(cells[9], 360.0),
-            wants_position=cells[10] == "1",
-            networked=cells[11] == "1",
-            generator=cells[12],
-            compression=cells[13],
-            authentication=cells[14].upper(),
-            fee=cells[15].upper() == "Y",
-            bitrate=_number(cells[16]),
-            misc=cells[17],
-        )
-    if kind == "CAS":
-        cells = _padded(have, 11)
-        return Caster(
-            host=cells[0],
-            port=_number(cells[1]),
-            identifier=cells[2],
-            operator=cells[3],
-            wants_position=cells[4] == "1",
-            country=cells[5],
-            latitude_rad=_angle(cells[6], 90.0),
-            longitude_rad=_angle(cells[7], 360.0),
-            fallback_host=cells[8],
-            fallback_port=_number(cells[9]),
-            misc=cells[10],
-        )
-    cells = _padded(have, 8)
-    return Network(cells[0], cells[1], cells[2].upper(), cells[3].upper() == "Y", cells[4], cells[5], cells[6], cells[7])
+    latitude, longitude = (*cells[8:10], "", "")[:2]
+    return Stream(cells[0], _angle(latitude, 90.0), _angle(longitude, 360.0))
 
 
 def _split(text: str) -> list[str]:
@@ -271,16 +95,6 @@ def _split(text: str) -> list[str]:
             cells.append(text[at:stop].strip())
             at = stop + 1
     return cells
-
-
-def _padded(cells: list[str], count: int) -> list[str]:
-    """Return exactly ``count`` cells; the last takes the rest."""
-    cells = cells + [""] * (count - len(cells))
-    return [*cells[: count - 1], ";".join(cells[count - 1 :]).strip(";")]
-
-
-def _number(cell: str) -> int:
-    return int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 10 else 0
 
 
 def _angle(cell: str, limit_deg: float) -> float:

@@ -4,7 +4,6 @@ The observations pass unread to the receiver. Sources: NOTES.md.
 """
 
 from collections.abc import Iterator
-from math import isnan, sqrt
 from typing import Final
 
 from msgspec import Struct
@@ -156,10 +155,6 @@ class Station(Struct, frozen=True, gc=False):
     virtual: bool = False
     """DF141: true for a virtual station, computed by a network for a place near the rover."""
 
-    def distance_m(self, other: "Station") -> float:
-        """Return the straight-line distance between two stations."""
-        return sqrt((self.x_m - other.x_m) ** 2 + (self.y_m - other.y_m) ** 2 + (self.z_m - other.z_m) ** 2)
-
 
 _1005_BITS: Final = 152
 _SHIFT_Z: Final = 0
@@ -187,19 +182,6 @@ def decode_station(frame: bytes) -> Station | None:
         antenna_height_m=int.from_bytes(frame[22:24], "big") / 1e4 if kind == 1006 else float("nan"),
         virtual=bool(bits >> (_1005_BITS - 34) & 1),
     )
-
-
-def encode_station(station: Station) -> bytes:
-    """Return a 1006 frame, or a 1005 frame if the antenna height is NaN. GPS, GLONASS and Galileo are marked as served."""
-    kind = 1005 if isnan(station.antenna_height_m) else 1006
-    bits = kind << (_1005_BITS - 12) | station.number << (_1005_BITS - 24)
-    bits |= 0b111 << (_1005_BITS - 33) | int(station.virtual) << (_1005_BITS - 34)
-    for shift, metres in ((_SHIFT_X, station.x_m), (_SHIFT_Y, station.y_m), (_SHIFT_Z, station.z_m)):
-        bits |= (round(metres * 1e4) & ((1 << 38) - 1)) << shift
-    payload = bits.to_bytes(19, "big")
-    if kind == 1006:
-        payload += round(station.antenna_height_m * 1e4).to_bytes(2, "big")
-    return encode(payload)
 
 
 class Content(Struct, frozen=True, gc=False):

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.rtcm.census import Census
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
 from vehicled.messages import Corrections, Event, Fault, Message, PortState, Reaction
@@ -36,21 +35,6 @@ class RtcmDevice(Device):
         self._stalled = ""
         self._tx: list[Action] = []
 
-    @property
-    def census(self) -> Census:
-        """Message counts of the present connection."""
-        return self._feed.census
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside complete frames."""
-        return self._feed.dropped_bytes
-
-    @property
-    def bad_frames(self) -> int:
-        """Frame starts with an invalid checksum."""
-        return self._feed.bad_frames
-
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """Start the stall timeout when the port opens; stop it when the port is lost."""
         self._tx.clear()
@@ -63,9 +47,9 @@ class RtcmDevice(Device):
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         """Return the corrections completed by ``data``."""
-        before = self._feed.census.frames
+        before = self._feed.frames
         messages = self._feed.feed(data, t_rx_ns)
-        return self._on_frame(messages, t_rx_ns) if self._feed.census.frames > before else messages
+        return self._on_frame(messages, t_rx_ns) if self._feed.frames > before else messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Ignore commands."""
@@ -78,9 +62,9 @@ class RtcmDevice(Device):
         """Reopen the port after a stall."""
         messages: list[Message] = []
         if self._feed.due_ns <= now_ns:
-            before = self._feed.census.frames
+            before = self._feed.frames
             messages += self._feed.on_silence()
-            if self._feed.census.frames > before:
+            if self._feed.frames > before:
                 messages = self._on_frame(messages, now_ns)
         if self._watch.due_ns <= now_ns:
             reason = f"no RTCM 3 message for {self._watch.timeout_ns / 1e9:.0f} s"

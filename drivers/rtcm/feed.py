@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from drivers.rtcm.census import Census
-from drivers.rtcm.codec import FrameReader
+from drivers.rtcm.codec import FrameReader, Station, decode_station
 from vehicled.messages import Corrections, Event, Message
 from vehicled.ports import NEVER_NS
 
@@ -15,7 +14,7 @@ most a kilobyte, so it seldom waits."""
 
 
 class CorrectionFeed:
-    """Converter of a stream to frames, counts and :class:`Corrections`.
+    """Converter of a stream to frames and :class:`Corrections`, and detector of a moved base.
 
     One message per frame, so a consumer may drop the oldest ones without cutting a frame. ``t_ns`` is the arrival, because frames
     are not read.
@@ -27,18 +26,9 @@ class CorrectionFeed:
         self._wanted = wanted
         self._reader = FrameReader()
         self._rx_ns = 0
-        self.census = Census()
-        """Message counts of the present connection."""
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside complete frames."""
-        return self._reader.dropped_bytes
-
-    @property
-    def bad_frames(self) -> int:
-        """Frame starts with an invalid checksum."""
-        return self._reader.bad_frames
+        self._station: Station | None = None
+        self.frames = 0
+        """Complete frames of the present connection."""
 
     @property
     def due_ns(self) -> int:
@@ -48,7 +38,8 @@ class CorrectionFeed:
     def reset(self) -> None:
         """Reset on a new connection, because the old partial frame would spoil the first one."""
         self._reader.clear()
-        self.census = Census()
+        self._station = None
+        self.frames = 0
 
     def feed(self, data: bytes, t_rx_ns: int) -> list[Message]:
         """Return the messages of the frames completed by ``data``. Never raises."""
@@ -64,16 +55,17 @@ class CorrectionFeed:
     def _messages(self, frames: Sequence[bytes], t_rx_ns: int) -> list[Message]:
         messages: list[Message] = []
         for frame in frames:
-            if self.census.add(frame, t_rx_ns):
-                messages.append(self._station_event(t_rx_ns))
+            self.frames += 1
+            station = decode_station(frame)
+            if station is not None and not _same(station, self._station):
+                self._station = station
+                messages.append(self._station_event(station, t_rx_ns))
             if self._wanted:
                 messages.append(Corrections(t_rx_ns, t_rx_ns, self._origin, frame))
         return messages
 
-    def _station_event(self, t_ns: int) -> Event:
+    def _station_event(self, station: Station, t_ns: int) -> Event:
         """Return the event for a new or changed station position, because a moved base moves the vehicle."""
-        station = self.census.station
-        assert station is not None
         fields = {
             "origin": self._origin,
             "station": station.number,
@@ -81,3 +73,10 @@ class CorrectionFeed:
             "virtual": station.virtual,
         }
         return Event(t_ns, "info", "corrections_station", msgspec.json.encode(fields).decode())
+
+
+def _same(reported: Station, known: Station | None) -> bool:
+    """True if two positions are equal: 1005 and 1006 of a station differ only in antenna height."""
+    if known is None or reported.number != known.number:
+        return False
+    return (reported.x_m, reported.y_m, reported.z_m) == (known.x_m, known.y_m, known.z_m)

@@ -10,76 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from drivers.ublox import keys, nmea, ubx
-from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset, key_name
-from drivers.ublox.layouts import (
-    Ack,
-    MonRf,
-    MonVer,
-    Nak,
-    NavCov,
-    NavDop,
-    NavEoe,
-    NavHpposllh,
-    NavPvt,
-    NavRelposned,
-    NavStatus,
-    NavTimels,
-    RfBlock,
-    RxmRtcm,
-    TimTp,
-)
+from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
 from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Sentence, Ths, Vtg, Zda
 from vehicled.wire.crc import crc24q, fletcher8, xor8
 from vehicled.wire.framing import Framer, Protocol
-
-__all__ = [
-    "IDS",
-    "NMEA",
-    "PROTOCOLS",
-    "RTCM",
-    "UBX",
-    "Ack",
-    "CfgValget",
-    "CfgValgetPoll",
-    "CfgValset",
-    "Gga",
-    "Gns",
-    "Gsa",
-    "Gst",
-    "MonRf",
-    "MonVer",
-    "Nak",
-    "NavCov",
-    "NavDop",
-    "NavEoe",
-    "NavHpposllh",
-    "NavPvt",
-    "NavRelposned",
-    "NavStatus",
-    "NavTimels",
-    "RfBlock",
-    "Rmc",
-    "RxmRtcm",
-    "Ths",
-    "TimTp",
-    "Vtg",
-    "Zda",
-    "decode",
-    "decode_frame",
-    "decode_nmea",
-    "encode",
-    "framer",
-    "key_name",
-    "keys",
-    "nmea",
-    "parse_nmea",
-    "parse_ubx",
-    "poll",
-    "rtcm_number",
-    "ubx_frame",
-    "ubx_name",
-]
 
 UBX_SYNC = b"\xb5\x62"
 UBX_OVERHEAD_BYTES = 8
@@ -87,7 +22,6 @@ MAX_UBX_PAYLOAD_BYTES = 8192
 """Longest UBX payload accepted; the longest seen is 2.3 kB of raw data. Bounds what a damaged length holds back."""
 MAX_LINE_BYTES = 1024
 """Longest text line accepted. The standard says 82; high-precision and proprietary sentences reach 424 bytes."""
-MAX_RTCM_BYTES = 1029
 
 _PARSERS = ubx.PARSERS | {IDS["CFG-VALSET"]: keys.parse_valset, IDS["CFG-VALGET"]: keys.parse_valget}
 

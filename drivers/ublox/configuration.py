@@ -17,8 +17,9 @@ from itertools import chain
 
 from msgspec import Struct
 
-from drivers.ublox.codec import Ack, CfgValget, CfgValgetPoll, CfgValset, Nak, encode, key_name, poll
-from drivers.ublox.keys import Items
+from drivers.ublox.codec import encode, poll
+from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset, Items, key_name
+from drivers.ublox.layouts import Ack, Nak
 from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item
 from vehicled.ports import NEVER_NS, Action, Send, SetBaud
 

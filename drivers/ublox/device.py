@@ -1,23 +1,14 @@
 """Driver of u-blox receivers: configures the receiver, converts its messages, detects silence. Pitfalls: NOTES.md."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
-from drivers.ublox.codec import (
-    NMEA,
-    RTCM,
-    Ack,
-    CfgValget,
-    MonVer,
-    Nak,
-    TimTp,
-    framer,
-    parse_nmea,
-    parse_ubx,
-    rtcm_number,
-    ubx_name,
-)
+from drivers.ublox.codec import NMEA, RTCM, framer, parse_nmea, parse_ubx, rtcm_number
 from drivers.ublox.configuration import Configuration, Phase
+from drivers.ublox.keys import CfgValget
+from drivers.ublox.layouts import Ack, MonVer, Nak
+from drivers.ublox.names import ubx_name
 from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
@@ -98,11 +89,6 @@ class UbloxDevice(Device):
         """State of the solution: none, single, dgps, float or fixed."""
         return self._reception.rtk_state
 
-    @property
-    def time_pulse(self) -> TimTp | None:
-        """Newest announcement of a pulse on the PPS pin."""
-        return self._reception.time_pulse
-
     # ---------------------------------------------------------------- the verbs of a device
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
@@ -142,7 +128,6 @@ class UbloxDevice(Device):
             at, oldest = next((at, each) for at, each in enumerate(self._tx) if isinstance(each, Send) and each.droppable)
             del self._tx[at]
             self._waiting_bytes -= len(oldest.data)
-            self.figures.corrections_dropped += 1
 
     def next_due_ns(self) -> int:
         """Return the time of the next timeout."""
@@ -194,10 +179,9 @@ class UbloxDevice(Device):
                 messages.append(Corrections(t_rx_ns, t_rx_ns, ORIGIN, frame))
         elif protocol == NMEA:
             if self._params.protocol == "nmea":
-                try:
+                # A valid checksum does not make the fields readable.
+                with suppress(ValueError):
                     messages += self._reception.on_message(parse_nmea(frame), t_rx_ns)
-                except ValueError:
-                    self.figures.nmea_errors += 1
         else:
             frames[ubx_name(frame[2:4])] += 1
             message = parse_ubx(frame)

@@ -6,9 +6,9 @@ Pure functions. Missing and invalid values are NaN.
 from datetime import date
 from math import cos, isfinite, nan, pi, radians, remainder, sin, tau
 
-from drivers.ublox.codec import Gga, Gns, Gsa, Gst, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned, Rmc, Ths, Vtg
 from drivers.ublox.epochs import WEEK_MS, Epoch
-from drivers.ublox.layouts import CORRECTION_AGE_S
+from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned
+from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Ths, Vtg
 from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
 from vehicled.messages.units import KNOT_MPS
 

@@ -8,11 +8,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from drivers.ublox import fixes, watch
-from drivers.ublox.codec import (
-    Gga,
-    Gns,
-    Gsa,
-    Gst,
+from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
+from drivers.ublox.layouts import (
     MonRf,
     NavCov,
     NavDop,
@@ -22,15 +19,9 @@ from drivers.ublox.codec import (
     NavRelposned,
     NavStatus,
     NavTimels,
-    Rmc,
     RxmRtcm,
-    Ths,
-    TimTp,
-    Vtg,
-    Zda,
 )
-from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
-from drivers.ublox.nmea import DAY_MS
+from drivers.ublox.nmea import DAY_MS, Gga, Gns, Gsa, Gst, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
 from drivers.ublox.watch import Episode, GapWatch, RtkWatch, event
 from vehicled.messages import GnssFix, Heading, Message, Reaction
@@ -45,22 +36,12 @@ class ReceptionStats(Struct):
 
     frames: Counter[str] = field(default_factory=Counter)
     """Valid frames by protocol; also UBX messages and RTCM numbers by name."""
-    nmea_errors: int = 0
-    """Sentences with a valid checksum and unreadable fields."""
     late_messages: int = 0
     """Messages of an epoch that had been handed over already."""
     missed_epochs: int = 0
     """Epochs skipped by the receiver."""
     headings_refused: Counter[str] = field(default_factory=Counter)
     """Headings withheld, by reason."""
-    corrections_damaged: int = 0
-    """RTCM messages that reached the receiver damaged, as reported by it."""
-    corrections_used: int = 0
-    """RTCM messages used, as reported by the receiver."""
-    corrections_dropped: int = 0
-    """Correction chunks dropped because the port did not accept them."""
-    clock_resets: int = 0
-    """Detected steps of the receiver's time."""
 
 
 class Reception:
@@ -74,7 +55,7 @@ class Reception:
         modulus_ms = DAY_MS if nmea else WEEK_MS
         self._clock = EpochClock(modulus_ms, round(params.latency_ms * 1e6))
         self._epochs = Epochs(
-            fixes.NMEA_ANCHORS if nmea else fixes.UBX_ANCHORS, round(params.epoch_timeout_ms * 1e6), self._time_of
+            fixes.NMEA_ANCHORS if nmea else fixes.UBX_ANCHORS, round(params.epoch_timeout_ms * 1e6), self._clock.time_of
         )
         self._calendar = fixes.Calendar()
         self._gsa: tuple[Gsa, int] | None = None
@@ -87,14 +68,11 @@ class Reception:
         self._used_ns: int | None = None
         self.epoch_rx_ns: int | None = None
         """Arrival of the newest position, valid or not."""
-        self.time_pulse: TimTp | None = None
-        """Newest announcement of a pulse."""
         self._handlers: dict[type, Callable[[Any, int], Sequence[Message]]] = {
             NavStatus: self._on_status,
             NavTimels: self._on_timels,
             MonRf: self._on_rf,
             RxmRtcm: self._on_rxm_rtcm,
-            TimTp: self._on_time_pulse,
         }
         if nmea:
             self._handlers |= {
@@ -152,13 +130,6 @@ class Reception:
     def _add(self, kind: str, message: Any, t_rx_ns: int) -> Sequence[Message]:
         return self._finish(self._epochs.add(kind, message.itow_ms, message, t_rx_ns))
 
-    def _time_of(self, counter_ms: int, t_rx_ns: int) -> int:
-        clock = self._clock
-        before = clock.regression.resets
-        t_ns = clock.time_of(counter_ms, t_rx_ns)
-        self._figures.clock_resets += clock.regression.resets - before
-        return t_ns
-
     def _finish(self, epochs: Iterable[Epoch]) -> Sequence[Message]:
         messages: list[Message] = []
         for epoch in epochs:
@@ -189,7 +160,7 @@ class Reception:
         # Version 0 uses another layout under the same id.
         if not self._wants_heading or vector.version != 1:
             return ()
-        t_ns = self._time_of(vector.itow_ms, t_rx_ns)
+        t_ns = self._clock.time_of(vector.itow_ms, t_rx_ns)
         params = self._params
         doubt = fixes.heading_doubt(
             vector, needs_fixed=params.heading_needs_fixed, baseline_m=params.baseline_m, tolerance_m=params.baseline_tolerance_m
@@ -230,14 +201,8 @@ class Reception:
         return self._jamming.set(reason, t_rx_ns, reaction)
 
     def _on_rxm_rtcm(self, report: RxmRtcm, t_rx_ns: int) -> Sequence[Message]:
-        self._figures.corrections_damaged += report.crc_failed
         if report.used == 2 and not report.crc_failed:
-            self._figures.corrections_used += 1
             self._used_ns = t_rx_ns
-        return ()
-
-    def _on_time_pulse(self, pulse: TimTp, t_rx_ns: int) -> Sequence[Message]:
-        self.time_pulse = pulse
         return ()
 
     # ---------------------------------------------------------------- NMEA

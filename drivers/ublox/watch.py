@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from drivers.ublox.codec import MonRf
+from drivers.ublox.layouts import MonRf
 from vehicled.messages import CarrierSolution, Event, Fault, FixType, GnssFix, Message, Reaction
 
 ORIGIN = "ublox"

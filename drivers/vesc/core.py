@@ -15,26 +15,13 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import ClassVar
 
-from drivers.vesc.codec import (
-    KILL_SWITCH,
-    TIMED_OUT,
-    AppConf,
-    Comm,
-    CommMessage,
-    FwVersion,
-    RawAppConf,
-    Request,
-    Selective,
-    Setpoint,
-    Unreadable,
-    Values,
-    describe,
-    encode_comm,
-    fault_name,
-)
+from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
+from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, Setpoint, encode_comm
 from drivers.vesc.episodes import Episodes
+from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
+from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.ports import Action, Device, Send
 
@@ -84,8 +71,6 @@ class VescCore(Device):
         self._lock = "the port has not been opened"
         self._fault_code = 0
         self._slow: dict[str, tuple[float, int]] = {}
-        self.unknown_packets = 0
-        """Valid packets without use."""
 
     @property
     def ready(self) -> bool:
@@ -248,8 +233,7 @@ class VescCore(Device):
                 if self._setup.on_appconf(message, t_rx_ns):
                     self._after_setup(t_rx_ns)
             case _:
-                # These include queries and commands: an echo, or another master on the wire.
-                self.unknown_packets += 1
+                pass  # also queries and commands: an echo, or another master on the wire
 
     def _on_rx_frame(self, t_rx_ns: int) -> None:
         self._last_rx_ns = t_rx_ns

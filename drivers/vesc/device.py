@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from drivers.vesc.codec import (
+from drivers.vesc.appconf import AppConf
+from drivers.vesc.canbus import (
     EVERYONE,
-    AppConf,
     Can,
     CanMessage,
     CanSetpoint,
-    Comm,
     Fill,
     Foreign,
     NotifyBoot,
@@ -18,7 +17,6 @@ from drivers.vesc.codec import (
     Process,
     Reassembler,
     SendMode,
-    Setpoint,
     Short,
     Status,
     Status2,
@@ -26,16 +24,14 @@ from drivers.vesc.codec import (
     Status4,
     Status5,
     Status6,
-    UartDecoder,
     decode_can,
-    decode_comm,
     encode_can,
-    encode_comm,
-    frame_uart,
     split_comm,
 )
+from drivers.vesc.comm import Comm, Setpoint, decode_comm, encode_comm
 from drivers.vesc.core import DIAGNOSE_NS, VescCore
 from drivers.vesc.params import CanParams, UartParams
+from drivers.vesc.uart import UartDecoder, frame_uart
 from vehicled.messages import Message, PortState, Reaction
 from vehicled.ports import Send
 from vehicled.wire.can import RECORD_BYTES, pack, unpack_all

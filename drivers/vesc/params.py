@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from drivers.vesc.codec import Comm, Setpoint
+from drivers.vesc.comm import Comm, Setpoint
 from vehicled.messages.units import ZERO_CELSIUS_K
 
 Id = Annotated[int, Meta(ge=0, le=254)]

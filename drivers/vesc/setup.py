@@ -1,7 +1,7 @@
 """Identification and configuration check of a VESC, which must succeed before anything is driven."""
 
 from drivers.vesc.appconf import UNREAD, AppConf, RawAppConf, Unreadable, read_appconf, readable_firmwares
-from drivers.vesc.codec import Comm, FwVersion, Request, encode_comm
+from drivers.vesc.comm import Comm, FwVersion, Request, encode_comm
 from drivers.vesc.params import VescParams
 
 RETRY_NS = 200_000_000

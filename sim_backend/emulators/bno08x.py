@@ -6,7 +6,7 @@ brown-out.
 
 from drivers.imu.bno08x import PERIOD_NS, RvcPacket, encode
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, euler
-from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.line import on_its_line
 from vehicled.messages import Heading, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.schema import Device
@@ -59,6 +59,4 @@ class Bno08xUnit(InertialUnit):
         self._force = measured.force_mps2
 
 
-def bno08x(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a unit on its line, for the registry."""
-    return SerialLine(Bno08xUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+bno08x = on_its_line(Bno08xUnit)

@@ -5,7 +5,7 @@ is sent next: the bus load here is too low for arbitration by identifier to matt
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from types import MappingProxyType
 
 from sim_backend.emulators.wire import MESSAGE, Wire, WireDevice
 from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
@@ -21,23 +21,17 @@ _ARRIVES, _WANTS_BUS = 0, 1
 """Order of events at the same instant."""
 
 
-class CanNode(WireDevice, Protocol):
+class CanNode(WireDevice):
     """Node of the bus."""
 
-    kinds: Mapping[str, float]
+    kinds: Mapping[str, float] = MappingProxyType({})
     """Injectable failures with their default values."""
 
     def on_frame(self, frame: CanFrame, now_ns: int) -> None:
         """Take a frame that has just ended on the bus."""
-        ...
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
         """Begin or end one of its failures."""
-        ...
-
-    def take_tx(self) -> Sequence[CanFrame]:
-        """Drain the frames that it wants to send, in order."""
-        ...
 
 
 class CanBus(Wire[CanNode]):

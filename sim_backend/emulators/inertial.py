@@ -6,12 +6,11 @@ the profile expects a heading, the heading model corrects it, as a compass would
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
 from math import asin, atan2, cos, isfinite, pi, sin, sqrt
 from typing import NamedTuple
 
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand
-from sim_backend.emulators.outbox import drained
+from sim_backend.emulators.interface import NEVER_NS
+from sim_backend.emulators.line import LineDevice
 from sim_backend.sensors.noise import stream
 from vehicled.messages import Heading, ImuSample, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
@@ -48,11 +47,12 @@ class ImuReading(NamedTuple):
     """Saturated axes: bits 0 to 2 accelerometer, 3 to 5 gyro."""
 
 
-class InertialUnit(ABC):
+class InertialUnit(LineDevice, ABC):
     """IMU as a :class:`sim_backend.emulators.line.LineDevice`. Subclasses add the protocol."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, baud: int) -> None:
         """``baud``: line rate of the unit, which the daemon never changes."""
+        super().__init__(baud)
         self.params = device.driver.selected
         """Table of the driver: mounting and configuration of the unit."""
         roll, pitch, yaw = (getattr(self.params, f"mounting_{angle}_rad") for angle in ("roll", "pitch", "yaw"))
@@ -60,7 +60,6 @@ class InertialUnit(ABC):
         self._columns = rotation_columns(self._mounting)
         self._follows_headings = Heading.__name__ in device.messages
         self._senses = ImuSample.__name__ in device.messages
-        self._baud = baud
         chance = stream(seed, f"{port}/clock")
         self._rate = 1.0 + CRYSTAL_PPM * 1e-6 * float(chance.standard_normal())
         self._boot_ns = start_ns - round(float(chance.uniform(1.0, LONGEST_UPTIME_S)) * 1e9)
@@ -70,7 +69,6 @@ class InertialUnit(ABC):
         self._turned_rad = 0.0
         self._turns: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
         self._heading_rad = 0.0
-        self._tx: list[bytes] = []
         self._answers: deque[tuple[int, bytes]] = deque()
 
     # ---------------------------------------------------------------- for subclasses
@@ -115,16 +113,6 @@ class InertialUnit(ABC):
 
     # ---------------------------------------------------------------- LineDevice interface
 
-    @property
-    def baud(self) -> int:
-        """Line rate."""
-        return self._baud
-
-    @property
-    def rate_ppm(self) -> float:
-        """Rate error of its clock."""
-        return (self._rate - 1.0) * 1e6
-
     def restart(self, now_ns: int) -> None:
         """Reset clock and attitude; a compass finds its direction again."""
         self._boot_ns = self._sampled_ns = now_ns
@@ -157,10 +145,6 @@ class InertialUnit(ABC):
                 force = self._in_case((noise[0], noise[1], STANDARD_GRAVITY_MPS2 + noise[2]))
                 self._sample(ImuReading(message.t_ns, force, tuple(noise[3:]), CASE_CELSIUS, 0))
 
-    def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Ignore commands."""
-        return
-
     def next_due_ns(self) -> int:
         """Time of its next answer; samples come from the sensor model."""
         return self._answers[0][0] if self._answers else NEVER_NS
@@ -169,14 +153,6 @@ class InertialUnit(ABC):
         """Send the answers that are due."""
         while self._answers and self._answers[0][0] <= now_ns:
             self._tx.append(self._answers.popleft()[1])
-
-    def take_tx(self) -> Sequence[bytes]:
-        """Drain its frames."""
-        return drained(self._tx)
-
-    def take_commands(self) -> Sequence[DriveCommand]:
-        """Return no commands: an IMU drives nothing."""
-        return ()
 
     def _in_case(self, body: Vector) -> Vector:
         """Rotate from the vehicle's axes to the case's."""

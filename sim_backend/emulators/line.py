@@ -4,11 +4,12 @@ A :class:`LineDevice` is the device itself, without byte timing; :class:`SerialL
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from sim_backend.emulators.wire import Wire, WireDevice
 from sim_backend.sensors.noise import BLOCK, stream
+from vehicled.profile.schema import Device
 
 BITS_PER_BYTE = 10
 """Start bit, eight data bits, stop bit."""
@@ -28,21 +29,20 @@ _RX, _LINE = 0, 1
 """Order of events at the same instant."""
 
 
-class LineDevice(WireDevice, Protocol):
+class LineDevice(WireDevice):
     """Device at the far end of a serial line."""
+
+    def __init__(self, baud: int = 0) -> None:
+        super().__init__()
+        self._baud = baud
 
     @property
     def baud(self) -> int:
         """Present line rate; 0 on USB, which has none."""
-        ...
+        return self._baud
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Take the daemon's bytes, cut anywhere, the last of which has just arrived."""
-        ...
-
-    def take_tx(self) -> Sequence[bytes]:
-        """Drain the frames that it has begun to send, whole and in order."""
-        ...
 
 
 def baud_of(port: str) -> int:
@@ -73,10 +73,6 @@ class SerialLine(Wire[LineDevice]):
         self._cuts = stream(seed, f"{port}/cuts")
         self._noise = stream(seed, f"{port}/noise")
         self._lengths: list[int] = []
-        self.overruns = 0
-        """Number of frames lost to a full buffer."""
-        self.scrambled_bytes = 0
-        """Number of bytes sent at a mismatched rate, in both directions."""
 
     @property
     def baud(self) -> int:
@@ -138,14 +134,10 @@ class SerialLine(Wire[LineDevice]):
         kept = []
         waits_ns = start_ns - now_ns
         for frame in frames:
-            if self._forced_baud and waits_ns > FORCED_BACKLOG_NS:
-                self.overruns += 1
-            elif len(frame) <= room:
+            if len(frame) <= room and not (self._forced_baud and waits_ns > FORCED_BACKLOG_NS):
                 room -= len(frame)
                 waits_ns += _duration_ns(len(frame), baud)
                 kept.append(frame)
-            else:
-                self.overruns += 1
         data = b"".join(kept)
         self._down_free_ns = start_ns + _duration_ns(len(data), baud)
         listener = self._host_listens
@@ -160,7 +152,6 @@ class SerialLine(Wire[LineDevice]):
             at = stop
 
     def _scramble(self, data: bytes, sent_at: int, heard_at: int) -> bytes:
-        self.scrambled_bytes += len(data)
         # A slow receiver reads several bytes as one, a fast one reads one byte as several.
         received = len(data) * min(heard_at, 8 * sent_at) // sent_at
         return self._noise.bytes(max(1, received))
@@ -169,6 +160,15 @@ class SerialLine(Wire[LineDevice]):
         if not self._lengths:
             self._lengths = self._cuts.integers(1, LONGEST_CHUNK_BYTES, BLOCK, endpoint=True).tolist()
         return self._lengths.pop()
+
+
+def on_its_line(unit: Callable[[str, Device, int, int], LineDevice]) -> Callable[[str, Device, int, int], SerialLine]:
+    """Return the emulator of a device and its line, for the registry: a function of port name, device table, seed and start."""
+
+    def emulator(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
+        return SerialLine(unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+
+    return emulator
 
 
 def _duration_ns(count: int, baud: int) -> int:

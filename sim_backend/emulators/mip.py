@@ -44,7 +44,7 @@ from sim_backend.emulators.inertial import (
     frd,
     rotation_columns,
 )
-from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.line import baud_of, on_its_line
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
@@ -170,6 +170,4 @@ class MipUnit(InertialUnit):
         return measured.clipped & 7 | (measured.clipped >> 3) << 4
 
 
-def mip(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a unit on its line, for the registry."""
-    return SerialLine(MipUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+mip = on_its_line(MipUnit)

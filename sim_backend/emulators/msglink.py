@@ -24,8 +24,6 @@ class MsgLinkEmulator(EmulatorOutbox):
         self._fault_code = 0
         self._deaf = False
         self._decoder = Decoder()
-        self.unexpected = 0
-        """Number of the daemon's messages that a device does not accept."""
 
     @property
     def dropped_bytes(self) -> int:
@@ -41,15 +39,12 @@ class MsgLinkEmulator(EmulatorOutbox):
     def on_rx(self, data: bytes, t_ns: int) -> None:
         """Decode commands."""
         for message in self._decoder.feed(data):
-            if self._actuator and isinstance(message, ActuatorCommand):
-                if self._fault_code:
-                    self._commands.append(DriveCommand(t_ns, 0.0, 0.0, message.steering))
-                    continue
-                if self._deaf:
-                    continue
+            if not self._actuator or not isinstance(message, ActuatorCommand):
+                continue
+            if self._fault_code:
+                self._commands.append(DriveCommand(t_ns, 0.0, 0.0, message.steering))
+            elif not self._deaf:
                 self._commands.append(DriveCommand(t_ns, message.throttle, message.brake, message.steering))
-            else:
-                self.unexpected += 1
 
     def on_line(self, baud: int, t_ns: int) -> None:
         """Ignore line rates: a link has none."""

@@ -8,7 +8,7 @@ from math import cos, sin, tau
 
 from drivers.imu.n100 import AhrsPacket, ImuPacket, encode_ahrs, encode_imu
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, clockwise_from_north, euler, frd
-from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.line import on_its_line
 from vehicled.profile.schema import Device
 
 BAUD = 921_600
@@ -52,6 +52,4 @@ class N100Unit(InertialUnit):
         return number
 
 
-def n100(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a unit on its line, for the registry."""
-    return SerialLine(N100Unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+n100 = on_its_line(N100Unit)

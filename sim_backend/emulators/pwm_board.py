@@ -4,12 +4,9 @@ The driver's calibration converts pulses back to normalised commands. The dynami
 limits) are in ``[sim]``: they were identified on the vehicle with the board included.
 """
 
-from collections.abc import Sequence
-
 from drivers.pwm_board.codec import BAUD, BOARD_MAX_US, BOARD_MIN_US, Decoder
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand
-from sim_backend.emulators.line import SerialLine, baud_of
-from vehicled.messages import Message
+from sim_backend.emulators.interface import DriveCommand
+from sim_backend.emulators.line import LineDevice, on_its_line
 from vehicled.profile.schema import Device
 
 FELT_SHARE = 0.1
@@ -18,16 +15,14 @@ ARMING_NS = 100_000_000
 """Time at neutral after braking that arms reverse."""
 
 
-class PwmBoardUnit:
+class PwmBoardUnit(LineDevice):
     """PWM board as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+        super().__init__(BAUD)
         self._params = device.driver.selected
-        self._commands: list[DriveCommand] = []
         self.frames = 0
         """Number of decoded frames."""
-        self.ignored_pulses = 0
-        """Number of pulse widths outside the accepted range."""
         self._dropped_bytes = 0
         self._decoder = Decoder()
         self._begin()
@@ -42,11 +37,6 @@ class PwmBoardUnit:
         self._neutral_ns: int | None = None
 
     @property
-    def baud(self) -> int:
-        """Line rate, compiled into the board."""
-        return BAUD
-
-    @property
     def dropped_bytes(self) -> int:
         """Number of the daemon's bytes that the board skipped, including intended padding."""
         return self._dropped_bytes + self._decoder.dropped_bytes
@@ -55,40 +45,15 @@ class PwmBoardUnit:
         """Forget the pulses."""
         self._begin()
 
-    def on_message(self, message: Message, now_ns: int) -> None:
-        """Ignore sensor values."""
-
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Decode frames to commands. An output keeps its value if its pulse width is out of range."""
         for pulses in self._decoder.feed(data):
             self.frames += 1
             if BOARD_MIN_US <= pulses.servo_us <= BOARD_MAX_US:
                 self._servo_us = float(pulses.servo_us)
-            else:
-                self.ignored_pulses += 1
             if BOARD_MIN_US <= pulses.drive_us <= BOARD_MAX_US:
                 self._drive_us = float(pulses.drive_us)
-            else:
-                self.ignored_pulses += 1
             self._commands.append(self._command(now_ns))
-
-    def next_due_ns(self) -> int:
-        """Return ``NEVER_NS``: it acts on frames only."""
-        return NEVER_NS
-
-    def on_time(self, now_ns: int) -> None:
-        """Do nothing."""
-
-    def take_tx(self) -> Sequence[bytes]:
-        """Return no bytes: it never answers."""
-        return ()
-
-    def take_commands(self) -> Sequence[DriveCommand]:
-        """Drain the decoded commands."""
-        if not self._commands:
-            return ()
-        commands, self._commands = self._commands, []
-        return commands
 
     def _command(self, now_ns: int) -> DriveCommand:
         params = self._params
@@ -120,6 +85,4 @@ def _fraction(pulse_us: float, range_us: float) -> float:
     return min(max(pulse_us / range_us, -1.0), 1.0) if range_us else 0.0
 
 
-def pwm_board(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a board on its line, for the registry."""
-    return SerialLine(PwmBoardUnit(device), port, seed, start_ns, host_baud=baud_of(device.port))
+pwm_board = on_its_line(PwmBoardUnit)

@@ -7,6 +7,7 @@ from importlib import import_module
 from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.interface import Emulator
+from sim_backend.emulators.line import baud_of
 from sim_backend.emulators.msglink import MsgLinkEmulator
 from vehicled import plugins
 from vehicled.profile.schema import Device, Profile
@@ -26,15 +27,21 @@ EMULATORS: dict[str, str] = {
 }
 """Maps a driver to "module:name", a function that makes an emulator of port name, device table, seed and start time."""
 
-
 CONTRACT = plugins.Contract("sim_backend.emulators.interface:Emulator", ("port", "device", "seed", "start_ns"))
 """Requirements on an emulator that is a plugin."""
-CAN_DRIVERS = frozenset({"vesc_can"})
+_CAN_DRIVERS = frozenset({"vesc_can"})
 """Drivers whose port carries CAN frames instead of a byte stream."""
 
 
 class UnknownEmulatorError(LookupError):
     """No emulator implements the protocol of a driver."""
+
+
+def wired_ports(profile: Profile) -> tuple[dict[str, int], list[str]]:
+    """Return the line rates of all devices with a wire, 0 without one in the address (USB), and which of them are on CAN."""
+    wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
+    rates = {name: baud_of(device.port) if "baud=" in device.port else 0 for name, device in wired.items()}
+    return rates, [name for name, device in wired.items() if device.driver.name in _CAN_DRIVERS]
 
 
 def check_emulators(profile: Profile) -> None:

@@ -5,31 +5,15 @@ from the GNSS model at the rate of ``[sim.gnss]``; one per configured period is 
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
-from drivers.ublox.codec import (
-    IDS,
-    NMEA,
-    RTCM,
-    Ack,
-    CfgValgetPoll,
-    CfgValset,
-    MonRf,
-    MonVer,
-    Nak,
-    RfBlock,
-    RxmRtcm,
-    TimTp,
-    encode,
-    framer,
-    parse_ubx,
-    rtcm_number,
-)
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand
-from sim_backend.emulators.line import SerialLine, baud_of
-from sim_backend.emulators.outbox import drained
+from drivers.ublox.codec import NMEA, RTCM, encode, framer, parse_ubx, rtcm_number
+from drivers.ublox.keys import CfgValgetPoll, CfgValset
+from drivers.ublox.layouts import Ack, MonRf, MonVer, Nak, RfBlock, RxmRtcm, TimTp
+from drivers.ublox.names import IDS
+from sim_backend.emulators.line import LineDevice, on_its_line
 from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, Instant
 from sim_backend.emulators.ublox_settings import Settings
 from vehicled.messages import GnssFix, Heading, Message
@@ -53,13 +37,14 @@ _NAV_BY_KEY = {IDS[name]: make for name, make in NAV.items()}
 _SPOOFING_NONE, _JAMMING_NONE = 1, 1
 
 
-class UbloxReceiver:
+class UbloxReceiver(LineDevice):
     """ZED-F9P as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     kinds: ClassVar[Mapping[str, float]] = MappingProxyType({"jamming": 2.0, "spoofing": 2.0})
     """Injectable failures with default levels: 2 is warning, 3 critical."""
 
-    def __init__(self, device: Device, start_ns: int) -> None:
+    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+        super().__init__()
         params = device.driver.selected
         self._port = params.port.upper()
         self._baseline_m = params.baseline_m or DEFAULT_BASELINE_M
@@ -69,8 +54,6 @@ class UbloxReceiver:
         self._utc_offset_ns = UTC_BEFORE_KNOWN_NS - start_ns
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
-        self.acknowledged = 0
-        """Number of accepted commands and polls."""
         self.refused = 0
         """Number of commands and polls answered with ACK-NAK."""
         self.corrections = 0
@@ -80,7 +63,7 @@ class UbloxReceiver:
     def _begin(self) -> None:
         self._framer = framer()
         self._heard_ns = 0
-        self._tx: list[bytes] = []
+        self._tx.clear()
         self._epochs = 0
         self._index = -1
         # A fix is ready later than its heading, so headings of other instants may come in between.
@@ -114,21 +97,6 @@ class UbloxReceiver:
             self._jamming = int(value) if active else _JAMMING_NONE
         elif kind == "spoofing":
             self._spoofing = int(value) if active else _SPOOFING_NONE
-
-    def next_due_ns(self) -> int:
-        """Return ``NEVER_NS``: it sends at its epochs and when polled."""
-        return NEVER_NS
-
-    def on_time(self, now_ns: int) -> None:
-        """Do nothing."""
-
-    def take_tx(self) -> Sequence[bytes]:
-        """Drain frames and sentences."""
-        return drained(self._tx)
-
-    def take_commands(self) -> Sequence[DriveCommand]:
-        """Return no commands: a receiver drives nothing."""
-        return ()
 
     # ---------------------------------------------------------------- epochs
 
@@ -232,7 +200,6 @@ class UbloxReceiver:
             if found is not None:
                 self._answer(found)
         if taken:
-            self.acknowledged += 1
             self._answer(Ack(*key))
         else:
             self.refused += 1
@@ -243,6 +210,4 @@ class UbloxReceiver:
             self._tx.append(encode(message))
 
 
-def ublox(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a receiver on its line, for the registry."""
-    return SerialLine(UbloxReceiver(device, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+ublox = on_its_line(UbloxReceiver)

@@ -9,22 +9,9 @@ from datetime import date, timedelta
 from math import atan2, cos, degrees, hypot, isfinite, nan, pi, sin, sqrt, tau
 from typing import Any, NamedTuple
 
-from drivers.ublox.codec import (
-    Gga,
-    Gst,
-    NavCov,
-    NavDop,
-    NavEoe,
-    NavHpposllh,
-    NavPvt,
-    NavRelposned,
-    NavStatus,
-    NavTimels,
-    Rmc,
-    Ths,
-    Vtg,
-    encode,
-)
+from drivers.ublox.codec import encode
+from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt, NavRelposned, NavStatus, NavTimels
+from drivers.ublox.nmea import Gga, Gst, Rmc, Ths, Vtg
 from vehicled.messages import NAN3, CarrierSolution, FixType, GnssFix, Heading
 from vehicled.messages.units import KNOT_MPS
 from vehicled.wire.crc import xor8

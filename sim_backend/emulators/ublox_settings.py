@@ -3,7 +3,8 @@
 Defaults and limits: interface description UBX-21023318 (HPG 1.13), chapter on configuration.
 """
 
-from drivers.ublox.codec import CfgValget, CfgValgetPoll, CfgValset, keys
+from drivers.ublox import keys
+from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 
 BAUDS = (9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600)
 DEFAULT_BAUD = 38_400

@@ -11,7 +11,7 @@ from typing import Any
 from drivers.imu.vectornav import LINE, encode, encode_line, read_line
 from drivers.imu.vectornav_fields import masks, names_of
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, euler, frd, rotation_columns
-from sim_backend.emulators.line import BITS_PER_BYTE, SerialLine, baud_of
+from sim_backend.emulators.line import BITS_PER_BYTE, baud_of, on_its_line
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
 
@@ -175,6 +175,4 @@ def _error(number: int) -> str:
     return f"VNERR,{number:02X}"
 
 
-def vectornav(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a unit on its line, for the registry."""
-    return SerialLine(VectorNavUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+vectornav = on_its_line(VectorNavUnit)

@@ -10,46 +10,43 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypedDict, Unpack
 
-from drivers.vesc.codec import (
+from drivers.vesc.appconf import SIGNATURES, AppConf, RawAppConf, encode_appconf, readable_firmwares
+from drivers.vesc.canbus import (
     EVERYONE,
-    SIGNATURES,
-    AppConf,
     Can,
     CanSetpoint,
-    Comm,
-    CommMessage,
     Fill,
-    Forward,
-    FwVersion,
     NotifyBoot,
     Ping,
-    PingCanReply,
     Pong,
     Process,
-    RawAppConf,
     Reassembler,
+    SendMode,
+    Short,
+    decode_can,
+    encode_can,
+    split_comm,
+)
+from drivers.vesc.comm import (
+    Comm,
+    CommMessage,
+    Forward,
+    FwVersion,
+    PingCanReply,
     Request,
     Selective,
     SelectiveRequest,
-    SendMode,
     Setpoint,
-    Short,
-    UartDecoder,
-    decode_can,
     decode_comm,
-    encode_appconf,
-    encode_can,
     encode_comm,
-    frame_uart,
-    readable_firmwares,
-    split_comm,
 )
-from sim_backend.emulators.can_bus import CanBus
+from drivers.vesc.uart import UartDecoder, frame_uart
+from sim_backend.emulators.can_bus import CanBus, CanNode
 from sim_backend.emulators.interface import DriveCommand
-from sim_backend.emulators.line import SerialLine, baud_of
-from sim_backend.emulators.outbox import drained
+from sim_backend.emulators.line import LineDevice, SerialLine, baud_of
 from sim_backend.emulators.vesc_motor import Calibration, PowerStage
 from sim_backend.emulators.vesc_telemetry import Telemetry, layout_of, status_groups
+from sim_backend.emulators.wire import WireDevice
 from sim_backend.sensors.noise import stream
 from vehicled.messages import Message, MotorStatus
 from vehicled.profile.schema import Device
@@ -110,13 +107,14 @@ class VescOptions(TypedDict, total=False):
     conf: AppConf
 
 
-class VescUnit(ABC):
+class VescUnit(WireDevice, ABC):
     """Controller without its wire. Called in time order."""
 
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
     """Injectable failures with default values: a fault code; motor commands that get lost."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+        super().__init__()
         self.firmware = options.get("firmware", FIRMWARE)
         """Firmware (major, minor)."""
         self.conf = options["conf"] if "conf" in options else configuration(device, self.firmware)
@@ -128,8 +126,6 @@ class VescUnit(ABC):
         # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0
         self._stage = PowerStage(params, self.conf.timeout_ms, self.conf.timeout_brake_current_a, servo_on, start_ns)
-        self.unknown_packets = 0
-        """Number of valid packets that it does not know."""
 
     @property
     def fault_code(self) -> int:
@@ -189,7 +185,6 @@ class VescUnit(ABC):
             message = decode_comm(payload)[1]
         if self.firmware < _NUMBERED_SINCE and payload[:1] > bytes((Comm.SET_POS,)):
             # This firmware numbers packets differently, so the packet is something else here.
-            self.unknown_packets += 1
             return None
         reply = self._obey(message, now_ns)
         return None if reply is None else encode_comm(reply, self._layout)
@@ -215,8 +210,6 @@ class VescUnit(ABC):
             case Request(Comm.PING_CAN):
                 # No other node is on its bus.
                 return PingCanReply(b"")
-            case _:
-                self.unknown_packets += 1
         return None
 
     def _version(self) -> FwVersion:
@@ -225,7 +218,7 @@ class VescUnit(ABC):
         return FwVersion(*self.firmware, HARDWARE, self._uuid, 0, 0, 0)
 
 
-class VescCanUnit(VescUnit):
+class VescCanUnit(VescUnit, CanNode):
     """VESC on CAN as a :class:`sim_backend.emulators.can_bus.CanNode`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
@@ -234,7 +227,6 @@ class VescCanUnit(VescUnit):
         # In bridge or UAVCAN mode it ignores and sends no frames of its own protocol.
         self._mute = self.conf.can_mode != 0
         self._long = Reassembler()
-        self._tx: list[CanFrame] = []
         self._status_due_ns = [start_ns] * len(self._groups)
 
     def _begin(self) -> None:
@@ -269,16 +261,11 @@ class VescCanUnit(VescUnit):
             case Short(target, sender, mode, payload) if target in addressed:
                 self._on_packet(payload, sender, mode, now_ns)
             case _:
-                self.unknown_packets += 1
-
-    def take_tx(self) -> Sequence[CanFrame]:
-        """Drain answers and STATUS frames."""
-        return drained(self._tx)
+                pass
 
     def _on_packet(self, payload: bytes, sender: int, mode: int, now_ns: int) -> None:
         if mode == SendMode.PASS_ON:
             # An answer to a question that it never asks.
-            self.unknown_packets += 1
             return
         reply = self._answer(payload, now_ns)
         if reply is not None and mode == SendMode.PROCESS_AND_REPLY:
@@ -295,7 +282,7 @@ class VescCanUnit(VescUnit):
                 self._tx += [encode_can(self._telemetry.status(number)) for number in numbers]
 
 
-class VescUartUnit(VescUnit):
+class VescUartUnit(VescUnit, LineDevice):
     """VESC on a serial line as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
@@ -304,16 +291,10 @@ class VescUartUnit(VescUnit):
         self._baud = baud_of(device.port) or BAUD
         self._decoder = UartDecoder()
         self._heard_ns = 0
-        self._tx: list[bytes] = []
 
     def _begin(self) -> None:
         self._decoder.clear()
         self._tx.clear()
-
-    @property
-    def baud(self) -> int:
-        """Line rate."""
-        return self._baud
 
     @property
     def bad_frames(self) -> int:
@@ -331,10 +312,6 @@ class VescUartUnit(VescUnit):
 
     def _on_sample(self, now_ns: int) -> None:
         """Send nothing: on this wire it only answers."""
-
-    def take_tx(self) -> Sequence[bytes]:
-        """Drain the answers."""
-        return drained(self._tx)
 
 
 class VescCanEmulator(CanBus):

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Protocol
 
-from drivers.vesc.codec import Can
+from drivers.vesc.canbus import Can
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.outbox import drained
 
 HOLD_NS = 50_000_000
 """Interval at which unchanged outputs are repeated to the actuators."""
@@ -168,10 +169,7 @@ class PowerStage:
 
     def take_commands(self) -> Sequence[DriveCommand]:
         """Drain the commands for the actuators."""
-        if not self._commands:
-            return ()
-        commands, self._commands = self._commands, []
-        return commands
+        return drained(self._commands)
 
     def _expiry_ns(self) -> int:
         if self.timed_out or not self._timeout_ns or self._fed_ns == NEVER_NS:

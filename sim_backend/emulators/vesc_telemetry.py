@@ -2,20 +2,9 @@
 
 from math import isfinite, pi
 
-from drivers.vesc.codec import (
-    TIMED_OUT,
-    UNREAD,
-    AppConf,
-    CanMessage,
-    Layout,
-    Status,
-    Status2,
-    Status3,
-    Status4,
-    Status5,
-    Status6,
-    Values,
-)
+from drivers.vesc.appconf import UNREAD, AppConf
+from drivers.vesc.canbus import CanMessage, Status, Status2, Status3, Status4, Status5, Status6
+from drivers.vesc.values import TIMED_OUT, Layout, Values
 from sim_backend.emulators.vesc_motor import Calibration
 from vehicled.messages import MotorStatus
 from vehicled.messages.units import ZERO_CELSIUS_K

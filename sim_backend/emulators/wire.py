@@ -6,42 +6,43 @@ So the bytes do not depend on the instants of the simulator's calls.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
-from sim_backend.emulators.outbox import EmulatorOutbox
+from sim_backend.emulators.outbox import EmulatorOutbox, drained
 from vehicled.messages import Message
 
 MESSAGE = 2
 """Event kind of a sensor value; at the same instant it follows a wire's own events, kinds 0 and 1."""
 
 
-class WireDevice(Protocol):
-    """Device at the far end of a wire. Called in time order; never raises on received bytes."""
+class WireDevice:
+    """Device at the far end of a wire. Called in time order; never raises on received bytes. By default it has no duties."""
+
+    def __init__(self) -> None:
+        self._tx: list[Any] = []
+        self._commands: list[DriveCommand] = []
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """Take a sensor value that is ready to leave."""
-        ...
 
     def next_due_ns(self) -> int:
         """Time at which ``on_time`` must run; ``NEVER_NS`` without duties."""
-        ...
+        return NEVER_NS
 
     def on_time(self, now_ns: int) -> None:
         """Run a duty that is due."""
-        ...
 
     def restart(self, now_ns: int) -> None:
         """Restart after a power cut: everything outside its flash is lost."""
-        ...
 
     def take_tx(self) -> Sequence[Any]:
         """Drain the frames that it has begun to send, whole and in order."""
-        ...
+        return drained(self._tx)
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Drain the decoded commands."""
-        ...
+        """Drain the decoded commands for the vehicle's actuators."""
+        return drained(self._commands)
 
 
 D = TypeVar("D", bound=WireDevice)

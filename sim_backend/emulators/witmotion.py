@@ -32,7 +32,7 @@ from drivers.imu.witmotion import (
     parse_command,
 )
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, Vector, euler
-from sim_backend.emulators.line import BITS_PER_BYTE, SerialLine, baud_of
+from sim_backend.emulators.line import BITS_PER_BYTE, baud_of, on_its_line
 from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
@@ -129,6 +129,4 @@ class WitMotionUnit(InertialUnit):
         return Time(2015, 1, 1, hour, minute, second, ms)
 
 
-def witmotion(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a unit on its line, for the registry."""
-    return SerialLine(WitMotionUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+witmotion = on_its_line(WitMotionUnit)

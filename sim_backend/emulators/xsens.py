@@ -36,7 +36,7 @@ from drivers.imu.xsens import (
 from drivers.imu.xsens_time import TICKS_PER_SECOND
 from sim_backend.emulators.inertial import ANSWER_NS, ImuReading, InertialUnit, OutputSchedule, euler
 from sim_backend.emulators.interface import NEVER_NS
-from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.line import baud_of, on_its_line
 from vehicled.profile.schema import Device
 from vehicled.wire.framing import Framer
 
@@ -69,8 +69,6 @@ class XsensUnit(InertialUnit):
             rate = round(self.params.rate_hz)
             outputs = [(xdi, AT_EVERY_SAMPLE) for xdi in _WITH_ALL]
             outputs += [(xdi, rate) for xdi in (QUATERNION, ACCELERATION, RATE_OF_TURN)]
-        self.writes = 0
-        """Number of writes to flash."""
         self._framer = Framer((PROTOCOL,))
         self._wakes_until_ns = NEVER_NS
         self.measuring = True
@@ -123,7 +121,6 @@ class XsensUnit(InertialUnit):
                 if not all(_known(xdi) for xdi, _ in wanted):
                     self.answer(encode(ERROR, bytes((INVALID_PARAMETER,))), now_ns)
                     return
-                self.writes += 1
                 self._set([(xdi, _rate(xdi, rate)) for xdi, rate in wanted])
             self.answer(encode(OUTPUT_CONFIGURATION + 1, pack_outputs(self.outputs)), now_ns)
         # Messages in the wrong state or unknown ones get no answer.
@@ -169,6 +166,4 @@ def _rate(xdi: int, wanted_hz: int) -> int:
     return max([rate for rate in range(1, BASE_RATE_HZ + 1) if BASE_RATE_HZ % rate == 0 and rate <= max(1, wanted_hz)])
 
 
-def xsens(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
-    """Make a unit on its line, for the registry."""
-    return SerialLine(XsensUnit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+xsens = on_its_line(XsensUnit)

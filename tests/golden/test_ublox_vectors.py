@@ -2,21 +2,11 @@
 
 import pytest
 
-from drivers.ublox.codec import (
-    IDS,
-    Ack,
-    CfgValget,
-    CfgValgetPoll,
-    CfgValset,
-    Gga,
-    Nak,
-    Rmc,
-    Ths,
-    decode,
-    encode,
-    poll,
-)
-from drivers.ublox.keys import KEYS
+from drivers.ublox.codec import decode, encode, poll
+from drivers.ublox.keys import KEYS, CfgValget, CfgValgetPoll, CfgValset
+from drivers.ublox.layouts import Ack, Nak
+from drivers.ublox.names import IDS
+from drivers.ublox.nmea import Gga, Rmc, Ths
 
 VALSET = CfgValset(((KEYS["CFG-RATE-MEAS"], 100), (KEYS["CFG-MSGOUT-UBX_NAV_PVT_USB"], 1), (KEYS["CFG-NAVSPG-DYNMODEL"], 4)))
 VALSET_BYTES = "b5 62 06 8a 14 00 00 01 00 00 01 00 21 30 64 00 09 00 91 20 01 21 00 11 20 04 6c a3"

@@ -2,28 +2,10 @@
 
 import pytest
 
-from drivers.vesc.codec import (
-    Can,
-    CanSetpoint,
-    Comm,
-    FwVersion,
-    Layout,
-    Request,
-    SelectiveRequest,
-    Setpoint,
-    Short,
-    Status,
-    Status4,
-    Status5,
-    Values,
-    decode,
-    decode_can,
-    decode_comm,
-    encode_can,
-    encode_comm,
-    frame_uart,
-    split_comm,
-)
+from drivers.vesc.canbus import Can, CanSetpoint, Short, Status, Status4, Status5, decode_can, encode_can, split_comm
+from drivers.vesc.comm import Comm, FwVersion, Request, SelectiveRequest, Setpoint, decode_comm, encode_comm
+from drivers.vesc.uart import decode, frame_uart
+from drivers.vesc.values import Layout, Values
 from vehicled.wire.can import CanFrame
 
 UART = [

@@ -13,8 +13,7 @@ from pyrtcm import RTCMReader
 
 from drivers.ntrip.gga import encode_gga
 from drivers.ntrip.sourcetable import Stream
-from drivers.rtcm.census import Census
-from drivers.rtcm.codec import FrameReader, Station, decode_station, encode_station, message_type, station_of
+from drivers.rtcm.codec import FrameReader, decode_station, message_type, station_of
 from vehicled.messages import CarrierSolution, FixType, GnssFix
 
 CAPTURES = ["rtcm/pygnssutils__ntrip_encode_none.bin", "rtcm/gpsd__rtcm3.2.log"]
@@ -28,10 +27,9 @@ def capture(request: pytest.FixtureRequest) -> str:
 
 def test_counts_per_type_are_those_of_the_readme(shared_data: Path, capture: str):
     wanted = json.loads((shared_data / "captures" / "counts.json").read_text())[capture]
-    reader, census = FrameReader(), Census()
-    for frame in reader.feed((shared_data / "captures" / capture).read_bytes()) + reader.flush():
-        census.add(frame, 0)
-    assert {str(row.kind): row.count for row in census.rows(0)} == wanted["counts"]
+    reader = FrameReader()
+    frames = reader.feed((shared_data / "captures" / capture).read_bytes()) + reader.flush()
+    assert Counter(str(message_type(frame)) for frame in frames) == wanted["counts"]
     assert reader.dropped_bytes == wanted["extra"]["unframed_bytes"]
 
 
@@ -64,15 +62,6 @@ def test_frames_types_and_stations_are_those_of_pyrtcm(shared_data: Path, captur
             assert (station.x_m, station.y_m, station.z_m) == pytest.approx((parsed.DF025, parsed.DF026, parsed.DF027), abs=1e-9)
             assert station.antenna_height_m == pytest.approx(parsed.DF028, abs=1e-9)
     assert stations == sum(1 for frame in ours if message_type(frame) in {1005, 1006})
-
-
-def test_what_we_encode_pyrtcm_reads():
-    station = Station(1234, -3_801_234.5678, 4_567_890.1234, -2_345_678.9012, 1.2345, True)
-    frame = encode_station(station)
-    parsed = RTCMReader.parse(frame)
-    assert (parsed.identity, parsed.DF003, parsed.DF141) == ("1006", 1234, 1)
-    read = (parsed.DF025, parsed.DF026, parsed.DF027, parsed.DF028)
-    assert read == pytest.approx((station.x_m, station.y_m, station.z_m, station.antenna_height_m), abs=1e-9)
 
 
 @pytest.mark.parametrize("latitude_deg", [-89.99999, -12.3456789, 0.0, 0.0000001, 48.137154])

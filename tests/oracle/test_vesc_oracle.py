@@ -9,7 +9,10 @@ from collections import Counter
 
 import pytest
 
-from drivers.vesc.codec import Can, Comm, Foreign, Layout, Request, Setpoint, Values, decode, decode_can, encode_comm, frame_uart
+from drivers.vesc.canbus import Can, Foreign, decode_can
+from drivers.vesc.comm import Comm, Request, Setpoint, encode_comm
+from drivers.vesc.uart import decode, frame_uart
+from drivers.vesc.values import Layout, Values
 from vehicled.wire.can import CanFrame, pack, unpack_all
 
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.vesc.codec import Can, Comm, Request, Setpoint, encode_comm, frame_uart, split_comm
+from drivers.vesc.canbus import Can, split_comm
+from drivers.vesc.comm import Comm, Request, Setpoint, encode_comm
+from drivers.vesc.uart import frame_uart
 from sim_backend.emulators.vesc import VescCanEmulator, VescUartEmulator
 from tests.vesc_bench import MS, START_NS, device
 from vehicled.wire.can import CanFrame, pack, unpack_all

@@ -11,26 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.ublox.codec import (
-    IDS,
-    MAX_UBX_PAYLOAD_BYTES,
-    UBX_OVERHEAD_BYTES,
-    CfgValget,
-    CfgValgetPoll,
-    CfgValset,
-    Gga,
-    Gst,
-    Rmc,
-    Ths,
-    Vtg,
-    decode,
-    decode_frame,
-    encode,
-    framer,
-    ubx_frame,
-)
+from drivers.ublox.codec import MAX_UBX_PAYLOAD_BYTES, UBX_OVERHEAD_BYTES, decode, decode_frame, encode, framer, ubx_frame
 from drivers.ublox.device import UbloxDevice
+from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import MonRf, MonVer, NavEoe, NavPvt, NavRelposned, RfBlock
+from drivers.ublox.names import IDS
+from drivers.ublox.nmea import Gga, Gst, Rmc, Ths, Vtg
 from drivers.ublox.settings import Params
 from drivers.ublox.ubx import _FIXED
 from vehicled.messages import Corrections, GnssFix, Heading, Message, PortState

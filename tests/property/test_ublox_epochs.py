@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivers.ublox.codec import Gga, Gst, NavCov, NavDop, NavEoe, NavHpposllh, NavPvt, Rmc, Vtg, Zda, encode
+from drivers.ublox.codec import encode
 from drivers.ublox.device import UbloxDevice
+from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt
+from drivers.ublox.nmea import Gga, Gst, Rmc, Vtg, Zda
 from drivers.ublox.settings import Params
 from vehicled.messages import GnssFix, Message
 

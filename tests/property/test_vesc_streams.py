@@ -6,40 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.vesc.codec import (
-    ALL_FIELDS,
-    MAX_PAYLOAD_BYTES,
+from drivers.vesc.canbus import (
     Can,
     CanMessage,
     CanSetpoint,
-    Comm,
     Fill,
     Foreign,
-    FwVersion,
-    Layout,
     Process,
     Reassembler,
-    Selective,
-    Setpoint,
     Status,
     Status2,
     Status3,
     Status4,
     Status5,
     Status6,
-    UartDecoder,
-    Values,
-    decode,
     decode_can,
-    decode_comm,
     encode_can,
-    encode_comm,
-    frame_uart,
     split_comm,
 )
+from drivers.vesc.comm import MAX_PAYLOAD_BYTES, Comm, FwVersion, Selective, Setpoint, decode_comm, encode_comm
 from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
-from drivers.vesc.uart import LONGEST_FRAME_BYTES
+from drivers.vesc.uart import LONGEST_FRAME_BYTES, UartDecoder, decode, frame_uart
+from drivers.vesc.values import ALL_FIELDS, Layout, Values
 from vehicled.messages import ActuatorCommand, MotorStatus, WheelSpeed
 from vehicled.wire.can import CanFrame, pack
 

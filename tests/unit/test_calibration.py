@@ -81,7 +81,6 @@ def test_what_made_the_drives_is_found_within_what_is_stated(seed: int) -> None:
     assert sum(abs(value) < 2.0 for value in off.values()) >= len(off) - 2, off
 
 
-@pytest.mark.xdist_group("compiled")
 def test_a_double_track_finds_its_dead_zone_delay_and_gain_again() -> None:
     known = {
         "powertrain.map_throttle": [0.0, 0.25, 0.2725, 0.4375, 0.625, 0.8125, 1.0],
@@ -200,7 +199,6 @@ def test_a_fit_ended_by_hand_keeps_the_best_so_far() -> None:
     assert np.mean([run.after.speed_mps for run in found.runs]) < np.mean([run.before.speed_mps for run in found.runs])
 
 
-@pytest.mark.xdist_group("compiled")
 def test_a_fit_ended_before_its_first_round_leaves_the_numbers_as_they_were() -> None:
     model = TwinModel(load_twin("art_lfdm").parameters)
     told = []
@@ -350,7 +348,6 @@ def test_the_picture_shows_the_path_with_the_misalignment_that_was_allowed_for(
     assert bearings_rad[1] - bearings_rad[0] == pytest.approx(0.1, abs=1e-6)
 
 
-@pytest.mark.xdist_group("compiled")
 def test_recorded_ramps_are_foretold_from_those_that_were_fitted(real_data: Path) -> None:
     """The steering alone, which is quick: a held-out run at the measured speed stays within the wanted 0.07 m."""
     folder = real_data / "art_steering_ramp_2023"

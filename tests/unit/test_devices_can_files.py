@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import can
 import pytest
 
-from drivers.vesc.codec import Comm, SendMode, Status, Status5, encode_can, split_comm
+from drivers.vesc.canbus import SendMode, Status, Status5, encode_can, split_comm
+from drivers.vesc.comm import Comm
 from vehicled.app import SetupError
 from vehicled.cli import devices, main
 from vehicled.cli.can_files import WRITTEN, CanFile, CanRecorder, kind_of

@@ -1,5 +1,6 @@
-"""The double-track vehicle against theory: geometry, gains, loads, rest, limits, its backends, and what it refuses."""
+"""The double-track vehicle against theory: geometry, gains, loads, rest, limits, machine code, and what it refuses."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import atan, cos, hypot, isfinite, pi, sin, tan
 from typing import Any
@@ -9,12 +10,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from sim_backend.plant.double_track import backends
-from sim_backend.plant.double_track.batch import DoubleTrackBatch
 from sim_backend.plant.double_track.checks import ParameterError, check
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.ground import Plane
 from sim_backend.plant.double_track.model import COLUMNS, DoubleTrack
+from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import Engine, TwinParameters
 from sim_backend.plant.double_track.state import Outputs, State
 from sim_backend.plant.twin_file import load_twin, names
@@ -281,7 +281,7 @@ def test_halving_the_step_halves_the_difference() -> None:
         vehicle.reset(speed_mps=12.0)
         commands = np.zeros((round(4.0 / step_s), 3))
         commands[:, 0] = 0.06 * np.sin(2.0 * pi * 0.4 * step_s * np.arange(len(commands)))
-        vehicle.run(commands, fast=False)
+        vehicle.run(commands)
         ends.append((vehicle.state.x_m, vehicle.state.y_m))
     gaps = [hypot(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(ends)]
     assert gaps[0] > 1.6 * gaps[1] > 1.6 * 1.6 * gaps[2]
@@ -296,61 +296,42 @@ def commands_of(seed: int, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     return held
 
 
-@pytest.mark.parametrize("name", [HMMWV, ART, BMW, HUSKY])
-def test_a_batch_is_as_many_single_vehicles(name: str) -> None:
-    many = [twin(name), twin(name, body__mass_kg=1.1 * twin(name).body.mass_kg)]
-    singles = [DoubleTrack(one) for one in many]
-    batch = DoubleTrackBatch(many)
-    for vehicle in singles:
-        vehicle.reset(speed_mps=2.0)
-    batch.reset(speed_mps=2.0)
-    for steer, throttle, brake in commands_of(1, 600).tolist():
-        batch.step(*(np.full(2, value) for value in (steer, throttle, brake)))
-        for vehicle in singles:
-            vehicle.step(steer, throttle, brake)
-    for index, vehicle in enumerate(singles):
-        assert np.array([values[index] for values in batch.state]) == pytest.approx(np.array(vehicle.state), rel=1e-9, abs=1e-9)
-
-
-# Compiling takes seconds, once in a process: those who need it share one.
-@pytest.mark.xdist_group("compiled")
-@pytest.mark.skipif(not backends.compiled(), reason="numba is not installed")
-def test_the_compiled_loop_is_the_plain_one() -> None:
-    vehicle, commands = DoubleTrack(twin(ART)), commands_of(2, 1500)
-    vehicle.reset(speed_mps=2.0)
-    plain = vehicle.run(commands, 10, fast=False)
-    vehicle.reset(speed_mps=2.0)
-    fast = vehicle.run(commands, 10, fast=True)
-    assert plain.keys() == fast.keys() == {"t", "delta", *COLUMNS}
-    for column, values in plain.items():
-        assert fast[column] == pytest.approx(values, rel=1e-12, abs=1e-12 * max(1.0, float(np.abs(values).max()))), column
-
-
 def test_a_run_stops_where_the_vehicle_diverges() -> None:
     vehicle = DoubleTrack(twin(BMW, bounds__speed_limit_mps=5.0))
-    rows = vehicle.run(np.tile([0.0, 1.0, 0.0], (4000, 1)), fast=False)
+    rows = vehicle.run(np.tile([0.0, 1.0, 0.0], (4000, 1)))
     assert vehicle.diverged
     last = int(np.flatnonzero(np.isfinite(rows["vx"]))[-1])
     assert 4.9 < rows["vx"][last] < 5.1
     assert np.isnan(rows["vx"][last + 1 :]).all()
 
 
-@pytest.mark.xdist_group("compiled")
-@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=pytest.mark.skipif(not backends.compiled(), reason="no numba"))])
-def test_a_run_that_diverges_leaves_the_vehicle_where_steps_do(fast: bool) -> None:
-    ran, stepped = (DoubleTrack(twin(ART, bounds__speed_limit_mps=1.0)) for _ in range(2))
+@pytest.mark.parametrize("build", [DoubleTrack, double_track])
+def test_a_run_that_diverges_leaves_the_vehicle_where_steps_do(build: Callable[..., DoubleTrack]) -> None:
+    ran, stepped = (build(twin(ART, bounds__speed_limit_mps=1.0)) for _ in range(2))
     made = 0
     while stepped.step(0.0, 1.0, 0.0):
         made += 1
     commands = np.tile([0.0, 1.0, 0.0], (made + 500, 1))
-    rows = ran.run(commands, fast=fast)
+    rows = ran.run(commands)
     assert np.isfinite(rows["vx"]).sum() == made
-    assert ran.state == pytest.approx(stepped.state, rel=1e-12, abs=1e-12)
+    assert ran.state == stepped.state
     assert ran.state.forward_mps < 1.0
     before = ran.state
-    assert np.isnan(ran.run(commands, fast=fast)["vx"]).all()
+    assert np.isnan(ran.run(commands)["vx"]).all()
     assert ran.diverged
     assert ran.state == before
+
+
+def test_a_run_of_machine_code_is_the_plain_one() -> None:
+    vehicles = DoubleTrack(twin(ART)), double_track(twin(ART))
+    commands = commands_of(2, 1500)
+    for vehicle in vehicles:
+        vehicle.reset(speed_mps=2.0)
+    plain, native = (vehicle.run(commands, 10) for vehicle in vehicles)
+    assert plain.keys() == native.keys() == {"t", "delta", *COLUMNS}
+    for column, values in plain.items():
+        assert np.array_equal(native[column], values), column
+    assert vehicles[0].state == vehicles[1].state
 
 
 def test_the_columns_are_the_fields() -> None:

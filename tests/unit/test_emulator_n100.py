@@ -7,7 +7,7 @@ import pytest
 
 from drivers.imu.n100 import N100Device, N100Params, decode
 from sim_backend.emulators.line import SerialLine
-from sim_backend.emulators.n100 import BAUD, N100Unit, n100
+from sim_backend.emulators.n100 import BAUD, n100
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from vehicled.messages import Heading, ImuSample, Message
 
@@ -53,11 +53,8 @@ def test_its_clock_is_its_own() -> None:
     found.run(START + SECOND, samples(400))
     stamps = [packet.timestamp_us for name, packet in decode(found.received) if name == "IMU"]  # type: ignore[attr-defined]
     assert stamps[0] > 1_000_000
-    assert isinstance(found.emulator, SerialLine)
-    unit = found.emulator.device
-    assert isinstance(unit, N100Unit)
-    assert 0.01 < abs(unit.rate_ppm) < 100.0
-    assert stamps[-1] - stamps[0] == pytest.approx(398 * 2500 * (1 + unit.rate_ppm * 1e-6), abs=1.0)
+    rate_ppm = 1e6 * ((stamps[-1] - stamps[0]) / (398 * 2500) - 1.0)
+    assert 0.1 < abs(rate_ppm) < 100.0
 
 
 def test_attitude_comes_with_every_sample_and_turns_with_the_gyro() -> None:

@@ -219,7 +219,6 @@ def test_heading_counter_clockwise_from_east_and_only_if_valid() -> None:
     (heading,) = [message for message in got if isinstance(message, Heading)]
     assert heading.yaw_rad == pytest.approx(pi / 2 + 0.25)
     assert not [m for m in device.on_rx(packet(1, status=5, more=[north]), S + 10 * MS) if isinstance(m, Heading)]
-    assert device.xsens.invalid_yaws == 1
 
 
 def test_clipping_by_the_status_word() -> None:
@@ -235,7 +234,6 @@ def test_the_clock_survives_both_wraps(wrap: int) -> None:
     codec = xsens.XsensCodec()
     counters = [codec.decode("", packet(i, fine=(wrap - 500 + 100 * i) % wrap))[0].counter for i in range(10)]
     assert counters == [wrap - 500 + 100 * i for i in range(10)]
-    assert codec.time.clock_jumps == 0
 
 
 def test_a_jump_that_the_packet_counter_denies_is_none() -> None:
@@ -243,14 +241,13 @@ def test_a_jump_that_the_packet_counter_denies_is_none() -> None:
     fines = [100 * i + (25_000 if i >= 10 else 0) - (500 if i >= 20 else 0) for i in range(30)]
     counters = [codec.decode("", packet(i, fine=fine))[0].counter for i, fine in enumerate(fines)]
     assert counters == [100 * i for i in range(30)]
-    assert codec.time.clock_jumps == 2
 
 
 def test_a_gap_that_the_packet_counter_confirms_is_time() -> None:
     codec = xsens.XsensCodec()
     counters = [codec.decode("", packet(i))[0].counter for i in (0, 1, 2, 302, 303)]
     assert counters == [0, 100, 200, 30_200, 30_300]
-    assert (codec.time.clock_jumps, codec.time.lost_packets) == (0, 299)
+    assert codec.time.lost_packets == 299
 
 
 def test_increments_of_a_lost_packet_are_not_spread_over_the_gap() -> None:

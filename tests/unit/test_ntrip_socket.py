@@ -88,4 +88,3 @@ def test_a_refusal_a_fall_back_and_a_stream_over_loopback(compress: str):
     faults = [(fault.code, fault.active) for fault in messages if isinstance(fault, Fault)]
     assert faults == [("ntrip_credentials", True), ("ntrip_credentials", False)]
     assert len(casters[2].positions) == 1
-    assert device.dropped_bytes == 0

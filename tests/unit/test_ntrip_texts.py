@@ -9,19 +9,7 @@ import pytest
 from drivers.ntrip.body import Chunked, Gzip, Identity
 from drivers.ntrip.codec import Credentials, HeadReader, encode_request
 from drivers.ntrip.gga import encode_gga, is_usable
-from drivers.ntrip.sourcetable import (
-    HEADINGS,
-    MAX_RECORDS,
-    MAX_TABLE_BYTES,
-    Caster,
-    Closest,
-    Network,
-    SourceTableReader,
-    Stream,
-    parse,
-    parse_record,
-    rows,
-)
+from drivers.ntrip.sourcetable import MAX_STREAMS, MAX_TABLE_BYTES, Closest, SourceTableReader, Stream, parse_stream
 from tests.ntrip_caster import TABLE
 from vehicled.messages import CarrierSolution, FixType, GnssFix
 
@@ -185,48 +173,11 @@ def test_a_length_ends_the_body():
 
 
 def test_the_table_of_the_test_caster():
-    table = parse(TABLE)
-    assert table.complete
-    assert table.bad_lines == 0
-    assert [stream.mountpoint for stream in table.streams] == ["BASE_NORTH", "BASE_SOUTH", "NETWORK", "ISLAND"]
-    network = table.streams[2]
-    assert network.identifier == "Everywhere; computed"
-    assert (network.wants_position, network.networked, network.fee, network.bitrate, network.misc) == (
-        True,
-        True,
-        True,
-        5000,
-        "pay",
-    )
-    assert table.casters == (
-        Caster(
-            "caster.example.org",
-            2101,
-            "Example",
-            "Nobody",
-            False,
-            "DEU",
-            radians(52),
-            radians(10),
-            "0.0.0.0",
-            0,
-            "http://example.org",
-        ),
-    )
-    assert table.networks == (Network("EXNET", "Nobody", "B", False, "http://example.org", "none", "none", "none"),)
-
-
-def test_the_table_for_people():
-    table = parse(TABLE)
-    by_name = rows(table)
-    assert [row[0] for row in by_name] == ["BASE_NORTH", "BASE_SOUTH", "ISLAND", "NETWORK"]
-    assert all(len(row) == len(HEADINGS) for row in by_name)
-    assert by_name[3] == (
-        "NETWORK", "", "RTCM 3.2", "GPS", "L1+L2", "needed", "password, fee", "DEU", "Everywhere; computed", "1005(10),1077(1)",
-    )  # fmt: skip
-    near = rows(table, radians(48.0), radians(11.5), limit=2)
-    assert [row[0] for row in near] == ["BASE_SOUTH", "NETWORK"]
-    assert near[0][1] == "13.4"
+    reader = SourceTableReader()
+    reader.feed(TABLE)
+    assert reader.complete
+    assert [stream.mountpoint for stream in reader.streams] == ["BASE_NORTH", "BASE_SOUTH", "NETWORK", "ISLAND"]
+    assert reader.streams[1].distance_m(radians(48.0), radians(11.5)) == pytest.approx(13_400, abs=50)
 
 
 @pytest.mark.parametrize(
@@ -237,9 +188,10 @@ def test_the_table_for_people():
         ("STR;A;;;;;;;;91.0;-361", Stream("A")),
         ("STR;A;;;;;;;;nan;inf", Stream("A")),
         ("STR;A;;;;;;;;-45.0;315.0", Stream("A", latitude_rad=-pi / 4, longitude_rad=-pi / 4)),
-        ("CAS;h;99999999999", Caster("h")),
-        ("NET;n;o;b;Y", Network("n", "o", "B", True)),
-        ('STR;A;"open;quote', Stream("A", '"open', "quote")),
+        ("CAS;h;99999999999", None),
+        ("NET;n;o;b;Y", None),
+        ('STR;A;"open;quote', Stream("A")),
+        ('STR;A;"a;b";c;d;e;f;g;h;45.0;-45.0', Stream("A", pi / 4, -pi / 4)),
         ("STR;", None),
         ("STR", None),
         ("XYZ;a", None),
@@ -247,18 +199,17 @@ def test_the_table_for_people():
     ],
 )
 def test_records_with_holes(line: str, record: object):
-    assert str(parse_record(line)) == str(record)
+    assert str(parse_stream(line)) == str(record)
 
 
 def test_a_table_is_bounded():
     reader = SourceTableReader()
     reader.feed(b"x" * 5_000)
     reader.feed(b"x" * 5_000 + b"\nSTR;A\n")
-    assert [stream.mountpoint for stream in reader.table().streams] == ["A"]
-    assert reader.bad_lines == 1
-    reader.feed(b"STR;B;c\n" * (MAX_RECORDS + 10))
+    assert [stream.mountpoint for stream in reader.streams] == ["A"]
+    reader.feed(b"STR;B;c\n" * (MAX_STREAMS + 10))
     assert reader.complete
-    assert len(reader.table().streams) == MAX_RECORDS
+    assert len(reader.streams) == MAX_STREAMS
     endless = SourceTableReader()
     for _ in range(MAX_TABLE_BYTES // 60_000 + 2):
         endless.feed(b"junk\n" * 12_000)

@@ -14,7 +14,7 @@ from struct import unpack
 import pytest
 
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
-from drivers.vesc.codec import frame_uart
+from drivers.vesc.uart import frame_uart
 from vehicled.registry import names, resolve
 from vehicled.runtime.ports.probe import judge, probe
 

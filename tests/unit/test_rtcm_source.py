@@ -1,24 +1,20 @@
-"""The plain corrections source, and what every source shares: census, patience, the queue into a receiver."""
+"""The plain corrections source, and what every source shares: frames, station, patience."""
 
-from math import isnan, nan
+from math import isnan
 
 import msgspec
 import pytest
 
-from drivers.rtcm.census import MAX_STATIONS, Census
 from drivers.rtcm.codec import (
     MAX_FRAME_BYTES,
     FrameReader,
-    Station,
     decode_station,
     encode,
-    encode_station,
     message_type,
     name_of,
     station_of,
 )
 from drivers.rtcm.device import RtcmDevice, RtcmParams
-from drivers.rtcm.queue import FrameQueue
 from drivers.rtcm.watch import StallWatch
 from tests.ntrip_caster import rtcm
 from vehicled.messages import Corrections, Event, Fault, Message, PortState
@@ -39,21 +35,19 @@ def test_the_printed_example_of_the_standard():
     assert not station.virtual
 
 
-@pytest.mark.parametrize(
-    "station",
-    [
-        Station(0, 0.0, 0.0, 0.0, 0.0),
-        Station(4095, -6378137.1234, 6378137.4321, -1e-4, 6.5535, True),
-        Station(25, 13743895.3471, -13743895.3472, 1.0, 1.5),
-    ],
-)
-def test_stations_survive_both_ways(station: Station):
-    frame = encode_station(station)
-    assert frame == rtcm(1006, frame[6:-3], station.number)
-    assert decode_station(frame) == station
-    bare = decode_station(encode_station(Station(station.number, station.x_m, station.y_m, station.z_m, nan)))
+def test_a_height_belongs_to_message_1006():
+    payload = PRINTED_1005[3:-3]
+    # Type 1006: the same place, and the height in 0.1 mm.
+    frame = encode(b"\x3e\xe7" + payload[2:] + (65_535).to_bytes(2, "big"))
+    station, bare = decode_station(frame), decode_station(PRINTED_1005)
+    assert station is not None
     assert bare is not None
-    assert bare.distance_m(station) == 0.0
+    assert (station.number, station.antenna_height_m) == (2003, 6.5535)
+    assert (station.x_m, station.y_m, station.z_m) == (bare.x_m, bare.y_m, bare.z_m)
+    device = source()
+    assert [type(message) for message in device.on_rx(PRINTED_1005 + frame, 1)] == [Event, Corrections, Corrections]
+    moved = encode(payload[:-1] + bytes((payload[-1] ^ 1,)))
+    assert [type(message) for message in device.on_rx(moved, 2)] == [Event, Corrections]
 
 
 def test_frames_round_messages():
@@ -102,54 +96,6 @@ def test_names(kind: int, name: str):
     assert name_of(kind) == name
 
 
-def test_a_census_counts_rates_and_lacks():
-    census = Census()
-    for tick in range(100):
-        census.add(rtcm(1077, bytes(100)), tick * S // 5)
-        if tick % 5 == 0:
-            census.add(rtcm(1087, bytes(50)), tick * S // 5)
-    assert census.missing() == ["the station position (1005 or 1006)", "the GLONASS biases (1230 or 1033)"]
-    now_ns = 99 * S // 5
-    gps, glonass = census.rows(now_ns)
-    assert (gps.kind, gps.name, gps.count, gps.octets, gps.last_ns) == (1077, "GPS MSM7", 100, 100 * 109, now_ns)
-    assert gps.rate_hz == pytest.approx(5.0)
-    assert glonass.rate_hz == pytest.approx(1.0, rel=0.1)
-    assert census.rows(now_ns + 1000 * S)[0].rate_hz < 0.05
-    assert (census.frames, census.octets) == (120, 100 * 109 + 20 * 59)
-    assert (census.count(1077), census.count(1)) == (100, 0)
-    census.add(rtcm(1230), now_ns)
-    assert isnan(census.rows(now_ns)[-1].rate_hz)
-    place = Station(25, 1.0, 2.0, 3.0, 0.1)
-    assert census.add(encode_station(place), now_ns)
-    assert census.missing() == []
-    assert not census.add(encode_station(Station(25, 1.0, 2.0, 3.0)), now_ns), "the same place, told without the height"
-    assert census.add(encode_station(Station(25, 1.0, 2.0, 3.5)), now_ns)
-    for number in range(100):
-        census.add(rtcm(1077, station=number), now_ns)
-    assert len(census.stations) == MAX_STATIONS
-    assert census.stations[0] == 25
-
-
-def test_a_full_queue_gives_up_its_oldest_frames_whole():
-    queue = FrameQueue(limit_bytes=1_000, max_age_ns=5 * S)
-    frames = [rtcm(1077, bytes([number]) * 291) for number in range(10)]
-    for number, frame in enumerate(frames):
-        queue.put(frame, number * S // 100)
-        assert queue.queued_bytes <= 1_000
-    assert (len(queue), queue.dropped_frames, queue.dropped_bytes) == (3, 7, 7 * 300)
-    assert queue.take(S, 700) == frames[7:9]
-    assert queue.take(S, 10) == [frames[9]]
-    assert (queue.take(S, 10), queue.queued_bytes) == ([], 0)
-    queue.put(bytes(1_001), S)
-    assert (len(queue), queue.dropped_frames) == (0, 8)
-    queue.put(frames[0], S)
-    queue.put(frames[1], 7 * S)
-    assert queue.take(7 * S, 1_000) == [frames[1]]
-    queue.put(frames[0], 8 * S)
-    queue.clear()
-    assert (len(queue), queue.queued_bytes, queue.dropped_frames) == (0, 0, 10)
-
-
 def test_timeout():
     watch = StallWatch(10 * S)
     assert watch.due_ns == NEVER_NS
@@ -190,8 +136,6 @@ def test_frames_become_corrections_and_a_station_is_reported():
     }
     assert corrections == Corrections(8, 8, "radio", PRINTED_1005)
     assert list(device.on_rx(PRINTED_1005, 9)) == [Corrections(9, 9, "radio", PRINTED_1005)]
-    assert device.dropped_bytes == 5
-    assert device.census.frames == 3
 
 
 def test_half_a_frame_does_not_survive_its_connection():
@@ -202,7 +146,6 @@ def test_half_a_frame_does_not_survive_its_connection():
     assert device.next_due_ns() == NEVER_NS
     device.on_port(PortState.OPENED, "", 3)
     assert [type(message) for message in device.on_rx(frame[20:] + frame, 4)] == [Corrections]
-    assert device.dropped_bytes == len(frame)
 
 
 def test_silence_reopens_with_growing_timeout_and_is_reported_once():

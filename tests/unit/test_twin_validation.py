@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.plant.double_track import backends
 from sim_backend.plant.twin_file import load_twin
 from vehicled.cli import main
 from vehicled.lab.validation import theory
@@ -321,26 +320,20 @@ def test_verdict_and_order(tmp_path):
     assert not Validation(str(tmp_path), [], [], [], [], []).passed
 
 
-@pytest.fixture
-def plain_loops(monkeypatch):
-    """The equations as they are: compiling them takes longer than these runs."""
-    monkeypatch.setattr(backends, "compiled", lambda: False)
-
-
 @pytest.mark.parametrize("name", ["static loads", "mirror symmetry", "rest on a slope", "yaw gain", "energy"])
-def test_theory_holds_for_a_small_car(plain_loops, name):
+def test_theory_holds_for_a_small_car(name):
     found, wanted, holds = CHECKS[name](load_twin("f1tenth").parameters)
     assert holds, (found, wanted)
 
 
-def test_theory_notices_wheels_that_do_not_roll_where_they_point(plain_loops, monkeypatch):
+def test_theory_notices_wheels_that_do_not_roll_where_they_point(monkeypatch):
     """The linear single track of another vehicle is not this one's."""
     p = load_twin("f1tenth").parameters
     monkeypatch.setattr(theory, "linear_gradient", lambda p, c: (1.1 * p.body.wheelbase_m, 0.0))
     assert not theory.yaw_gain(p)[2]
 
 
-def test_the_command_tells_what_is_wrong_and_writes_its_page(plain_loops, tmp_path, capsys):
+def test_the_command_tells_what_is_wrong_and_writes_its_page(tmp_path, capsys):
     assert main(["twin", "validate", str(tmp_path / "nowhere")]) == 2
     assert "no such folder" in capsys.readouterr().err
     write_run(tmp_path / "commonroad")

@@ -7,24 +7,12 @@ from typing import Any
 
 import pytest
 
-from drivers.ublox.codec import (
-    IDS,
-    UBX,
-    Ack,
-    CfgValget,
-    CfgValgetPoll,
-    CfgValset,
-    MonVer,
-    Nak,
-    NavEoe,
-    NavPvt,
-    encode,
-    framer,
-    keys,
-    parse_ubx,
-    poll,
-)
+from drivers.ublox import keys
+from drivers.ublox.codec import UBX, encode, framer, parse_ubx, poll
 from drivers.ublox.device import UbloxDevice
+from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
+from drivers.ublox.layouts import Ack, MonVer, Nak, NavEoe, NavPvt
+from drivers.ublox.names import IDS
 from drivers.ublox.settings import Params, groups
 from vehicled.messages import Event, Fault, GnssFix, Heading, Message, PortState
 from vehicled.ports import NEVER_NS, Reopen, Send, SetBaud

@@ -4,37 +4,21 @@ import math
 
 import pytest
 
-from drivers.vesc.codec import (
+from drivers.vesc.appconf import (
     SIGNATURES,
     UNREAD,
     AppConf,
-    Can,
-    CanSetpoint,
-    Comm,
-    Fill,
-    Foreign,
-    Layout,
-    Process,
     RawAppConf,
-    Reassembler,
-    Setpoint,
-    Unknown,
     Unreadable,
-    Values,
-    decode,
-    decode_can,
-    decode_comm,
-    describe,
     encode_appconf,
-    encode_can,
-    encode_comm,
-    fault_name,
-    frame_uart,
-    mask_of,
     read_appconf,
     readable_firmwares,
-    split_comm,
 )
+from drivers.vesc.canbus import Can, CanSetpoint, Fill, Foreign, Process, Reassembler, decode_can, encode_can, split_comm
+from drivers.vesc.comm import Comm, Setpoint, Unknown, decode_comm, encode_comm
+from drivers.vesc.faults import describe, fault_name
+from drivers.vesc.uart import decode, frame_uart
+from drivers.vesc.values import Layout, Values, mask_of
 from vehicled.wire.can import CanFrame
 
 # Signature, id 7, 500 ms, 12.5 A, then per family: status, rates, ..., CAN mode, ..., servo output, ..., application.

@@ -5,42 +5,30 @@ from collections.abc import Sequence
 
 import pytest
 
-from drivers.vesc.codec import (
+from drivers.vesc.appconf import SIGNATURES, AppConf, RawAppConf, encode_appconf
+from drivers.vesc.canbus import (
     EVERYONE,
-    KILL_SWITCH,
-    SIGNATURES,
-    TIMED_OUT,
-    AppConf,
     Can,
     CanSetpoint,
-    Comm,
     Fill,
-    FwVersion,
-    Layout,
     NotifyBoot,
     Ping,
     Pong,
     Process,
-    RawAppConf,
     Reassembler,
-    Request,
-    Setpoint,
     Short,
     Status,
     Status4,
     Status5,
-    UartDecoder,
-    Values,
     decode_can,
-    decode_comm,
-    encode_appconf,
     encode_can,
-    encode_comm,
-    frame_uart,
     split_comm,
 )
+from drivers.vesc.comm import Comm, FwVersion, Request, Setpoint, decode_comm, encode_comm
 from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
+from drivers.vesc.uart import UartDecoder, frame_uart
+from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Layout, Values
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.ports import NEVER_NS, Send
 from vehicled.wire.can import CanFrame, pack, unpack_all

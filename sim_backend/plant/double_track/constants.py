@@ -16,8 +16,8 @@ from sim_backend.plant.double_track.parameters import (
 GRAVITY_MPS2 = 9.81
 """Gravity of the plant. The published vehicle models use this value, not the standard one."""
 CALM_RATIO = 0.33
-Table = Any
-"""Points of a curve: a tuple of floats, an array, or for a batch one row per vehicle. Built by :mod:`.backends`."""
+Table = tuple[float, ...]
+"""Points of a curve."""
 
 
 class AxleConstants(NamedTuple):

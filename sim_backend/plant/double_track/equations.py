@@ -1,8 +1,7 @@
 """One step of a double-track vehicle. ``docs/vehicle_model.md`` derives the equations in this order.
 
-Expressions only, as in :mod:`.tyre`, so that the same text runs on floats, compiled, and on arrays of vehicles. ``drive`` and the
-constants' ``drive`` belong to the vehicle's powertrain; :mod:`.backends` binds them. Sums over wheels pair left with right, so that
-a mirrored manoeuvre gives mirrored bits.
+Assignments of expressions only, as in :mod:`.tyre` and :mod:`.powertrain`, because :mod:`.c_source` translates the text to C. Sums
+over wheels pair left with right, so that a mirrored manoeuvre gives mirrored bits.
 """
 
 from math import cos, fabs, sin, sqrt, tan
@@ -13,14 +12,14 @@ from sim_backend.plant.double_track.powertrain import (
     Wheels,
     bias_nms,
     coupling,
+    drive,
     left_speed,
     right_speed,
     rubbed,
     settled,
     shaft,
 )
-from sim_backend.plant.double_track.powertrain import motor as drive
-from sim_backend.plant.double_track.state import Outputs, State, Surface
+from sim_backend.plant.double_track.state import Outputs, State, Stepped, Surface
 from sim_backend.plant.double_track.tyre import Contact, contact, deflected
 
 STILL_MPS = 2e-3
@@ -111,7 +110,7 @@ def momentum(c: AxleConstants, t: Contact, w: Corner, spin_radps: float) -> floa
     return c.spin_inertia_kgm2 * spin_radps - c.step_s * c.loaded_radius_m * (t.drag_n - t.drag_nspm * w.forward_mps)
 
 
-def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, brake: float) -> tuple[State, Outputs]:
+def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
     """Advance the state by one grid step. ``steer_rad`` of the virtual front wheel, throttle -1..1, brake 0..1, constant over the
     step.
     """
@@ -299,7 +298,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     across_m = half * g.cos_across * (s.lateral_mps + left_mps)
     cos_yaw = cos(s.yaw_rad)
     sin_yaw = sin(s.yaw_rad)
-    return (
+    return Stepped(
         State(
             s.x_m + (along_m * cos_yaw - across_m * sin_yaw),
             s.y_m + (along_m * sin_yaw + across_m * cos_yaw),

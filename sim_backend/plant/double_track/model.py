@@ -1,14 +1,11 @@
 """Double-track vehicle on floats: the equations with a state, flags and a loop."""
 
-from collections.abc import Callable
-from functools import cached_property
 from math import isfinite
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim_backend.plant.double_track import backends
+from sim_backend.plant.double_track import equations
 from sim_backend.plant.double_track.checks import ParameterError, check
 from sim_backend.plant.double_track.constants import Constants, EngineConstants, constants
 from sim_backend.plant.double_track.ground import FLAT, Ground, flat_surface, surface
@@ -32,12 +29,7 @@ COLUMNS = (
 
 def rest(c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0) -> State:
     """Return the state of a vehicle that rolls straight ahead or stands. Gear 0: chosen by the speed."""
-    x_m, y_m, yaw_rad, speed_mps = (
-        float(x_m),
-        float(y_m),
-        float(yaw_rad),
-        float(speed_mps),
-    )
+    x_m, y_m, yaw_rad, speed_mps = float(x_m), float(y_m), float(yaw_rad), float(speed_mps)
     front, rear = speed_mps / c.front.rolling_radius_m, speed_mps / c.rear.rolling_radius_m
     engine = 0.0
     chosen = 1.0
@@ -75,7 +67,6 @@ class DoubleTrack:
             raise ParameterError(problems)
         self.parameters = parameters
         self.constants = constants(parameters, step_s)
-        self._drive = backends.drive_name(self.constants)
         self._limit_mps = parameters.bounds.speed_limit_mps
         self._roll_limit_rad = parameters.bounds.roll_limit_rad
         self._ground = ground
@@ -102,7 +93,7 @@ class DoubleTrack:
             raise ValueError(refusal(steer_rad, throttle, brake))
         if self.diverged:
             return False
-        state, outputs = self._step(self.constants, self.state, self.under, steer_rad, throttle, brake)
+        state, outputs = equations.step(self.constants, self.state, self.under, steer_rad, throttle, brake)
         speed = abs(state.forward_mps) + abs(state.lateral_mps) + abs(state.yaw_rate_radps) + abs(state.roll_rate_radps)
         if speed < self._limit_mps:
             self.state, self.outputs = state, outputs
@@ -127,42 +118,30 @@ class DoubleTrack:
         """True beyond the roll limit of its bounds."""
         return abs(self.state.roll_rad + self.state.tip_rad) >= self._roll_limit_rad
 
-    def run(self, commands: NDArray[np.float64], every: int = 1, *, fast: bool | None = None) -> dict[str, NDArray[np.float64]]:
+    def run(self, commands: NDArray[np.float64], every: int = 1) -> dict[str, NDArray[np.float64]]:
         """Run steps along ``commands`` (n, 3): steer_rad, throttle, brake. Return arrays (ceil(n / every),) by name: "t",
         :data:`COLUMNS`, "delta".
 
-        Row k is the state before step k x every, with the outputs of that step. ``fast`` False or True selects the plain or the
-        compiled loop; None uses the compiled one if available and the ground is flat. Rows are NaN from the step that diverges on.
-        Raises ValueError for commands that are not finite.
+        Row k is the state before step k x every, with the outputs of that step. Rows are NaN from the step that diverges on. Raises
+        ValueError for commands that are not finite.
         """
         commands = np.ascontiguousarray(commands, dtype=np.float64)
         if commands.ndim != 2 or commands.shape[1] != 3 or not np.isfinite(commands).all():
             raise ValueError("commands must be finite and of shape (n, 3): steer_rad, throttle, brake")
         rows = -(-len(commands) // every)
         out = np.full((rows, len(COLUMNS)), np.nan)
-        even = self._flat is not None
-        if fast if fast is not None else even and backends.compiled():
-            loop = backends.compiled_functions(self._drive)[1]
-            c: Any = backends.compiled_constants(self.constants)
-        else:
-            loop, c = backends.scalar_loop(self._step), self.constants
-        if not even:
-            for index, (steer_rad, throttle, brake) in enumerate(commands.tolist()):
-                before = self.state
-                self.step(steer_rad, throttle, brake)
-                if index % every == 0 and not self.diverged:
-                    out[index // every] = (*before, *self.outputs)
-        elif not self.diverged:
-            self.state, steps = loop(c, self.state, self._flat, commands, every, self._limit_mps, out)
-            self.diverged = steps < len(commands)
-        step_s = self.constants.step_s
+        self._run(commands, every, out)
         columns = {name: out[:, index] for index, name in enumerate(COLUMNS)}
-        return {"t": step_s * every * np.arange(rows), **columns, "delta": commands[::every, 0]}
+        return {"t": self.constants.step_s * every * np.arange(rows), **columns, "delta": commands[::every, 0]}
 
-    @cached_property
-    def _step(self) -> Callable[..., Any]:
-        """Step made for these constants. Making it takes 0.1 s, so it is not made for the compiled loop."""
-        return backends.scalar_step(self.constants)
+    def _run(self, commands: NDArray[np.float64], every: int, out: NDArray[np.float64]) -> None:
+        for index, (steer_rad, throttle, brake) in enumerate(commands.tolist()):
+            before = self.state
+            self.step(steer_rad, throttle, brake)
+            if self.diverged:
+                break
+            if index % every == 0:
+                out[index // every] = (*before, *self.outputs)
 
     def _surface(self) -> Surface:
         return self._flat or surface(self._ground, self.constants, self.state)

@@ -16,21 +16,31 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from math import inf
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from sim_backend.plant.double_track import c_source
 from sim_backend.plant.double_track.constants import Constants
 from sim_backend.plant.double_track.ground import flat_surface
-from sim_backend.plant.double_track.state import Outputs, State
+from sim_backend.plant.double_track.state import State, Stepped
 
-Advance = Callable[..., int]
-"""``advance(block, steer_rad, throttle, brake)``: one step of a :func:`.c_source.block` in place, passed by address. Returns the
-result code, see :mod:`.c_source`.
-"""
-Plain = Callable[..., tuple[State, Outputs]]
+Plain = Callable[..., Stepped]
+
+
+class Native(NamedTuple):
+    """Functions of the library. They work in place on a :func:`.c_source.block`; arrays are passed by address."""
+
+    advance: Callable[..., int]
+    """``advance(block, steer_rad, throttle, brake)``: take one step and return its result code, see :mod:`.c_source`."""
+    run: Callable[..., int]
+    """``run(block, commands, count, every, rows)``: take ``count`` steps, or fewer if the next one diverges, and return how many.
+    Every ``every``-th step writes the state before it and its outputs.
+    """
+
 
 FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno"),
@@ -46,10 +56,10 @@ RETRY_S = 3600.0
 PROVING_STEPS = 3000
 
 
-def native_step(c: Constants, text: Callable[[], str], plain: Callable[[], Plain], start: State) -> Advance | None:
+def native_step(c: Constants, text: Callable[[Constants], str], plain: Plain, start: State) -> Native | None:
     """Return machine code for the kind of vehicle of ``c``; None if it is not available.
 
-    ``text`` returns the C source of the kind and ``plain`` the step it must agree with from ``start`` on; both are called only if
+    ``text`` returns the C source of the kind, which must agree with the step ``plain`` from ``start`` on. Both are called only if
     the cache has no library.
     """
     compiler = _compiler()
@@ -59,7 +69,7 @@ def native_step(c: Constants, text: Callable[[], str], plain: Callable[[], Plain
     library_path = folder / f"{_name(c, compiler)}.so"
     try:
         if not _is_known(library_path):
-            _make(library_path, compiler, text(), c, plain, start)
+            _make(library_path, compiler, text(c), c, plain, start)
         # An empty file marks a library that was built and is unusable.
         if not library_path.stat().st_size:
             return None
@@ -98,10 +108,12 @@ def _name(c: Constants, compiler: str) -> str:
     program = os.stat(compiler)
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     origin = (compiler, program.st_size, program.st_mtime_ns, FLAGS, platform.machine(), libc, sys.version, c_source.kind(c))
-    digest = sha256(repr(origin).encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:32]
+    return sha256(repr(origin).encode() + _sources()).hexdigest()[:32]
+
+
+@cache
+def _sources() -> bytes:
+    return b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py")))
 
 
 def _is_known(library_path: Path) -> bool:
@@ -111,7 +123,7 @@ def _is_known(library_path: Path) -> bool:
     return status.st_size > 0 or time.time() - status.st_mtime < RETRY_S
 
 
-def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Callable[[], Plain], start: State) -> None:
+def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Plain, start: State) -> None:
     """Compile, verify and move into place atomically, so that two processes can do it side by side."""
     with tempfile.TemporaryDirectory(dir=library_path.parent) as place:
         source, library = Path(place, "step.c"), Path(place, "step.so")
@@ -119,7 +131,7 @@ def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Cal
         command = [compiler, *FLAGS, "-o", str(library), str(source), "-lm"]
         try:
             subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMPILE_TIMEOUT_S)
-            agrees = _agrees(_loaded(library), plain(), c, start)
+            agrees = _agrees(_loaded(library), plain, c, start)
         except (OSError, subprocess.TimeoutExpired):
             # It cannot be loaded or takes too long: do not retry at every start.
             agrees = False
@@ -133,15 +145,15 @@ def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Cal
         oldest.unlink(missing_ok=True)
 
 
-def _loaded(library: Path) -> Advance:
-    function = getattr(ctypes.CDLL(str(library)), c_source.ENTRY)
-    function.argtypes = [ctypes.c_void_p] + [ctypes.c_double] * 3
-    function.restype = ctypes.c_int
-    advance: Advance = function
-    return advance
+def _loaded(path: Path) -> Native:
+    library = ctypes.CDLL(str(path))
+    library.twin_advance.argtypes = [ctypes.c_void_p] + [ctypes.c_double] * 3
+    library.twin_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
+    library.twin_run.restype = ctypes.c_long
+    return Native(library.twin_advance, library.twin_run)
 
 
-def _agrees(advance: Advance, plain: Plain, c: Constants, start: State) -> bool:
+def _agrees(native: Native, plain: Plain, c: Constants, start: State) -> bool:
     """True if both give the same bits: starting, turning, sliding, braking and standing, with random commands held for a while."""
     random, surface, state = Random(1), flat_surface(), start
     block = doubles(c_source.block(c, start, surface, inf, inf))
@@ -153,7 +165,7 @@ def _agrees(advance: Advance, plain: Plain, c: Constants, start: State) -> bool:
             state, outputs = plain(c, state, surface, steer, throttle, brake)
         except ArithmeticError:
             return False
-        advance(place, steer, throttle, brake)
+        native.advance(place, steer, throttle, brake)
         if bytes(doubles(block[: c_source.SURFACE_AT])) != bytes(doubles((*state, *outputs))):
             return False
     return True

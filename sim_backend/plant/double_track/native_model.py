@@ -2,11 +2,14 @@
 
 from ctypes import addressof
 
-from sim_backend.plant.double_track import backends
-from sim_backend.plant.double_track.c_source import DIVERGED, FINE, LIMITS_AT, REFUSED, SURFACE_AT, block
+import numpy as np
+from numpy.typing import NDArray
+
+from sim_backend.plant.double_track.c_source import DIVERGED, FINE, LIMITS_AT, REFUSED, SURFACE_AT, block, c_source
+from sim_backend.plant.double_track.equations import step
 from sim_backend.plant.double_track.ground import FLAT, Ground
 from sim_backend.plant.double_track.model import DoubleTrack, refusal, rest
-from sim_backend.plant.double_track.native import Advance, doubles, native_step
+from sim_backend.plant.double_track.native import Native, doubles, native_step
 from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.double_track.state import Outputs, State
 
@@ -17,15 +20,14 @@ _ENGINE = State._fields.index("engine_radps")
 def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> DoubleTrack:
     """Return a vehicle with machine code if available, else the plain one. Raises like :class:`.model.DoubleTrack`."""
     plain = DoubleTrack(parameters, step_s, ground)
-    c = plain.constants
-    advance = native_step(c, lambda: backends.c_text(c), lambda: backends.scalar_step(c), rest(c))
-    return plain if advance is None else NativeDoubleTrack(parameters, step_s, ground, advance)
+    native = native_step(plain.constants, c_source, step, rest(plain.constants))
+    return plain if native is None else NativeDoubleTrack(parameters, step_s, ground, native)
 
 
 class NativeDoubleTrack(DoubleTrack):
     """:class:`.model.DoubleTrack` in machine code; ``state`` and ``outputs`` are built on access."""
 
-    def __init__(self, parameters: TwinParameters, step_s: float, ground: Ground, advance: Advance) -> None:
+    def __init__(self, parameters: TwinParameters, step_s: float, ground: Ground, native: Native) -> None:
         # The base class sets the start state, which needs the block.
         self._block = doubles((0.0,) * SURFACE_AT)
         super().__init__(parameters, step_s, ground)
@@ -33,7 +35,7 @@ class NativeDoubleTrack(DoubleTrack):
         whole = block(self.constants, self.state, self.under, bounds.speed_limit_mps, bounds.roll_limit_rad)
         self._block = doubles(whole)
         self._place = addressof(self._block)
-        self._advance = advance
+        self._native = native
         self.reset()
 
     @property
@@ -65,10 +67,17 @@ class NativeDoubleTrack(DoubleTrack):
             self._block[SURFACE_AT:LIMITS_AT] = [*self.under]
         end = DIVERGED
         if not self.diverged:
-            end = self._advance(self._place, steer_rad, throttle, brake)
+            end = self._native.advance(self._place, steer_rad, throttle, brake)
         if end == REFUSED:
             raise ValueError(refusal(steer_rad, throttle, brake))
         self.diverged = end == DIVERGED
         if self._flat is None and not self.diverged:
             self.under = self._surface()
         return end == FINE
+
+    def _run(self, commands: NDArray[np.float64], every: int, out: NDArray[np.float64]) -> None:
+        if self._flat is None:
+            super()._run(commands, every, out)
+        elif not self.diverged:
+            steps = self._native.run(self._place, commands.ctypes.data, len(commands), every, out.ctypes.data)
+            self.diverged = steps < len(commands)

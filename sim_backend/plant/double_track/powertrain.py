@@ -5,8 +5,10 @@ Back-EMF, speed loops and inertias are stiff against the wheel speed; as slopes 
 of the two shafts drives two wheels: front and rear axle, or left and right side.
 """
 
+from bisect import bisect_right
+from collections.abc import Callable
 from math import fabs
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sim_backend.plant.double_track.constants import (
     AccelerationConstants,
@@ -14,8 +16,8 @@ from sim_backend.plant.double_track.constants import (
     Constants,
     EngineConstants,
     MotorConstants,
+    Table,
 )
-from sim_backend.plant.double_track.tables import lookup, pick
 
 LEAST_DIFFERENCE_RADPS = 1e-6
 COUPLED_SLIP = 0.003
@@ -54,6 +56,27 @@ class Wheels(NamedTuple):
     right_nms: float
     right_kgm2: float
     coupling_kgm2: float
+
+
+def lookup(points: Table, values: Table, at: float) -> tuple[float, float]:
+    """Return the value and slope of a piecewise linear curve; constant beyond its ends. ``points`` grow."""
+    index = bisect_right(points, at)
+    if index == 0:
+        return values[0], 0.0
+    if index == len(points):
+        return values[index - 1], 0.0
+    slope = (values[index] - values[index - 1]) / (points[index] - points[index - 1])
+    return values[index - 1] + slope * (at - points[index - 1]), slope
+
+
+def pick(values: Table, index: float) -> float:
+    """Return the value at a whole-numbered index."""
+    return values[int(index)]
+
+
+def drive(c: Constants, d: Any, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float) -> Drive:
+    """Return the drive of the powertrain that the constants ``d`` belong to."""
+    return DRIVES[type(d)](c, d, throttle, shaft_radps, engine_radps, gear, since_s)
 
 
 def motor(
@@ -158,6 +181,9 @@ def acceleration(
     limited = (command if command > -most else -most) if command < most else most
     torque_nm = limited * a.full_torque_nm if towards_mps < a.top_speed_mps else 0.0
     return Drive(torque_nm, 0.0, 0.0, shaft_radps, 0.0, gear, since_s)
+
+
+DRIVES: dict[type, Callable[..., Drive]] = {MotorConstants: motor, EngineConstants: engine, AccelerationConstants: acceleration}
 
 
 def bias_nms(

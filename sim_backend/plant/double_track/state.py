@@ -1,4 +1,4 @@
-"""State and outputs of a double-track vehicle: floats for one, arrays for a batch."""
+"""State and outputs of a double-track vehicle."""
 
 from typing import NamedTuple
 
@@ -73,6 +73,13 @@ class Outputs(NamedTuple):
     """Total torque at the wheels."""
 
 
+class Stepped(NamedTuple):
+    """Result of a step."""
+
+    state: State
+    outputs: Outputs
+
+
 class Surface(NamedTuple):
     """Ground under the vehicle, for one step."""
 
@@ -88,6 +95,3 @@ class Surface(NamedTuple):
     friction_fr: float
     friction_rl: float
     friction_rr: float
-
-
-WHEELS = ("fl", "fr", "rl", "rr")

@@ -1,7 +1,6 @@
 """TMeasy tyre with an elastic carcass, one wheel. Rill, Castro: Road Vehicle Dynamics, 2nd ed., chapter 3.
 
-Written for one wheel on floats. :mod:`sim_backend.plant.double_track.backends` runs the same text on arrays and compiled, so it
-holds expressions only: no branching statements, and plain names for mathematical functions.
+Assignments of expressions only, because :mod:`sim_backend.plant.double_track.c_source` translates the text to C.
 
 The carcass is a spring and a damper in series with the friction of the contact patch:
 

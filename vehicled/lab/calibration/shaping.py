@@ -2,14 +2,10 @@
 
 They follow :class:`sim_backend.plant.actuators.Actuators` except for the time at which a command acts: there from the next grid
 point on; here a step takes the command's mean, and the output is shifted by the dead time, which need not be a whole number of
-steps. So the motion depends smoothly on the dead time, which the fit needs. Loops are compiled if numba is installed.
+steps. So the motion depends smoothly on the dead time, which the fit needs.
 """
 
-from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 from math import exp
-from typing import Any
 
 import numpy as np
 
@@ -37,12 +33,25 @@ def delayed(values: Array, delay_s: float, step_s: float) -> Array:
 
 def rate_limited(target: Array, most: float, start: float) -> Array:
     """Limit the change of ``target`` (n,) to ``most`` per step; 0 is no limit."""
-    return _through(_follow, target, most, start) if most > 0.0 else target
+    if most <= 0.0:
+        return target
+    out, now = list[float](), start
+    for wanted in target.tolist():
+        gap = wanted - now
+        now = wanted if abs(gap) <= most else now + (most if gap > 0.0 else -most)
+        out.append(now)
+    return np.array(out)
 
 
 def low_passed(target: Array, lag_s: float, step_s: float, start: float) -> Array:
     """Apply a first-order lag to ``target`` (n,); 0 is none."""
-    return _through(_lag, target, 1.0 - exp(-step_s / lag_s), start) if lag_s > 0.0 else target
+    if lag_s <= 0.0:
+        return target
+    gain, out, now = 1.0 - exp(-step_s / lag_s), list[float](), start
+    for wanted in target.tolist():
+        now += gain * (wanted - now)
+        out.append(now)
+    return np.array(out)
 
 
 def servo(target: Array, bandwidth_radps: float, damping: float, step_s: float, start: float) -> Array:
@@ -50,60 +59,29 @@ def servo(target: Array, bandwidth_radps: float, damping: float, step_s: float, 
     if bandwidth_radps <= 0.0:
         return target
     stiff = bandwidth_radps * step_s
-    implicit_gain = 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
-    out = target.copy()
-    _compiled(_servo)(target, out, stiff * bandwidth_radps, implicit_gain, step_s, start)
-    return out
+    pull, implicit_gain = stiff * bandwidth_radps, 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
+    out, angle, rate = list[float](), start, 0.0
+    for wanted in target.tolist():
+        rate = implicit_gain * (rate + pull * (wanted - angle))
+        angle += step_s * rate
+        out.append(angle)
+    return np.array(out)
 
 
 def with_slack(servo_rad: Array, slack_rad: float, start: float) -> Array:
     """Return the wheel angles (n,) that a servo moves through its slack."""
-    return _through(_pull, servo_rad, 0.5 * slack_rad, start) if slack_rad > 0.0 else servo_rad
+    if slack_rad <= 0.0:
+        return servo_rad
+    half, out, now = 0.5 * slack_rad, list[float](), start
+    for angle in servo_rad.tolist():
+        if now < angle - half:
+            now = angle - half
+        elif now > angle + half:
+            now = angle + half
+        out.append(now)
+    return np.array(out)
 
 
 def beyond_dead_zone(command: Array, dead_zone: float) -> Array:
     """Apply a dead zone to steering commands (n,); the full range is mapped to the rest."""
     return np.sign(command) * np.clip((np.abs(command) - dead_zone) / (1.0 - dead_zone), 0.0, None)
-
-
-def _through(loop: Callable[..., Any], target: Array, number: float, start: float) -> Array:
-    out = target.copy()
-    _compiled(loop)(target, out, number, start)
-    return out
-
-
-@cache
-def _compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    if find_spec("numba") is None:
-        return loop
-    import numba
-
-    compiled: Callable[..., Any] = numba.njit(loop)
-    return compiled
-
-
-def _follow(target: Any, out: Any, most: Any, now: Any) -> None:
-    for k in range(len(target)):
-        gap = target[k] - now
-        now = target[k] if abs(gap) <= most else now + (most if gap > 0.0 else -most)
-        out[k] = now
-
-
-def _lag(target: Any, out: Any, gain: Any, now: Any) -> None:
-    for k in range(len(target)):
-        now += gain * (target[k] - now)
-        out[k] = now
-
-
-def _servo(target: Any, out: Any, pull: Any, implicit_gain: Any, step_s: Any, angle: Any) -> None:
-    rate = 0.0
-    for k in range(len(target)):
-        rate = implicit_gain * (rate + pull * (target[k] - angle))
-        angle += step_s * rate
-        out[k] = angle
-
-
-def _pull(target: Any, out: Any, half: Any, now: Any) -> None:
-    for k in range(len(target)):
-        now = min(max(now, target[k] - half), target[k] + half)
-        out[k] = now

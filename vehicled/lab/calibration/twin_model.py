@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import Differential, Motor, TwinParameters
 from vehicled.lab.calibration import shaping, twin_quantities
 from vehicled.lab.calibration.quantity import CalibratedNumber, Quantity, Values
@@ -78,7 +79,7 @@ class TwinModel:
         else:
             commands[:, 1] = level * throttle(parameters, piece, step_s, steps)
             commands[:, 2] = braking(parameters, piece, step_s, steps)
-        model = DoubleTrack(parameters, step_s)
+        model = double_track(parameters, step_s)
         table = _driven(model, piece.start, commands, step_s)
         if speed_mps is not None:
             # Drive a second time with the ideal drive's deficit (slip and lag) added.

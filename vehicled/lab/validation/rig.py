@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2, Constants
 from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import Acceleration, Aerodynamics, Axle, Direction, TwinParameters
 from vehicled.lab.validation.drive import opened
 
@@ -16,7 +17,7 @@ _SIDE_MPS2 = 2.0
 
 def drive(p: TwinParameters, commands: Any, speed_mps: float, step_s: float = 1e-3) -> tuple[dict[str, Any], DoubleTrack]:
     """Run commands (n, 3), steer_rad, throttle, brake, from straight rolling. Return the columns and the vehicle at its end."""
-    model = DoubleTrack(p, step_s)
+    model = double_track(p, step_s)
     model.reset(0.0, 0.0, 0.0, speed_mps)
     return model.run(commands), model
 

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 import numpy as np
 from msgspec import Struct
 
-from sim_backend.plant.double_track.model import DoubleTrack
+from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.twin_file import load_twin, names
 from vehicled.lab.validation.drive import drive
 from vehicled.lab.validation.metrics import check_target, errors_of
@@ -73,7 +73,7 @@ def _mapped(tasks: list[ReferenceSource | str], jobs: int) -> Iterable[RunCompar
 
 
 def _in_processes(tasks: list[ReferenceSource | str], jobs: int) -> Iterator[RunComparison | FailedRun | list[TheoryCheck]]:
-    # Spawn, because a fork of a process with numpy or numba threads may hang.
+    # Spawn, because a fork of a process with numpy threads may hang.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(_do, tasks, chunksize=4)
 
@@ -89,7 +89,7 @@ def compare(source: ReferenceSource) -> RunComparison | FailedRun:
         reference = read(source)
     except (ProfileError, ReferenceRunError) as error:
         return FailedRun(source, str(error))
-    ours = drive(reference, twin.parameters, DoubleTrack)
+    ours = drive(reference, twin.parameters, double_track)
     peak = float(np.abs(reference.lateral_acceleration_mps2).max())
     target = target_of(source.family, source.vehicle, source.model, source.manoeuvre, peak)
     errors = errors_of(reference, ours)
