@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Two profiles: the checks of a change must repeat exactly; HYPOTHESIS_PROFILE=search looks for new examples as long as it likes.
 # No deadline in either: it would measure the machine, not the code.
 _COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("repeat", derandomize=True, database=None, max_examples=40, **_COMMON)
+hypothesis.settings.register_profile("repeat", derandomize=True, database=None, max_examples=25, **_COMMON)
 hypothesis.settings.register_profile("search", max_examples=2_000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 

@@ -139,7 +139,7 @@ def test_a_daemon_without_its_rule_fails_the_trial(monkeypatch: pytest.MonkeyPat
 
 def test_the_same_seed_gives_the_same_trial() -> None:
     injection = next(each for each in INJECTIONS if each.code == "imu_silent")
-    first, again, other = (run_trial(injection, "wires", seed) for seed in (3, 3, 4))
+    first, again, other = (run_trial(injection, "messages", seed) for seed in (3, 3, 4))
     assert first == again
     assert first.react_ms != other.react_ms
 

@@ -11,7 +11,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 
-COURSE = "# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: no\nx_m,y_m\n0,0\n5,0\n10,0\n"
+COURSE = "# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: no\nx_m,y_m\n0,0\n2,0\n4,0\n"
 LIMIT_NS = 40_000_000_000
 
 
