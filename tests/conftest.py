@@ -50,6 +50,13 @@ def own_inherited_state() -> None:
 if threading.current_thread() is threading.main_thread():
     own_inherited_state()
 
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the collected tests: they live to the end, and every full collection would visit them."""
+    gc.collect()
+    gc.freeze()
+
+
 _BACKENDS = [
     pytest.param(("asyncio", {"loop_factory": new_event_loop}), id="asyncio"),
     pytest.param(("trio", {}), id="trio"),

@@ -107,7 +107,7 @@ class Drive:
         return self.machine.mode in (Mode.STANDBY, Mode.FAULT) and any("-> ALIGN" in mode for mode in self.modes)
 
 
-@pytest.mark.parametrize("estimator", ["ekf4", "planar", "ins"])
+@pytest.mark.parametrize("estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator == "ekf4"))
 def test_it_aligns_behind_the_start_and_drives_the_course(estimator: str) -> None:
     drive = Drive(f"estimator.name={estimator}")
     drive.run(drive.stands)
@@ -130,7 +130,7 @@ def test_it_aligns_over_the_wires_of_its_devices() -> None:
     assert [fault for fault in drive.faults if fault.reaction > Reaction.WARN] == []
 
 
-@pytest.mark.parametrize("estimator", ["ekf4", "planar", "ins"])
+@pytest.mark.parametrize("estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator != "ekf4"))
 def test_a_push_tells_the_heading(estimator: str) -> None:
     drive = Drive(f"estimator.name={estimator}", start="push")
     drive.run(lambda: drive.machine.mode is Mode.AUTO)

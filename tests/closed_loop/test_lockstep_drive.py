@@ -100,10 +100,10 @@ def test_a_rate_can_be_overridden(drive: Drive) -> None:
 
 def test_declared_overload_is_seen_and_attributed(drive: Drive) -> None:
     _, result, said = drive(
-        "--duration", "8", "--set", "tasks.fusion.declared_us=4500", "--set", "tasks.fusion.deadline_ms=4", "--quiet"
+        "--duration", "4", "--set", "tasks.fusion.declared_us=4500", "--set", "tasks.fusion.deadline_ms=4", "--quiet"
     )
     fusion = next(task for task in result["tasks"] if task["name"] == "fusion")
-    assert fusion["misses"] > 1000
+    assert fusion["misses"] > 500
     assert set(fusion["causes"]) == {"declared"}
     assert "deadlines in a row" in said, "the vehicle is slowed and says why"
 

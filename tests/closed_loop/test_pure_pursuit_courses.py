@@ -138,6 +138,7 @@ def test_feed_forward_removes_what_pursuit_cuts_off_a_bend() -> None:
     assert np.abs(drive(course).cross_track_m).mean() * 5 < np.abs(drive(course, params=plain).cross_track_m).mean()
 
 
+@pytest.mark.soak
 def test_a_corner_is_begun_before_it() -> None:
     """The vehicle must leave the line at a right angle, but no further than the fillet of its tightest arc."""
     late = PurePursuitParams(turn_in_share=10.0, speed=SpeedParams(p=2.0))

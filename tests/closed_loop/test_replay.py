@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.grid import sampled
 from vehicled.cli import main
 from vehicled.log.layout import open_file
 from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor, message_heads
@@ -255,7 +256,7 @@ def test_a_damaged_chunk_and_a_cut_file_are_replayed_as_far_as_they_go(wires_log
     assert not result.ok
     assert "not replayable after" in result.incomplete
     assert "cannot be read" in result.incomplete
-    for share in (0.45, 0.6, 0.75, 0.9):
+    for share in (0.6, 0.9):
         cut = tmp_path / f"cut_{share}.mcap"
         cut.write_bytes(whole[: int(len(whole) * share)])
         result = replayed(cut)
@@ -322,7 +323,12 @@ def test_a_what_if_that_changes_nothing_differs_in_nothing(messages_log: Path) -
     assert result.digest == result.digest_in_log
 
 
-@pytest.mark.parametrize("change", ["estimator.name=ins", "controller.name=stanley", "limits.max_speed_mps=0.7"])
+@pytest.mark.parametrize(
+    "change",
+    sampled(
+        ["estimator.name=ins", "controller.name=stanley", "limits.max_speed_mps=0.7"], lambda change: "controller" not in change
+    ),
+)
 def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(driven_log: Path, change: str) -> None:
     result = replayed(driven_log, change)
     assert result.partings == []

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from tests.grid import sampled
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4.estimator import Ekf4
@@ -153,7 +154,9 @@ def _run(seed: int, with_velocity: bool) -> tuple[StateEstimate, Array, list[flo
     return estimate, q, nis
 
 
-@pytest.mark.parametrize("with_velocity", [False, True], ids=["position and heading", "velocity too"])
+@pytest.mark.parametrize(
+    "with_velocity", sampled([False, True], lambda with_velocity: with_velocity), ids=["position and heading", "velocity too"]
+)
 def test_errors_are_as_large_as_the_filter_says(with_velocity: bool) -> None:
     """NEES at the end of independent runs, and NIS along them, within the 99.8 % bounds of the chi-square distribution."""
     runs, nees, innovations = 40, 0.0, []

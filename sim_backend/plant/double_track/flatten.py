@@ -1,8 +1,9 @@
 """Inlining of calls: a call is replaced by the function's assignments, and a returned bundle by local variables."""
 
 import ast
-import copy
-from typing import Any
+from typing import Any, TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 def inline_calls(function: ast.FunctionDef, bodies: dict[str, ast.FunctionDef], bundles: dict[str, tuple[str, ...]]) -> None:
@@ -65,7 +66,7 @@ class _Flat:
                 before.append(_assign(own, value))
             names[argument.arg] = value if isinstance(value, ast.Name | ast.Constant) else ast.Name(id=own, ctx=ast.Load())
         rename = _Rename(names, mark)
-        renamed = [rename.visit(copy.deepcopy(line)) for line in function.body]
+        renamed = [rename.visit(copied(line)) for line in function.body]
         last = renamed.pop()
         before += self.statements(renamed)
         lines, value = self._value(last.value)
@@ -77,7 +78,7 @@ class _Flat:
         class Fields(ast.NodeTransformer):
             def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
                 if isinstance(node.value, ast.Name) and node.value.id in opened:
-                    return copy.deepcopy(opened[node.value.id][node.attr])
+                    return copied(opened[node.value.id][node.attr])
                 return node
 
         return Fields().visit(node)
@@ -97,8 +98,22 @@ class _Rename(ast.NodeTransformer):
         if isinstance(node.ctx, ast.Store):
             self._names[node.id] = ast.Name(id=node.id + self._mark, ctx=ast.Load())
             return ast.Name(id=node.id + self._mark, ctx=ast.Store())
-        return copy.deepcopy(self._names.get(node.id, node))
+        return copied(self._names.get(node.id, node))
 
 
 def _assign(name: str, value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Name(id=name, ctx=ast.Store())], value)
+
+
+def copied(node: Node) -> Node:
+    """Return a deep copy of a syntax tree, without the bookkeeping of ``copy.deepcopy``, which every start of a twin would pay."""
+    if not node.__dict__:
+        return node
+    twin = type(node)()
+    for name, value in node.__dict__.items():
+        if isinstance(value, list):
+            value = [copied(one) if isinstance(one, ast.AST) else one for one in value]
+        elif isinstance(value, ast.AST):
+            value = copied(value)
+        setattr(twin, name, value)
+    return twin

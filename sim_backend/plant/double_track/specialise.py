@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, TypeGuard
 
 from sim_backend.plant.double_track.constants import Constants
-from sim_backend.plant.double_track.flatten import inline_calls
+from sim_backend.plant.double_track.flatten import copied, inline_calls
 
 NUMBER = "number"
 """Kind of a constant that is neither 0, 1 nor a flag, so that the text does not depend on its value."""
@@ -50,7 +50,7 @@ def bodies(listed: list[tuple[ModuleType, str]], drive: str, c: Constants, *, na
             known: dict[str, Any] = {"c": (own, path), "f": (c.front, "c_front"), "r": (c.rear, "c_rear")}
             if name == drive:
                 known |= {argument.arg: (c.drive, "c_drive") for argument in tree.args.args[1:2]}
-            function = copy.deepcopy(tree)
+            function = copied(tree)
             function.name = ("drive" if name == drive else name) + suffix
             known |= {key: (value, "") for key, value in vars(module).items() if key.isupper() and isinstance(value, float)}
             function = _Writer(known, suffix, written, named=named).visit(function)
@@ -235,7 +235,7 @@ class _Writer(ast.NodeTransformer):
             uses = {name: sum(isinstance(n, ast.Name) and n.id == name for n in ast.walk(expression)) for name in names}
             given = dict(zip(names, node.args, strict=True))
             if all(uses[name] < 2 or isinstance(given[name], ast.Name | ast.Constant | ast.Attribute) for name in names):
-                return _Substitute(given).visit(copy.deepcopy(expression))  # type: ignore[no-any-return]
+                return _Substitute(given).visit(copied(expression))  # type: ignore[no-any-return]
         return node
 
     def _is_whole(self, node: ast.expr) -> bool:
@@ -249,7 +249,7 @@ class _Substitute(ast.NodeTransformer):
         self._given = given
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        return copy.deepcopy(self._given.get(node.id, node))
+        return copied(self._given.get(node.id, node))
 
 
 def _is_settled(node: ast.expr) -> TypeGuard[ast.Constant]:
