@@ -5,7 +5,7 @@ The estimators are fed directly with the sensor models of the simulator along a 
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from bench.consistency import ESTIMATORS, RECEIVERS, Setup, Stream, Verdict, estimates, judge, start_stream, stream
 from tests.grid import sampled
@@ -13,7 +13,7 @@ from tests.grid import sampled
 SEEDS = (1, 2)
 SECONDS = 24.0
 # A drive is so short against the correlation of the error that each seed is one draw of two degrees of freedom.
-BOUND = float(chi2.ppf(0.999, 2 * len(SEEDS))) / (2 * len(SEEDS))
+BOUND = float(chdtri(2 * len(SEEDS), 0.001)) / (2 * len(SEEDS))
 # This one declares a sixth of an error that no sensor aboard can see: 1.7 cm, while the walk settles at 10 cm.
 UNKNOWABLE = {"random_walk_airsim"}
 UNDERSTATED = {"half_declared"}

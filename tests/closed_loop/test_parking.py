@@ -110,7 +110,7 @@ def _last_truth(daemon: Daemon) -> GroundTruth:
 
 
 @pytest.mark.parametrize(
-    ("name", "link"), sampled([("parallel_parking", "messages"), ("three_point_turn", "wires")], lambda case: case[1] == "wires")
+    ("name", "link"), sampled([("parallel_parking", "wires"), ("three_point_turn", "messages")], lambda case: case[1] == "wires")
 )
 def test_the_twin_parks(start: Callable[..., Daemon], name: str, link: str) -> None:
     daemon = start("--profile", "art_vesc", "--course", name, "--link", link, "--quiet")

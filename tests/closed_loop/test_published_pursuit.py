@@ -37,6 +37,7 @@ def test_it_finishes_courses_of_its_study_inside_their_boxes(drive: Drive, cours
     assert result["cross_track_m"]["mean"] < mean_m
 
 
+@pytest.mark.soak
 def test_from_the_rear_axle_it_swings_off_the_bend(drive: Drive) -> None:
     """A point ahead of the axle damps: the bearing then grows with the heading error, by its distance over the look-ahead."""
     course = "thesis_left15:straight_m=8,run_up_m=20,run_out_m=22"
