@@ -119,9 +119,10 @@ def _descriptors() -> dict[str, str]:
 def _children() -> set[str]:
     """Return process ids of living or unreaped children; empty if the kernel does not list them."""
     found: set[str] = set()
-    for task in Path("/proc/self/task").glob("*/children"):
+    for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         try:
-            found.update(task.read_text().split())
+            with open(f"/proc/self/task/{task}/children") as children:
+                found.update(children.read().split())
         except OSError:
             continue  # the thread ended meanwhile
     return found

@@ -9,17 +9,16 @@ from _pytest.mark.structures import ParameterSet
 Case = TypeVar("Case")
 
 
-def sampled(cases: Iterable[Case], keep: Callable[[Case], bool]) -> Sequence[Case | ParameterSet]:
+def sampled(cases: Iterable[Case], keep: Callable[[Case], bool]) -> list[ParameterSet]:
     """Return the cases as parameters of a test; those that ``keep`` refuses run in ``make soak`` only."""
-    chosen: list[Case | ParameterSet] = []
-    for case in cases:
-        values = case if isinstance(case, tuple) else (case,)
-        chosen.append(case if keep(case) else pytest.param(*values, marks=pytest.mark.soak))
-    return chosen
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if keep(case) else pytest.mark.soak)
+        for case in cases
+    ]
 
 
-def covering(cases: Sequence[Case], features: Callable[[Case], Iterable[Hashable]]) -> Sequence[Case | ParameterSet]:
-    """Return the cases as parameters; the suite runs a few that together have every feature of any case."""
+def covering(cases: Sequence[Case], features: Callable[[Case], Iterable[Hashable]]) -> list[ParameterSet]:
+    """Return the cases as parameters of a test; ``make test`` runs a few that together have every feature of any case."""
     shown = [set(features(case)) for case in cases]
     left = set[Hashable]().union(*shown)
     kept: set[int] = set()

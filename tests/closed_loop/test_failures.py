@@ -1,6 +1,6 @@
 """Every row of ``docs/failures.md``, injected into a drive on wires and measured."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import isfinite
 
 import pytest
@@ -16,7 +16,7 @@ from vehicled.messages import Fault
 GENERIC = ("off", "stuck", "garbage", "wrong", "slow", "delayed", "intermittent")
 
 
-def features(row: Row) -> set[object]:
+def features(row: Row) -> set[Hashable]:
     """Return the kind of failure, the device and the rules and events of a row."""
     failure = parse_failure(row.failure)
     return {failure.kind, (row.profile, failure.port), *row.named}

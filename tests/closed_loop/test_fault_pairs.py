@@ -1,6 +1,6 @@
 """Misfortunes in pairs at bad moments: whatever happens, the rules hold. And the judge of that notices when they do not."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import pytest
 
@@ -18,7 +18,7 @@ SEEDS = (0, 4, 8, 1, 5, 9, 2, 10, 14, 3, 15, 23, 7, 29, 30, 31, 34, 145)
 MS = 1_000_000
 
 
-def features(seed: int) -> set[object]:
+def features(seed: int) -> set[Hashable]:
     """Return moment, link and vehicle of a pair."""
     case = pair(seed)
     return {(case.moment, case.link), (case.profile, case.link)}
