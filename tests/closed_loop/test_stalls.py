@@ -58,6 +58,7 @@ def test_with_a_strict_clock_a_stall_of_the_simulator_is_a_sensor_that_fell_sile
     assert result["stalls"] is None
 
 
+@pytest.mark.soak
 def test_a_simulator_that_hangs_ends_the_run_braked(start: Start) -> None:
     daemon = start("--clock", "wall", "--link-timeout", "0.7", watched=True)
     daemon.wait_until_driving()
