@@ -44,7 +44,7 @@ def _judged(name: str, receiver: str) -> list[Verdict]:
 
 COVERED = [name for name in RECEIVERS if name not in UNKNOWABLE | UNDERSTATED | REPEATED]
 TURN = [(receiver, list(ESTIMATORS)[number % len(ESTIMATORS)]) for number, receiver in enumerate(COVERED)]
-"""In the suite the estimators take turns on the receivers."""
+"""The estimators take turns on the receivers in ``make test``."""
 
 
 @pytest.mark.parametrize(
