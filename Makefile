@@ -75,7 +75,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --only-binary :all: pyproject.toml
 
 .PHONY: soak
-soak: $(VENV)/dev.stamp ## An hour of simulated driving with random faults, judged
+soak: $(VENV)/dev.stamp ## The long tests, and an hour of simulated driving with random faults, judged
+	@$(BIN)/python -m pytest --quiet -n 2 --dist loadgroup -m soak
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 .PHONY: golden

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Two profiles: the checks of a change must repeat exactly; HYPOTHESIS_PROFILE=search looks for new examples as long as it likes.
 # No deadline in either: it would measure the machine, not the code.
 _COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("repeat", derandomize=True, database=None, max_examples=40, **_COMMON)
+hypothesis.settings.register_profile("repeat", derandomize=True, database=None, max_examples=25, **_COMMON)
 hypothesis.settings.register_profile("search", max_examples=2_000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
@@ -49,6 +49,13 @@ def own_inherited_state() -> None:
 
 if threading.current_thread() is threading.main_thread():
     own_inherited_state()
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the collected tests: they live to the end, and every full collection would visit them."""
+    gc.collect()
+    gc.freeze()
+
 
 _BACKENDS = [
     pytest.param(("asyncio", {"loop_factory": new_event_loop}), id="asyncio"),
@@ -112,9 +119,10 @@ def _descriptors() -> dict[str, str]:
 def _children() -> set[str]:
     """Return process ids of living or unreaped children; empty if the kernel does not list them."""
     found: set[str] = set()
-    for task in Path("/proc/self/task").glob("*/children"):
+    for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         try:
-            found.update(task.read_text().split())
+            with open(f"/proc/self/task/{task}/children") as children:
+                found.update(children.read().split())
         except OSError:
             continue  # the thread ended meanwhile
     return found

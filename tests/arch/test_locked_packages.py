@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.grid import sampled
+
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 MORE_LOCKS = ("requirements-bench.lock", "requirements-sdist.lock")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
@@ -42,7 +44,7 @@ def test_the_locks_agree_and_cover_the_project(project_root: Path) -> None:
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", sampled(["3.11", "3.12", "3.13"], lambda python: python == "3.11"))
 def test_every_package_of_the_runtime_has_a_binary_aarch64_wheel(project_root: Path, tmp_path: Path, python: str) -> None:
     lock, report = project_root / LOCKS[0], tmp_path / "report.json"
     options = [option for platform in PLATFORMS for option in ("--platform", platform)]

@@ -3,9 +3,12 @@
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.xdist_group("source")  # every file is parsed once
 
 PACKAGES = ("vehicled", "drivers", "sim_backend")
 RUNTIME_LINES = 1_750
@@ -59,6 +62,11 @@ def _modules(root: Path, *packages: str) -> list[Path]:
     return sorted(path for package in packages for path in (root / package).rglob("*.py"))
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
@@ -74,7 +82,7 @@ def test_public_things_say_what_they_are(project_root: Path, package: str) -> No
     """Modules, public classes and functions have docstrings; methods need none where they keep a documented contract."""
     silent = []
     for path in _modules(project_root, package):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = _tree(path)
         where = str(path.relative_to(project_root))
         if ast.get_docstring(tree) is None and tree.body:
             silent.append(where)
@@ -162,8 +170,7 @@ def test_docstrings_are_sentences(project_root: Path, package: str) -> None:
     found = {
         str(path.relative_to(project_root)): words
         for path in _modules(project_root, package)
-        if not str(path.relative_to(project_root)).startswith(FRAGMENTS_EXEMPT)
-        and (words := fragments(ast.parse(path.read_text(encoding="utf-8"))))
+        if not str(path.relative_to(project_root)).startswith(FRAGMENTS_EXEMPT) and (words := fragments(_tree(path)))
     }
     assert found == {}
 
@@ -171,9 +178,7 @@ def test_docstrings_are_sentences(project_root: Path, package: str) -> None:
 @pytest.mark.parametrize("package", WORDED)
 def test_no_name_bears_a_retired_word(project_root: Path, package: str) -> None:
     found = {
-        str(path.relative_to(project_root)): names
-        for path in _modules(project_root, package)
-        if (names := retired(ast.parse(path.read_text(encoding="utf-8"))))
+        str(path.relative_to(project_root)): names for path in _modules(project_root, package) if (names := retired(_tree(path)))
     }
     assert found == {}
 
@@ -247,11 +252,7 @@ def sentence_readers(tree: ast.AST) -> list[int]:
 
 
 def test_no_program_reads_a_sentence(project_root: Path) -> None:
-    found = {
-        str(path.relative_to(project_root))
-        for path in _modules(project_root, *PACKAGES)
-        if sentence_readers(ast.parse(path.read_text(encoding="utf-8")))
-    }
+    found = {str(path.relative_to(project_root)) for path in _modules(project_root, *PACKAGES) if sentence_readers(_tree(path))}
     assert found == READS_SENTENCES
 
 

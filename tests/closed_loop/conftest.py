@@ -18,17 +18,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WALL = {
-    "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_sim_link", "test_teleop", "test_wires_drive",
-    "test_failsafe_wall", "test_control_socket_flood", "test_view", "test_stalls",
+    "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_teleop", "test_view", "test_stalls",
 }  # fmt: skip
-"""Modules that drive in wall time. Side by side they would disturb each other, so they share one xdist worker."""
+"""Modules that drive in wall time. Side by side they would disturb each other, so they share one xdist worker, but for their drives
+in lockstep. In other modules such a test has the mark itself."""
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in this hook, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group the tests that must not run side by side."""
     for item in items:
-        if item.path.stem in WALL:
+        clock = item.callspec.params.get("clock") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        if item.path.stem in WALL and clock != "lockstep":
             item.add_marker(pytest.mark.xdist_group("wall"))
 
 

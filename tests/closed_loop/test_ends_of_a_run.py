@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.closed_loop.conftest import ROOT, Daemon
+from tests.grid import sampled
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc")
 
@@ -127,9 +128,8 @@ def test_a_killed_daemon_leaves_a_readable_log_and_no_simulator(start: Start) ->
     assert killed_ns - summary.statistics.message_end_time < 1_000_000_000
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_wall_time_runs_on_either_backend(start: Start, backend: str) -> None:
-    status, result, said = start(*PATIENT, "--async-backend", backend, "--duration", "3").end()
+def test_wall_time_runs_on_the_other_backend(start: Start) -> None:
+    status, result, said = start(*PATIENT, "--async-backend", "trio", "--duration", "3").end()
     assert status == 1, said
     assert "time limit" in result["why"]
     assert result["driven_m"] > 0.5
@@ -154,7 +154,7 @@ def test_a_simulator_of_another_world_is_refused(start: Start, tmp_path: Path) -
         simulator.communicate()
 
 
-@pytest.mark.parametrize("clock", ["wall", "lockstep"])
+@pytest.mark.parametrize("clock", sampled(["wall", "lockstep"], lambda clock: clock == "lockstep"))
 def test_a_simulator_on_another_machine(start: Start, clock: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import vehicled.safety
 from tests.closed_loop.conftest import ROOT
+from tests.grid import sampled
 from vehicled.cli import main
 from vehicled.journal import NullSink
 from vehicled.lab.failsafe import command
@@ -34,6 +35,7 @@ def measured(injection: Injection, link: str, seed: int) -> TrialResult:
 
 
 FIRST = {injection.row: injection for injection in reversed(INJECTIONS)}
+FIRST_OF_RULE = {(injection.row, injection.code): injection for injection in reversed(INJECTIONS)}
 CASES = [
     (injection, link)
     for injection in INJECTIONS
@@ -43,8 +45,18 @@ CASES = [
 ]
 
 
+def in_suite(case: tuple[Injection, str]) -> bool:
+    """Keep one injection of every rule, on messages where it can; and every fourth row on wires, too."""
+    injection, link = case
+    if link == "messages" or "messages" not in injection.links:
+        return FIRST_OF_RULE[injection.row, injection.code] is injection
+    return injection.row % 4 == 0
+
+
 @pytest.mark.parametrize(
-    ("injection", "link"), CASES, ids=[f"{injection.key} {injection.how[:24]} {link}" for injection, link in CASES]
+    ("injection", "link"),
+    sampled(CASES, in_suite),
+    ids=[f"{injection.key} {injection.how[:24]} {link}" for injection, link in CASES],
 )
 def test_a_row_is_detected_by_its_rule_and_answered_in_time(injection: Injection, link: str) -> None:
     trial = run_trial(injection, link, seed=0)
@@ -127,7 +139,7 @@ def test_a_daemon_without_its_rule_fails_the_trial(monkeypatch: pytest.MonkeyPat
 
 def test_the_same_seed_gives_the_same_trial() -> None:
     injection = next(each for each in INJECTIONS if each.code == "imu_silent")
-    first, again, other = (run_trial(injection, "wires", seed) for seed in (3, 3, 4))
+    first, again, other = (run_trial(injection, "messages", seed) for seed in (3, 3, 4))
     assert first == again
     assert first.react_ms != other.react_ms
 

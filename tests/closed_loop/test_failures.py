@@ -1,6 +1,6 @@
 """Every row of ``docs/failures.md``, injected into a drive on wires and measured."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import isfinite
 
 import pytest
@@ -9,13 +9,20 @@ from sim_backend.emulators.failures import KINDS, parse_failure
 from tests.closed_loop.conftest import ROOT, Daemon
 from tests.closed_loop.failure_bench import COURSE, inject
 from tests.closed_loop.failure_table import PULLED, RECOVERS, ROWS, VEHICLE, Row, markdown
+from tests.grid import covering
 from vehicled.log.reader import LogReader
 from vehicled.messages import Fault
 
 GENERIC = ("off", "stuck", "garbage", "wrong", "slow", "delayed", "intermittent")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.key for row in ROWS])
+def features(row: Row) -> set[Hashable]:
+    """Return the kind of failure, the device and the rules and events of a row."""
+    failure = parse_failure(row.failure)
+    return {failure.kind, (row.profile, failure.port), *row.named}
+
+
+@pytest.mark.parametrize("row", covering(ROWS, features), ids=[row.key for row in ROWS])
 def test_a_failure_does_what_the_table_says(row: Row) -> None:
     found = inject(row.profile, row.failure, watch_s=row.watch_s, stop_s=row.stop_s)
     assert found.named == set(row.named)

@@ -1,5 +1,6 @@
 """Whole drives in lockstep: daemon and simulator as two processes, as ``make sim`` runs them."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,10 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.closed_loop.conftest import ROOT
+from tests.grid import sampled
+from vehicled.cli import main
 from vehicled.lab.failsafe.bench import Pair
+from vehicled.log.reader import LogReader
 from vehicled.messages import GroundTruth, Message
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
@@ -21,11 +25,12 @@ from vehicled.profile import load_profile
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 
 
-def test_the_lap_finishes_within_its_tolerance(drive: Drive) -> None:
-    status, result, _ = drive("--course", "lot17", "--seed", "7", "--quiet")
+@pytest.mark.parametrize(("course", "length_m"), sampled([("lot17", 205.0), ("circle_r2_ccw", 12.0)], lambda case: case[1] < 20.0))
+def test_the_lap_finishes_within_its_tolerance(drive: Drive, course: str, length_m: float) -> None:
+    status, result, _ = drive("--course", course, "--seed", "7", "--quiet")
     assert status == 0
     assert result["finished"]
-    assert result["driven_m"] > 205
+    assert result["driven_m"] > length_m
     assert result["cross_track_m"]["mean"] < 0.10
     assert result["estimate_position_m"]["mean"] < 0.05
     assert all(task["misses"] == task["skips"] == 0 for task in result["tasks"])
@@ -61,7 +66,7 @@ class CrossTrackRecorder:
             self.cross_track_m.append(abs(point.cross_track_m))
 
 
-@pytest.mark.parametrize("name", ["circle_r5_ccw", "figure_eight"])
+@pytest.mark.parametrize("name", sampled(["circle_r5_ccw", "figure_eight"], lambda name: name == "circle_r5_ccw"))
 def test_other_courses_finish(name: str) -> None:
     course = load_course(name)
     recorder = CrossTrackRecorder(course)
@@ -75,11 +80,11 @@ def test_other_courses_finish(name: str) -> None:
 
 
 def test_same_seed_same_digest_with_and_without_a_log(drive: Drive) -> None:
-    options = ("--course", "circle_r5_ccw", "--duration", "6", "--quiet")
+    options = ("--course", "circle_r5_ccw", "--duration", "3", "--quiet")
     first = drive(*options, "--seed", "3")[1]
     unlogged = drive(*options, "--seed", "3", "--no-log")[1]
     other = drive(*options, "--seed", "4")[1]
-    assert first["frames"] > 500
+    assert first["frames"] > 200
     assert first["digest"] == unlogged["digest"]
     assert first["digest"] != other["digest"]
     assert first["log"]
@@ -87,7 +92,7 @@ def test_same_seed_same_digest_with_and_without_a_log(drive: Drive) -> None:
 
 
 def test_a_rate_can_be_overridden(drive: Drive) -> None:
-    _, result, _ = drive("--course", "circle_r5_ccw", "--duration", "5", "--set", "tasks.control.rate_hz=60", "--quiet")
+    _, result, _ = drive("--course", "circle_r5_ccw", "--duration", "3", "--set", "tasks.control.rate_hz=60", "--quiet")
     releases = {task["name"]: task["releases"] for task in result["tasks"]}
     assert releases["control"] == pytest.approx(60 * result["run_s"], abs=2)
     assert releases["actuation"] == pytest.approx(100 * result["run_s"], abs=2)
@@ -95,10 +100,10 @@ def test_a_rate_can_be_overridden(drive: Drive) -> None:
 
 def test_declared_overload_is_seen_and_attributed(drive: Drive) -> None:
     _, result, said = drive(
-        "--duration", "8", "--set", "tasks.fusion.declared_us=4500", "--set", "tasks.fusion.deadline_ms=4", "--quiet"
+        "--duration", "4", "--set", "tasks.fusion.declared_us=4500", "--set", "tasks.fusion.deadline_ms=4", "--quiet"
     )
     fusion = next(task for task in result["tasks"] if task["name"] == "fusion")
-    assert fusion["misses"] > 1000
+    assert fusion["misses"] > 500
     assert set(fusion["causes"]) == {"declared"}
     assert "deadlines in a row" in said, "the vehicle is slowed and says why"
 
@@ -115,3 +120,27 @@ def test_a_twin_without_gnss_never_arms(drive: Drive) -> None:
     status, result, _ = drive("--set", "devices.gnss.rate_hz=10", "--set", "sim.gnss.latency_ms=60000", "--quiet", "--no-log")
     assert status == 1
     assert "gnss is silent" in result["why"]
+
+
+def test_a_path_is_driven_recorded_and_driven_again(drive: Drive, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Forward and backward, in lockstep."""
+
+    def sim(course: str) -> dict[str, Any]:
+        status, result, said = drive("--profile", "art_vesc", "--course", course, "--quiet")
+        assert status == 0, said
+        return result
+
+    first = sim("parallel_parking")
+    course = tmp_path / "driven.csv"
+    assert main(["record-path", first["log"], "-o", str(course)]) == 0
+    assert "2 change(s) of direction" in capsys.readouterr().out
+    second = sim(str(course))
+    assert second["finished"]
+    assert second["cross_track_m"]["mean"] < 0.02
+    assert second["cross_track_m"]["max"] < 0.06
+    ends = []
+    for result in (first, second):
+        with LogReader(result["log"]) as log:
+            ends.append([record.message for record in log.messages(GroundTruth)][-1])
+    assert math.hypot(ends[0].x_m - ends[1].x_m, ends[0].y_m - ends[1].y_m) < 0.1
+    assert abs(math.remainder(ends[0].yaw_rad - ends[1].yaw_rad, math.tau)) < 0.1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.closed_loop.conftest import Daemon
+from tests.grid import sampled
 from vehicled.cli import main
 from vehicled.log.reader import LogReader
 from vehicled.messages import ControlCommand, Fault
@@ -24,7 +25,10 @@ t_s,speed_mps,throttle,brake,wheel_angle_rad
 """
 
 
-@pytest.mark.parametrize(("profile", "controller", "bound_m"), [("art", "mpc", 0.05), ("f1tenth", "pure_pursuit", 0.25)])
+@pytest.mark.parametrize(
+    ("profile", "controller", "bound_m"),
+    sampled([("art", "mpc", 0.05), ("f1tenth", "pure_pursuit", 0.25)], lambda case: case[0] == "art"),
+)
 def test_a_programme_is_driven_recorded_and_tracked(
     profile: str, controller: str, bound_m: float, start: Callable[..., Daemon], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.closed_loop.exact_state import STEERING, VEHICLE, drive
+from tests.grid import sampled
 from vehicled.control.interface import Controller
 from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.speed import SpeedParams
@@ -28,16 +29,19 @@ def mpc(**params: object) -> Build:
 
 @pytest.mark.parametrize(
     ("course", "mean_m", "max_m"),
-    [
-        ("circle_r2_ccw", 0.006, 0.05),
-        ("circle_r5_cw", 0.003, 0.02),
-        ("sine_tight", 0.004, 0.012),
-        ("figure_eight", 0.004, 0.015),
-        ("double_lane_change", 0.003, 0.01),
-        ("straight_20m", 0.001, 0.002),
-        ("parallel_parking", 0.008, 0.05),
-        ("three_point_turn", 0.008, 0.05),
-    ],
+    sampled(
+        [
+            ("circle_r2_ccw", 0.006, 0.05),
+            ("circle_r5_cw", 0.003, 0.02),
+            ("sine_tight", 0.004, 0.012),
+            ("figure_eight", 0.004, 0.015),
+            ("double_lane_change", 0.003, 0.01),
+            ("straight_20m", 0.001, 0.002),
+            ("parallel_parking", 0.008, 0.05),
+            ("three_point_turn", 0.008, 0.05),
+        ],
+        lambda case: case[0] in ("circle_r2_ccw", "double_lane_change", "parallel_parking"),
+    ),
 )
 def test_follows_a_course_to_its_end(course: str, mean_m: float, max_m: float) -> None:
     drawn = load_course(course)
@@ -49,18 +53,14 @@ def test_follows_a_course_to_its_end(course: str, mean_m: float, max_m: float) -
     assert abs(result.speed_mps[-1]) < 0.01
     assert {command.level for command in result.commands} == {ControlLevel.PRIMARY}
     assert all(0 < command.iterations <= 400 for command in result.commands)
-
-
-@pytest.mark.parametrize("course", ["parallel_parking", "three_point_turn"])
-def test_parks_to_the_centimetre(course: str) -> None:
-    drawn = load_course(course)
-    distance, angle = drive(drawn, mpc()).end_error(drawn)
-    assert distance < 0.04
-    assert angle < 0.03
+    if drawn.cusps:
+        distance, angle = result.end_error(drawn)
+        assert distance < 0.04
+        assert angle < 0.03
 
 
 def test_both_backends_drive_alike() -> None:
-    course = load_course("double_lane_change")
+    course = load_course("circle_r2_ccw")
     osqp, daqp = drive(course, mpc(), rate_hz=20.0), drive(course, mpc(backend="daqp"), rate_hz=20.0)
     n = min(len(osqp.cross_track_m), len(daqp.cross_track_m))
     assert np.abs(osqp.cross_track_m[:n] - daqp.cross_track_m[:n]).max() < 1e-3

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.grid import sampled
 from vehicled.cli import main
 from vehicled.log.layout import open_file
 from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor, message_heads
@@ -22,6 +23,8 @@ from vehicled.registry import resolve
 from vehicled.replay.drive import Replay, ReplayResult
 from vehicled.replay.journal import Journal
 from vehicled.ros.cdr import unpacker
+
+pytestmark = pytest.mark.xdist_group("replay")  # the logs are recorded once
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = ("--course", "circle_r5_ccw", "--quiet")
@@ -65,7 +68,7 @@ def wires_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def driven_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record(tmp_path_factory.mktemp("driven"), "--duration", "12")
+    return record(tmp_path_factory.mktemp("driven"), "--duration", "8")
 
 
 def check_identical(result: ReplayResult) -> None:
@@ -253,7 +256,7 @@ def test_a_damaged_chunk_and_a_cut_file_are_replayed_as_far_as_they_go(wires_log
     assert not result.ok
     assert "not replayable after" in result.incomplete
     assert "cannot be read" in result.incomplete
-    for share in (0.45, 0.6, 0.75, 0.9):
+    for share in (0.6, 0.9):
         cut = tmp_path / f"cut_{share}.mcap"
         cut.write_bytes(whole[: int(len(whole) * share)])
         result = replayed(cut)
@@ -320,13 +323,18 @@ def test_a_what_if_that_changes_nothing_differs_in_nothing(messages_log: Path) -
     assert result.digest == result.digest_in_log
 
 
-@pytest.mark.parametrize("change", ["estimator.name=ins", "controller.name=stanley", "limits.max_speed_mps=0.7"])
+@pytest.mark.parametrize(
+    "change",
+    sampled(
+        ["estimator.name=ins", "controller.name=stanley", "limits.max_speed_mps=0.7"], lambda change: "controller" not in change
+    ),
+)
 def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(driven_log: Path, change: str) -> None:
     result = replayed(driven_log, change)
     assert result.partings == []
     numbers = result.numbers
     assert numbers is not None
-    assert numbers.frames_differ > 500
+    assert numbers.frames_differ > 300
     assert numbers.other_mode <= 2
     assert numbers.wheel_angle_rad.rms < 0.1
     assert "estimator" in change or numbers.position_m.unequal == numbers.speed_mps.unequal == 0

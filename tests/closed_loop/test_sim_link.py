@@ -226,6 +226,7 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+@pytest.mark.xdist_group("wall")
 def test_wall_time_on_the_same_boot_runs_on_the_shared_clock():
     if not Path("/proc/sys/kernel/random/boot_id").exists():
         pytest.skip("the system gives no boot id")
@@ -254,6 +255,7 @@ def test_wall_time_on_the_same_boot_runs_on_the_shared_clock():
     assert max(speeds) > 0.3
 
 
+@pytest.mark.xdist_group("wall")
 def test_wall_time_across_machines_runs_on_the_daemon_s_clock():
     ahead_ns = 10**15
     with running() as (process, daemon):

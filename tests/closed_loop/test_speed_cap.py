@@ -54,6 +54,7 @@ def test_below_its_cap_it_drives_evenly(controller: str) -> None:
     assert max(command.throttle for command in recorder.commands) < 0.7
 
 
+@pytest.mark.soak
 def test_a_course_as_fast_as_the_vehicle_may_drive_is_driven_evenly() -> None:
     profile = load("art_vesc", ["limits.max_speed_mps=2.0"]).profile
     recorder = SpeedRecorder()

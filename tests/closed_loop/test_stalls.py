@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.closed_loop.conftest import Daemon
+from tests.grid import sampled
 from vehicled.log.reader import LogReader
 from vehicled.messages import Event
 
@@ -25,7 +26,7 @@ def stall(pid: int, seconds: float = 0.4) -> None:
     os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("link", ["messages", "wires"])
+@pytest.mark.parametrize("link", sampled(["messages", "wires"], lambda link: link == "messages"))
 def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(start: Start, link: str) -> None:
     daemon = start("--clock", "wall", "--link", link, "--profile", "art_vesc", "--duration", "5", watched=True)
     daemon.wait_until_driving()
@@ -57,6 +58,7 @@ def test_with_a_strict_clock_a_stall_of_the_simulator_is_a_sensor_that_fell_sile
     assert result["stalls"] is None
 
 
+@pytest.mark.soak
 def test_a_simulator_that_hangs_ends_the_run_braked(start: Start) -> None:
     daemon = start("--clock", "wall", "--link-timeout", "0.7", watched=True)
     daemon.wait_until_driving()

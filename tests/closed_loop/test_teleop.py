@@ -4,7 +4,6 @@ One simulation for all of it, in which the vehicle is taken again and again. Wha
 """
 
 import json
-import math
 import os
 import pty
 import select
@@ -312,32 +311,3 @@ def test_by_hand_needs_the_wall_clock() -> None:
     done = subprocess.run([*VEHICLED, "sim", "--by-hand"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "--clock wall" in done.stderr
-
-
-def test_a_path_is_driven_recorded_and_driven_again(tmp_path: Path) -> None:
-    """Forward and backward, in lockstep."""
-
-    def sim(course: str) -> dict[str, Any]:
-        arguments = ["sim", "--profile", "art_vesc", "--course", course, "--json", "--quiet", "--log", str(tmp_path)]
-        done = subprocess.run([*VEHICLED, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        result: dict[str, Any] = json.loads(done.stdout)
-        return result
-
-    first = sim("three_point_turn")
-    course = tmp_path / "driven.csv"
-    saved = subprocess.run(
-        [*VEHICLED, "record-path", first["log"], "-o", str(course)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert saved.returncode == 0, saved.stderr
-    assert "2 change(s) of direction" in saved.stdout
-    second = sim(str(course))
-    assert second["finished"]
-    assert second["cross_track_m"]["mean"] < 0.02
-    assert second["cross_track_m"]["max"] < 0.06
-    ends = []
-    for result in (first, second):
-        with LogReader(result["log"]) as log:
-            ends.append([record.message for record in log.messages(GroundTruth)][-1])
-    assert math.hypot(ends[0].x_m - ends[1].x_m, ends[0].y_m - ends[1].y_m) < 0.1
-    assert abs(math.remainder(ends[0].yaw_rad - ends[1].yaw_rad, math.tau)) < 0.1

@@ -6,6 +6,7 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.closed_loop.fault_judge import SECOND_NS
+from tests.grid import sampled
 from vehicled.judge import Judge
 from vehicled.lab.failsafe.bench import Pair
 from vehicled.paths.course import course_from_waypoints
@@ -43,7 +44,7 @@ def test_a_bend_is_driven(vehicle: str) -> None:
     assert judge.cross_track_m.max < most_m
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", sampled([1, 2, 3], lambda seed: seed == 1))
 def test_a_skid_steered_vehicle_turns_a_corner_and_is_not_stopped(seed: int) -> None:
     """Its rear axle slips sideways, so gyro and course over ground parted by half a radian where that was the reference point."""
     course = course_from_waypoints("corner", [0.0, 4.0, 4.0], [0.0, 0.0, 4.0], default_speed_mps=0.8, closed=False)

@@ -221,7 +221,7 @@ def test_data_that_cannot_be_exported_are_reported(log: str, tmp_path: Path, cap
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     peaks = []
-    for count in (4_000, 12_000):
+    for count in (2_000, 5_000):
         estimates = (
             (t_ns, StateEstimate(t_ns, t_ns, 1.0 / t_ns, 2.0, 0.1, 1.5, 0.19, bench.COVARIANCE))
             for t_ns in range(bench.START_NS, bench.START_NS + count * 10_000_000, 10_000_000)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.grid import sampled
 from vehicled.lab.recordings import art
 from vehicled.lab.recordings.recording import Recording, Track
 from vehicled.lab.recordings.runner import make_estimator, run
@@ -37,6 +38,7 @@ def test_indoors_every_drive_is_better_than_its_measurement(real_data: Path) -> 
     assert errors[:, 1].mean() < 0.17
 
 
+@pytest.mark.soak
 def test_plain_gnss_from_a_known_start(real_data: Path) -> None:
     errors = np.array([_position_errors_m(r) for r in art.load(real_data / "lot17_rtk_gps_2023", ["plain_start"])])
     ratio = errors[:, 1] / errors[:, 0]
@@ -51,7 +53,10 @@ def test_plain_gnss_alone_is_never_made_worse(real_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "kind"), [("lot17_rtk_gps_2023/multi_speed", "rtk"), ("path_following_2024/real/syn_path", "path")]
+    ("folder", "kind"),
+    sampled(
+        [("lot17_rtk_gps_2023/multi_speed", "rtk"), ("path_following_2024/real/syn_path", "path")], lambda case: case[1] == "path"
+    ),
 )
 def test_speed_without_a_wheel_sensor(shared_data: Path, folder: str, kind: str) -> None:
     assert max(_speed_rms_mps(r) for r in art.load(shared_data / folder, [kind])) < 0.10

@@ -44,7 +44,7 @@ def _sound(command: ControlCommand) -> None:
     assert command.throttle == 0.0 or command.brake == 0.0
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     st.sampled_from(sorted(COURSES)),
     st.lists(

@@ -94,7 +94,7 @@ def _difference(a: State, b: State) -> Floats:
     return d
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(states, inputs, st.floats(1e-3, 0.02))
 def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, dt_s: float) -> None:
     """Jacobian of the state after the step by the state before, over all 22 directions."""
@@ -116,7 +116,7 @@ def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, d
     np.testing.assert_allclose(F, numeric, atol=12.0 * dt_s * dt_s + 2.0 * dt_s * dt_s + 1e-6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(states, inputs)
 def test_measurement_derivatives_are_those_of_the_measured_values(s: State, u: Drive) -> None:
     """Heading, forward speed and the constraints, by central differences over the whole state."""
@@ -239,7 +239,7 @@ def _good_start(ins: Ins, now_ns: int) -> None:
     ins.observe(GnssFix(now_ns - 10**7, now_ns, lat, lon, height, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(episodes, st.sampled_from([InsParams(), InsParams(gate=False, imu_lever_arm_m=(0.3, 0.1, 0.2)), InsParams(gate_patience=1)]))
 def test_any_sequence_of_messages_leaves_a_sound_state(episode: list[tuple[int, list[tuple[int, Any]]]], params: InsParams) -> None:
     ins = Ins(params, VEHICLE, DATUM, (0.1, 0.0, 0.2))

@@ -119,7 +119,7 @@ ARMING: dict[str, tuple[Callable[[float], tuple[RuleInputs, bool]], float, str]]
 
 
 @pytest.mark.parametrize("name", ARMING)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_arming_is_refused_exactly_beyond_each_limit(name: str, data: st.DataObject) -> None:
     make, limit, words = ARMING[name]

@@ -14,7 +14,7 @@ plane = st.floats(-20_000, 20_000)
 
 
 @given(datums, plane, plane, st.floats(-2000, 10_000))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_round_trip(datum: Datum, east: float, north: float, up: float) -> None:
     assert datum.to_enu(*datum.to_geodetic(east, north, up)) == pytest.approx((east, north, up), abs=1e-7)
 

@@ -49,7 +49,7 @@ def _sound(command: ControlCommand, vehicle: Vehicle) -> None:
 
 
 @each
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.sampled_from(sorted(COURSES)),
     st.booleans(),

@@ -96,7 +96,7 @@ def _assert_sound(estimator: Planar, estimate: Any) -> None:
 
 
 @given(st.data())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_any_sequence_leaves_a_finite_state_with_a_positive_definite_covariance(data: st.DataObject) -> None:
     estimator = Planar(PlanarParams(), VEHICLE, DATUM, (0.2, 0.05, 0.3))
     now_ns = 10_000_000_000

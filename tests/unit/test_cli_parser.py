@@ -92,7 +92,7 @@ NAMES = [name for page in PAGES for name in page.subcommands]
 
 
 @given(st.lists(st.one_of(st.sampled_from(NAMES), st.sampled_from(WORDS), st.text(max_size=8)), max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_list_of_arguments_ends_in_a_traceback(argv: list[str]) -> None:
     status, text = said(*argv)
     assert status in (-1, 0, 2)

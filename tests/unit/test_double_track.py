@@ -18,6 +18,7 @@ from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import Engine, TwinParameters
 from sim_backend.plant.double_track.state import Outputs, State
 from sim_backend.plant.twin_file import load_twin, names
+from tests.grid import sampled
 
 HMMWV, ART, BMW, HUSKY = "hmmwv_lfdm", "art_lfdm", "bmw_320i", "husky_a200"
 
@@ -42,7 +43,7 @@ def held_speed(vehicle: DoubleTrack, speed_mps: float, seconds: float, steer_rad
 @pytest.mark.parametrize("name", names())
 def test_static_loads_carry_the_weight_where_the_centre_of_mass_is(name: str) -> None:
     vehicle = DoubleTrack(twin(name))
-    drive(vehicle, 0.05, brake=1.0)
+    drive(vehicle, 0.01, brake=1.0)
     out, c = vehicle.outputs, vehicle.constants
     front, rear = out.load_fl_n + out.load_fr_n, out.load_rl_n + out.load_rr_n
     assert front + rear == pytest.approx(c.mass_kg * GRAVITY_MPS2, rel=1e-12)
@@ -50,7 +51,7 @@ def test_static_loads_carry_the_weight_where_the_centre_of_mass_is(name: str) ->
     assert out.load_fl_n == out.load_fr_n
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sampled(names(), lambda name: name in (HMMWV, ART, BMW, HUSKY)))
 def test_a_braked_vehicle_comes_to_rest_and_stays_at_the_same_bits(name: str) -> None:
     own = twin(name)
     if own.brakes.rear_torque_nm == 0.0:
@@ -64,7 +65,7 @@ def test_a_braked_vehicle_comes_to_rest_and_stays_at_the_same_bits(name: str) ->
     assert vehicle.state[:3] == before[:3]
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sampled(names(), lambda name: name in (HMMWV, ART, BMW, HUSKY)))
 def test_a_vehicle_at_rest_is_not_turned_by_its_wheels(name: str) -> None:
     vehicle = DoubleTrack(twin(name), 2e-3)
     drive(vehicle, 1.0, steer_rad=0.2)

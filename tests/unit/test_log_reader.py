@@ -11,6 +11,7 @@ import pytest
 from mcap.reader import make_reader
 from mcap.writer import Writer as McapWriter
 
+from tests.grid import sampled
 from vehicled.analysis.timing import timing
 from vehicled.log import reader as reader_module
 from vehicled.log.errors import LogError
@@ -117,7 +118,7 @@ def test_sequence_wraps_without_disorder(log_file, monkeypatch):
         assert [str(record.message) for record in log.messages()] == [str(m) for _, m in sent(COUNT)]
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", sampled(range(50), lambda seed: seed < 12))
 def test_cut_anywhere_everything_up_to_the_last_whole_chunk_comes_back(log_file, tmp_path, seed):
     with LogReader(log_file) as log:
         chunks = log.layout.chunks

@@ -69,6 +69,7 @@ def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
         assert recording.kind == ("path_sim" if "sim" in file.parts else "path"), file
 
 
+@pytest.mark.soak
 def test_least_squares_reproduce_the_published_steering(real_data: Path) -> None:
     table = folder(real_data, "published_tables") / "art_identified_steering.csv"
     rows = [line.split(",") for line in table.read_text().splitlines()[1:]]

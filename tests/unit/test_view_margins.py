@@ -112,7 +112,7 @@ def situations(draw: Any) -> RuleInputs:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(situations())
 def test_no_rule_raises_and_none_holds_without_a_value(s: RuleInputs) -> None:
     for rule in RULES:
