@@ -55,6 +55,12 @@ def tracked() -> tuple[str, ...]:
 
 
 @cache
+def suffixes() -> frozenset[str]:
+    """Return the endings of the project's files."""
+    return frozenset(Path(name).suffix for name in tracked())
+
+
+@cache
 def pages() -> dict[str, str]:
     """Return the text of every page. Of the changelog only the newest section describes the present."""
     texts = {
@@ -92,7 +98,7 @@ def broken_links(page: str, text: str) -> list[str]:
             continue
         name, _, anchor = target.partition("#")
         file = (ROOT / page).parent / name if name else ROOT / page
-        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else []
+        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE) if anchor and file.exists() else []
         if not file.exists() or (anchor and anchor not in map(slug, headings)):
             found.append(target)
     return found
@@ -188,7 +194,7 @@ def code() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
             alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
         }
         modules[dotted] |= _bound(tree)
-        for node in ast.walk(tree):
+        for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 attributes[node.name] |= _bound(node)
                 bases[node.name] |= {base.id for base in node.bases if isinstance(base, ast.Name)}
@@ -235,7 +241,6 @@ def is_key(keys: list[str], table: dict[str, Any] | None = None) -> bool:
 def unknown_names(text: str) -> list[str]:
     """Return the dotted names in a page that are neither code nor keys of a profile, and the unknown tables of a profile."""
     modules, attributes = code()
-    suffixes = {Path(name).suffix for name in tracked()}
     found = []
     for span in spans(text):
         if (table := re.fullmatch(r"\[\[?([\w.]+)\]?\]", span)) and "." in table[1] and span not in FOREIGN:
@@ -244,7 +249,7 @@ def unknown_names(text: str) -> list[str]:
         if match is None:
             continue
         parts = match[0].split(".")
-        if match[0] in FOREIGN or f".{parts[-1]}" in suffixes:
+        if match[0] in FOREIGN or f".{parts[-1]}" in suffixes():
             continue
         if parts[0][:1].isupper():
             if parts[0] in attributes and parts[1] not in attributes[parts[0]]:
