@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vehicled.paths import cusps, smoothing
-from vehicled.paths.account import ReadSummary
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import NO_MARKINGS, Markings
+from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.smoothing import Array
 
 Rows = npt.NDArray[np.int64]

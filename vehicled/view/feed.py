@@ -20,7 +20,7 @@ from vehicled.view.wire import ViewFrameKind
 
 RECORDS_NS = 50_000_000
 """Interval between two copies of the records."""
-LOOK_NS = 200_000_000
+STATE_NS = 200_000_000
 """Interval between two readings of the state."""
 SHARE = 0.005
 """Largest fraction of the loop's time."""
@@ -72,7 +72,7 @@ class Feed:
         self._supervisor = supervisor
         self._record = record
         self._clock = clock
-        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(LOOK_NS, self._snapshot))
+        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(STATE_NS, self._snapshot))
         self._began_ns: int | None = None
         self._gone = False
         self.cost = Cost()
@@ -124,7 +124,7 @@ class Feed:
                 "dropped": process.dropped,
             },
         }
-        process.offer(ViewFrameKind.LOOK, msgspec.json.encode(snapshot))
+        process.offer(ViewFrameKind.STATE, msgspec.json.encode(snapshot))
 
     def finish(self, now_ns: int) -> None:
         """Send the remaining data, log the cost of the view, and end the child."""

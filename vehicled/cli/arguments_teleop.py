@@ -7,7 +7,7 @@ from vehicled.cli.log_names import LOG_HELP, log_name
 from vehicled.cli.parser import CommandParser
 
 
-def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
+def teleop_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add ``teleop`` and ``record-path``."""
     teleop = commands.add_parser(
         "teleop",
