@@ -13,7 +13,7 @@ from vehicled.log.mcapfile import message_heads
 from vehicled.log.sink import CHUNK_BYTES, COPY_LIMIT_BYTES, LogSink
 from vehicled.messages import Event, Message
 from vehicled.safety.supervisor import Supervisor
-from vehicled.view.feed import RECORDS_NS, SHARE, STATE_NS, Feed
+from vehicled.view.feed import RECORDS_NS, STATE_NS, TIME_FRACTION, Feed
 from vehicled.view.outbox import ClientQueue
 from vehicled.view.process import ViewProcess
 from vehicled.view.wire import ViewFrameKind
@@ -88,7 +88,7 @@ def test_its_share_of_the_time_is_bounded_whatever_it_costs(costs_ns: list[int])
     for now_ns in range(0, end_ns, 2_500_000):
         bench.feed.turn(now_ns, now_ns + 100 * MS)
     # The first turns of both duties are not paid for yet.
-    assert bench.feed.cost.wall_ns <= SHARE * end_ns + 4 * max(costs_ns)
+    assert bench.feed.cost.wall_ns <= TIME_FRACTION * end_ns + 4 * max(costs_ns)
     assert bench.feed.cost.turns >= 60
 
 

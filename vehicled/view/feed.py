@@ -1,7 +1,7 @@
 """The live view's work on the loop: copy records already packed for the log, and read the state of the run several times a second.
 
-It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most ``SHARE`` of the time, and writes to
-a pipe that drops data when full. Without gaps the page gets no data and says so.
+It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most ``TIME_FRACTION`` of the time, and
+writes to a pipe that drops data when full. Without gaps the page gets no data and says so.
 """
 
 import time
@@ -22,7 +22,7 @@ RECORDS_NS = 50_000_000
 """Interval between two copies of the records."""
 STATE_NS = 200_000_000
 """Interval between two readings of the state."""
-SHARE = 0.005
+TIME_FRACTION = 0.005
 """Largest fraction of the loop's time."""
 FIRST_GAP_NS = 1_000_000
 LEAST_GAP_NS = 200_000
@@ -102,7 +102,7 @@ class Feed:
             cost.longest_ns = max(cost.longest_ns, spent_ns)
             duty.gap_ns = max(2 * spent_ns, int(duty.gap_ns * DECAY), LEAST_GAP_NS)
             # Both duties share the limit.
-            duty.due_ns = now_ns + max(duty.period_ns, int(2 * spent_ns / SHARE))
+            duty.due_ns = now_ns + max(duty.period_ns, int(2 * spent_ns / TIME_FRACTION))
             return
 
     def _copy(self, now_ns: int) -> None:
