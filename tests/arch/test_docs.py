@@ -300,6 +300,20 @@ def test_names_of_code_and_keys_exist() -> None:
     assert _over_all(unknown_names) == {}
 
 
+def test_commands_in_docstrings_exist() -> None:
+    """A docstring lists commands as ``vehicled log info | timing``; the last word of the first one is replaced by the others."""
+    listed = {
+        command
+        for name in tracked()
+        if name.startswith("vehicled/") and name.endswith(".py")
+        for command in re.findall(r"``(vehicled [a-z][^`]*)``", (ROOT / name).read_text(encoding="utf-8"))
+    }
+    spans = []
+    for first, *others in (command.split(" | ") for command in listed):
+        spans += [first, *(f"{first.rpartition(' ')[0]} {other}" for other in others)]
+    assert refused_commands("".join(f"`{span}`\n" for span in spans)) == []
+
+
 @pytest.mark.parametrize(
     ("check", "text"),
     [
