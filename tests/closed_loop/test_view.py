@@ -56,8 +56,8 @@ class Page:
                 self.beat = message["b"]
             elif message["k"] == "note":
                 self.notes.append(message["text"])
-            if (look := message.get("state")) is not None:
-                self.mode, self.why = look["status"]["mode"], look["status"]["why"]
+            if (state := message.get("state")) is not None:
+                self.mode, self.why = state["status"]["mode"], state["status"]["why"]
 
     def request(self, what: str) -> None:
         self.socket.send(json.dumps({"do": "request", "action": what}))
