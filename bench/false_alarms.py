@@ -34,7 +34,7 @@ from scipy.special import betaincinv
 
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
-from sim_backend.truth import resolved_profile
+from sim_backend.profile_check import resolved_profile
 from vehicled import shipped
 from vehicled.judge import Judge
 from vehicled.lab.failsafe.bench import Pair

@@ -54,8 +54,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     from sim_backend.connection import Listener, ListenError
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
+    from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
     from sim_backend.server import serve
-    from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
     from vehicled.link import LinkError
     from vehicled.paths.catalog import load_course
     from vehicled.profile import load

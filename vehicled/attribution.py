@@ -61,7 +61,7 @@ class NoEvidence:
         return Evidence()
 
 
-COVERED_SHARE = 0.5
+COVERED_FRACTION = 0.5
 """Fraction of the response that evidence must cover; below it the cause is unknown."""
 
 UNEXPLAINED_TOLERANCE_NS = 50_000
@@ -99,7 +99,7 @@ def attribute(
         # Run delay outside all runs counts first against the loop's wake-up.
         delay_ns -= parts.add_rest(Cause.WAKE_UP, asleep[1] - asleep[0], _overlap(around.collections, *asleep), delay_ns)
         parts.add_rest(Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
-    return parts.largest(COVERED_SHARE * (end_ns - release_ns))
+    return parts.largest(COVERED_FRACTION * (end_ns - release_ns))
 
 
 class _Parts:

@@ -32,23 +32,23 @@ class Router:
 
     def __init__(self) -> None:
         self._log: Callable[[Message, int], None] = NullSink().record
-        self._taps: dict[type[Message], list[Callable[[Message, int], None]]] = {}
+        self._listeners: dict[type[Message], list[Callable[[Message, int], None]]] = {}
 
     def log_to(self, log: Sink) -> None:
         """Set the log that receives every record."""
         self._log = log.record
 
-    def tap(self, types: Iterable[type[Message]], record: Callable[[Message, int], None]) -> None:
+    def listen(self, types: Iterable[type[Message]], record: Callable[[Message, int], None]) -> None:
         """Also call ``record`` for messages of these types. It must neither block nor raise."""
         for kind in types:
-            self._taps.setdefault(kind, []).append(record)
+            self._listeners.setdefault(kind, []).append(record)
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Pass one record to the log and its listeners."""
         self._log(message, log_time_ns)
         kind = type(message)
-        if kind in self._taps:
-            for record in self._taps[kind]:
+        if kind in self._listeners:
+            for record in self._listeners[kind]:
                 record(message, log_time_ns)
 
 

@@ -10,7 +10,7 @@ from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Mess
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 
-TAPS: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand)
+TYPES: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand)
 """Message types that the judge needs."""
 
 _RING = 256

@@ -139,7 +139,7 @@ class Machine:
         runs: Mapping[str, Callable[[int], None]] = {
             "ingestion": pipeline.ingest,
             "fusion": pipeline.fuse,
-            "control": pipeline.steer,
+            "control": pipeline.control,
             "actuation": self._actuate,
         }
         table = [
@@ -172,7 +172,7 @@ class Machine:
             self._actuator_lost = "" if state is PortState.OPENED else detail
         device = self._devices.get(port)
         if device is not None:
-            self._take(port, device.on_port(state, detail, now_ns), now_ns)
+            self._dispatch(port, device.on_port(state, detail, now_ns), now_ns)
             self._after_device(port, device)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
@@ -180,8 +180,8 @@ class Machine:
         self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data, crc32(data)), t_rx_ns)
         device = self._devices.get(port)
         if device is not None:
-            self._take(port, device.on_rx(data, t_rx_ns), t_rx_ns)
-            self._after_device(port, device, speaks=port not in self._command_only_ports)
+            self._dispatch(port, device.on_rx(data, t_rx_ns), t_rx_ns)
+            self._after_device(port, device, may_send=port not in self._command_only_ports)
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """Take a message that came by no port: a request, a teleop reading, the health of the host."""
@@ -208,7 +208,7 @@ class Machine:
             self._sink.record(MachineCall(now_ns, Verb.TIME), now_ns)
             for port, device in self._devices.items():
                 if device.next_due_ns() <= now_ns:
-                    self._take(port, device.on_time(now_ns), now_ns)
+                    self._dispatch(port, device.on_time(now_ns), now_ns)
                     self._pending.append(port)
             self._collect(now_ns)
             self._device_due_ns = min(device.next_due_ns() for device in self._devices.values())
@@ -300,7 +300,7 @@ class Machine:
     @property
     def control(self) -> ControlCommand | None:
         """Newest control command."""
-        return self._pipeline.control.value
+        return self._pipeline.newest_command.value
 
     @property
     def not_finite(self) -> int:
@@ -347,7 +347,7 @@ class Machine:
             self._pipeline.monitors.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
         self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
 
-    def _take(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
+    def _dispatch(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:
             kind = type(message)
             self._sink.record(message, t_ns)
@@ -363,11 +363,11 @@ class Machine:
         self._devices[self._actuator].on_command(command, now_ns)
         self._pending.append(self._actuator)
 
-    def _after_device(self, port: str, device: Device, *, speaks: bool = True) -> None:
+    def _after_device(self, port: str, device: Device, *, may_send: bool = True) -> None:
         due = device.next_due_ns()
         if due < self._device_due_ns:
             self._device_due_ns = due
-        if speaks and port not in self._pending:
+        if may_send and port not in self._pending:
             self._pending.append(port)
 
     def _on_tick(self, tick: TaskTick) -> None:

@@ -54,7 +54,7 @@ from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
 
 INBOX_LIMIT = 4096
-STOP_PATIENCE_NS = 8 * 10**9
+STOP_TIMEOUT_NS = 8 * 10**9
 """Longest wait for standstill after a stop; then the run ends with the brake applied."""
 
 _DISARMED = (Mode.INIT, Mode.STANDBY, Mode.FAULT, Mode.STOPPING)
@@ -109,7 +109,7 @@ class Pipeline:
         """Messages of the devices since the last ingestion."""
         self._accepted: Inbox[Message] = Inbox(INBOX_LIMIT)
         self.estimate: Latest[StateEstimate] = Latest()
-        self.control: Latest[ControlCommand] = Latest()
+        self.newest_command: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
         self.command_override: Callable[[ActuatorCommand], ActuatorCommand] | None = None
         """Open-loop replay: returns the recorded command instead of the one made here; None otherwise."""
@@ -162,7 +162,7 @@ class Pipeline:
                 self._sink.record(found, now_ns)
                 self._adapt(self._vehicle.identified(found))
 
-    def steer(self, now_ns: int) -> None:
+    def control(self, now_ns: int) -> None:
         """Step the controller on the newest estimate."""
         estimate = self.estimate.value
         if estimate is None:
@@ -170,7 +170,7 @@ class Pipeline:
         # Otherwise only the gate would hold the cap, and the speed would oscillate around it.
         self._controller.limit_speed(min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps))
         command = self._controller.step(self._frame.step(estimate), now_ns)
-        self.control.put(command, now_ns)
+        self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
         if self._entry is not None:
             if self.supervisor.mode is Mode.AUTO:
@@ -188,8 +188,8 @@ class Pipeline:
         ``actuator_lost`` is the reason why the actuator cannot be reached; empty if it can.
         """
         supervisor = self.supervisor
-        situation = self._situation(now_ns, actuator_lost)
-        supervisor.step(situation)
+        inputs = self._rule_inputs(now_ns, actuator_lost)
+        supervisor.step(inputs)
         self.raised = ""
         if supervisor.mode is not self._mode_seen:
             # Includes changes by the operator between two ticks.
@@ -198,22 +198,22 @@ class Pipeline:
         if supervisor.faults:
             for fault in supervisor.take_faults():
                 self._sink.record(fault, now_ns)
-        wanted = self._wanted(situation)
+        demand = self._demand(inputs)
         command = self.gate.apply(
-            wanted,
-            situation.speed_mps,
+            demand,
+            inputs.speed_mps,
             supervisor.mode,
             supervisor.reaction,
             now_ns,
-            wanted.newest_input_ns if wanted is not None else 0,
+            demand.newest_input_ns if demand is not None else 0,
             cap_mps=supervisor.speed_cap_mps,
             releases_brake=supervisor.releases_brake,
         )
-        command = self._aged(command, now_ns, wanted)
+        command = self._aged(command, now_ns, demand)
         self.sent(command)
         return command
 
-    def _aged(self, command: ActuatorCommand, now_ns: int, wanted: ControlCommand | None) -> ActuatorCommand:
+    def _aged(self, command: ActuatorCommand, now_ns: int, demand: ControlCommand | None) -> ActuatorCommand:
         """Return the command with the ages of its inputs."""
         sources = self.monitors.sources
         ages = [
@@ -225,14 +225,14 @@ class Pipeline:
         estimate_ns, gnss_ns, imu_ns, odometry_ns = (-1 if age >= NEVER_NS else age for age in ages)
         return replace(
             command,
-            level=wanted.level if wanted is not None else ControlLevel.STOP,
+            level=demand.level if demand is not None else ControlLevel.STOP,
             estimate_age_ns=estimate_ns,
             gnss_age_ns=gnss_ns,
             imu_age_ns=imu_ns,
             odometry_age_ns=odometry_ns,
         )
 
-    def _wanted(self, s: RuleInputs) -> ControlCommand | None:
+    def _demand(self, s: RuleInputs) -> ControlCommand | None:
         """Return the command of the source that drives in this mode."""
         mode, hand, now_ns = self.supervisor.mode, self.monitors.hand.command, s.now_ns
         if mode is Mode.ALIGN:
@@ -245,7 +245,7 @@ class Pipeline:
             return teleop_command(hand, self._known, now_ns)
         # A stop after manual driving holds the wheel angle, because there is no path to follow.
         driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._driving_mode is Mode.AUTO)
-        return self.control.value if driven else None
+        return self.newest_command.value if driven else None
 
     # ---------------------------------------------------------------- queries of the machine
 
@@ -272,7 +272,7 @@ class Pipeline:
         not end."""
         if self.supervisor.mode not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
             return list(self.supervisor.waiting)
-        return missing(self._situation(now_ns, actuator_lost))
+        return missing(self._rule_inputs(now_ns, actuator_lost))
 
     def age_s(self, now_ns: int) -> float:
         """Return the age of the newest measurement in the estimate; 0 without an estimate."""
@@ -281,7 +281,7 @@ class Pipeline:
 
     def standstill(self, now_ns: int) -> bool:
         """Return True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
-        return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_PATIENCE_NS
+        return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_TIMEOUT_NS
 
     @property
     def coasting(self) -> bool:
@@ -318,18 +318,18 @@ class Pipeline:
         if self.substitutes and before in _DISARMED and mode not in _DISARMED:
             self._sink.record(Event(now_ns, "info", "substitutes", json.dumps({"stands_in": self.substitutes})), now_ns)
         if (before in MOVING) is not (mode in MOVING):
-            self._tell_cuts(now_ns)
+            self._log_clipped(now_ns)
         reason = f"{before.name} -> {mode.name}: {supervisor.why}"
         self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
 
-    def _tell_cuts(self, now_ns: int) -> None:
+    def _log_clipped(self, now_ns: int) -> None:
         """Log the clipped commands by kind since the last start or end of a drive."""
         before, self._clipped_before = self._clipped_before, dict(self.gate.clipped_by_kind)
-        cut = {kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]}
-        if cut:
-            self._sink.record(Event(now_ns, "info", "commands_cut", json.dumps(cut)), now_ns)
+        clipped = {kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]}
+        if clipped:
+            self._sink.record(Event(now_ns, "info", "commands_cut", json.dumps(clipped)), now_ns)
 
-    def _situation(self, now_ns: int, actuator_lost: str) -> RuleInputs:
+    def _rule_inputs(self, now_ns: int, actuator_lost: str) -> RuleInputs:
         return RuleInputs(
             now_ns=now_ns,
             mode=self.supervisor.mode,
@@ -337,8 +337,8 @@ class Pipeline:
             monitors=self.monitors,
             estimate=self.estimate.value,
             estimate_age_ns=self.estimate.age_ns(now_ns),
-            control=self.control.value,
-            control_age_ns=self.control.age_ns(now_ns),
+            control=self.newest_command.value,
+            control_age_ns=self.newest_command.age_ns(now_ns),
             sent=self._sent,
             course_finished=self._controller.finished,
             actuator_lost=actuator_lost,

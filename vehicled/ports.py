@@ -1,4 +1,4 @@
-"""Contracts of devices and ports.
+"""Base class of the device drivers, and the actions that they ask of their ports.
 
 A *device* is a sans-IO protocol machine. It takes bytes and a time, returns messages, and keeps the bytes to send until asked. It
 never reads a clock, never waits and never raises on wire input.

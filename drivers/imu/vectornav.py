@@ -1,5 +1,6 @@
-"""VectorNav VN-100, 200, 300: binary output and ASCII registers, codec in both directions and driver. Sources:
-NOTES-xsens-vectornav-mip.md.
+"""VectorNav VN-100, 200, 300: binary output and ASCII registers, codec in both directions and driver.
+
+Sources: NOTES-xsens-vectornav-mip.md.
 
 Binary: ``FA | groups u8... | fields u16... of each group | values | CRC``, little-endian but for the CRC. The length follows from
 the masks, so a frame with an unknown field is unreadable and rejected. Text lines (``$...*XX``), including register replies, may

@@ -1,5 +1,6 @@
-"""NTRIP driver: requests corrections from a caster, sends the position, and detects stalls. The port connects, encrypts and backs
-off."""
+"""NTRIP driver: requests corrections from a caster, sends the position, and detects stalls.
+
+The port connects, encrypts and backs off."""
 
 import re
 from collections.abc import Sequence

@@ -16,8 +16,8 @@ from sim_backend.scene.scene import Scene
 from sim_backend.scene.schema import RULES, Data, MovingThing, OnCourse, SceneFile
 from sim_backend.scene.shapes import Bodies
 from vehicled.paths.course import Course
+from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum
-from vehicled.paths.drawing import shown
 from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import Feature, features_of, map_position, map_positions, map_ring
 from vehicled.profile import toml_text

@@ -51,7 +51,7 @@ class Hand:
     def read(self, **reading: Any) -> None:
         self.sequence += 1
         values = {"steering": 0.0, "throttle": 0.0, "deadman": True, "sequence": self.sequence, "origin": self.origin}
-        self.client.send(do="hand", **(values | reading))
+        self.client.send(do="teleop", **(values | reading))
 
     def state(self) -> dict[str, Any]:
         self.states.append(self.asks.ask(do="status")["status"])

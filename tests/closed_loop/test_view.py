@@ -56,16 +56,16 @@ class Page:
                 self.beat = message["b"]
             elif message["k"] == "note":
                 self.notes.append(message["text"])
-            if (look := message.get("look")) is not None:
-                self.mode, self.why = look["status"]["mode"], look["status"]["why"]
+            if (state := message.get("state")) is not None:
+                self.mode, self.why = state["status"]["mode"], state["status"]["why"]
 
     def request(self, what: str) -> None:
-        self.socket.send(json.dumps({"do": "wish", "what": what}))
+        self.socket.send(json.dumps({"do": "request", "action": what}))
 
     def read(self, throttle: float = 0.0, *, deadman: bool = True) -> None:
         self.n += 1
         reading = {"steering": 0.4 if throttle else 0.0, "throttle": throttle, "brake": 0.0, "deadman": deadman}
-        self.socket.send(json.dumps({"do": "hand", **reading, "n": self.n, "beat": self.beat}))
+        self.socket.send(json.dumps({"do": "teleop", **reading, "n": self.n, "beat": self.beat}))
 
     def until(self, mode: str, *, reads: bool = True, throttle: float = 0.0) -> None:
         end_s = time.monotonic() + 15.0
@@ -77,7 +77,7 @@ class Page:
 
     def drive(self) -> None:
         self.until("STANDBY", reads=False)
-        self.request("take")
+        self.request("teleop")
         self.until("TELEOP")
         for _ in range(14):
             self.read(1.0)
@@ -213,9 +213,9 @@ def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push:
                     return
             tab.listen(0.1)
         let_go()
-        tab.until("document.getElementById('mode').textContent === 'ARMED' || !document.getElementById('hand-take').disabled")
-        if tab.value("!document.getElementById('hand-take').disabled"):
-            tab.value("document.getElementById('hand-take').click()")
+        tab.until("document.getElementById('mode').textContent === 'ARMED' || !document.getElementById('teleop-take').disabled")
+        if tab.value("!document.getElementById('teleop-take').disabled"):
+            tab.value("document.getElementById('teleop-take').click()")
     raise AssertionError(tab.value("document.getElementById('why').textContent"))
 
 
@@ -226,7 +226,7 @@ def _inspect(tab: Tab, url: str) -> PageState:
     tab.open(url)
     tab.until("document.getElementById('mode').textContent === 'STANDBY' && !document.body.classList.contains('stale')")
     texts = {"address": tab.value("location.href")}
-    tab.value("document.getElementById('hand-take').click()")
+    tab.value("document.getElementById('teleop-take').click()")
     tab.until("document.getElementById('mode').textContent === 'ARMED'")
     left, top, width, height = tab.value(_PAD)
     x, y = left + width / 2, top + height / 2
@@ -248,7 +248,7 @@ def _inspect(tab: Tab, url: str) -> PageState:
     texts["deadlines"] = tab.value("document.getElementById('deadlines').innerText")
     texts["parts"] = tab.value("document.getElementById('p-parts').innerText")
     # By keys, as on a desk.
-    tab.value("document.getElementById('hand-take').click()")
+    tab.value("document.getElementById('teleop-take').click()")
     tab.until("document.getElementById('mode').textContent === 'ARMED'")
     tab.value("document.activeElement.blur()")
     _hold(tab, lambda: tab.key("keyDown", "Space", " "), lambda: tab.key("keyUp", "Space", " "), lambda: None, "true")

@@ -15,7 +15,7 @@ STAND_INS = """import("/panels.js").then(({ Panels }) => {
     const panels = new Panels(), say = (id) => document.getElementById(id);
     panels.view = document.createElement("dd");
     const status = { mode: "AUTO", why: "", reaction: "NONE", waiting_for: [], chain: [], ports: [], substitutes: ["one", "two"] };
-    panels.look({ status, rules: [], view: { share: 0, longest_us: 0, dropped: 0 } });
+    panels.state({ status, rules: [], view: { share: 0, longest_us: 0, dropped: 0 } });
     const unfolds = say("nearest").nextElementSibling;
     const summary = unfolds.querySelector("summary").textContent;
     return [say("stoppers").textContent, unfolds.open, summary, unfolds.querySelectorAll("li").length];

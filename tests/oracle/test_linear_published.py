@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from vehicled.control.errors import ErrorState, error_state
+from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
 
 Array = npt.NDArray[np.float64]

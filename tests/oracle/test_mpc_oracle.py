@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.stand_ins.published_program import uncondensed
-from vehicled.control.errors import ErrorState
+from vehicled.control.error_state import ErrorState
 from vehicled.control.mpc.path import Leg, legs
 from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
 from vehicled.control.mpc.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, HorizonQp, Weights

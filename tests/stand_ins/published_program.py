@@ -3,7 +3,7 @@
 import daqp
 import numpy as np
 
-from vehicled.control.errors import ErrorState
+from vehicled.control.error_state import ErrorState
 from vehicled.lab.published.mpc import dynamics
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.recordings_bench import write
 from tests.stand_ins.published_program import uncondensed
-from vehicled.control.errors import ErrorState
+from vehicled.control.error_state import ErrorState
 
 THROTTLE = np.array([0.37013526, 0.00507144, 0.15476554, 1.0235402])
 STEERING = np.array([0.02176878, 0.72672704, 0.78409284, -0.0105355])

@@ -91,16 +91,13 @@ def test_a_double_track_finds_its_dead_zone_delay_and_gain_again() -> None:
     drives = programme()[::2]
     start = {q.name: q.start for q in model.quantities([-0.6, 0.0], 2.0)}
     own = {name: value for name, value in start.items() if name.startswith(("share_", "loss_"))}
-    truth = own | {"throttle_zero": 0.3, "drive_delay": 0.16, "loss_0": 0.02}
-    if what != "drive":
-        truth["gain"] = 1.15
+    truth = own | {"throttle_zero": 0.3, "drive_delay": 0.16, "gain": 1.15, "loss_0": 0.02}
     runs = [driven(model, run, truth, 40 + k) for k, run in enumerate(drives)]
-    found = calibrate(model, runs, groups=DRIVE if what == "drive" else BOTH, friction=0.6)
+    found = calibrate(model, runs, groups=BOTH, friction=0.6)
     one = {q.name: q for q in found.found}
     assert one["throttle_zero"].value == pytest.approx(0.3, abs=max(0.03, 3.0 * one["throttle_zero"].sigma))
     assert one["drive_delay"].value == pytest.approx(0.16, abs=max(0.03, 3.0 * one["drive_delay"].sigma))
-    if what != "drive":
-        assert one["gain"].value == pytest.approx(1.15, abs=max(0.02, 3.0 * one["gain"].sigma))
+    assert one["gain"].value == pytest.approx(1.15, abs=max(0.02, 3.0 * one["gain"].sigma))
     for run in found.runs:
         assert run.after.speed_mps < 0.04 < run.before.speed_mps
         assert run.after.place_at_speed_m < 0.05

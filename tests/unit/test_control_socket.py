@@ -23,9 +23,9 @@ from vehicled.control_socket import server
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.console import Console as RunConsole
 from vehicled.control_socket.console import RunFacts
-from vehicled.control_socket.place import PlaceError, find, folder, socket_path
 from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, RequestError, parse
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
+from vehicled.control_socket.socket_path import SocketPathError, find, folder, socket_path
 from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
 from vehicled.run.session import _refusal_alone
 
@@ -44,7 +44,7 @@ class Console:
         self.requests.append((action, origin))
         return "a hand drives: stop it first" if action is OperatorAction.DRIVE else ""
 
-    def hand(self, reading: TeleopCommand, now_ns: int) -> None:
+    def teleop(self, reading: TeleopCommand, now_ns: int) -> None:
         self.readings.append(reading)
 
     def heartbeat(self, origin: str, now_ns: int) -> None:
@@ -111,7 +111,7 @@ async def test_the_socket_appears_with_its_permissions(tmp_path: Path, monkeypat
 
 async def test_a_stick_is_passed_on_and_not_answered(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
-    hand = b'{"do": "hand", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, "origin": "pad"}'
+    hand = b'{"do": "teleop", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, "origin": "pad"}'
     async with served(path) as (console, _):
         await ask(path, hand, b'{"do": "heartbeat"}', b'{"do": "status"}', answers=1)
     reading = console.readings[0]
@@ -132,7 +132,7 @@ async def test_a_request_that_leads_nowhere_is_answered_with_the_reason(tmp_path
 
 def hand(sequence: int, throttle: float, origin: str = "keyboard") -> bytes:
     reading = {"steering": 0.0, "throttle": throttle, "deadman": True, "sequence": sequence, "origin": origin}
-    return json.dumps({"do": "hand", **reading}).encode() + b"\n"
+    return json.dumps({"do": "teleop", **reading}).encode() + b"\n"
 
 
 async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> N
         b'{"do": "request"}',
         b'{"do": "request", "action": "fly"}',
         b'{"do": "request", "action": "arm", "force": true}',
-        b'{"do": "hand", "steering": 1.5, "throttle": 0, "deadman": true, "sequence": 1}',
-        b'{"do": "hand", "steering": NaN, "throttle": 0, "deadman": true, "sequence": 1}',
+        b'{"do": "teleop", "steering": 1.5, "throttle": 0, "deadman": true, "sequence": 1}',
+        b'{"do": "teleop", "steering": NaN, "throttle": 0, "deadman": true, "sequence": 1}',
         b'{"do": "watch", "rate_hz": 1e9}',
         b'{"do": "watch", "rate_hz": 1e-9}',
         b"\xff\xfe\x00",
@@ -204,7 +204,7 @@ async def test_a_line_without_end_is_hung_up_on(tmp_path: Path) -> None:
 
 async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.sock"
-    monkeypatch.setattr(server, "STOP_PATIENCE_S", 0.2)
+    monkeypatch.setattr(server, "STOPPER_TIMEOUT_S", 0.2)
     async with served(path) as (console, _), anyio.create_task_group() as group:
         streams = [await anyio.connect_unix(path) for _ in range(MAX_CLIENTS)]
         for stream in streams:
@@ -279,7 +279,7 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
 
     async with served(path):
         assert await anyio.to_thread.run_sync(talk) == ("STANDBY", "STANDBY")
-    with pytest.raises(PlaceError, match="no daemon answers"):
+    with pytest.raises(SocketPathError, match="no daemon answers"):
         Client(path)
 
 
@@ -287,7 +287,7 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
 async def test_a_request_refused_by_a_fault_is_answered_at_once(
     tmp_path: Path, words: list[str], status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "ARMING_PATIENCE_S", inf)
+    monkeypatch.setattr(control, "ARMING_TIMEOUT_S", inf)
     monkeypatch.setattr(Console, "mode", Mode.FAULT)
     async with served(tmp_path / "v.sock") as (console, _):
         with anyio.fail_after(5):
@@ -323,7 +323,7 @@ async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_
         group.start_soon(ControlServer(path).serve, Console())  # type: ignore[arg-type]
         await anyio.sleep(0.05)
         assert (await ask(path, b'{"do": "status"}'))[0]["ok"]
-        with pytest.raises(PlaceError, match="another daemon already uses"):
+        with pytest.raises(SocketPathError, match="another daemon already uses"):
             await ControlServer(path).serve(Console())  # type: ignore[arg-type]
         group.cancel_scope.cancel()
 
@@ -331,7 +331,7 @@ async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_
 async def test_the_loser_of_a_race_for_a_socket_gets_an_error_without_a_group(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
     async with served(path):
-        with pytest.raises(PlaceError, match="another daemon already uses"), _refusal_alone():
+        with pytest.raises(SocketPathError, match="another daemon already uses"), _refusal_alone():
             async with anyio.create_task_group() as group:
                 group.start_soon(ControlServer(path).serve, Console())  # type: ignore[arg-type]
 
@@ -340,7 +340,7 @@ def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypa
     monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert folder() == tmp_path / "vehicled"
-    with pytest.raises(PlaceError, match="vehicled run"):
+    with pytest.raises(SocketPathError, match="vehicled run"):
         find(None)
     sockets = []
     for name in ("art", "art_vesc"):
@@ -349,9 +349,9 @@ def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypa
         if name == "art":
             assert find(None) == socket_path("art")
     assert find("art_vesc") == socket_path("art_vesc")
-    with pytest.raises(PlaceError, match="art, art_vesc"):
+    with pytest.raises(SocketPathError, match="art, art_vesc"):
         find(None)
-    with pytest.raises(PlaceError, match="running: art, art_vesc"):
+    with pytest.raises(SocketPathError, match="running: art, art_vesc"):
         find("husky")
     for opened in sockets:
         opened.close()
@@ -375,7 +375,7 @@ def test_a_user_without_access_to_the_service_folder_is_told_the_cure(tmp_path: 
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     for name in (None, "art"):
-        with pytest.raises(PlaceError, match=r"is only for the group vehicled: sudo usermod -aG vehicled \$USER"):
+        with pytest.raises(SocketPathError, match=r"is only for the group vehicled: sudo usermod -aG vehicled \$USER"):
             find(name)
 
 

@@ -53,7 +53,7 @@ def takers(made: Profile, source: str, message: Message) -> set[str]:
         device: Any = built.device(port)
         if Corrections in device.consumes or GnssFix in device.consumes:
             device.on_command = lambda command, now_ns, port=port: taken.add(port)
-    built._take(source, [message], 1)
+    built._dispatch(source, [message], 1)
     return taken
 
 

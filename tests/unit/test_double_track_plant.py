@@ -14,7 +14,7 @@ from sim_backend.plant.double_track.model import rest
 from sim_backend.plant.double_track.plant import DoubleTrackPlant
 from sim_backend.plant.interface import Pose
 from sim_backend.plant.twin_file import load_twin
-from sim_backend.truth import resolved_profile
+from sim_backend.profile_check import resolved_profile
 from vehicled.cli import main
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, load, load_profile

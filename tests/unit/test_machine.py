@@ -35,10 +35,10 @@ from vehicled.messages import (
     WheelSpeed,
     WireChunk,
 )
-from vehicled.pipeline import STOP_PATIENCE_NS, Pipeline
+from vehicled.pipeline import STOP_TIMEOUT_NS, Pipeline
 from vehicled.ports import Send
 from vehicled.run.session import NoLog
-from vehicled.runtime.ending import Run
+from vehicled.runtime.ending import EndConditions
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
@@ -360,7 +360,7 @@ def test_a_stop_by_the_operator_is_recorded_and_not_waited_for_without_end() -> 
     assert reasons[-1] == "AUTO -> STOPPING: stopped by test"
     # The vehicle does not stand still: its actuator is stuck.
     assert not rig.machine.standstill(now + 50 * MS)
-    assert rig.machine.standstill(now + 50 * MS + STOP_PATIENCE_NS)
+    assert rig.machine.standstill(now + 50 * MS + STOP_TIMEOUT_NS)
 
 
 def test_the_brake_goes_out_whoever_raises_about_it() -> None:
@@ -382,13 +382,13 @@ def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(action: O
     rig = Rig()
     rig.drive()
     now = START + 100 * MS
-    run = Run(rig.machine, NoLog(), until_ns=10**18, stays=True)
+    run = EndConditions(rig.machine, NoLog(), until_ns=10**18, stays=True)
     rig.machine.on_message(OperatorCommand(now, now, action, "test"), now)
     run.interrupt("SIGTERM")
     assert run.turn(now) is None
     rig.run(now, now + 50 * MS)
     assert run.turn(now + 50 * MS) is None
-    late = run.turn(now + 50 * MS + STOP_PATIENCE_NS)
+    late = run.turn(now + 50 * MS + STOP_TIMEOUT_NS)
     assert late is not None
     assert late.why.endswith("the vehicle may roll")
     rig.estimator.speed_mps = 0.0
@@ -406,4 +406,4 @@ def test_rules_see_the_measured_speed_until_the_estimator_has_started(status: Es
     pipeline = Rig().pipeline()
     pipeline.estimate.put(StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.3, 0.0, (1e-4,) * 16, status), 0)
     pipeline.monitors.on_message(WheelSpeed(0, 0, -0.7, 0.1), 0)
-    assert pipeline._situation(0, "").speed_mps == expected_mps
+    assert pipeline._rule_inputs(0, "").speed_mps == expected_mps

@@ -334,7 +334,7 @@ def test_what_is_no_stall(usual: dict[str, Any]) -> None:
 
 
 def test_a_brake_just_released_is_no_stall() -> None:
-    """The speed control brakes and drives in turn on a slope, and the brake acts on after its command."""
+    """The speed control brakes and drives in turn on a slope; the brake acts on after its command."""
     motion = Motion()
     motion.go(1.0, 0.5, 1.0)
     for speed in (0.9, 0.7, 0.5, 0.4):

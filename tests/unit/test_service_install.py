@@ -258,7 +258,7 @@ def test_the_first_steps_need_no_package_at_all(project_root: Path) -> None:
     """These modules run on a board with only an older Python, before anything is installed."""
     import ast
 
-    cli = ("__init__", "service", "installation", "environment", "arguments_service", "arguments_hand", "arguments_replay")
+    cli = ("__init__", "service", "installation", "environment", "arguments_service", "arguments_teleop", "arguments_replay")
     for name in ("__main__", "__init__", "shipped", *(f"cli/{each}" for each in cli)):
         tree = ast.parse((project_root / f"vehicled/{name}.py").read_text(), feature_version=(3, 10))
         for node in tree.body:

@@ -221,7 +221,7 @@ def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
     pipeline._adapt(short)
     pipeline.supervisor.mode = Mode.TELEOP
     pipeline.monitors.hand.on_message(replace(reading(1), steering=1.0), 0)
-    wanted = pipeline._wanted(pipeline._situation(0, ""))
+    wanted = pipeline._demand(pipeline._rule_inputs(0, ""))
     assert wanted is not None
     assert wanted.wheel_angle_rad == pytest.approx(short.steering.max_wheel_rad)
 

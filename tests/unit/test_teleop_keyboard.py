@@ -135,12 +135,12 @@ def test_keys_that_ask_are_wishes_and_those_that_stop_let_go(human: Human) -> No
     human.hold(b" ", 900)
     human.tap(b"\r")
     assert human.read().deadman, "asking to drive lets nothing go"
-    assert human.keyboard.take_wishes() == [TeleopRequestKind.TAKE]
+    assert human.keyboard.drain_requests() == [TeleopRequestKind.TAKE]
     assert human.tap(b"x") == RELEASED
     human.tap(b"X")
     human.tap(b"q")
-    assert human.keyboard.take_wishes() == [TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]
-    assert human.keyboard.take_wishes() == []
+    assert human.keyboard.drain_requests() == [TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]
+    assert human.keyboard.drain_requests() == []
 
 
 def test_throttle_brake_wheel_and_direction(human: Human) -> None:

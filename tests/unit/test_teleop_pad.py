@@ -127,7 +127,7 @@ def test_a_file_says_what_differs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line"),
     [
         ("", "steering"),
         ('like = "atari"', "choose from xbox"),
@@ -139,10 +139,10 @@ def test_a_file_says_what_differs(tmp_path: Path) -> None:
         ("\x00", "pad.toml"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused_with_the_reason(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_wrong_is_refused_with_the_reason(tmp_path: Path, text: str, line: str) -> None:
     file = tmp_path / "pad.toml"
     file.write_text(text)
-    with pytest.raises(MappingError, match=said):
+    with pytest.raises(MappingError, match=line):
         load(file)
     with pytest.raises(MappingError, match="cannot read"):
         load(tmp_path / "none.toml")
@@ -236,10 +236,10 @@ def test_at_rest_a_wireless_pad_may_be_as_quiet_as_it_likes() -> None:
 def test_buttons_ask_when_they_are_pressed_and_only_then() -> None:
     pad = xbox()
     pad.feed([button(START, 1, initial=True)], 0)
-    assert pad.take_wishes() == []
+    assert pad.drain_requests() == []
     pad.feed([button(START, 0), button(START, 1), button(START, 1), button(EAST, 1), button(SELECT, 1)], 0)
-    assert pad.take_wishes() == [TeleopRequestKind.TAKE, TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY]
-    assert pad.take_wishes() == []
+    assert pad.drain_requests() == [TeleopRequestKind.TAKE, TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY]
+    assert pad.drain_requests() == []
 
 
 def test_unplugged_it_has_let_go() -> None:
@@ -270,17 +270,17 @@ def test_a_pipe_of_events_is_a_pad_and_its_end_the_unplugging(tmp_path: Path) ->
     path = tmp_path / "js0"
     os.mkfifo(path)
     writer = os.open(path, os.O_RDWR)
-    with JoystickDevice(path) as stick:
-        assert stick.layout == XPAD
-        assert stick.events() == []
+    with JoystickDevice(path) as joystick:
+        assert joystick.layout == XPAD
+        assert joystick.events() == []
         data = b"".join(map(encode, [button(SHOULDER, 1), axis(LEFT_X, 77)]))
         os.write(writer, data[:13])
-        assert stick.events() == [button(SHOULDER, 1)]
+        assert joystick.events() == [button(SHOULDER, 1)]
         os.write(writer, data[13:])
-        assert stick.events() == [axis(LEFT_X, 77)]
+        assert joystick.events() == [axis(LEFT_X, 77)]
         os.close(writer)
         with pytest.raises(EOFError, match="end of"):
-            stick.events()
+            joystick.events()
 
 
 def test_what_is_no_joystick_is_refused(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from vehicled.control_socket.client import Client, ControlError
-from vehicled.control_socket.place import answers
 from vehicled.control_socket.server import ControlServer
+from vehicled.control_socket.socket_path import answers
 from vehicled.messages import Mode, OperatorAction, TeleopCommand
 from vehicled.teleop.joystick import JoystickDevice
 from vehicled.teleop.js_event import FULL, JsEvent, encode
@@ -26,8 +26,8 @@ from vehicled.teleop.mapping import MAPS, XPAD, resolve
 from vehicled.teleop.pad import Pad
 from vehicled.teleop.reading import Reading, TeleopRequestKind
 from vehicled.teleop.screen import status_line
-from vehicled.teleop.seat import TeleopState
 from vehicled.teleop.session import Session
+from vehicled.teleop.state import TeleopState
 from vehicled.teleop.terminal import Terminal
 
 
@@ -67,9 +67,9 @@ def test_a_drive_that_the_daemon_ended_must_be_asked_for_anew() -> None:
     seat = TeleopState("pad")
     seat.actions_for([TeleopRequestKind.TAKE])
     seat.on_message({**STATUS, "mode": "TELEOP", "why": "driven by hand: pad", "driver": "pad"})
-    assert seat.seated
+    assert seat.active
     seat.on_message({**STATUS, "mode": "STOPPING", "why": "the deadman was released"})
-    assert not seat.seated
+    assert not seat.active
     assert seat.request(Reading(deadman=True)) is None
 
 
@@ -78,21 +78,21 @@ def test_another_driver_whose_name_ends_alike_is_not_us() -> None:
     seat.on_message({**STATUS, "mode": "TELEOP", "driver": "pad"})
     seat.actions_for([TeleopRequestKind.TAKE])
     seat.on_message({**STATUS, "mode": "TELEOP", "why": "driven by hand: gamepad", "driver": "gamepad"})
-    assert not seat.seated
+    assert not seat.active
 
 
 def test_stopping_and_leaving() -> None:
     seat = TeleopState("pad")
     assert seat.actions_for([TeleopRequestKind.TAKE, TeleopRequestKind.STOP]) == ["arm", "teleop", "stop"]
-    assert not seat.seated
+    assert not seat.active
     assert seat.actions_for([TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]) == ["emergency_stop", "disarm"]
     assert seat.leaving
 
 
 def test_the_status_line_says_what_there_is() -> None:
-    assert status_line({}, Reading(), "", seated=False) == "waiting for the daemon"
+    assert status_line({}, Reading(), "", active=False) == "waiting for the daemon"
     state = {**STATUS, "estimate": {"speed_mps": 1.234}, "waiting_for": ["the GNSS is silent"]}
-    line = status_line(state, Reading(1.0, 0.25, 0.0, True), "held", seated=True)
+    line = status_line(state, Reading(1.0, 0.25, 0.0, True), "held", active=True)
     assert "STANDBY" in line
     assert "1.23 m/s" in line
     assert "[held]" in line
@@ -116,7 +116,7 @@ class Console:
         self.requests.append(action)
         self.mode = Mode.TELEOP if action is OperatorAction.TELEOP else Mode.STANDBY
 
-    def hand(self, reading: TeleopCommand, now_ns: int) -> None:
+    def teleop(self, reading: TeleopCommand, now_ns: int) -> None:
         self.readings.append((time.monotonic(), reading))
 
     def status(self, now_ns: int) -> dict[str, Any]:
@@ -142,17 +142,17 @@ class Sitting:
         device = tmp_path / "js0"
         os.mkfifo(device)
         self.writer = os.open(device, os.O_RDWR)
-        self.stick = JoystickDevice(device)
-        self.said: list[str] = []
+        self.joystick = JoystickDevice(device)
+        self.line: list[str] = []
         pad = Pad(resolve(MAPS["xbox"], XPAD, "pad"), "pad")
         self.session = Session(
             path,
             Keyboard(1.0),
-            (pad, self.stick),
+            (pad, self.joystick),
             terminal,
             period_ns=10_000_000,
             clock=time.monotonic_ns,
-            say=self.said.append,
+            say=self.line.append,
         )
         self.failure: Exception | None = None
 
@@ -181,7 +181,7 @@ class Sitting:
         finally:
             over.set()
             thread.join()
-            self.stick.close()
+            self.joystick.close()
             if self.failure is not None:
                 raise self.failure
 
@@ -299,7 +299,7 @@ def test_keys_of_the_terminal_count_beside_a_pad(served: tuple[Path, Console], t
         def script() -> None:
             os.write(master, b"\r")
             until(lambda: OperatorAction.TELEOP in console.requests)
-            until(lambda: "TELEOP" in sitting.session._told)
+            until(lambda: "TELEOP" in sitting.session._shown)
             os.write(master, b"q")
 
         assert sitting.run(script) == ""
@@ -335,7 +335,7 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_old_readings(tmp_path: Pat
 def test_the_daemon_is_reported_when_the_front_end_dies(served: tuple[Path, Console]) -> None:
     path, console = served
     with Client(path) as client:
-        client.send(do="hand", steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad")
+        client.send(do="teleop", steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad")
         until(lambda: bool(console.readings))
     until(lambda: len(console.readings) == 2)
     last = console.readings[-1][1]

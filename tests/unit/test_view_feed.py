@@ -13,7 +13,7 @@ from vehicled.log.mcapfile import message_heads
 from vehicled.log.sink import CHUNK_BYTES, COPY_LIMIT_BYTES, LogSink
 from vehicled.messages import Event, Message
 from vehicled.safety.supervisor import Supervisor
-from vehicled.view.feed import LOOK_NS, RECORDS_NS, SHARE, Feed
+from vehicled.view.feed import RECORDS_NS, STATE_NS, TIME_FRACTION, Feed
 from vehicled.view.outbox import ClientQueue
 from vehicled.view.process import ViewProcess
 from vehicled.view.wire import ViewFrameKind
@@ -76,7 +76,7 @@ def test_records_and_looks_go_out_at_their_rates() -> None:
         bench.feed.turn(k * 5 * MS, k * 5 * MS + 5 * MS)
     kinds = [kind for kind, _ in bench.child.frames]
     assert kinds.count(ViewFrameKind.RECORDS) in range(36, 42)
-    assert kinds.count(ViewFrameKind.LOOK) in range(9, 12)
+    assert kinds.count(ViewFrameKind.STATE) in range(9, 12)
     heads = [head for kind, data in bench.child.frames if kind is ViewFrameKind.RECORDS for head in message_heads(data)]
     assert len({head[3] for head in heads}) == len(heads) > 380
 
@@ -88,7 +88,7 @@ def test_its_share_of_the_time_is_bounded_whatever_it_costs(costs_ns: list[int])
     for now_ns in range(0, end_ns, 2_500_000):
         bench.feed.turn(now_ns, now_ns + 100 * MS)
     # The first turns of both duties are not paid for yet.
-    assert bench.feed.cost.wall_ns <= SHARE * end_ns + 4 * max(costs_ns)
+    assert bench.feed.cost.wall_ns <= TIME_FRACTION * end_ns + 4 * max(costs_ns)
     assert bench.feed.cost.turns >= 60
 
 
@@ -124,7 +124,7 @@ def test_a_dead_child_is_reported_once_and_costs_nothing_afterwards() -> None:
     bench = Bench()
     bench.child.alive = False
     for k in range(20):
-        bench.feed.turn(k * LOOK_NS, k * LOOK_NS + RECORDS_NS)
+        bench.feed.turn(k * STATE_NS, k * STATE_NS + RECORDS_NS)
     assert [message.name for message in bench.said if isinstance(message, Event)] == ["view_gone"]
     assert len(bench.child.frames) <= 2
 

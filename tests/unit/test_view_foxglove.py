@@ -11,7 +11,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from tests.unit.view_facts import OFFSET_NS, STARTED_NS, estimate, opening, packed
 from vehicled.messages import ImuSample, Path
-from vehicled.view.foxglove import Hub, Session
+from vehicled.view.foxglove import Session, SharedChannels
 
 
 class SpecClient:
@@ -50,10 +50,10 @@ class SpecClient:
 
 class Bench:
     def __init__(self) -> None:
-        self.hub = Hub(opening())
-        self.session = Session(self.hub)
+        self.shared = SharedChannels(opening())
+        self.session = Session(self.shared)
         self.client = SpecClient()
-        for message in self.hub.greeting:
+        for message in self.shared.greeting:
             self.client.receive(message)
 
     def ask(self, text: str | bytes) -> None:
@@ -61,7 +61,7 @@ class Bench:
             self.client.receive(answer)
 
     def feed(self, records: bytes) -> None:
-        for channel, t_ns, payload in self.hub.messages(records, set(self.session.subscription_of)):
+        for channel, t_ns, payload in self.shared.messages(records, set(self.session.subscription_of)):
             if channel in self.session.subscription_of:
                 self.client.receive(self.session.data(channel, t_ns, payload))
 

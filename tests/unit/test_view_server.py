@@ -20,7 +20,7 @@ from vehicled.view.server import MOST_CONNECTIONS, MOST_SOCKETS
 from vehicled.view.wire import ViewFrameKind
 
 TOKEN = "t0ken-of-the-test"
-LOOK = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
+STATE = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
 
 
 @contextmanager
@@ -101,13 +101,13 @@ def test_a_page_hears_what_the_daemon_says(view: ViewProcess) -> None:
             hello = receive(reader, "hello")
             assert hello["teleop"] is False
         view.offer(ViewFrameKind.RECORDS, packed([(estimate(4.25), STARTED_NS)]))
-        view.offer(ViewFrameKind.LOOK, LOOK)
+        view.offer(ViewFrameKind.STATE, STATE)
         for reader in (first, second):
             seen: dict[str, Any] = {}
-            while not ("look" in seen and seen["now"]):
+            while not ("state" in seen and seen["now"]):
                 seen |= receive(reader, "tick")
             assert seen["now"]["estimate"]["x"] == 4.25
-            assert seen["look"]["status"]["mode"] == "STANDBY"
+            assert seen["state"]["status"]["mode"] == "STANDBY"
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
@@ -133,17 +133,19 @@ def test_without_the_token_there_is_no_socket(closed: ViewProcess) -> None:
 
 def test_a_page_that_may_only_look_moves_nothing(view: ViewProcess) -> None:
     with page(view) as socket:
-        socket.send('{"do": "wish", "what": "take"}')
+        socket.send('{"do": "request", "action": "teleop"}')
         assert receive(socket, "note")["text"] == "this page is read-only"
 
 
 def test_a_request_without_a_daemon_is_reported(closed: ViewProcess) -> None:
     with page(closed, token=TOKEN) as socket:
-        socket.send('{"do": "wish", "what": "stop"}')
+        socket.send('{"do": "request", "action": "stop"}')
         assert "no daemon answers" in receive(socket, "note")["text"]
 
 
-@pytest.mark.parametrize("garbage", ["", "null", "[" * 3000, "{}", b"\x00\xff" * 100, '{"do": "wish", "what": "fly"}', "é" * 1000])
+@pytest.mark.parametrize(
+    "garbage", ["", "null", "[" * 3000, "{}", b"\x00\xff" * 100, '{"do": "request", "action": "fly"}', "é" * 1000]
+)
 def test_garbage_is_answered_and_the_page_lives_on(closed: ViewProcess, garbage: str | bytes) -> None:
     with page(closed, token=TOKEN) as socket:
         socket.send(garbage)

@@ -32,11 +32,11 @@ _duration = between(0.0, 1e6, "expected a number of seconds up to 1e6, or 0 for 
 def build_parser() -> GroupedParser:
     """Return the parser of the whole command line."""
     from vehicled import __version__
-    from vehicled.cli.arguments_hand import hand_commands
     from vehicled.cli.arguments_log import log_commands
     from vehicled.cli.arguments_own_code import own_code_commands
     from vehicled.cli.arguments_replay import replay_command
     from vehicled.cli.arguments_service import service_commands
+    from vehicled.cli.arguments_teleop import teleop_commands
     from vehicled.cli.arguments_twin import twin_commands
     from vehicled.registry import names
 
@@ -186,7 +186,7 @@ def build_parser() -> GroupedParser:
 
     _control_commands(commands)
     _failsafe_arguments(commands.add_parser("failsafe", help="list the failsafe matrix, or test it by fault injection"))
-    hand_commands(commands)
+    teleop_commands(commands)
     replay_command(commands)
 
     check = commands.add_parser(

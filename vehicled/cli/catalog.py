@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from sim_backend.plant.registry import UnknownPlantError, plant_class
-from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
+from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
 from vehicled.app import SetupError
 from vehicled.control.speed import speed_warnings
 from vehicled.paths import CourseError

@@ -1,6 +1,4 @@
-"""Command ``vehicled completion``: candidates for a command line, taken from the parser, and the shell scripts that
-request them.
-"""
+"""Command ``vehicled completion``: shell scripts, and the candidates that they request, taken from the parser."""
 
 import argparse
 import os

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from vehicled.control_socket.client import Client, ControlError, HungUpError
-from vehicled.control_socket.place import find
+from vehicled.control_socket.socket_path import find
 from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
 from vehicled.terminal import print_table
 
-ARMING_PATIENCE_S = 12.0
+ARMING_TIMEOUT_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""
 POLL_S = 0.1
 WAITS = {"ARMED": "driving waits for", "AUTO": "teleop waits for", "STOPPING": "the stop does not end"}
@@ -114,8 +114,8 @@ def _wait(client: Client, wanted: str) -> int:
 
 
 def _follow(client: Client, wanted: str) -> int:
-    end_s = time.monotonic() + ARMING_PATIENCE_S
-    told = ""
+    end_s = time.monotonic() + ARMING_TIMEOUT_S
+    shown = ""
     while True:
         state = client.ask(do="status")["status"]
         if state["mode"] == wanted:
@@ -124,9 +124,9 @@ def _follow(client: Client, wanted: str) -> int:
         if wanted == "STANDBY" and state["mode"] == "FAULT":
             print(f"FAULT: {state['why']}; the vehicle is not armed")
             return 0
-        if state["why"] != told and state.get("why_code") not in REFUSED:
-            told = state["why"]
-            print(f"{state['mode']}: {told}", file=sys.stderr)
+        if state["why"] != shown and state.get("why_code") not in REFUSED:
+            shown = state["why"]
+            print(f"{state['mode']}: {shown}", file=sys.stderr)
         # Arming and aligning begin in these modes, while their checks are pending.
         refused = state.get("why_code") in REFUSED | WITHDRAWN or (
             wanted not in ("ARMED", "ALIGN") and state["mode"] in ("STANDBY", "FAULT")

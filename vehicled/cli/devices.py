@@ -1,4 +1,4 @@
-"""Commands ``vehicled devices list | record | decode``."""
+"""Commands ``vehicled devices record | decode``."""
 
 import csv
 import sys

@@ -1,6 +1,4 @@
-"""Command ``vehicled doctor``: check the vehicle's computer, its ports and its real-time performance, with a remedy for each
-problem.
-"""
+"""Command ``vehicled doctor``: check the vehicle's computer, ports and real-time performance; name remedies."""
 
 import json
 import platform

@@ -22,15 +22,17 @@ HIDDEN = ("/home", "/root", "/run/user", "/tmp")  # noqa: S108
 _OFFLINE = "without a network: create /opt/vehicled on another board of the same kind and copy it, or install Python 3.11"
 
 
-def settle(hands: Installer, root: Path, version: str, *, base: Path | None = None, python: Sequence[int] | None = None) -> None:
+def settle(
+    installer: Installer, root: Path, version: str, *, base: Path | None = None, python: Sequence[int] | None = None
+) -> None:
     """Create the environment or update it to this version. Does nothing if it is up to date or if this process runs from it.
 
     ``root`` is the checkout or the folder of the installed package, ``base`` the interpreter to build on, ``python`` its version;
     the defaults are those of this process. Raises :class:`InstallError` if Python is too old and uv is missing.
     """
     place = Path(PLACE)
-    if not hands.for_this_system:
-        hands.say(f"skip    {PLACE} (belongs to another system: create it there)")
+    if not installer.for_this_system:
+        installer.say(f"skip    {PLACE} (belongs to another system: create it there)")
         return
     if Path(sys.prefix).resolve() == place.resolve():
         return
@@ -39,7 +41,7 @@ def settle(hands: Installer, root: Path, version: str, *, base: Path | None = No
         there = _version_of(command)
         if there == version:
             return
-        if not hands.owns_tree(PLACE):
+        if not installer.owns_tree(PLACE):
             raise InstallError(
                 f"{command} is {there or 'broken'}, this is {version}, and this command did not create it: remove {place}"
             )
@@ -47,44 +49,44 @@ def settle(hands: Installer, root: Path, version: str, *, base: Path | None = No
         base = base or Path(getattr(sys, "_base_executable", sys.executable)).resolve()
         running = tuple(python or sys.version_info)[:2]
         if running < OLDEST:
-            _bring_python(hands, f"{base} is Python {running[0]}.{running[1]}, vehicled needs 3.11")
+            _bring_python(installer, f"{base} is Python {running[0]}.{running[1]}, vehicled needs 3.11")
         elif str(base).startswith(tuple(f"{each}/" for each in HIDDEN)):
-            _bring_python(hands, f"{base} is in a home directory, which the service cannot see")
+            _bring_python(installer, f"{base} is in a home directory, which the service cannot see")
         else:
-            hands.run([str(base), "-m", "venv", PLACE], "Debian, Ubuntu: apt install python3-venv")
+            installer.run([str(base), "-m", "venv", PLACE], "Debian, Ubuntu: apt install python3-venv")
     interpreter = str(place / "bin" / "python")
     lock = root / "requirements.lock"
     uv = shutil.which("uv")
     # uv creates environments without pip.
     pip = (
         [uv, "pip", "install", "--python", interpreter]
-        if hands.owns_tree(PYTHONS) and uv
+        if installer.owns_tree(PYTHONS) and uv
         else [interpreter, "-m", "pip", "install"]
     )
     if lock.exists():
-        hands.run([*pip, "--require-hashes", "-r", str(lock)], _OFFLINE)
-        hands.run([*pip, "--no-deps", "--no-build-isolation", str(root)], _OFFLINE)
+        installer.run([*pip, "--require-hashes", "-r", str(lock)], _OFFLINE)
+        installer.run([*pip, "--no-deps", "--no-build-isolation", str(root)], _OFFLINE)
     else:
-        hands.run([*pip, f"vehicled=={version}"], _OFFLINE)
-    hands.own_tree(PLACE)
+        installer.run([*pip, f"vehicled=={version}"], _OFFLINE)
+    installer.own_tree(PLACE)
 
 
-def take_away(hands: Installer) -> None:
+def take_away(installer: Installer) -> None:
     """Remove the environment that :func:`settle` created."""
     for path in (PLACE, PYTHONS):
-        if hands.owns_tree(path):
-            hands.remove_tree(path)
-            hands.disown(path)
+        if installer.owns_tree(path):
+            installer.remove_tree(path)
+            installer.disown(path)
 
 
-def _bring_python(hands: Installer, why: str) -> None:
+def _bring_python(installer: Installer, why: str) -> None:
     uv = shutil.which("uv")
     if uv is None:
         raise InstallError(f"{why}, and uv is not installed: sudo python3 -m pip install uv, or apt install python3.11")
     environ = {"UV_PYTHON_INSTALL_DIR": PYTHONS}
-    hands.run([uv, "python", "install", PINNED], _OFFLINE, environ=environ)
-    hands.own_tree(PYTHONS)
-    hands.run([uv, "venv", "--python-preference", "only-managed", "--python", PINNED, PLACE], _OFFLINE, environ=environ)
+    installer.run([uv, "python", "install", PINNED], _OFFLINE, environ=environ)
+    installer.own_tree(PYTHONS)
+    installer.run([uv, "venv", "--python-preference", "only-managed", "--python", PINNED, PLACE], _OFFLINE, environ=environ)
 
 
 def _version_of(command: Path) -> str:

@@ -5,7 +5,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     """Return the exception types whose text names the place of the error and the remedy."""
     from vehicled.app import SetupError
     from vehicled.control_socket.client import ControlError
-    from vehicled.control_socket.place import PlaceError
+    from vehicled.control_socket.socket_path import SocketPathError
     from vehicled.lab.recordings.errors import RecordingError
     from vehicled.link import LinkError
     from vehicled.log.errors import LogError
@@ -16,5 +16,5 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.teleop.mapping import MappingError
     from vehicled.view.process import ViewError
 
-    ours = (SetupError, ControlError, PlaceError, LinkError, LogError, CourseError, ProfileError, RecordingError)
+    ours = (SetupError, ControlError, SocketPathError, LinkError, LogError, CourseError, ProfileError, RecordingError)
     return (*ours, PluginError, UnknownNameError, MappingError, ViewError)

@@ -1,4 +1,4 @@
-"""Commands ``vehicled log info | timing | cat | recover | compare | diff | export | import | report | plot``."""
+"""Commands ``vehicled log info | timing | cat | recover | compare | export | import | report | plot``."""
 
 import sys
 from argparse import Namespace

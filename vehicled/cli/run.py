@@ -16,7 +16,7 @@ from vehicled.run.session import Observer, drive
 from vehicled.run.spec import RunSpec
 from vehicled.runtime.board.setup_fault import setup_fault
 from vehicled.runtime.connection import connect
-from vehicled.runtime.events import TAPS as EVENT_TAPS
+from vehicled.runtime.events import TYPES as EVENT_TYPES
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.ports import AddressError, Port, make_port
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
@@ -51,11 +51,11 @@ def serve(arguments: Namespace) -> int:
         check_view(plan.loaded.profile.view, arguments.view)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
-    feeder = SystemdNotifier(notifier, ports)
+    systemd = SystemdNotifier(notifier, ports)
     with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
         observer = Observer(
-            taps=[(EVENT_TAPS, EventLog().record), ((ActuatorCommand,), feeder.record)],
-            progress=feeder.show,
+            listeners=[(EVENT_TYPES, EventLog().record), ((ActuatorCommand,), systemd.record)],
+            progress=systemd.show,
             # Disable the watchdog from here on: closing the log may take longer than its timeout.
             on_end=lambda ending: notifier.stopping(ending.why),
         )
@@ -122,25 +122,25 @@ class SystemdNotifier:
             if not alive or not (settled or now_ns - self._begun_ns > self.PORTS_NS):
                 return
             self._ready = True
-            self._status, self._status_ns = self._told(machine, now_ns), now_ns
+            self._status, self._status_ns = self._status_text(machine, now_ns), now_ns
             self._notifier.ready(self._status)
         if self._every_ns and alive and now_ns - self._fed_ns >= self._every_ns:
             self._fed_ns = now_ns
             self._notifier.watchdog()
         if now_ns - self._status_ns >= self.STATUS_NS:
             self._status_ns = now_ns
-            status = self._told(machine, now_ns)
+            status = self._status_text(machine, now_ns)
             if status != self._status:
                 self._status = status
                 self._notifier.status(status)
 
-    def _told(self, machine: Machine, now_ns: int) -> str:
-        told = [f"{machine.mode.name}: {machine.why}"]
+    def _status_text(self, machine: Machine, now_ns: int) -> str:
+        parts = [f"{machine.mode.name}: {machine.why}"]
         waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.reason.details]
         if waiting:
             rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
-            told.append(f"{'arming waits:' if rests else 'waits:'} {'; '.join(waiting)}")
+            parts.append(f"{'arming waits:' if rests else 'waits:'} {'; '.join(waiting)}")
         closed = [name for name, port in self._ports.items() if port.trouble]
         if closed:
-            told.append(f"retrying ports: {', '.join(closed)}")
-        return "; ".join(told)
+            parts.append(f"retrying ports: {', '.join(closed)}")
+        return "; ".join(parts)

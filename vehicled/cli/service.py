@@ -39,20 +39,20 @@ def install(arguments: Namespace) -> int:
     """Install the service for one profile. Status 2 with a remedy if that is impossible."""
     command = f"vehicled service install --profile {arguments.profile}"
     try:
-        hands = Installer(arguments.prefix, dry=arguments.dry_run)
-        if not hands.dry:
+        installer = Installer(arguments.prefix, dry=arguments.dry_run)
+        if not installer.dry:
             folders = [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])]
-            hands.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
+            installer.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
         missing: InstallError | None = None
         try:
             if not arguments.no_environment:
-                missing = _settle(hands)
+                missing = _settle(installer)
             here = _can_read_profiles()
             if here:
-                _install(hands, arguments.profile, with_environment=not arguments.no_environment)
+                _install(installer, arguments.profile, with_environment=not arguments.no_environment)
         finally:
             # Save before another process takes over, which continues the record.
-            hands.keep_account()
+            installer.keep_account()
         status = 0 if here else _go_on_there(arguments)
         if missing is not None:
             raise missing
@@ -65,38 +65,38 @@ def install(arguments: Namespace) -> int:
 def uninstall(arguments: Namespace) -> int:
     """Remove one profile's files, or everything that was installed."""
     try:
-        hands = Installer(arguments.prefix, dry=arguments.dry_run)
-        names = hands.profiles
+        installer = Installer(arguments.prefix, dry=arguments.dry_run)
+        names = installer.profiles
         if arguments.profile is not None:
             if arguments.profile not in names:
                 raise InstallError(f"no service is installed for {arguments.profile!r}; installed: {', '.join(names) or 'none'}")
             names = [arguments.profile]
-        if not hands.dry:
+        if not installer.dry:
             command = f"vehicled service uninstall{f' --profile {arguments.profile}' if arguments.profile else ''}"
-            hands.must_be_writable([SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])], command)
+            installer.must_be_writable([SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])], command)
         try:
-            _uninstall(hands, names)
+            _uninstall(installer, names)
         finally:
-            hands.keep_account()
-        hands.remove_folder(SETTINGS)
+            installer.keep_account()
+        installer.remove_folder(SETTINGS)
     except InstallError as error:
         print(f"vehicled: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def _settle(hands: Installer) -> InstallError | None:
+def _settle(installer: Installer) -> InstallError | None:
     """Create the environment. A missing prerequisite ends an installation; a dry run reports it last."""
     try:
-        environment.settle(hands, shipped.folder("systemd").parent, __version__)
+        environment.settle(installer, shipped.folder("systemd").parent, __version__)
     except InstallError as error:
-        if not hands.dry:
+        if not installer.dry:
             raise
         return error
     return None
 
 
-def _install(hands: Installer, name_or_file: str, *, with_environment: bool) -> None:
+def _install(installer: Installer, name_or_file: str, *, with_environment: bool) -> None:
     """Install the files, then run the commands that activate them."""
     from vehicled.profile import load
 
@@ -105,54 +105,56 @@ def _install(hands: Installer, name_or_file: str, *, with_environment: bool) -> 
     fence = _fence(loaded)
     _check_course(loaded.profile.course)
     for path, source in SHARED.items():
-        hands.write(path, (shipped.folder("systemd") / source).read_bytes())
-    if with_environment or hands.place(f"{environment.PLACE}/bin/vehicled").exists():
-        hands.write(COMMAND, SHIM.encode(), mode=0o755)
+        installer.write(path, (shipped.folder("systemd") / source).read_bytes())
+    if with_environment or installer.place(f"{environment.PLACE}/bin/vehicled").exists():
+        installer.write(COMMAND, SHIM.encode(), mode=0o755)
     target = f"{SETTINGS}/{name}.toml"
     source_file = Path(loaded.path)
-    same = source_file.resolve() == hands.place(target).resolve()
+    same = source_file.resolve() == installer.place(target).resolve()
     text = source_file.read_bytes()
-    if same or hands.write(target, text, profile=name):
+    if same or installer.write(target, text, profile=name):
         # Store the hash of the profile that was checked just now: the daemon refuses to arm with another text.
-        hands.write(f"{SETTINGS}/{name}.sha256", f"{loaded.digest}  {name}.toml\n".encode(), profile=name, always=True)
+        installer.write(f"{SETTINGS}/{name}.sha256", f"{loaded.digest}  {name}.toml\n".encode(), profile=name, always=True)
     if fence is not None and not same:
-        hands.write(f"{SETTINGS}/{loaded.profile.fence}", fence, profile=name)
-    if hands.place(f"{SETTINGS}/{name}.env").exists() and not hands.is_ours(f"{SETTINGS}/{name}.env"):
-        print(f"keep    {hands.place(f'{SETTINGS}/{name}.env')} (your settings)")
+        installer.write(f"{SETTINGS}/{loaded.profile.fence}", fence, profile=name)
+    if installer.place(f"{SETTINGS}/{name}.env").exists() and not installer.is_ours(f"{SETTINGS}/{name}.env"):
+        print(f"keep    {installer.place(f'{SETTINGS}/{name}.env')} (your settings)")
     else:
-        hands.write(f"{SETTINGS}/{name}.env", ENVIRONMENT.format(name=name).encode(), profile=name)
+        installer.write(f"{SETTINGS}/{name}.env", ENVIRONMENT.format(name=name).encode(), profile=name)
     credentials = _credentials(loaded)
     if credentials:
         lines = [f"LoadCredential={each}:{CREDENTIALS}/{each}" for each in credentials]
         drop_in = f"/etc/systemd/system/vehicled@{name}.service.d/credentials.conf"
-        hands.write(drop_in, "\n".join(["[Service]", *lines, ""]).encode(), profile=name)
-    hands.run(["systemd-sysusers", SYSUSERS], "add the user yourself: useradd --system --groups dialout vehicled")
-    hands.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
-    hands.run(["udevadm", "control", "--reload"], needs=UDEV)
-    hands.run(["udevadm", "trigger", "--subsystem-match=tty", "--subsystem-match=usb-serial", "--subsystem-match=net"], needs=UDEV)
+        installer.write(drop_in, "\n".join(["[Service]", *lines, ""]).encode(), profile=name)
+    installer.run(["systemd-sysusers", SYSUSERS], "add the user yourself: useradd --system --groups dialout vehicled")
+    installer.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
+    installer.run(["udevadm", "control", "--reload"], needs=UDEV)
+    installer.run(
+        ["udevadm", "trigger", "--subsystem-match=tty", "--subsystem-match=usb-serial", "--subsystem-match=net"], needs=UDEV
+    )
     print("\nnext:")
     for each in credentials:
-        if not hands.place(f"{CREDENTIALS}/{each}").exists():
+        if not installer.place(f"{CREDENTIALS}/{each}").exists():
             print(f"  sudo install -D -m 600 /dev/stdin {CREDENTIALS}/{each}   # type the password, then Ctrl-D")
     print(f"  sudo vehicled doctor --save --profile {target}   # measure the board; profiles that need more cannot be armed")
     print(f"  sudo systemctl enable --now vehicled@{name}")
     print("  sudo usermod -aG vehicled NAME   # for each person who may arm the vehicle; then log in again")
 
 
-def _uninstall(hands: Installer, names: list[str]) -> None:
+def _uninstall(installer: Installer, names: list[str]) -> None:
     for name in names:
-        hands.run(["systemctl", "disable", "--now", f"vehicled@{name}.service"], needs=SYSTEMD)
-        for path in hands.owned(name):
-            hands.remove(path)
-        hands.remove_folder(f"/etc/systemd/system/vehicled@{name}.service.d")
-    if hands.profiles:
+        installer.run(["systemctl", "disable", "--now", f"vehicled@{name}.service"], needs=SYSTEMD)
+        for path in installer.owned(name):
+            installer.remove(path)
+        installer.remove_folder(f"/etc/systemd/system/vehicled@{name}.service.d")
+    if installer.profiles:
         return
-    for path in hands.owned(""):
-        hands.remove(path)
-    environment.take_away(hands)
-    hands.remove_folder(CREDENTIALS)
-    hands.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
-    hands.run(["udevadm", "control", "--reload"], needs=UDEV)
+    for path in installer.owned(""):
+        installer.remove(path)
+    environment.take_away(installer)
+    installer.remove_folder(CREDENTIALS)
+    installer.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
+    installer.run(["udevadm", "control", "--reload"], needs=UDEV)
     print("kept: the user vehicled and its logs in /var/lib/vehicled; to remove them: userdel vehicled; rm -r /var/lib/vehicled")
 
 

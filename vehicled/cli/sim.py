@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
             connect=arguments.connect or "",
         ),
         keep_trace=bool(arguments.plot),
-        taps=[
+        listeners=[
             ((Fault, Event), events.record),
             ((Event,), lambda message, log_time_ns: announce(line.progress.above(), message)),
         ],

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from vehicled.app import SetupError
-from vehicled.control_socket.place import find
+from vehicled.control_socket.socket_path import find
 from vehicled.teleop.joystick import JoystickDevice, devices
 from vehicled.teleop.keyboard import Keyboard
 from vehicled.teleop.mapping import PadMap, choose, load, resolve
@@ -31,12 +31,12 @@ def teleop(arguments: Namespace) -> int:
         pad = None
         keys = KEYS
         if path is not None:
-            stick = stack.enter_context(JoystickDevice(path))
-            mapping = resolve(load(Path(arguments.map)), stick.layout, stick.name) if arguments.map else None
+            joystick = stack.enter_context(JoystickDevice(path))
+            mapping = resolve(load(Path(arguments.map)), joystick.layout, joystick.name) if arguments.map else None
             if mapping is None:
-                _, mapping = choose(stick.name, stick.layout)
-            pad = Pad(mapping, f"{stick.name} ({path.name})", arguments.throttle), stick
-            keys = PAD_KEYS.format(**_names(mapping, stick))
+                _, mapping = choose(joystick.name, joystick.layout)
+            pad = Pad(mapping, f"{joystick.name} ({path.name})", arguments.throttle), joystick
+            keys = PAD_KEYS.format(**_names(mapping, joystick))
         elif arguments.map:
             raise SetupError("--map needs a gamepad or steering wheel: plug one in, or give it with --device")
         print(keys, flush=True)
@@ -75,10 +75,10 @@ def _terminal(stack: ExitStack, *, needed: bool) -> Terminal | None:
         return None
 
 
-def _names(mapping: PadMap, stick: JoystickDevice) -> dict[str, str]:
+def _names(mapping: PadMap, joystick: JoystickDevice) -> dict[str, str]:
     """Return the kernel names of the pad's buttons."""
 
     def name(ref: str | int | None) -> str:
-        return "nothing" if ref is None else stick.layout.buttons[int(ref)].removeprefix("BTN_").lower()
+        return "nothing" if ref is None else joystick.layout.buttons[int(ref)].removeprefix("BTN_").lower()
 
     return {"deadman": " or ".join(map(name, mapping.deadman)), "take": name(mapping.take), "stop": name(mapping.stop)}

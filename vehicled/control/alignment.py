@@ -8,7 +8,7 @@ from vehicled.vehicle import AlignmentParams, Vehicle
 
 STEERING_GAIN = 0.3
 """Wheel angle per angle turned, stable for a steering delay of 0.5 s at 1 m/s and a wheelbase of 0.3 m."""
-STEERING_SHARE = 0.4
+STEERING_FRACTION = 0.4
 """Largest fraction of the steering range used to keep the vehicle straight."""
 
 
@@ -48,7 +48,7 @@ class AlignmentDrive:
         self._pid, demand = speed_step(
             self._speed, self._vehicle.drive, self._pid, abs(inputs.speed_mps), Target(wanted_mps, 0.0), dt_s
         )
-        most_rad = STEERING_SHARE * self._vehicle.steering.max_wheel_rad
+        most_rad = STEERING_FRACTION * self._vehicle.steering.max_wheel_rad
         wheel_rad = min(max(-STEERING_GAIN * inputs.turned_rad, -most_rad), most_rad)
         return ControlCommand(now_ns, inputs.newest_input_ns, wheel_rad, demand.throttle, demand.brake, target_speed_mps=wanted_mps)
 

@@ -17,7 +17,7 @@ MEMORY_S = 1.0
 MEMORY_DELAYS = 5.0
 """Shortest time constant in drive delays; the response comes one delay late, so the observer must be slow against it."""
 
-BOUND_SHARE = 0.5
+BOUND_FRACTION = 0.5
 """Largest surplus, as a fraction of the acceleration at full drive. A larger one means the vehicle is held or the drive does not
 respond."""
 
@@ -62,6 +62,6 @@ class DriveObserver:
         gain = min(dt_s / memory_s, 0.5)
         acceleration = drive.acceleration_mps2(demand.throttle, before_mps) + self.surplus_mps2
         error = speed_mps - before_mps - acceleration * dt_s
-        bound = BOUND_SHARE * drive_authority_mps2(drive)
+        bound = BOUND_FRACTION * drive_authority_mps2(drive)
         self.surplus_mps2 = min(max(self.surplus_mps2 + gain * gain / dt_s * error, -bound), bound)
         self._speed_mps = speed_mps - (1.0 - 2.0 * gain) * error

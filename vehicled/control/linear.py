@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
-from vehicled.control.errors import ErrorState, error_state
+from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course

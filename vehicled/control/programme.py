@@ -24,7 +24,7 @@ COLUMNS = ("wheel_angle_rad", "steering", "speed_mps", "throttle", "brake")
 ENTRY_LOOK_AHEAD_S = 1.5
 END_BRAKE = 0.3
 """Brake until the stop that follows the end; the gate then brakes at least with its own fraction."""
-SETTLED_SHARE, SETTLED_MPS = 0.03, 0.05
+SETTLED_FRACTION, SETTLED_MPS = 0.03, 0.05
 """Entry speed tolerance, as a fraction and in m/s; the larger one applies."""
 
 
@@ -143,7 +143,7 @@ class Programme(Controller):
     def _enter(self, estimate: StateEstimate, now_ns: int) -> None:
         """Begin the programme when the entry speed has settled; give up at the timeout."""
         wanted = self._p.entry_speed_mps
-        near = max(SETTLED_SHARE * wanted, SETTLED_MPS)
+        near = max(SETTLED_FRACTION * wanted, SETTLED_MPS)
         if wanted > 0.0 and abs(estimate.speed_mps - wanted) > near:
             self._settled_ns = None
         elif self._settled_ns is None:

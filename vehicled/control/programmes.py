@@ -14,7 +14,7 @@ from vehicled.control.programme_file import ProgrammeError
 from vehicled.vehicle import Limits, Vehicle
 
 STEP_S = 0.02
-DEFAULT_SHARE = 0.7
+DEFAULT_FRACTION = 0.7
 """Default fraction of the highest speed and of the lateral acceleration limit."""
 
 
@@ -23,8 +23,8 @@ class Fit:
 
     def __init__(self, vehicle: Vehicle, limits: Limits) -> None:
         self._vehicle = vehicle
-        self.ay_mps2 = DEFAULT_SHARE * limits.max_lateral_acceleration_mps2
-        self.speed_mps = DEFAULT_SHARE * min(limits.max_speed_mps, vehicle.drive.top_speed_mps)
+        self.ay_mps2 = DEFAULT_FRACTION * limits.max_lateral_acceleration_mps2
+        self.speed_mps = DEFAULT_FRACTION * min(limits.max_speed_mps, vehicle.drive.top_speed_mps)
         self.lock_rad = vehicle.steering.max_wheel_rad
 
     def wheel_rad(self, speed_mps: float, ay_mps2: float) -> float:

@@ -59,9 +59,9 @@ class PurePursuit(PathFollower):
     def _pursue(self, ahead: Preview) -> float:
         """Return the curvature to steer at the predicted pose."""
         p, tracker = self._params, self.tracker
-        size = abs(ahead.speed_mps)
-        shortest = min(max(p.look_ahead_min_s * size, p.look_ahead_min_m), p.look_ahead_max_m)
-        longest = min(max(p.look_ahead_max_s * size, shortest), p.look_ahead_max_m)
+        speed_mps = abs(ahead.speed_mps)
+        shortest = min(max(p.look_ahead_min_s * speed_mps, p.look_ahead_min_m), p.look_ahead_max_m)
+        longest = min(max(p.look_ahead_max_s * speed_mps, shortest), p.look_ahead_max_m)
         step_m = (longest - shortest) / max(p.candidates - 1, 1)
         projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         sign, turned = (1.0, 0.0) if projection.direction > 0 else (-1.0, pi)

@@ -38,7 +38,7 @@ class RegulatedPurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
-CUT_SHARE = 0.5
+CUT_FRACTION = 0.5
 """Largest part of the corridor by which the chord to the look-ahead point may cut a bend."""
 
 
@@ -47,7 +47,7 @@ def look_ahead_s(params: RegulatedPurePursuitParams, limits: Limits) -> float:
 
     A chord of length v t cuts a bend of radius v^2 / a by a t^2 / 8.
     """
-    return min(params.look_ahead_s, sqrt(8.0 * CUT_SHARE * limits.corridor_m / limits.max_lateral_acceleration_mps2))
+    return min(params.look_ahead_s, sqrt(8.0 * CUT_FRACTION * limits.corridor_m / limits.max_lateral_acceleration_mps2))
 
 
 def regulated_mps(params: RegulatedPurePursuitParams, target_mps: float, curvature_per_m: float, left_m: float) -> float:

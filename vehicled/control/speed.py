@@ -21,7 +21,7 @@ from vehicled.vehicle import STANDSTILL_MPS, Drive, Limits, NonNegative, Positiv
 
 NOTABLE = 0.02
 """Relative change of vehicle parameters from which the speed profile is computed again."""
-COAST_SHARE = 0.8
+COAST_FRACTION = 0.8
 """Fraction of the available deceleration used for planning, because friction and slope are known only roughly."""
 
 
@@ -69,7 +69,7 @@ def drive_authority_mps2(drive: Drive) -> float:
 def planned_deceleration_mps2(params: SpeedParams, drive: Drive) -> float:
     """Return the planned deceleration, limited to what brake and coasting give at low speed."""
     at_hand = drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
-    return max(min(params.deceleration_mps2, COAST_SHARE * at_hand), 0.01)
+    return max(min(params.deceleration_mps2, COAST_FRACTION * at_hand), 0.01)
 
 
 def _facts(params: SpeedParams, vehicle: Vehicle) -> tuple[float, ...]:

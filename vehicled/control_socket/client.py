@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from vehicled.control_socket.place import PlaceError
+from vehicled.control_socket.socket_path import SocketPathError
 
 TIMEOUT_S = 5.0
 HURRIED_BYTES = 2048
@@ -37,7 +37,7 @@ class Client:
             ) from None
         except (OSError, ValueError) as error:
             self._socket.close()
-            raise PlaceError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None
+            raise SocketPathError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None
         self._buffer = b""
 
     def __enter__(self) -> "Client":

@@ -1,4 +1,4 @@
-"""View of a run for the control socket and the live view. Their requests go through the machine and into its journal."""
+"""State and requests of a run, for the control socket and the live view. Requests go through the machine and into its journal."""
 
 from math import isfinite
 from typing import Any
@@ -44,7 +44,7 @@ class Console:
         self._machine.on_message(OperatorCommand(now_ns, now_ns, action, origin), now_ns)
         return refused
 
-    def hand(self, reading: TeleopCommand, now_ns: int) -> None:
+    def teleop(self, reading: TeleopCommand, now_ns: int) -> None:
         """Pass on one teleop reading."""
         self._machine.on_message(reading, now_ns)
 

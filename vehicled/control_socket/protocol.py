@@ -45,7 +45,7 @@ class WatchRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="d
     """Rate, Hz; the lower limit ensures that a lost client is noticed."""
 
 
-class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hand", kw_only=True):
+class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="teleop", kw_only=True):
     """One teleop reading; it is not answered."""
 
     steering: Share
@@ -53,7 +53,7 @@ class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     brake: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     deadman: bool
     sequence: Annotated[int, Meta(ge=0, le=2**32 - 1)]
-    origin: Origin = "hand"
+    origin: Origin = "teleop"
     unplugged: bool = False
     """True if the input device is gone; the other fields are then ignored."""
 

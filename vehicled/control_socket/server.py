@@ -15,7 +15,6 @@ import anyio
 from msgspec.structs import replace
 
 from vehicled.control_socket.console import Console
-from vehicled.control_socket.place import GROUP, answers, taken
 from vehicled.control_socket.protocol import (
     ACTIONS,
     MAX_LINE,
@@ -29,14 +28,15 @@ from vehicled.control_socket.protocol import (
     parse,
     refusal,
 )
+from vehicled.control_socket.socket_path import GROUP, answers, taken
 from vehicled.messages import TeleopCommand
 
 MAX_CLIENTS = 8
 MAX_STOPPERS = 4
-"""Extra clients beyond the limit. Each may only read the state and stop the vehicle, for ``STOP_PATIENCE_S``, because a stop is
+"""Extra clients beyond the limit. Each may only read the state and stop the vehicle, for ``STOPPER_TIMEOUT_S``, because a stop is
 never refused.
 """
-STOP_PATIENCE_S = 1.0
+STOPPER_TIMEOUT_S = 1.0
 STOPS = ("stop", "disarm", "emergency_stop")
 FULL = f"{MAX_CLIENTS} clients are connected already: close one; only a stop is accepted"
 REQUESTS_PER_S = 100.0
@@ -52,9 +52,9 @@ class _Stream:
 
     def __init__(self, client: socket.socket) -> None:
         self._socket = client
-        self.hand: TeleopCommand | None = None
+        self.teleop: TeleopCommand | None = None
         """Newest teleop reading of this client; None if it sends none."""
-        self.told = False
+        self.was_informed = False
         """True if the client was informed that another one uses its origin."""
         self.only_stops = False
         """True if the client came beyond the limit."""
@@ -91,11 +91,11 @@ class ControlServer:
         """Number of connected clients."""
         self.refused = 0
         """Number of lines that were not requests."""
-        self._hands: dict[str, _Stream] = {}
+        self._teleop_owners: dict[str, _Stream] = {}
         """Client of each teleop origin. Two clients with one origin would be mixed up: one neutral, the other driving."""
 
     async def serve(self, console: Console) -> None:
-        """Listen, and serve every client in its own task. Raises :class:`PlaceError` if another daemon has the socket."""
+        """Listen, and serve every client in its own task. Raises :class:`SocketPathError` if another daemon has the socket."""
         with _listener(self._path) as listener:
             async with anyio.create_task_group() as group:
                 while True:
@@ -114,33 +114,33 @@ class ControlServer:
                 stream.only_stops = self.clients >= MAX_CLIENTS
                 self.clients += 1
                 try:
-                    with anyio.move_on_after(STOP_PATIENCE_S if stream.only_stops else inf) as patience:
+                    with anyio.move_on_after(STOPPER_TIMEOUT_S if stream.only_stops else inf) as scope:
                         await self._converse(stream, console, _who(client))
-                    if patience.cancelled_caught:
+                    if scope.cancelled_caught:
                         # Send the reason, or the client would take the disconnect for the end of the run.
                         await stream.send(refusal(FULL))
                 finally:
                     self.clients -= 1
                     self._release(stream)
-                    if stream.hand is not None:
+                    if stream.teleop is not None:
                         # A lost teleop client counts as an unplugged device, so the vehicle brakes without waiting for a timeout.
                         now_ns = self._now_ns()
-                        console.hand(replace(stream.hand, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
+                        console.teleop(replace(stream.teleop, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
             except (OSError, EOFError):
                 pass  # The client disconnected or did not read its answers.
 
     def _holds(self, stream: _Stream, origin: str) -> bool:
         """Return True if this client owns the teleop origin. A client has one device at a time."""
-        if self._hands.setdefault(origin, stream) is not stream:
+        if self._teleop_owners.setdefault(origin, stream) is not stream:
             return False
-        if stream.hand is not None and stream.hand.origin != origin:
+        if stream.teleop is not None and stream.teleop.origin != origin:
             self._release(stream)
-            self._hands[origin] = stream
+            self._teleop_owners[origin] = stream
         return True
 
     def _release(self, stream: _Stream) -> None:
-        for origin in [origin for origin, holder in self._hands.items() if holder is stream]:
-            del self._hands[origin]
+        for origin in [origin for origin, holder in self._teleop_owners.items() if holder is stream]:
+            del self._teleop_owners[origin]
 
     async def _converse(self, stream: _Stream, console: Console, who: str) -> None:
         buffer = b""
@@ -154,7 +154,7 @@ class ControlServer:
             for line in lines:
                 now_s = time.monotonic()
                 tokens, before_s = min(BURST, tokens + (now_s - before_s) * REQUESTS_PER_S), now_s
-                if tokens < 1.0 and stream.hand is not None:
+                if tokens < 1.0 and stream.teleop is not None:
                     # Readings would queue in the kernel and be used when they are old.
                     await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings per second: send fewer"))
                     return
@@ -187,16 +187,16 @@ class ControlServer:
                 await stream.send(refusal(refused) if refused else answer(mode=console.mode.name))
             case TeleopRequest():
                 if not self._holds(stream, request.origin):
-                    if not stream.told:
-                        stream.told = True
+                    if not stream.was_informed:
+                        stream.was_informed = True
                         await stream.send(refusal(f"another client already drives as {request.origin!r}: choose another origin"))
                     return
                 reading = TeleopCommand(
                     now_ns, now_ns, request.steering, request.throttle, request.brake, request.deadman, request.origin,
                     request.sequence, request.unplugged,
                 )  # fmt: skip
-                stream.hand = reading
-                console.hand(reading, now_ns)
+                stream.teleop = reading
+                console.teleop(reading, now_ns)
             case HeartbeatRequest():
                 console.heartbeat(request.origin, now_ns)
             case WatchRequest():
@@ -208,7 +208,7 @@ class ControlServer:
 @contextmanager
 def _listener(path: Path) -> Iterator[socket.socket]:
     """Listen at a path, for owner and group; remove the path afterwards."""
-    _make_way(path)
+    _remove_stale_socket(path)
     # Bind under a temporary name, because clients that see the final path must already have access.
     making = path.with_name(f".{os.getpid()}")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -245,8 +245,8 @@ def _who(client: socket.socket) -> str:
         return "control socket"
 
 
-def _make_way(path: Path) -> None:
-    """Remove the socket of a dead daemon. Raises :class:`PlaceError` if one still answers."""
+def _remove_stale_socket(path: Path) -> None:
+    """Remove the socket of a dead daemon. Raises :class:`SocketPathError` if one still answers."""
     if answers(path):
         raise taken(path)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Further log records: wire bytes, task ticks, machine calls, faults, events, ports and the course."""
+"""Log records beside measurements and decisions: wire bytes, task ticks, machine calls, faults, events, ports and the course."""
 
 from enum import IntEnum
 

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vehicled.paths import cusps, smoothing
-from vehicled.paths.account import ReadSummary
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import NO_MARKINGS, Markings
+from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.smoothing import Array
 
 Rows = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ SPIKE_TURN_RAD = 2.4
 REVERSAL_RAD = 3.0
 # Ends further apart than this, however wide the spacing, are joined only where the line runs on smoothly into its own start.
 MAX_JOIN_M = 1.0
-MAX_JOIN_SHARE, SMOOTH_JOIN_RAD = 0.02, 0.5
+MAX_JOIN_FRACTION, SMOOTH_JOIN_RAD = 0.02, 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,7 +286,7 @@ def _joined(at: _Places, points: Array, rows: Rows, closed: bool | None) -> tupl
         at_join = smoothing.turns(ends)
         join_turn = float(np.abs(at_join).max() if repeated else max(np.abs(at_join).max(), abs(at_join.sum())))
     if closed is None:
-        runs_on = join_turn <= SMOOTH_JOIN_RAD and gap <= MAX_JOIN_SHARE * length
+        runs_on = join_turn <= SMOOTH_JOIN_RAD and gap <= MAX_JOIN_FRACTION * length
         near = repeated or (gap <= 1.6 * spacing and (gap <= MAX_JOIN_M or runs_on))
         closed = len(ring) >= 3 and near and gap < 0.1 * length and join_turn <= SPIKE_TURN_RAD
     elif closed and (len(ring) < 3 or float(np.abs(at_join).max()) > REVERSAL_RAD):

@@ -21,11 +21,11 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 
-from vehicled.paths.account import ReadSummary
 from vehicled.paths.columns import WANTED, Column, column_of
+from vehicled.paths.course_file import DEFAULT_SPEED_MPS, POLAR_DEG, CourseFile, check_count, shown, text_of
 from vehicled.paths.datum import Datum
-from vehicled.paths.drawing import DEFAULT_SPEED_MPS, POLAR_DEG, Drawing, check_count, shown, text_of
 from vehicled.paths.errors import CourseError
+from vehicled.paths.read_summary import ReadSummary
 
 KIND = "a table of waypoints, one a line, with columns x_m, y_m or lat, lon"
 ORDER = "name the columns lat and lon for what they hold"
@@ -53,7 +53,7 @@ Line = tuple[int, str]
 """Number and text of a line."""
 
 
-def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> Drawing:
+def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> CourseFile:
     """Return the waypoints of a CSV file. ``columns`` are the user's names of its columns. Raises CourseError."""
     text = text_of(data, file_name, KIND)
     settings: dict[str, str] = {}
@@ -211,14 +211,14 @@ class _Table:
         # A separator at the end of the line begins no column.
         return cells[:-1] if len(cells) > 1 and not cells[-1] else cells
 
-    def drawing(self, settings: Mapping[str, str]) -> Drawing:
+    def drawing(self, settings: Mapping[str, str]) -> CourseFile:
         """Return the waypoints. Raises CourseError naming the line."""
         values = self._values()
         geodetic = "lat" in values
         first, second = ("lat", "lon") if geodetic else ("x", "y")
         numbers = [line_number for line_number, _ in self._rows]
         headings = self._found.get("heading")
-        return Drawing(
+        return CourseFile(
             file_name=self._file_name,
             points=list(zip(values[first], values[second], strict=True)),
             places=[f"line {line_number}" for line_number in numbers],

@@ -6,24 +6,24 @@ backward) and ``closed`` (true or false).
 
 from collections.abc import Mapping
 
-from vehicled.paths.account import ReadSummary
 from vehicled.paths.columns import column_of
-from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, number, shown
+from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, number, shown
 from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import Feature, degrees_of, features_of
+from vehicled.paths.read_summary import ReadSummary
 
 KIND = "GeoJSON with one LineString"
 ORDER = "GeoJSON writes longitude first, then latitude"
 
 
-def read(data: bytes, file_name: str) -> Drawing:
+def read(data: bytes, file_name: str) -> CourseFile:
     """Return the waypoints of the only line in a GeoJSON file; heights are ignored. Raises CourseError."""
     where, geometry, properties = _line(file_name, features_of(data, file_name, KIND))
     points = [(latitude, longitude) for longitude, latitude in degrees_of(f"{file_name}, {where}", geometry.get("coordinates"))]
     closed, name = properties.get("closed"), properties.get("name")
     if closed is not None and not isinstance(closed, bool):
         raise CourseError(f'{file_name}, {where}: property "closed" is {shown(closed)}; write true or false')
-    return Drawing(
+    return CourseFile(
         file_name=file_name,
         points=points,
         places=[f"{where} position {index}" for index in range(1, len(points) + 1)],

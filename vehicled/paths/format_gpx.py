@@ -6,9 +6,9 @@ Parsed with expat as a stream; a document type declaration, and with it every en
 from typing import NoReturn
 from xml.parsers import expat
 
-from vehicled.paths.account import ReadSummary
-from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, check_count
+from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, check_count
 from vehicled.paths.errors import CourseError
+from vehicled.paths.read_summary import ReadSummary
 
 KIND = "a GPX track or route"
 ORDER = 'GPX names them: lat="..." lon="..."'
@@ -83,7 +83,7 @@ class _Reader:
             self.name = (self.name + text)[:60]
 
 
-def read(data: bytes, file_name: str) -> Drawing:
+def read(data: bytes, file_name: str) -> CourseFile:
     """Return the waypoints of the only track segment or route. Raises CourseError."""
     if not data.strip():
         raise CourseError(f"{file_name}: the file is empty; expected {KIND}")
@@ -109,7 +109,7 @@ def read(data: bytes, file_name: str) -> Drawing:
     what = "the track" if kind == "trkseg" else "the route"
     # A file of other people's extensions has any number of names.
     ignored = tuple((f"<{name[:30]}>", f"{count} of them") for name, count in list(reader.others.items())[:12])
-    return Drawing(
+    return CourseFile(
         file_name=file_name,
         points=points,
         places=places_of,

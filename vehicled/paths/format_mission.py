@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from vehicled.paths.account import ReadSummary
-from vehicled.paths.drawing import DEFAULT_SPEED_MPS, Drawing, check_count, json_of, number, shown, text_of
+from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, check_count, json_of, number, shown, text_of
 from vehicled.paths.errors import CourseError
+from vehicled.paths.read_summary import ReadSummary
 
 PLAN_KIND = "a QGroundControl plan"
 TEXT_KIND = '"QGC WPL 110" and one mission item a line'
@@ -81,7 +81,7 @@ class _Mission:
         if self.speeds_mps:
             self.speeds_mps[-1] = speed
 
-    def drawing(self, form: str) -> Drawing:
+    def drawing(self, form: str) -> CourseFile:
         used = [("waypoints", "latitude, longitude, deg")]
         remarks = []
         if self.changes:
@@ -89,7 +89,7 @@ class _Mission:
         else:
             remarks.append(f"no speed changes: {DEFAULT_SPEED_MPS:g} m/s all along")
         ignored = tuple((what, f"{count} of them" if count > 1 else "") for what, count in list(self.ignored.items())[:12])
-        return Drawing(
+        return CourseFile(
             file_name=self.file_name,
             points=self.points,
             places=self.places,
@@ -101,7 +101,7 @@ class _Mission:
         )
 
 
-def read_plan(data: bytes, file_name: str) -> Drawing:
+def read_plan(data: bytes, file_name: str) -> CourseFile:
     """Return the waypoints of a QGroundControl plan without home, fence and rally points. Raises CourseError."""
     root = json_of(data, file_name, PLAN_KIND)
     if root.get("fileType") != "Plan":
@@ -148,7 +148,7 @@ def _parameters(file_name: str, place: str, item: dict[str, Any]) -> list[float 
     return [number(value) for value in raw]
 
 
-def read_text(data: bytes, file_name: str) -> Drawing:
+def read_text(data: bytes, file_name: str) -> CourseFile:
     """Return the waypoints of a ``QGC WPL`` file without item 0 in the absolute frame, the home position. Raises CourseError."""
     lines = text_of(data, file_name, TEXT_KIND).splitlines()
     start = next(i for i, line in enumerate(lines) if line.strip())

@@ -8,12 +8,12 @@ from pathlib import PurePath
 
 from vehicled.paths import format_csv, format_geojson, format_gpx, format_mission
 from vehicled.paths.course import Course
-from vehicled.paths.drawing import Drawing
+from vehicled.paths.course_file import CourseFile
 from vehicled.paths.errors import CourseError
 
 MAX_BYTES = 50_000_000
 
-_READERS: dict[str, Callable[[bytes, str], Drawing]] = {
+_READERS: dict[str, Callable[[bytes, str], CourseFile]] = {
     ".csv": format_csv.read,
     ".geojson": format_geojson.read,
     ".json": format_geojson.read,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from math import radians
 from typing import Any, NamedTuple
 
+from vehicled.paths.course_file import json_of, number, shown
 from vehicled.paths.datum import Datum
-from vehicled.paths.drawing import json_of, number, shown
 from vehicled.paths.errors import CourseError
 
 

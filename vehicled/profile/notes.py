@@ -1,6 +1,4 @@
-"""Notes of ``vehicled check`` about a valid profile: settings that may be intended, and settings that cannot work on this
-machine.
-"""
+"""Notes of ``vehicled check`` about a valid profile: settings to check, and settings that cannot work on this machine."""
 
 from collections.abc import Iterator
 from math import isfinite

@@ -1,4 +1,4 @@
-"""Relations between the numbers of a profile, and those inside one steering, drive or speed control."""
+"""Relation: a plausible range for a combination of profile values. Also the relations within a steering, drive or speed table."""
 
 from collections.abc import Callable
 from math import inf, tan

@@ -1,4 +1,4 @@
-"""Relations between the numbers of a profile, as a table for :mod:`vehicled.profile.plausibility`."""
+"""Table of all plausible ranges of a profile, which :mod:`vehicled.profile.plausibility` checks."""
 
 from math import inf, pi, tan
 

@@ -1,5 +1,6 @@
-"""Sensors of the twin other than its receiver: ``[sim.imu]``, ``[sim.heading]``, ``[sim.motor_status]``, ``[sim.wheel_encoders]``
-and ``[sim.steering_feedback]``."""
+"""Sensors of the twin except the GNSS receiver.
+
+Tables ``[sim.imu]``, ``[sim.heading]``, ``[sim.motor_status]``, ``[sim.wheel_encoders]`` and ``[sim.steering_feedback]``."""
 
 from typing import Annotated, Literal
 

@@ -21,7 +21,7 @@ from vehicled.run.spec import RunSpec
 from vehicled.safety.gate import KINDS
 from vehicled.vehicle import Vehicle
 
-TAPS: tuple[type[Message], ...] = (GroundTruth, ActuatorCommand, ControlCommand)
+TYPES: tuple[type[Message], ...] = (GroundTruth, ActuatorCommand, ControlCommand)
 
 
 class Section(Struct, frozen=True):

@@ -22,7 +22,7 @@ from vehicled import __version__, plugins
 from vehicled.app import build, course_message, declared_stopwatch
 from vehicled.attribution import HOLDERS, Reading
 from vehicled.control_socket.console import Console, RunFacts
-from vehicled.control_socket.place import PlaceError, free_path, own_path
+from vehicled.control_socket.socket_path import SocketPathError, free_path, own_path
 from vehicled.executive import DeclaredStopwatch
 from vehicled.histogram import Histogram
 from vehicled.journal import Router
@@ -40,7 +40,7 @@ from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
-from vehicled.runtime.ending import Ending, Run
+from vehicled.runtime.ending import EndConditions, Ending
 from vehicled.runtime.lockstep import run_lockstep
 from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
@@ -55,7 +55,7 @@ _GREETING_TIMEOUT_S = 60.0
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
 
-Tap = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
+Listener = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
 """Message types with a listener besides the log."""
 
 
@@ -86,7 +86,7 @@ class Drive(Struct, frozen=True):
 class Observer(Struct, frozen=True, kw_only=True):
     """Takes part in a drive without changing it."""
 
-    taps: Sequence[Tap] = ()
+    listeners: Sequence[Listener] = ()
     progress: Callable[[Machine, int], None] | None = None
     """Called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
@@ -153,16 +153,16 @@ def drive(
     link = None if sock is None else Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
     lockstep = spec.clock == "lockstep"
     started_ns = time.monotonic_ns()
-    with ExitStack() as undo:
+    with ExitStack() as stack:
         if link is not None:
             # The reason is reported here, so the simulator must not print its own.
-            undo.callback(link.close, "the daemon does not begin")
+            stack.callback(link.close, "the daemon does not begin")
             plan = _same_world(plan, link.hello.world)
             if lockstep:
                 link.block(spec.silence_s(shared_clock=True))
                 started_ns = link.hello.start_ns
         profile, wiring = plan.loaded.profile, plan.wiring
-        door_path = _door_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
+        socket_path = _socket_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
         evidence_source = None
         if not lockstep:
             # Imported here, because it brings an event loop that lockstep does not need.
@@ -170,7 +170,7 @@ def drive(
 
             clock = wall_session.clock(link)
             evidence_source = wall_session.evidence_source(clock)
-            undo.callback(evidence_source.close)
+            stack.callback(evidence_source.close)
         costs = PluginCosts(plan) if lockstep and plan.plugins else None
         stopwatch = costs or declared_stopwatch(plan.wiring) if evidence_source is None else evidence_source.stopwatch
         router = Router()
@@ -194,11 +194,11 @@ def drive(
         closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
         console = _console(plan, machine, writer, started_ns, closed)
         live = None
-        if spec.view is not None and door_path is not None:
-            live = _open_view(plan, spec.view, console, router, writer, door_path, simulated=link is not None)
-        undo.pop_all()
-    for types, record in observer.taps:
-        router.tap(types, record)
+        if spec.view is not None and socket_path is not None:
+            live = _open_view(plan, spec.view, console, router, writer, socket_path, simulated=link is not None)
+        stack.pop_all()
+    for types, record in observer.listeners:
+        router.listen(types, record)
     router.record(course_message(plan.course, started_ns), started_ns)
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
@@ -210,7 +210,7 @@ def drive(
         if observer.progress is not None:
             observer.progress(machine, now_ns)
 
-    run = Run(
+    run = EndConditions(
         machine,
         writer or NoLog(),
         until_ns=NEVER_NS if spec.duration_s is None else run_from_ns + round(spec.duration_s * 1e9),
@@ -226,7 +226,7 @@ def drive(
             with _interrupts(run), _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run)
         else:
-            services = wall_session.services(plan, machine, writer, console, door_path, clock)
+            services = wall_session.services(plan, machine, writer, console, socket_path, clock)
             transport = wall_session.transport(plan, link, ports or {}, router, clock)
             with _refusal_alone():
                 ending = wall_session.run_wall(
@@ -287,8 +287,8 @@ def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
         device.set_secret(secret)
 
 
-def _door_path(name: str, door: str) -> Path:
-    return own_path(name) if door == "own" else free_path(name)
+def _socket_path(name: str, control_socket: str) -> Path:
+    return own_path(name) if control_socket == "own" else free_path(name)
 
 
 def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int, closed: frozenset[str]) -> Console:
@@ -309,7 +309,14 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
 
 
 def _open_view(
-    plan: Plan, address: str, console: Console, router: Router, writer: WriterProcess | None, door: Path, *, simulated: bool
+    plan: Plan,
+    address: str,
+    console: Console,
+    router: Router,
+    writer: WriterProcess | None,
+    control_socket: Path,
+    *,
+    simulated: bool,
 ) -> "Feed":
     """Open the live view. Raises :class:`SetupError` and ViewError."""
     from vehicled.run.live_view import copying_sink, open_view
@@ -318,18 +325,18 @@ def _open_view(
     sink = copying_sink(writer.sink if writer is not None else None)
     if writer is None:
         router.log_to(sink)
-    process = open_view(plan, address, console.facts, offset_ns=sink.offset_ns, control_socket=door, simulated=simulated)
+    process = open_view(plan, address, console.facts, offset_ns=sink.offset_ns, control_socket=control_socket, simulated=simulated)
     return Feed(process, sink, console, console.supervisor, router.record)
 
 
 @contextmanager
 def _refusal_alone() -> Iterator[None]:
     """Take the error of a control socket that another daemon took first out of the exception group of the pump's tasks."""
-    refusals: list[PlaceError] = []
+    refusals: list[SocketPathError] = []
     try:
         yield
-    except* PlaceError as group:
-        refusals += [error for error in group.exceptions if isinstance(error, PlaceError)]
+    except* SocketPathError as group:
+        refusals += [error for error in group.exceptions if isinstance(error, SocketPathError)]
     if refusals:
         raise refusals[0] from None
 
@@ -356,7 +363,7 @@ def _one_processor(simulator_pid: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def _interrupts(run: Run) -> Iterator[None]:
+def _interrupts(run: EndConditions) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into a stop request; a second signal raises KeyboardInterrupt, which ends the run at once."""
 
     def handle(number: int, frame: FrameType | None) -> None:

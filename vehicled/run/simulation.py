@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from msgspec import Struct
 
 from vehicled.app import SetupError
-from vehicled.judge import TAPS as JUDGE_TAPS
+from vehicled.judge import TYPES as JUDGE_TYPES
 from vehicled.judge import Judge, TracePoint
 from vehicled.machine import Machine
 from vehicled.messages import Identification
 from vehicled.run.injected import InjectedFailures
-from vehicled.run.manoeuvre import TAPS as MANOEUVRE_TAPS
+from vehicled.run.manoeuvre import TYPES as MANOEUVRE_TYPES
 from vehicled.run.manoeuvre import ManoeuvreJudge
 from vehicled.run.plan import Plan
 from vehicled.run.result import Learnt, Result, figures_of, health_of
-from vehicled.run.session import Drive, Observer, Tap, drive
+from vehicled.run.session import Drive, Listener, Observer, drive
 from vehicled.runtime.connection import connect
 from vehicled.runtime.ending import Outcome
 from vehicled.runtime.simulator import SimulatorProcess
@@ -49,7 +49,7 @@ def simulate(
     simulation: SimulationSpec,
     *,
     keep_trace: bool = False,
-    taps: Sequence[Tap] = (),
+    listeners: Sequence[Listener] = (),
     progress: Callable[[Machine, Judge, int], None] | None = None,
 ) -> Simulated:
     """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError."""
@@ -64,7 +64,12 @@ def simulate(
             progress(machine, judge, now_ns)
 
     observer = Observer(
-        taps=[(JUDGE_TAPS, judge.record), (MANOEUVRE_TAPS, manoeuvre.record), ((Identification,), learnt.record), *taps],
+        listeners=[
+            (JUDGE_TYPES, judge.record),
+            (MANOEUVRE_TYPES, manoeuvre.record),
+            ((Identification,), learnt.record),
+            *listeners,
+        ],
         progress=show if progress is not None else None,
         verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
@@ -141,7 +146,7 @@ def _check_simulated(plan: Plan, failures: Sequence[str]) -> None:
     """Check the set-up before a simulator is started that would refuse it. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
-    from sim_backend.truth import SIM_PROFILE_ERRORS, resolved_profile
+    from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
 
     wires = plan.spec.link == "wires"
     try:

@@ -18,7 +18,7 @@ from vehicled.messages import HostHealth
 from vehicled.run.plan import Plan
 from vehicled.runtime.clock import PacedClock, RunClock, StallCount
 from vehicled.runtime.connection import Link
-from vehicled.runtime.ending import Ending, Run
+from vehicled.runtime.ending import EndConditions, Ending
 from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.health import HealthSampler, LogHealth
 from vehicled.runtime.host import Transport
@@ -62,7 +62,7 @@ def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: 
 
 
 def services(
-    plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, door: Path | None, clock: RunClock
+    plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, control_socket: Path | None, clock: RunClock
 ) -> list[Service]:
     """Return the services beside the pump: health readings and the control socket."""
     folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
@@ -73,10 +73,10 @@ def services(
         machine.on_message(replace(health, t_ns=t_ns), t_ns)
 
     services: list[Service] = [lambda: sampler.serve(on_health)]
-    if door is not None:
+    if control_socket is not None:
         from vehicled.control_socket.server import ControlServer
 
-        server = ControlServer(door, clock.now_ns)
+        server = ControlServer(control_socket, clock.now_ns)
         services.append(lambda: server.serve(console))
     return services
 
@@ -85,7 +85,7 @@ def run_wall(
     plan: Plan,
     machine: Machine,
     transport: Transport,
-    run: Run,
+    run: EndConditions,
     evidence_source: WallEvidenceSource,
     router: Router,
     services: Sequence[Service],
@@ -110,14 +110,14 @@ async def _watch_signals(pump: WallPump) -> None:
     # The service manager ends a hanging daemon with SIGHUP; elsewhere SIGHUP means a closed terminal, which nohup ignores.
     hangs_up = not watchdog_interval_ns() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     ends = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hangs_up else ()))
-    told = False
+    interrupted = False
     try:
         with anyio.open_signal_receiver(*ends) as signals:
             async for number in signals:
-                if told and number == signal.SIGHUP:
+                if interrupted and number == signal.SIGHUP:
                     # A closed terminal sends SIGHUP twice, from the shell and the system; that is not a second interrupt.
                     continue
-                told = True
+                interrupted = True
                 pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
     finally:
         if hangs_up:

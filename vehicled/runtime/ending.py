@@ -35,7 +35,7 @@ class Log(Protocol):
         ...
 
 
-class Run:
+class EndConditions:
     """Detects the end of a run; the pump calls it after each of its turns."""
 
     def __init__(

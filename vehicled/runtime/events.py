@@ -12,7 +12,7 @@ STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
 TOLD_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
-TAPS: tuple[type[Message], ...] = (Fault, PortEvent)
+TYPES: tuple[type[Message], ...] = (Fault, PortEvent)
 """Message types that are reported."""
 
 

@@ -8,10 +8,10 @@ from vehicled.link import Kind, LinkError, encode
 from vehicled.machine import Machine
 from vehicled.messages import PortState
 from vehicled.runtime.connection import Link
-from vehicled.runtime.ending import Ending, Outcome, Run
+from vehicled.runtime.ending import EndConditions, Ending, Outcome
 
 
-def run_lockstep(machine: Machine, link: Link, run: Run) -> Ending:
+def run_lockstep(machine: Machine, link: Link, run: EndConditions) -> Ending:
     """Run the machine by grants until the run or the simulator ends. Never raises for errors of the simulator."""
     now_ns = wake_ns = link.hello.start_ns
     machine.start(now_ns)

@@ -12,7 +12,7 @@ from vehicled.machine import Machine, Outgoing
 from vehicled.messages import Event, PortState
 from vehicled.runtime.block_sampler import BlockSampler
 from vehicled.runtime.clock import PacedClock
-from vehicled.runtime.ending import Ending, Outcome, Run
+from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.host import Transport
 from vehicled.runtime.lease import Lease
@@ -35,7 +35,7 @@ class WallPump:
         self,
         machine: Machine,
         transport: Transport,
-        run: Run,
+        run: EndConditions,
         evidence_source: WallEvidenceSource,
         sink: Sink,
         services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),

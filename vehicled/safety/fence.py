@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum
-from vehicled.paths.drawing import shown
 from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import Feature, features_of, map_ring
 from vehicled.paths.polygon import PlanePoint, encloses

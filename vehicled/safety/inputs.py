@@ -1,4 +1,4 @@
-"""Inputs of the failsafe matrix: the values of one actuation tick, which the monitors and the rules read."""
+"""Values of one actuation tick for monitors and rules. ``RuleInputs`` of :mod:`vehicled.safety.rule` adds the monitors."""
 
 from msgspec import Struct
 

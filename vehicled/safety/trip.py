@@ -1,4 +1,4 @@
-"""State of a rule that trips, and the record that a trip leaves."""
+"""State of a rule that trips, and the link that a trip adds to the chain of causes."""
 
 from msgspec import Struct
 

@@ -25,7 +25,7 @@ _BTN = {0x120 + k: f"BTN_{name}" for k, name in enumerate(_JOYSTICK)}
 _BTN |= {0x130 + k: f"BTN_{name}" for k, name in enumerate(_GAMEPAD)}
 
 
-class Stick(Protocol):
+class JoystickSource(Protocol):
     """Device that delivers joystick events."""
 
     name: str

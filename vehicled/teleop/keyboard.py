@@ -27,7 +27,7 @@ ESCAPE_NS = 60_000_000
 """Timeout of an incomplete escape sequence; a terminal sends the bytes of one key together."""
 
 DRIVING = frozenset({Key.HOLD, Key.FORWARD, Key.SLOWER, Key.LEFT, Key.RIGHT, Key.CENTRE, Key.TURN_ROUND})
-_WISHES = {
+_REQUESTS = {
     Key.TAKE: TeleopRequestKind.TAKE,
     Key.STOP: TeleopRequestKind.STOP,
     Key.EMERGENCY: TeleopRequestKind.EMERGENCY,
@@ -96,7 +96,7 @@ class Keyboard:
         self._decoder = KeyDecoder()
         self._repeat = KeyRepeat()
         self._escape_ns = 0
-        self._wishes: list[TeleopRequestKind] = []
+        self._requests: list[TeleopRequestKind] = []
         self._steering = self._throttle = self._brake = 0.0
         self._direction = 1.0
 
@@ -124,10 +124,10 @@ class Keyboard:
         throttle = 0.0 if self._repeat.silent(now_ns) else self._direction * self._throttle * self._most
         return Reading(self._steering, throttle + 0.0, self._brake, True)
 
-    def take_wishes(self) -> list[TeleopRequestKind]:
+    def drain_requests(self) -> list[TeleopRequestKind]:
         """Return the requests since the last call."""
-        wishes, self._wishes = self._wishes, []
-        return wishes
+        requests, self._requests = self._requests, []
+        return requests
 
     def let_go(self) -> None:
         """Release the deadman."""
@@ -150,8 +150,8 @@ class Keyboard:
         if key not in DRIVING:
             if key is not Key.TAKE:
                 self.let_go()
-            if key in _WISHES:
-                self._wishes.append(_WISHES[key])
+            if key in _REQUESTS:
+                self._requests.append(_REQUESTS[key])
             return
         held = self._repeat.held
         repeat_s = self._repeat.press(key, now_ns) * 1e-9

@@ -27,13 +27,13 @@ class Pad:
         """True until the deadman was released once; holding it before the start does not count."""
         self._moved_ns = 0
         self._quiet = False
-        self._wishes: list[TeleopRequestKind] = []
-        asks = {
+        self._requests: list[TeleopRequestKind] = []
+        by_button = {
             mapping.take: TeleopRequestKind.TAKE,
             mapping.stop: TeleopRequestKind.STOP,
             mapping.emergency: TeleopRequestKind.EMERGENCY,
         }
-        self._asks = {number: wish for number, wish in asks.items() if number is not None}
+        self._request_of = {number: request for number, request in by_button.items() if number is not None}
 
     def feed(self, events: Iterable[JsEvent], now_ns: int) -> None:
         """Process events in their order."""
@@ -47,8 +47,8 @@ class Pad:
                 continue
             before = self._buttons.get(event.number, 0)
             self._buttons[event.number] = event.value
-            if event.value == HELD and before != HELD and not event.initial and event.number in self._asks:
-                self._wishes.append(self._asks[event.number])
+            if event.value == HELD and before != HELD and not event.initial and event.number in self._request_of:
+                self._requests.append(self._request_of[event.number])
             if not self._any_held():
                 # A release between two readings counts, too.
                 self._must_release = self._quiet = False
@@ -73,10 +73,10 @@ class Pad:
         brake = self._value(mapping.brake) if mapping.brake is not None else 0.0
         return Reading(self._value(mapping.steering), throttle * self._most + 0.0, max(0.0, brake), True)
 
-    def take_wishes(self) -> list[TeleopRequestKind]:
+    def drain_requests(self) -> list[TeleopRequestKind]:
         """Return the requests since the last call."""
-        wishes, self._wishes = self._wishes, []
-        return wishes
+        requests, self._requests = self._requests, []
+        return requests
 
     def let_go(self) -> None:
         """Require a release and a new press of the deadman."""

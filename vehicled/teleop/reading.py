@@ -49,7 +49,7 @@ class Source(Protocol):
         """Return the present reading. If the last input is too old, the deadman counts as released."""
         ...
 
-    def take_wishes(self) -> list[TeleopRequestKind]:
+    def drain_requests(self) -> list[TeleopRequestKind]:
         """Return the requests since the last call."""
         ...
 

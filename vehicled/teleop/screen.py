@@ -18,17 +18,17 @@ Deadman of the pad: hold {deadman} to drive. Start driving with {take}, stop wit
 Keys: enter arms and starts driving, x stops, X is the emergency stop, q disarms and quits."""
 
 
-def status_line(status: dict[str, Any], reading: Reading, hint: str, *, seated: bool) -> str:
+def status_line(status: dict[str, Any], reading: Reading, hint: str, *, active: bool) -> str:
     """Return mode, speed, steering and deadman in one line."""
     if not status:
         return "waiting for the daemon"
     speed = (status.get("estimate") or {}).get("speed_mps")
     parts = [f"{status['mode']:<8} {'-.--' if speed is None else format(speed, '5.2f')} m/s"]
-    parts.append(f"[{hint}]" if seated else "[enter: start driving]")
+    parts.append(f"[{hint}]" if active else "[enter: start driving]")
     pedal = f"brake {reading.brake:.1f}" if reading.brake > 0.0 else f"throttle {reading.throttle:+.2f}"
     parts += [_bar(reading.steering), pedal]
     waiting = status.get("waiting_for") or []
-    return "  ".join(parts + ([f"waits for: {waiting[0]}"] if waiting and seated else []))
+    return "  ".join(parts + ([f"waits for: {waiting[0]}"] if waiting and active else []))
 
 
 def _bar(steering: float) -> str:

@@ -14,12 +14,12 @@ from types import FrameType
 from typing import Any
 
 from vehicled.control_socket.client import Client, ControlError
-from vehicled.teleop.joystick import Stick
+from vehicled.teleop.joystick import JoystickSource
 from vehicled.teleop.keyboard import Keyboard
 from vehicled.teleop.pad import Pad
 from vehicled.teleop.reading import Reading
 from vehicled.teleop.screen import status_line
-from vehicled.teleop.seat import STALL_NS, TeleopState
+from vehicled.teleop.state import STALL_NS, TeleopState
 from vehicled.teleop.terminal import Terminal
 
 SHOW_NS = 100_000_000
@@ -35,7 +35,7 @@ class Session:
         self,
         daemon: Path,
         keyboard: Keyboard,
-        pad: tuple[Pad, Stick] | None,
+        pad: tuple[Pad, JoystickSource] | None,
         terminal: Terminal | None,
         *,
         period_ns: int,
@@ -53,11 +53,11 @@ class Session:
         self._clock = clock
         self._say = terminal.say if terminal is not None else say
         self._source: Keyboard | Pad = pad[0] if pad is not None else keyboard
-        self._seat = TeleopState(self._source.name[:64])
+        self._state = TeleopState(self._source.name[:64])
         self._status: dict[str, Any] = {}
         self._ended_by = ""
         self._suspended = False
-        self._told = ""
+        self._shown = ""
         self.dropped = 0
         """Number of readings that the daemon had no room for."""
 
@@ -67,14 +67,14 @@ class Session:
         """
         with _signals(self._end, self._suspend):
             while True:
-                with Client(self._daemon) as hand, Client(self._daemon) as watch:
-                    hand.hurry()
-                    watch.send(do="watch", rate_hz=WATCH_HZ)
+                with Client(self._daemon) as command_client, Client(self._daemon) as status_client:
+                    command_client.hurry()
+                    status_client.send(do="watch", rate_hz=WATCH_HZ)
                     try:
-                        self._loop(hand, watch)
+                        self._loop(command_client, status_client)
                     finally:
                         try:
-                            self._offer(hand, self._seat.unplugged())
+                            self._offer(command_client, self._state.unplugged())
                         except ControlError:
                             pass  # The daemon is gone.
                 if not self._suspended:
@@ -87,53 +87,53 @@ class Session:
     def _suspend(self) -> None:
         self._suspended = True
 
-    def _loop(self, hand: Client, watch: Client) -> None:
+    def _loop(self, command_client: Client, status_client: Client) -> None:
         due_ns = before_ns = self._clock()
         show_ns = 0
-        while not (self._ended_by or self._seat.leaving):
+        while not (self._ended_by or self._state.leaving):
             now_ns = self._clock()
             if self._suspended:
                 return
             if now_ns < due_ns:
-                self._wait(hand, watch, due_ns - now_ns)
+                self._wait(command_client, status_client, due_ns - now_ns)
                 continue
             # Missed ticks are skipped.
             due_ns = max(due_ns + self._period_ns, now_ns + self._period_ns // 2)
-            self._take_in(now_ns)
+            self._read_inputs(now_ns)
             if now_ns - before_ns > STALL_NS:
                 self._source.let_go()
             before_ns = now_ns
             if self._source.trouble:
                 return
-            self._on_message(hand, watch)
+            self._on_message(command_client, status_client)
             reading = self._source.read(now_ns)
-            wishes = self._keyboard.take_wishes() + (self._pad[0].take_wishes() if self._pad is not None else [])
-            actions = self._seat.actions_for(wishes)
+            requests = self._keyboard.drain_requests() + (self._pad[0].drain_requests() if self._pad is not None else [])
+            actions = self._state.actions_for(requests)
             # Send the reading first, so that the daemon knows an input device before it gets the request to drive.
-            self._offer(hand, self._seat.request(reading))
+            self._offer(command_client, self._state.request(reading))
             for action in actions:
-                self._offer(hand, {"do": "request", "action": action, "origin": self._seat.origin})
+                self._offer(command_client, {"do": "request", "action": action, "origin": self._state.origin})
             if now_ns >= show_ns:
                 show_ns = now_ns + SHOW_NS
                 self._show(reading, now_ns)
 
-    def _wait(self, hand: Client, watch: Client, wait_ns: int) -> None:
+    def _wait(self, command_client: Client, status_client: Client, wait_ns: int) -> None:
         """Wait for the tick or for input, because the time of an input is the time of its arrival."""
-        inputs: list[Any] = [hand, watch]
+        inputs: list[Any] = [command_client, status_client]
         if self._terminal is not None:
             inputs.append(self._terminal)
         if self._pad is not None:
             inputs.append(self._pad[1])
         select.select(inputs, [], [], wait_ns * 1e-9)
         now_ns = self._clock()
-        self._take_in(now_ns)
-        self._on_message(hand, watch)
+        self._read_inputs(now_ns)
+        self._on_message(command_client, status_client)
         if self._source.trouble:
             # Send at once, not at the tick.
-            self._offer(hand, self._seat.unplugged())
+            self._offer(command_client, self._state.unplugged())
             self._end(self._source.trouble)
 
-    def _take_in(self, now_ns: int) -> None:
+    def _read_inputs(self, now_ns: int) -> None:
         """Read all input of the device and the terminal."""
         if self._terminal is not None and not self._keyboard.trouble:
             try:
@@ -144,23 +144,23 @@ class Session:
                 self._keyboard.lost(f"lost the terminal: {error}")
                 self._end(self._keyboard.trouble)
         if self._pad is not None and not self._pad[0].trouble:
-            pad, stick = self._pad
+            pad, joystick = self._pad
             try:
-                pad.feed(stick.events(), now_ns)
+                pad.feed(joystick.events(), now_ns)
             except EOFError as error:
-                pad.lost(f"{stick.name} was unplugged: {error}")
+                pad.lost(f"{joystick.name} was unplugged: {error}")
 
-    def _on_message(self, hand: Client, watch: Client) -> None:
-        for reply in watch.arrived():
+    def _on_message(self, command_client: Client, status_client: Client) -> None:
+        for reply in status_client.arrived():
             if reply.get("ok"):
                 self._status = reply["status"]
-                self._seat.on_message(self._status)
-        for reply in hand.arrived():
+                self._state.on_message(self._status)
+        for reply in command_client.arrived():
             if not reply.get("ok"):
                 self._say(f"refused by the daemon: {reply.get('why', '')}")
 
-    def _offer(self, hand: Client, request: dict[str, Any] | None) -> None:
-        if request is not None and not hand.offer(**request):
+    def _offer(self, command_client: Client, request: dict[str, Any] | None) -> None:
+        if request is not None and not command_client.offer(**request):
             self.dropped += 1
 
     def _pause(self) -> None:
@@ -178,11 +178,11 @@ class Session:
 
     def _show(self, reading: Reading, now_ns: int) -> None:
         if self._terminal is not None:
-            self._terminal.show(status_line(self._status, reading, self._source.hint(now_ns), seated=self._seat.seated))
-        said = f"{self._seat.mode}: {self._seat.why}"
-        if self._status and said != self._told:
-            self._told = said
-            self._say(said)
+            self._terminal.show(status_line(self._status, reading, self._source.hint(now_ns), active=self._state.active))
+        line = f"{self._state.mode}: {self._state.why}"
+        if self._status and line != self._shown:
+            self._shown = line
+            self._say(line)
 
 
 @contextmanager

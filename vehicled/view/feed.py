@@ -1,7 +1,7 @@
 """The live view's work on the loop: copy records already packed for the log, and read the state of the run several times a second.
 
-It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most ``SHARE`` of the time, and writes to
-a pipe that drops data when full. Without gaps the page gets no data and says so.
+It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most ``TIME_FRACTION`` of the time, and
+writes to a pipe that drops data when full. Without gaps the page gets no data and says so.
 """
 
 import time
@@ -20,9 +20,9 @@ from vehicled.view.wire import ViewFrameKind
 
 RECORDS_NS = 50_000_000
 """Interval between two copies of the records."""
-LOOK_NS = 200_000_000
+STATE_NS = 200_000_000
 """Interval between two readings of the state."""
-SHARE = 0.005
+TIME_FRACTION = 0.005
 """Largest fraction of the loop's time."""
 FIRST_GAP_NS = 1_000_000
 LEAST_GAP_NS = 200_000
@@ -72,7 +72,7 @@ class Feed:
         self._supervisor = supervisor
         self._record = record
         self._clock = clock
-        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(LOOK_NS, self._snapshot))
+        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(STATE_NS, self._snapshot))
         self._began_ns: int | None = None
         self._gone = False
         self.cost = Cost()
@@ -102,7 +102,7 @@ class Feed:
             cost.longest_ns = max(cost.longest_ns, spent_ns)
             duty.gap_ns = max(2 * spent_ns, int(duty.gap_ns * DECAY), LEAST_GAP_NS)
             # Both duties share the limit.
-            duty.due_ns = now_ns + max(duty.period_ns, int(2 * spent_ns / SHARE))
+            duty.due_ns = now_ns + max(duty.period_ns, int(2 * spent_ns / TIME_FRACTION))
             return
 
     def _copy(self, now_ns: int) -> None:
@@ -124,7 +124,7 @@ class Feed:
                 "dropped": process.dropped,
             },
         }
-        process.offer(ViewFrameKind.LOOK, msgspec.json.encode(snapshot))
+        process.offer(ViewFrameKind.STATE, msgspec.json.encode(snapshot))
 
     def finish(self, now_ns: int) -> None:
         """Send the remaining data, log the cost of the view, and end the child."""

@@ -47,7 +47,7 @@ class Unsubscribe(Struct, frozen=True, tag_field="op", tag="unsubscribe"):
 _decoder = msgspec.json.Decoder(Subscribe | Unsubscribe)
 
 
-class Hub:
+class SharedChannels:
     """State shared by all Foxglove connections: channels, latched messages, and conversions to standard types."""
 
     def __init__(self, opening: ViewConfig) -> None:
@@ -96,8 +96,8 @@ class Hub:
 class Session:
     """Protocol state of one connection."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, shared: SharedChannels) -> None:
+        self._shared = shared
         self._channel_of: dict[int, int] = {}
         self.subscription_of: dict[int, int] = {}
         """Subscription numbers by channel."""
@@ -123,7 +123,7 @@ class Session:
 
     def _subscribe(self, wanted: _Wanted) -> list[str | bytes]:
         number, channel = wanted.id, wanted.channel
-        if channel not in self._hub.channels:
+        if channel not in self._shared.channels:
             return [_status(WARNING, f"no channel {channel}")]
         if not 0 <= number < 2**32 or number in self._channel_of or channel in self.subscription_of:
             return [
@@ -132,7 +132,7 @@ class Session:
                 )
             ]
         self._channel_of[number], self.subscription_of[channel] = channel, number
-        kept = self._hub.kept.get(channel)
+        kept = self._shared.kept.get(channel)
         return [] if kept is None else [self.data(channel, *kept)]
 
     def data(self, channel: int, t_ns: int, payload: bytes) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from vehicled.log.words import shorten
+from vehicled.log.text import shorten
 from vehicled.messages import Event, Fault, Message, OperatorCommand, PortEvent, PortState, Reaction
 
 MOST_LINES = 200
@@ -61,15 +61,15 @@ def _event(event: Event) -> tuple[str, str]:
     try:
         fields = msgspec.json.decode(event.fields.encode(), type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return level, _told(event, event.fields)
+        return level, _line(event, event.fields)
     stands_in = fields.get("stands_in")
     if event.name == "substitutes" and isinstance(stands_in, list):
         # Substitutes are long sentences and are always shown in the status.
         return level, f"{len(stands_in)} substitutes, see the status"
-    return level, _told(event, ", ".join(f"{name} {_short(value)}" for name, value in fields.items()))
+    return level, _line(event, ", ".join(f"{name} {_short(value)}" for name, value in fields.items()))
 
 
-def _told(event: Event, words: str) -> str:
+def _line(event: Event, words: str) -> str:
     name = event.name.replace("_", " ")
     return f"{name}: {words}" if words else name
 

@@ -28,9 +28,9 @@ from vehicled.log.frames import HEAD
 from vehicled.view.access import Access
 from vehicled.view.assets import headers, load_assets
 from vehicled.view.connection import Connection
-from vehicled.view.foxglove import SUBPROTOCOLS, Hub, Session, dropped_status
-from vehicled.view.picture import Picture
-from vehicled.view.wheel import Driver, Wheel, understand
+from vehicled.view.foxglove import SUBPROTOCOLS, Session, SharedChannels, dropped_status
+from vehicled.view.page_state import PageState
+from vehicled.view.page_teleop import PageDriver, PageTeleop, parse_message
 from vehicled.view.wire import MAX_FRAME_BYTES, Report, ViewConfig, ViewFrameKind
 
 TICK_S = 0.1
@@ -72,11 +72,11 @@ class Server:
         name = gethostname().lower()
         self._access = Access(opening.token, {name, f"{name.partition('.')[0]}.local", *opening.names})
         self._assets = load_assets()
-        self._picture = Picture(opening)
-        self._hub = Hub(opening) if opening.foxglove else None
-        self._pages: dict[Connection, Driver | None] = {}
+        self._page_state = PageState(opening)
+        self._shared = SharedChannels(opening) if opening.foxglove else None
+        self._pages: dict[Connection, PageDriver | None] = {}
         self._foxgloves: dict[Connection, Session] = {}
-        self._wheel = Wheel(lambda: Client(Path(opening.control_socket)), opening.most_throttle, opening.silence_s)
+        self._teleop = PageTeleop(lambda: Client(Path(opening.control_socket)), opening.most_throttle, opening.silence_s)
         self._fed_s = time.monotonic()
         self._count = 0
         self.connections = 0
@@ -94,28 +94,28 @@ class Server:
                 data = await reader.readexactly(length)
                 self._fed_s = time.monotonic()
                 if kind == ViewFrameKind.RECORDS:
-                    self._picture.records(data)
+                    self._page_state.records(data)
                     self._to_foxglove(data)
-                elif kind == ViewFrameKind.LOOK:
-                    self._picture.snapshot(data)
+                elif kind == ViewFrameKind.STATE:
+                    self._page_state.snapshot(data)
                     self._on_message()
 
     def _on_message(self) -> None:
-        status, now_ms = self._picture.status, _now_ms()
+        status, now_ms = self._page_state.status, _now_ms()
         for driver in self._pages.values():
             if driver is None or not status:
                 continue
-            before = driver.seated
+            before = driver.in_control
             driver.on_message(status, now_ms)
-            if driver.seated is not before:
-                self._tell_seats()
+            if driver.in_control is not before:
+                self._report_holder()
 
     def _to_foxglove(self, data: bytes) -> None:
-        if self._hub is None:
+        if self._shared is None:
             return
         wanted = {channel for session in self._foxgloves.values() for channel in session.subscription_of}
         try:
-            messages = self._hub.messages(data, wanted)
+            messages = self._shared.messages(data, wanted)
         except ValueError:
             return  # The frame is damaged; the picture has counted it.
         for connection, session in self._foxgloves.items():
@@ -131,7 +131,7 @@ class Server:
         while True:
             due_s = max(due_s + TICK_S, time.monotonic())
             await asyncio.sleep(due_s - time.monotonic())
-            text = self._picture.tick(time.monotonic() - self._fed_s)
+            text = self._page_state.tick(time.monotonic() - self._fed_s)
             for page in self._pages:
                 page.put(text)
 
@@ -140,7 +140,7 @@ class Server:
         while True:
             await asyncio.sleep(BEAT_S)
             for page, driver in self._pages.items():
-                if driver is not None and driver.seated:
+                if driver is not None and driver.in_control:
                     page.put_first(f'{{"k":"beat","b":{_now_ms()}}}')
 
     # ------------------------------------------------------------------ HTTP
@@ -174,7 +174,7 @@ class Server:
         if len(self._pages) + len(self._foxgloves) >= MOST_SOCKETS:
             return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} clients are connected already: close one")
         if _protocol(asked) is not None:
-            if self._hub is None:
+            if self._shared is None:
                 return _refuse(HTTPStatus.NOT_FOUND, "Foxglove is disabled: set view.foxglove in the profile")
             if not self._access.reads_foxglove(origin, host, token):
                 return _refuse(HTTPStatus.FORBIDDEN, "token required: ws://HOST:PORT/?token=TOKEN")
@@ -191,53 +191,53 @@ class Server:
         """Serve one open socket."""
         if socket.subprotocol is None:
             await self._serve_page(socket)
-        elif self._hub is not None:
-            await self._serve_foxglove(socket, self._hub)
+        elif self._shared is not None:
+            await self._serve_foxglove(socket, self._shared)
 
     async def _serve_page(self, socket: ServerConnection) -> None:
         page = Connection(socket, *PAGE_QUEUE)
         self._count += 1
-        driver = Driver(self._wheel, f"web page {self._count} at {page.peer}") if self._opening.teleop else None
+        driver = PageDriver(self._teleop, f"web page {self._count} at {page.peer}") if self._opening.teleop else None
         origin = driver.origin if driver is not None else ""
-        page.put_first(self._picture.hello(teleop=self._opening.teleop, origin=origin, holder=self._holder()))
-        if driver is not None and self._picture.status:
-            driver.on_message(self._picture.status, _now_ms())
+        page.put_first(self._page_state.hello(teleop=self._opening.teleop, origin=origin, holder=self._holder()))
+        if driver is not None and self._page_state.status:
+            driver.on_message(self._page_state.status, _now_ms())
         self._pages[page] = driver
         sender = asyncio.create_task(page.send())
         try:
-            async for message in page.messages():
-                said = understand(message) if driver is not None and len(message) <= MAX_MESSAGE_BYTES else None
-                if driver is None or said is None:
+            async for text in page.messages():
+                message = parse_message(text) if driver is not None and len(text) <= MAX_MESSAGE_BYTES else None
+                if driver is None or message is None:
                     page.put_first(_note("this page is read-only" if driver is None else "not understood"))
                     continue
-                before = driver.seated
-                note = driver.say(said, _now_ms())
+                before = driver.in_control
+                note = driver.on_page_message(message, _now_ms())
                 if note:
                     page.put_first(_note(note))
-                if driver.seated is not before:
-                    self._tell_seats()
+                if driver.in_control is not before:
+                    self._report_holder()
         finally:
             sender.cancel()
             del self._pages[page]
-            if driver is not None and driver.seated:
-                driver.gone()
-                self._tell_seats()
+            if driver is not None and driver.in_control:
+                driver.release()
+                self._report_holder()
 
-    def _tell_seats(self) -> None:
+    def _report_holder(self) -> None:
         """Tell every page which client is in control."""
         holder = self._holder()
         for page, driver in self._pages.items():
-            page.put_first(_text({"k": "seat", "seated": driver is not None and driver.seated, "holder": holder}))
+            page.put_first(_text({"k": "control", "mine": driver is not None and driver.in_control, "holder": holder}))
 
     def _holder(self) -> str:
-        return self._wheel.holder.origin if self._wheel.holder is not None else ""
+        return self._teleop.holder.origin if self._teleop.holder is not None else ""
 
-    async def _serve_foxglove(self, socket: ServerConnection, hub: Hub) -> None:
-        connection, session = Connection(socket, *FOXGLOVE_QUEUE), Session(hub)
-        for message in hub.greeting:
+    async def _serve_foxglove(self, socket: ServerConnection, shared: SharedChannels) -> None:
+        connection, session = Connection(socket, *FOXGLOVE_QUEUE), Session(shared)
+        for message in shared.greeting:
             connection.put_first(message)
         self._foxgloves[connection] = session
-        tasks = [asyncio.create_task(connection.send()), asyncio.create_task(_tell_drops(connection))]
+        tasks = [asyncio.create_task(connection.send()), asyncio.create_task(_report_drops(connection))]
         try:
             async for text in connection.messages():
                 for answer in session.receive(text):
@@ -249,18 +249,18 @@ class Server:
 
     def close(self) -> None:
         """Close all connections after the pipe ended."""
-        self._wheel.close()
+        self._teleop.close()
         for page in self._pages:
             page.put_first(_text({"k": "over"}))
 
 
-async def _tell_drops(connection: Connection) -> None:
-    told = 0
+async def _report_drops(connection: Connection) -> None:
+    errors = 0
     while True:
         await asyncio.sleep(1.0)
-        if connection.outbox.dropped != told:
-            told = connection.outbox.dropped
-            connection.put_first(dropped_status(told))
+        if connection.outbox.dropped != errors:
+            errors = connection.outbox.dropped
+            connection.put_first(dropped_status(errors))
 
 
 def _protocol(asked: str) -> Subprotocol | None:

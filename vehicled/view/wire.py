@@ -20,7 +20,7 @@ class ViewFrameKind(IntEnum):
     """First frame: :class:`ViewConfig` as MessagePack."""
     RECORDS = 2
     """Packed records of the log: MCAP message records."""
-    LOOK = 3
+    STATE = 3
     """State of the run as JSON, see :class:`~vehicled.view.feed.Feed`."""
 
 

@@ -10,7 +10,7 @@ from vehicled.analysis.report.chart import key, strip, time_axis
 from vehicled.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.analysis.report.scan import Findings
 from vehicled.analysis.report.thin import COLUMNS
-from vehicled.log.words import shorten
+from vehicled.log.text import shorten
 from vehicled.messages import (
     CarrierSolution,
     ControlLevel,

@@ -81,7 +81,7 @@ class Mpc(MpcPathFollower):
         else:
             solver = DaqpSolver(program, params.iterations)
         self._planner = SteeringPlanner(program, solver, params.stage_s)
-        self._ladder = FallbackChain(params.ladder)
+        self._chain = FallbackChain(params.ladder)
         self.adapt(vehicle)
         self.reset()
 
@@ -114,7 +114,7 @@ class Mpc(MpcPathFollower):
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
         super().reset(s_m, wheel_rad)
         self._planner.forget()
-        self._ladder.reset()
+        self._chain.reset()
         self._late = False
 
     def on_deadline_miss(self) -> None:
@@ -123,18 +123,18 @@ class Mpc(MpcPathFollower):
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
         if not is_drivable(estimate):
-            self._rung = self._ladder.stop(ControlReason.STATE_UNUSABLE)
+            self._level = self._chain.stop(ControlReason.STATE_UNUSABLE)
         command = super().step(estimate, now_ns)
-        rung = self._rung
-        return replace(command, level=rung.level, reason=rung.reason, iterations=rung.iterations)
+        level = self._level
+        return replace(command, level=level.level, reason=level.reason, iterations=level.iterations)
 
     def steer(self, state: FollowerState) -> SteeringDemand:
         if self.turning is not self._turning:
             self._set_envelope()
         attempt = self._attempt(state)
-        self._rung = self._ladder.choose(attempt, lambda: self._pursue(state.ahead), state.dt_s, state.dt_s)
+        self._level = self._chain.choose(attempt, lambda: self._pursue(state.ahead), state.dt_s, state.dt_s)
         # On STOP the angle is NaN, and the base class then brakes.
-        return SteeringDemand(self._rung.wheel_rad)
+        return SteeringDemand(self._level.wheel_rad)
 
     def _attempt(self, state: FollowerState) -> PlannerResult:
         stage_s = self._params.stage_s

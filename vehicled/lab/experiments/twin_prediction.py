@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from msgspec import Struct
 
-from vehicled.control.errors import error_state
+from vehicled.control.error_state import error_state
 from vehicled.control.linear import LinearParams, law
 from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
 from vehicled.lab.published.mpc import (

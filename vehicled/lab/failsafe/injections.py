@@ -23,7 +23,7 @@ from vehicled.messages import (
     StateEstimate,
     TeleopCommand,
 )
-from vehicled.runtime.ending import Run
+from vehicled.runtime.ending import EndConditions
 from vehicled.safety.monitors.motion import MOVING_MPS
 from vehicled.safety.monitors.yaw import STUCK_RAD
 from vehicled.tasks import PIPELINE
@@ -188,7 +188,7 @@ class _NoLog:
 def _lose_simulator(stage: Stage) -> None:
     """End the run in the way of both pumps when the link ends."""
     pair = stage.pair
-    Run(pair.machine, _NoLog(), until_ns=2**62).lost("the simulator is gone", pair.now_ns)
+    EndConditions(pair.machine, _NoLog(), until_ns=2**62).lost("the simulator is gone", pair.now_ns)
 
 
 def _moves(stage: Stage) -> bool:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from vehicled.control_socket.client import Client, ControlError
-from vehicled.control_socket.place import SUFFIX, PlaceError
+from vehicled.control_socket.socket_path import SUFFIX, SocketPathError
 from vehicled.log.reader import LogReader
 from vehicled.messages import Message
 
@@ -131,7 +131,7 @@ class Processes:
             for path in self.folder.glob(f"*{SUFFIX}"):
                 try:
                     found.append(Client(path))
-                except (ControlError, PlaceError):
+                except (ControlError, SocketPathError):
                     continue
                 return True
             return False
@@ -164,7 +164,7 @@ class Processes:
                 raise TrialError("teleop could not take over the vehicle")
             sequence += 1
             throttle = 0.5 if asked == 2 else 0.0
-            client.send(do="hand", steering=0.0, throttle=throttle, deadman=True, sequence=sequence, origin="gamepad")
+            client.send(do="teleop", steering=0.0, throttle=throttle, deadman=True, sequence=sequence, origin="gamepad")
             if sequence % 10 == 0 and asked < 2:
                 mode = client.ask(do="status")["status"]["mode"]
                 if mode == "TELEOP":

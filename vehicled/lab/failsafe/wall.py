@@ -228,7 +228,7 @@ def _unplugged_stick(processes: Processes, chance: Random, injection: WallInject
         end_s = time.monotonic() + 2.0 + SETTLE_S + chance.random()
         processes.hold_stick(client, until_s=end_s)
         since_ns = time.monotonic_ns()
-        client.send(do="hand", steering=0.0, throttle=0.0, deadman=False, sequence=10**6, origin="gamepad", unplugged=True)
+        client.send(do="teleop", steering=0.0, throttle=0.0, deadman=False, sequence=10**6, origin="gamepad", unplugged=True)
         time.sleep(WATCH_S)
     processes.end()
     evidence = Evidence(processes, since_ns)

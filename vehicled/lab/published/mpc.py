@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from vehicled.control.errors import ErrorState, error_state
+from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.interface import Controller
 from vehicled.control.mpc.qp import Array
 from vehicled.control.mpc.qp_solver import CompressedColumns

@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 from vehicled.profile.schema import Profile
 from vehicled.runtime.board.measure import BoardMeasurements, Spread
 
-SHARE_OF_PERIOD = 4
-SHARE_OF_SILENCE = 2
+FRACTION_OF_PERIOD = 4
+FRACTION_OF_SILENCE = 2
 TRIPS_PER_PERIOD = 2
 DISK_STALL_S = 2.0
 MAX_CLAIM_HZ = 1000
@@ -43,7 +43,7 @@ class BoardCalibration(Struct, frozen=True, kw_only=True, omit_defaults=False):
     @property
     def task_hz(self) -> int:
         """Highest sustainable rate of a task, Hz."""
-        return _rate(SHARE_OF_PERIOD * self.lateness_p99_ns)
+        return _rate(FRACTION_OF_PERIOD * self.lateness_p99_ns)
 
     @property
     def serial_hz(self) -> int:
@@ -86,7 +86,7 @@ def judge(profile: Profile, found: BoardCalibration) -> list[Shortfall]:
     """Return the shortfalls of the board for a profile, most severe first."""
     shortfalls = []
     cure = _cure(found)
-    need_ns = SHARE_OF_PERIOD * found.lateness_p99_ns
+    need_ns = FRACTION_OF_PERIOD * found.lateness_p99_ns
     late = f"wake-up lateness {found.lateness_p99_ns / 1e6:.2f} ms (99 %)"
     for name, task in structs.asdict(profile.tasks).items():
         if need_ns > 1e9 / task.rate_hz:
@@ -96,7 +96,7 @@ def judge(profile: Profile, found: BoardCalibration) -> list[Shortfall]:
             text = f"{late}, enough for a deadline of {need_ns / 1e6:.1f} ms"
             shortfalls.append(Shortfall(f"tasks.{name}.deadline_ms", f"{task.deadline_ms:g} ms", text, cure))
     silence_s = profile.limits.estimate_silence_s
-    if SHARE_OF_SILENCE * found.lateness_max_ns > silence_s * 1e9:
+    if FRACTION_OF_SILENCE * found.lateness_max_ns > silence_s * 1e9:
         text = f"wake-up lateness {found.lateness_max_ns / 1e6:.1f} ms (max)"
         shortfalls.append(Shortfall("limits.estimate_silence_s", f"{silence_s * 1e3:g} ms", text, cure))
     for name, device in profile.devices.items():

@@ -12,7 +12,7 @@ from vehicled.runtime.realtime import FIFO_PRIORITY, RealtimeSetting
 
 HOT_C = 80.0
 """Temperature from which boards throttle, deg C."""
-LOW_DISK_SHARE = 0.05
+LOW_DISK_FRACTION = 0.05
 """Free fraction of the disk below which arming is refused."""
 _READ_ONLY = realtime.RealtimeRequest(
     lock_memory=False, fifo_priority=None, timer_slack_ns=None, freeze_gc=False, switch_interval_s=None
@@ -129,7 +129,7 @@ def _throttling() -> RealtimeSetting:
 
 
 def _disk(folder: Path) -> RealtimeSetting:
-    what, wanted = "disk of the log", f"{LOW_DISK_SHARE:.0%} free"
+    what, wanted = "disk of the log", f"{LOW_DISK_FRACTION:.0%} free"
     place = existing(folder)
     try:
         disk = os.statvfs(place)
@@ -137,7 +137,7 @@ def _disk(folder: Path) -> RealtimeSetting:
         return RealtimeSetting(what, wanted, f"{place}: {error.strerror}", "choose another log.folder in the profile")
     free = disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
     got = f"{free:.0%} free, {disk.f_bavail * disk.f_frsize / 1e9:.1f} GB"
-    return RealtimeSetting(what, wanted, got, "" if free >= LOW_DISK_SHARE else f"free space in {place}, or lower log.quota_mb")
+    return RealtimeSetting(what, wanted, got, "" if free >= LOW_DISK_FRACTION else f"free space in {place}, or lower log.quota_mb")
 
 
 def existing(folder: Path) -> Path:

@@ -104,7 +104,7 @@ class TlsChannel(TcpChannel):
             self.owes = True
             return len(data)
         except OSError as error:
-            raise LostError(f"the connection is gone ({_told(error)})") from None
+            raise LostError(f"the connection is gone ({_text_of(error)})") from None
 
     def _settle(self) -> bool:
         try:
@@ -122,7 +122,7 @@ class TlsChannel(TcpChannel):
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             except OSError as error:
-                raise LostError(f"the connection is gone ({_told(error)})") from None
+                raise LostError(f"the connection is gone ({_text_of(error)})") from None
             if not data:
                 raise LostError("the other end closed the connection")
             deliver(data, time.monotonic_ns())
@@ -138,7 +138,7 @@ async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
     except TimeoutError:
         raise OpenError(f"{place}: no answer from a name server within {address.timeout_s:g} s; check the network") from None
     except (OSError, UnicodeError) as error:
-        raise OpenError(f"{place}: unknown host ({_told(error)}); check the name and the network") from None
+        raise OpenError(f"{place}: unknown host ({_text_of(error)}); check the name and the network") from None
     why = "the host has no address"
     for family, kind, protocol, _, sockaddr in found:
         sock = socket.socket(family, kind, protocol)
@@ -159,10 +159,10 @@ async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
             raise OpenError(f"{place}: its certificate is not trusted ({error.verify_message}): {cure}") from None
         except ssl.SSLError as error:
             sock.close()
-            why = f"the server does not use TLS ({_told(error)}); use tcp: for a connection without TLS"
+            why = f"the server does not use TLS ({_text_of(error)}); use tcp: for a connection without TLS"
         except OSError as error:
             sock.close()
-            why = f"{_told(error)}; check that the server runs and that the port is right"
+            why = f"{_text_of(error)}; check that the server runs and that the port is right"
         except BaseException:
             sock.close()
             raise
@@ -217,6 +217,6 @@ def _context(verify: str) -> ssl.SSLContext:
     return context
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """Return the system's error text without numbers."""
     return getattr(error, "strerror", None) or str(error)

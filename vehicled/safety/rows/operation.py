@@ -141,7 +141,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=22,
         fault="the path is lost",
-        detector="finiteness of the reference that the controller tells",
+        detector="finiteness of the controller's reference",
         reaction="controlled stop",
         rules=(
             Rule(
@@ -160,7 +160,7 @@ ROWS: tuple[Row, ...] = (
         number=24,
         fault="disk full, log records dropped, writer slow",
         detector="the log's own account and the free space",
-        reaction="told; nothing waits for the disk; below 5 % free nothing is armed",
+        reaction="warning; nothing waits for the disk; below 5 % free nothing is armed",
         rules=(
             Rule(
                 code="log_failing",
@@ -181,7 +181,7 @@ ROWS: tuple[Row, ...] = (
         number=25,
         fault="memory, processor, throttling",
         detector="readings of the host",
-        reaction="told; the speed is capped when deadlines suffer (row 2)",
+        reaction="warning; the speed is capped when deadlines suffer (row 2)",
         rules=(
             Rule(
                 code="host_strained",
@@ -203,7 +203,7 @@ ROWS: tuple[Row, ...] = (
         fault="the wall clock steps, the machine sleeps",
         detector="wall and boot clock against the monotonic one",
         reaction=(
-            "only the monotonic clock counts; a step is told, and nothing is armed within five seconds of it; "
+            "only the monotonic clock counts; a step is a warning, and nothing is armed within five seconds of it; "
             "waking up stops, disarms, and forgets what was asked for"
         ),
         rules=(

@@ -17,7 +17,7 @@ ROWS: tuple[Row, ...] = (
         number=1,
         fault="the event loop is frozen",
         detector="the motor controller's own time-out; systemd's watchdog",
-        reaction="the controller brakes by itself; systemd restarts the daemon, which starts disarmed; a loop that wakes up brakes",
+        reaction="the motor controller brakes; systemd restarts the daemon, which starts disarmed; a loop that wakes up brakes",
         rules=(
             Rule(
                 code="loop_frozen",
@@ -126,7 +126,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=20,
         fault="the controller raised, the solver failed or was late",
-        detector="the ladder of the controller; level and reason of every command",
+        detector="the controller's fallback chain; level and reason of every command",
         reaction="the last plan shifted, then pure pursuit, then the brake",
         rules=(
             Rule(

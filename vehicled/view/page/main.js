@@ -1,6 +1,6 @@
 // Connects to the server and distributes its messages. Old data is greyed out, with its age.
 
-import { Hand } from "./hand.js";
+import { Teleop } from "./teleop.js";
 import { MapView } from "./map.js";
 import { Panels } from "./panels.js";
 import { Plot, SPAN_S } from "./plot.js";
@@ -9,7 +9,7 @@ const $ = (id) => document.getElementById(id);
 const STALE_S = 1.0, DEAF_MS = 4000, RETRY_MS = [300, 700, 1500, 3000], MOST_SAMPLES = 620;
 
 const map = new MapView(), panels = new Panels();
-const hand = new Hand((message) => { if (socket && socket.readyState === WebSocket.OPEN && socket.bufferedAmount < 2000) socket.send(JSON.stringify(message)); });
+const teleop = new Teleop((message) => { if (socket && socket.readyState === WebSocket.OPEN && socket.bufferedAmount < 2000) socket.send(JSON.stringify(message)); });
 let socket = null, attempts = 0, retry = null, samples = [], facts = null, plots = [], dirty = false;
 let heardAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, noteTimer = null, token = readToken();
 
@@ -33,8 +33,8 @@ async function connect() {
   } catch { again(); return; }
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const opened = socket = new WebSocket(`${scheme}://${location.host}/socket${token ? `?token=${encodeURIComponent(token)}` : ""}`);
-  opened.addEventListener("message", (event) => { if (opened === socket) hear(JSON.parse(event.data)); });
-  opened.addEventListener("close", () => { if (opened === socket) { socket = null; hand.lost(); again(); } });
+  opened.addEventListener("message", (event) => { if (opened === socket) onMessage(JSON.parse(event.data)); });
+  opened.addEventListener("close", () => { if (opened === socket) { socket = null; teleop.lost(); again(); } });
 }
 
 function again() {
@@ -43,13 +43,13 @@ function again() {
   attempts += 1;
 }
 
-function hear(message) {
+function onMessage(message) {
   heardAt = performance.now();
   switch (message.k) {
     case "hello": begin(message); break;
     case "tick": tick(message); break;
-    case "beat": hand.hearBeat(message.b); break;
-    case "seat": hand.seat(message); break;
+    case "beat": teleop.onBeat(message.b); break;
+    case "control": teleop.control(message); break;
     case "note": note(message.text); break;
     case "over": over = true; note("The run has ended."); break;
   }
@@ -63,9 +63,9 @@ function begin(hello) {
   samples = hello.history.plot;
   panels.begin(hello);
   map.begin(facts, hello.history.trail);
-  hand.begin(hello);
+  teleop.begin(hello);
   makePlots();
-  if (hello.look) look(hello.look);
+  if (hello.state) state(hello.state);
 }
 
 function makePlots() {
@@ -93,14 +93,14 @@ function tick(message) {
     while (samples.length && samples[0][0] < start) samples.shift();
   }
   map.add(message.trail, message.now);
-  if (message.look) look(message.look);
+  if (message.state) state(message.state);
   panels.now(message.now);
   panels.log(message.log);
   if (message.tasks) panels.deadlines(message.tasks);
   dirty = true;
 }
 
-function look(seen) { panels.look(seen); hand.look(seen.status); }
+function state(newest) { panels.state(newest); teleop.state(newest.status); }
 
 function note(text) {
   clearTimeout(noteTimer);
@@ -112,7 +112,7 @@ function note(text) {
 function age() {
   const unheard = heardAt ? (performance.now() - heardAt) / 1000 : 0, connected = socket && socket.readyState === WebSocket.OPEN;
   // A socket may stay open although the network is gone.
-  if (connected && unheard * 1000 > DEAF_MS) { const deaf = socket; socket = null; deaf.close(); hand.lost(); again(); }
+  if (connected && unheard * 1000 > DEAF_MS) { const deaf = socket; socket = null; deaf.close(); teleop.lost(); again(); }
   const old = silentS + unheard, stale = !connected || !facts || old > STALE_S;
   document.body.classList.toggle("stale", stale);
   const lost = dropped ? `, ${dropped} updates dropped` : "";

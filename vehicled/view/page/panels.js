@@ -133,13 +133,13 @@ export class Panels {
     say(this.room, host ? `${percent(host.memory_free)}, ${percent(host.disk_free)}` : "–");
   }
 
-  look(look) {
-    this.status = look.status;
-    const { status } = look;
+  state(state) {
+    this.status = state.status;
+    const { status } = state;
     say($("mode"), status.mode);
     paint($("mode"), `mode ${MODES[status.mode] ?? ""}`);
     say($("why"), status.why);
-    this.standing = look.rules;
+    this.standing = state.rules;
     this.#stoppers(status);
     this.#nearest();
     this.#matrix();
@@ -150,7 +150,7 @@ export class Panels {
       paint(item, port.state === "OPENED" ? "" : "bad");
       say(item, port.state === "OPENED" ? port.name : `${port.name} ${port.state.toLowerCase()}: ${port.detail}`);
     });
-    say(this.view, `${(100 * look.view.share).toFixed(2)} % of the loop's time, longest ${(look.view.longest_us / 1000).toFixed(2)} ms${look.view.dropped ? `, ${look.view.dropped} dropped` : ""}`);
+    say(this.view, `${(100 * state.view.share).toFixed(2)} % of the loop's time, longest ${(state.view.longest_us / 1000).toFixed(2)} ms${state.view.dropped ? `, ${state.view.dropped} dropped` : ""}`);
   }
 
   deadlines(tasks) {

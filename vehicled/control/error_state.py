@@ -1,4 +1,4 @@
-"""Error state of the published controllers: the reference in the frame of the vehicle."""
+"""Tracking error of the published controllers: the reference pose and speed in the frame of the vehicle."""
 
 from math import cos, remainder, sin, tau
 from typing import NamedTuple

@@ -7,10 +7,10 @@ const $ = (id) => document.getElementById(id);
 const PERIOD_MS = 40, STALL_MS = 250, REACH_PX = 85, KEY_PER_S = 1.6;
 const KEYS = { ArrowUp: "up", KeyW: "up", ArrowDown: "down", KeyS: "down", ArrowLeft: "left", KeyA: "left", ArrowRight: "right", KeyD: "right" };
 
-export class Hand {
+export class Teleop {
   constructor(send) {
     this.send = send;
-    this.enabled = this.seated = false;
+    this.enabled = this.inControl = false;
     this.origin = this.holder = this.mode = "";
     this.silence = 200;
     this.n = 0; this.beat = 0; this.heard = 0; this.before = 0;
@@ -28,37 +28,38 @@ export class Hand {
     window.addEventListener("keyup", (event) => this.#key(event, false));
     for (const name of ["blur", "pagehide", "freeze"]) window.addEventListener(name, () => this.letGo());
     document.addEventListener("visibilitychange", () => { if (document.hidden) this.letGo(); });
-    for (const what of ["take", "disarm", "stop", "emergency"]) $(`hand-${what}`).addEventListener("click", () => this.#wish(what));
-    $("hand-back").addEventListener("change", () => { if (this.held) this.letGo(); });
+    const actions = { take: "teleop", disarm: "disarm", stop: "stop", emergency: "emergency_stop" };
+    for (const [name, action] of Object.entries(actions)) $(`teleop-${name}`).addEventListener("click", () => this.#request(action));
+    $("teleop-back").addEventListener("change", () => { if (this.held) this.letGo(); });
   }
 
   get held() { return this.pointer !== null || this.space; }
 
   begin(hello) {
     this.enabled = hello.teleop;
-    $("p-hand").hidden = !hello.teleop;
+    $("p-teleop").hidden = !hello.teleop;
     this.origin = hello.origin; this.silence = hello.facts.silence_s * 1000;
     this.n = 0; this.beat = 0;
-    this.seat({ seated: false, holder: hello.holder });
+    this.control({ mine: false, holder: hello.holder });
   }
 
   // Called when another client takes or releases control.
-  seat({ seated, holder }) {
+  control({ mine, holder }) {
     this.letGo();
-    this.seated = seated; this.holder = holder;
+    this.inControl = mine; this.holder = holder;
     clearInterval(this.timer);
-    this.timer = seated ? setInterval(() => this.#tick(), PERIOD_MS) : null;
+    this.timer = mine ? setInterval(() => this.#tick(), PERIOD_MS) : null;
     this.before = performance.now();
     this.#show();
   }
 
-  hearBeat(beat) { this.beat = beat; this.heard = performance.now(); }
+  onBeat(beat) { this.beat = beat; this.heard = performance.now(); }
 
-  look(status) {
+  state(status) {
     if (status.mode !== this.mode) { this.mode = status.mode; this.#show(); }
   }
 
-  lost() { this.seat({ seated: false, holder: "" }); }
+  lost() { this.control({ mine: false, holder: "" }); }
 
   letGo() {
     const held = this.held;
@@ -66,17 +67,17 @@ export class Hand {
     this.pointer = null; this.space = false; this.keys.clear();
     this.steering = this.throttle = this.brake = 0;
     if (pointer !== null && this.pad.hasPointerCapture(pointer)) this.pad.releasePointerCapture(pointer);
-    if (held && this.seated) this.#report();
+    if (held && this.inControl) this.#report();
     if (held) this.#show();
   }
 
-  #wish(what) {
-    if (what !== "take") this.letGo();
-    this.send({ do: "wish", what });
+  #request(action) {
+    if (action !== "teleop") this.letGo();
+    this.send({ do: "request", action });
   }
 
   #press(event) {
-    if (!this.seated || this.held || (event.pointerType === "mouse" && event.button !== 0)) return;
+    if (!this.inControl || this.held || (event.pointerType === "mouse" && event.button !== 0)) return;
     event.preventDefault();
     this.pad.focus({ preventScroll: true });
     this.pad.setPointerCapture(event.pointerId);
@@ -91,21 +92,21 @@ export class Hand {
     const cut = (value) => Math.max(-1, Math.min(1, value)), rest = (value) => (Math.abs(value) < 0.08 ? 0 : (value - Math.sign(value) * 0.08) / 0.92);
     const up = rest(cut((this.start[1] - event.clientY) / REACH_PX));
     this.steering = rest(cut((this.start[0] - event.clientX) / REACH_PX));
-    this.throttle = Math.max(0, up) * ($("hand-back").checked ? -1 : 1);
+    this.throttle = Math.max(0, up) * ($("teleop-back").checked ? -1 : 1);
     this.brake = Math.max(0, -up);
     this.#knob(event.clientX, event.clientY);
   }
 
   #key(event, down) {
-    if (!this.enabled || event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "BUTTON", "SUMMARY"].includes(event.target.tagName) && event.target.id !== "hand-back") return;
-    if (event.code === "Escape" && down) { this.#wish("stop"); return; }
-    if (!this.seated) return;
+    if (!this.enabled || event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "BUTTON", "SUMMARY"].includes(event.target.tagName) && event.target.id !== "teleop-back") return;
+    if (event.code === "Escape" && down) { this.#request("stop"); return; }
+    if (!this.inControl) return;
     if (event.code === "Space") {
       event.preventDefault();
       if (down && !event.repeat && !this.held) { this.space = true; this.#show(); }
       if (!down && this.space) this.letGo();
     } else if (event.code === "KeyR" && down && !event.repeat && !this.throttle) {
-      $("hand-back").checked = !$("hand-back").checked;
+      $("teleop-back").checked = !$("teleop-back").checked;
     } else if (KEYS[event.code]) {
       event.preventDefault();
       if (down) this.keys.add(KEYS[event.code]); else this.keys.delete(KEYS[event.code]);
@@ -127,7 +128,7 @@ export class Hand {
     const has = (key) => (this.keys.has(key) ? 1 : 0), side = has("left") - has("right");
     const towards = (value, goal, rate) => (value < goal ? Math.min(goal, value + rate * dt) : Math.max(goal, value - rate * dt));
     this.steering = towards(this.steering, side, side === 0 ? 2 * KEY_PER_S : KEY_PER_S);
-    const way = $("hand-back").checked ? -1 : 1;
+    const way = $("teleop-back").checked ? -1 : 1;
     this.throttle = has("down") ? 0 : towards(this.throttle, has("up") * way, has("up") ? KEY_PER_S / 2 : KEY_PER_S);
     this.brake = has("down");
   }
@@ -135,7 +136,7 @@ export class Hand {
   #report() {
     this.n += 1;
     const held = this.held;
-    this.send({ do: "hand", steering: held ? this.steering : 0, throttle: held ? this.throttle : 0, brake: held ? this.brake : 0, deadman: held, n: this.n, beat: this.beat });
+    this.send({ do: "teleop", steering: held ? this.steering : 0, throttle: held ? this.throttle : 0, brake: held ? this.brake : 0, deadman: held, n: this.n, beat: this.beat });
   }
 
   #knob(x, y) {
@@ -146,14 +147,14 @@ export class Hand {
   }
 
   #show() {
-    const drives = this.mode === "TELEOP" && this.seated;
-    $("hand-say").textContent = this.seated
+    const drives = this.mode === "TELEOP" && this.inControl;
+    $("teleop-say").textContent = this.inControl
       ? drives ? "You are driving. Releasing the deadman brakes." : "You are in control: hold the pad, or the space bar, to drive."
       : this.holder ? `${this.holder} is in control.` : "Nobody is in control.";
-    $("hand-who").textContent = this.origin;
-    $("hand-take").disabled = this.seated || Boolean(this.holder && this.holder !== this.origin);
-    this.pad.className = `pad${this.held ? " held" : this.seated ? " ready" : ""}`;
-    $("pad-text").textContent = !this.seated ? "take control first" : this.held ? "" : "hold here";
+    $("teleop-who").textContent = this.origin;
+    $("teleop-take").disabled = this.inControl || Boolean(this.holder && this.holder !== this.origin);
+    this.pad.className = `pad${this.held ? " held" : this.inControl ? " ready" : ""}`;
+    $("pad-text").textContent = !this.inControl ? "take control first" : this.held ? "" : "hold here";
     if (!this.held) $("pad-knob").hidden = true;
   }
 }

@@ -14,29 +14,29 @@ class TeleopState:
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
-        self.seated = False
+        self.active = False
         """True while readings are sent: only after a request to drive, so that an observer does not interfere."""
         self.leaving = False
-        self._drove = False
+        self._was_driving = False
         self._sequence = 0
         self.mode = ""
         self.why = ""
 
-    def actions_for(self, wishes: Sequence[TeleopRequestKind]) -> list[str]:
+    def actions_for(self, requests: Sequence[TeleopRequestKind]) -> list[str]:
         """Return the actions to request from the daemon, in order."""
         actions: list[str] = []
-        for wish in wishes:
-            match wish:
+        for request in requests:
+            match request:
                 case TeleopRequestKind.TAKE:
-                    self.seated = True
+                    self.active = True
                     if self.mode in ("INIT", "STANDBY", "FAULT", ""):
                         actions.append("arm")
                     actions.append("teleop")
                 case TeleopRequestKind.STOP:
-                    self.seated = False
+                    self.active = False
                     actions.append("stop")
                 case TeleopRequestKind.EMERGENCY:
-                    self.seated = False
+                    self.active = False
                     actions.append("emergency_stop")
                 case TeleopRequestKind.LEAVE:
                     self.leaving = True
@@ -47,17 +47,17 @@ class TeleopState:
         """Process the daemon's state. If the daemon ended the drive, it must be requested again."""
         self.mode, self.why = str(status["mode"]), str(status["why"])
         ours = self.mode == "TELEOP" and status.get("driver") == self.origin
-        if self._drove and not ours:
-            self.seated = False
-        self._drove = ours
+        if self._was_driving and not ours:
+            self.active = False
+        self._was_driving = ours
 
     def request(self, reading: Reading) -> dict[str, Any] | None:
         """Return a reading as a numbered request; None while not driving."""
-        if not self.seated:
+        if not self.active:
             return None
         self._sequence = (self._sequence + 1) % 2**32
         return {
-            "do": "hand",
+            "do": "teleop",
             "steering": reading.steering,
             "throttle": reading.throttle,
             "brake": reading.brake,
@@ -70,6 +70,6 @@ class TeleopState:
         """Return the final request of a lost input device; None if no reading was ever sent."""
         if self._sequence == 0:
             return None
-        self.seated = False
+        self.active = False
         last = {"steering": 0.0, "throttle": 0.0, "brake": 1.0, "deadman": False, "unplugged": True}
-        return {"do": "hand", **last, "sequence": self._sequence, "origin": self.origin}
+        return {"do": "teleop", **last, "sequence": self._sequence, "origin": self.origin}

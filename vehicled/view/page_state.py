@@ -1,4 +1,4 @@
-"""Content of the page, from log records and the state of the run. Pure: gets bytes and times.
+"""State of the page: its content, from log records and the state of the run. Pure: gets bytes and times.
 
 A page gets the full content with its history once, then changes ten times a second. All history is bounded.
 """
@@ -37,7 +37,7 @@ MOST_TRAIL = 4_000
 TRAIL_STEP_M = 0.05
 
 
-class Picture:
+class PageState:
     """Newest messages and a bounded history."""
 
     def __init__(self, opening: ViewConfig) -> None:
@@ -53,9 +53,9 @@ class Picture:
         self._fresh_trail: list[tuple[float, float]] = []
         self._plot: deque[list[float | None]] = deque(maxlen=PLOT_SAMPLES)
         self._status: dict[str, Any] = {}
-        self._look: dict[str, Any] = {}
-        self._fresh_look = False
-        self._told = 0
+        self._snapshot: dict[str, Any] = {}
+        self._fresh_snapshot = False
+        self._last_line = 0
         self._ticks = 0
         self.t_s = 0.0
         """Newest time of the run, s."""
@@ -96,7 +96,7 @@ class Picture:
         except (msgspec.DecodeError, KeyError):
             self.torn += 1
             return
-        self._look, self._fresh_look = snapshot, True
+        self._snapshot, self._fresh_snapshot = snapshot, True
 
     # # ------------------------------------------------------------------ output for pages
 
@@ -112,7 +112,7 @@ class Picture:
         }  # fmt: skip
         history = {"trail": list(self._trail), "plot": list(self._plot), "log": list(self.log.lines)}
         return _text(
-            {"k": "hello", "facts": facts, "matrix": opening.matrix, "history": history, "look": self._look or None, **more}
+            {"k": "hello", "facts": facts, "matrix": opening.matrix, "history": history, "state": self._snapshot or None, **more}
         )
 
     def tick(self, silent_s: float) -> str:
@@ -120,18 +120,18 @@ class Picture:
         self._ticks += 1
         newest = {kind: self._value(kind) for kind in NEWEST}
         message: dict[str, Any] = {"k": "tick", "n": self._ticks, "t": round(self.t_s, 3), "silent_s": round(silent_s, 2)}
-        message |= {"now": _now(newest), "trail": self._fresh_trail, "log": self.log.since(self._told)}
+        message |= {"now": _now(newest), "trail": self._fresh_trail, "log": self.log.since(self._last_line)}
         self._fresh_trail = []
-        self._told = self.log.lines[-1][0] if self.log.lines else 0
+        self._last_line = self.log.lines[-1][0] if self.log.lines else 0
         sample = [round(self.t_s, 3), *_plotted(newest), *self._deadlines.take_worst_ms()]
         if not self._plot or self._plot[-1][0] != sample[0]:
             self._plot.append(sample)
             message["plot"] = sample
         if self._ticks % 5 == 1:
             message["tasks"] = self._deadlines.rows()
-        if self._fresh_look:
-            self._fresh_look = False
-            message["look"] = self._look
+        if self._fresh_snapshot:
+            self._fresh_snapshot = False
+            message["state"] = self._snapshot
         return _text(message)
 
     # # ------------------------------------------------------------------ private

@@ -1,4 +1,4 @@
-"""Shortens texts of a log for display."""
+"""Shortening of a text for display, at the end of a word."""
 
 
 def shorten(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Contents of a file before it becomes a course: planar or geodetic waypoints, range-checked for all formats."""
+"""Contents of a course file in any format: planar or geodetic waypoints, checked and converted to a course."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vehicled.paths.account import ReadSummary
 from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.plausibility import curvature_remarks, heading_as_yaw
+from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.smoothing import Array
 
 DEFAULT_SPEED_MPS = 1.0
@@ -22,7 +22,7 @@ MAX_DISTANCE_M = 100_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class CourseFile:
     """Waypoints of one file. ``points`` are (east m, north m), or (latitude, longitude) in degrees when ``geodetic``."""
 
     file_name: str

@@ -12,7 +12,7 @@ _spacing = between(0.02, 10.0, "expected a spacing from 0.02 to 10 m")
 _ratio = between(0.01, 1.0, "expected a fraction from 0.01 to 1")
 
 
-def hand_commands(commands: "_SubParsersAction[CommandParser]") -> None:
+def teleop_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add ``teleop`` and ``record-path``."""
     teleop = commands.add_parser(
         "teleop",

@@ -22,13 +22,13 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
-from vehicled.view.picture import MOST_TRAIL, Picture, ellipse
+from vehicled.view.page_state import MOST_TRAIL, PageState, ellipse
 
 SECOND = 10**9
 
 
 def test_a_page_gets_the_newest_values_and_what_is_new() -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     picture.records(packed((estimate(0.1 * k), STARTED_NS + k * SECOND // 10) for k in range(11)))
     told = json.loads(picture.tick(0.02))
     assert told["t"] == pytest.approx(1.0)
@@ -40,14 +40,14 @@ def test_a_page_gets_the_newest_values_and_what_is_new() -> None:
 
 
 def test_ages_are_those_of_gnss_imu_and_wheels_in_ms() -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     command = ActuatorCommand(0, 0, 0.1, 0.0, 0.0, 0.0, estimate_age_ns=SECOND, gnss_age_ns=120_040_000, imu_age_ns=4_000_000)
     picture.records(packed([(command, STARTED_NS)]))
     assert json.loads(picture.tick(0.0))["now"]["actuator"]["ages"] == [120.0, 4.0, None]
 
 
 def test_a_page_that_comes_later_gets_the_history() -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     for k in range(5):
         picture.records(packed([(estimate(0.2 * k), STARTED_NS + k * SECOND)]))
         picture.tick(0.0)
@@ -61,7 +61,7 @@ def test_a_page_that_comes_later_gets_the_history() -> None:
 
 
 def test_the_log_says_in_words_what_happened() -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     t = STARTED_NS
     messages = [
         Fault(t, "mode", "supervisor", Reaction.NONE, True, "STANDBY -> AUTO: driving the course"),
@@ -90,7 +90,7 @@ def test_the_log_says_in_words_what_happened() -> None:
 
 
 def test_deadlines_are_those_of_the_last_ten_seconds() -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     old = [(tick(STARTED_NS, 9.0, missed=True, cause=Cause.QUEUED, holder=1), STARTED_NS)]
     new = [(tick(t, 1.0 + 0.01 * k), t) for k in range(100) if (t := STARTED_NS + 20 * SECOND + k * SECOND // 100)]
     picture.records(packed(old))
@@ -106,7 +106,7 @@ def test_deadlines_are_those_of_the_last_ten_seconds() -> None:
 
 
 def test_unknown_values_are_reported_as_unknown() -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     lost = StateEstimate(0, 0, *(math.nan,) * 5, (math.nan,) * 16)
     picture.records(packed([(lost, STARTED_NS), (MotorStatus(0, 0), STARTED_NS)]))
     now = json.loads(picture.tick(0.0))["now"]
@@ -117,7 +117,7 @@ def test_unknown_values_are_reported_as_unknown() -> None:
 
 @given(st.binary(max_size=300), st.integers(0, 400))
 def test_garbage_and_torn_records_cost_themselves_only(garbage: bytes, cut: int) -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     good = packed([(estimate(1.0), STARTED_NS)])
     picture.records(good[: min(cut, len(good) - 1)])
     picture.records(garbage)
@@ -127,7 +127,7 @@ def test_garbage_and_torn_records_cost_themselves_only(garbage: bytes, cut: int)
 
 
 def test_the_way_is_bounded() -> None:
-    picture = Picture(opening())
+    picture = PageState(opening())
     for k in range(MOST_TRAIL + 100):
         picture.records(packed([(estimate(0.06 * k), STARTED_NS)]))
     assert len(json.loads(picture.hello())["history"]["trail"]) == MOST_TRAIL

@@ -13,7 +13,7 @@ MAX_PATH = 100
 """Longest socket path; the kernel allows 107 bytes."""
 
 
-class PlaceError(Exception):
+class SocketPathError(Exception):
     """No socket, or several; the text gives the remedy."""
 
 
@@ -29,32 +29,32 @@ def folder() -> Path:
 
 
 def socket_path(name: str) -> Path:
-    """Return the socket of the daemon that runs the profile ``name``; create its folder. Raises :class:`PlaceError`."""
+    """Return the socket of the daemon that runs the profile ``name``; create its folder. Raises :class:`SocketPathError`."""
     place = folder()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = place.stat()
     except OSError as error:
-        raise PlaceError(f"cannot create the folder of the control socket, {place}: {error.strerror}") from None
+        raise SocketPathError(f"cannot create the folder of the control socket, {place}: {error.strerror}") from None
     if status.st_uid != os.getuid():
-        raise PlaceError(f"{place} belongs to another user: remove it, or set XDG_RUNTIME_DIR")
+        raise SocketPathError(f"{place} belongs to another user: remove it, or set XDG_RUNTIME_DIR")
     path = place / f"{name}{SUFFIX}"
     if len(os.fsencode(path)) > MAX_PATH:
-        raise PlaceError(f"{path} is too long for a socket: set XDG_RUNTIME_DIR to a shorter folder")
+        raise SocketPathError(f"{path} is too long for a socket: set XDG_RUNTIME_DIR to a shorter folder")
     return path
 
 
 def own_path(name: str) -> Path:
-    """Like :func:`socket_path`, but raise :class:`PlaceError` if a daemon already uses it."""
+    """Like :func:`socket_path`, but raise :class:`SocketPathError` if a daemon already uses it."""
     path = socket_path(name)
     if answers(path):
         raise taken(path)
     return path
 
 
-def taken(path: Path) -> PlaceError:
+def taken(path: Path) -> SocketPathError:
     """Return the error for a socket that a daemon already uses."""
-    return PlaceError(f"another daemon already uses {path}: stop it, or use another profile name")
+    return SocketPathError(f"another daemon already uses {path}: stop it, or use another profile name")
 
 
 def free_path(name: str) -> Path:
@@ -75,7 +75,7 @@ def answers(path: Path) -> bool:
 
 
 def find(name: str | None) -> Path:
-    """Return the socket of a running daemon: that of the profile ``name``, or the only one. Raises :class:`PlaceError`."""
+    """Return the socket of a running daemon: that of the profile ``name``, or the only one. Raises :class:`SocketPathError`."""
     folders = [folder(), *Path("/run").glob("vehicled*")]
     found = {path.stem: path for place in folders for path in sorted(_sockets(place))}
     if name is not None:
@@ -85,12 +85,12 @@ def find(name: str | None) -> Path:
         if name in found:
             return found[name]
         running = f"running: {', '.join(sorted(found))}" if found else "none is running"
-        raise PlaceError(_closed(folders) or f"no daemon of profile {name!r} is running ({running}); {START}")
+        raise SocketPathError(_closed(folders) or f"no daemon of profile {name!r} is running ({running}); {START}")
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise PlaceError(_closed(folders) or f"no daemon is running; {START}")
-    raise PlaceError(f"several daemons run: {', '.join(sorted(found))}; choose one with --profile")
+        raise SocketPathError(_closed(folders) or f"no daemon is running; {START}")
+    raise SocketPathError(f"several daemons run: {', '.join(sorted(found))}; choose one with --profile")
 
 
 def _closed(folders: Iterable[Path]) -> str:

@@ -1,4 +1,4 @@
-"""Simulation part of a profile, checked before the run: its files are found and read once, so that mistakes appear at the start."""
+"""Check of a profile's simulation part before the run: its files are found and read once, so that mistakes appear at the start."""
 
 from sim_backend.emulators.registry import UnknownEmulatorError
 from sim_backend.plant.double_track.checks import check
