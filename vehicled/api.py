@@ -99,7 +99,7 @@ class Run(Log):
 
     @property
     def metrics(self) -> Result:
-        """Whether it finished and why not, errors against ground truth, deadlines, digest."""
+        """Outcome and its reason, errors against ground truth, deadlines, digest."""
         return self._simulated.result
 
     def plot(self, file: str) -> None:

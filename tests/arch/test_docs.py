@@ -35,6 +35,10 @@ FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now"}
 """Options of systemd's own programs."""
 FOREIGN = {"motor_driver.py", "documentation/comm_can.md", "foxglove.sdk.v1", "foxglove.websocket.v1"}
 """Files of other projects, and names that only look like code of this one."""
+FOREIGN |= {f"vehicled.{kind}" for kind in ("controllers", "estimators", "identifiers", "drivers", "decoders")}
+FOREIGN |= {"[controller.MyLaw]", "run.metrics", "run.messages", "run.frame", "run.plot"}
+READERS_FILE = re.compile(r"(test_)?my_|FILE\.|other\.")
+"""Files that the reader writes."""
 FOREIGN |= {"art.sha256", "drive.ubx.times", "[message.fields]"}
 
 
@@ -74,10 +78,13 @@ def pages() -> dict[str, str]:
 
 def spans(text: str) -> Iterator[str]:
     """Iterate over the code of a page: every span, and every line of a fenced or indented block."""
-    fenced = False
+    fenced, foreign = False, False
     for line in text.replace("\\\n", " ").splitlines():
         if line.startswith("```"):
-            fenced = not fenced
+            # Examples in Python are run by tests of their own, and other languages are not ours.
+            fenced, foreign = not fenced, line.removeprefix("```") in ("python", "toml")
+        elif fenced and foreign:
+            continue
         elif fenced or line.startswith("    "):
             yield line.strip()
         else:
@@ -114,7 +121,7 @@ def missing_paths(page: str, text: str) -> list[str]:
             source = re.fullmatch(r"[\w./-]+\.(py|md)", path) is not None
             if not source and not ("/" in path and path.partition("/")[0] in tops and re.fullmatch(r"[\w./-]+", path)):
                 continue
-            if path in FOREIGN:
+            if path in FOREIGN or READERS_FILE.match(path.rpartition("/")[2]):
                 continue
             beside = (Path(page).parent / path).as_posix()
             if not any(name in (path, beside) or name.endswith("/" + path) for name in tracked()):
@@ -153,9 +160,11 @@ def refused_commands(text: str) -> list[str]:
 
 def _load(arguments: dict[str, Any]) -> None:
     """Load what a command drives, unless it names files or values of the reader: capitals, shell variables, file endings."""
-    own = re.compile(r"\$|[A-Z]{2}|\.(toml|csv)|^my_")
+    own = re.compile(r"\$|[A-Z]{2}|\.(toml|csv|py:)|^my_")
     profile = arguments.get("profile") or "art"
-    vehicle = load_profile("art" if own.search(profile) else profile, [key for key in arguments.get("set") or () if "$" not in key])
+    # The parameters of a class of the reader's own begin with its name.
+    changes = [key for key in arguments.get("set") or () if "$" not in key and not re.match(r"\w+\.[A-Z]", key)]
+    vehicle = load_profile("art" if own.search(profile) else profile, changes)
     for kind in ("estimator", "controller", "identifier"):
         if (name := arguments.get(kind)) and isinstance(name, str) and not own.search(name):
             resolve(kind, name)

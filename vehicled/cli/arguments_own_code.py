@@ -15,9 +15,8 @@ def own_code_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         help="begin a controller, an estimator or a driver of your own",
         description="Write a commented file NAME.py that works at once, and its test test_NAME.py. Change it, then drive with it.",
         examples=(
-            "vehicled new controller my_law                        write my_law.py and test_my_law.py",
-            "vehicled sim --controller ./my_law.py:MyLaw           drive a lap with it",
-            "vehicled sim --controller ./my_law.py:MyLaw --set controller.MyLaw.gain_per_m=2",
+            "vehicled new controller my_law                 write it and its test",
+            "vehicled sim --controller ./my_law.py:MyLaw    drive a lap with it",
         ),
     )
     new.add_argument("kind", choices=TEMPLATES, help="what to write")
@@ -31,6 +30,6 @@ def own_code_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         description="List built-in names, and those that installed packages offer. An offered name is used only where a profile or "
         "a command names it.",
     )
-    listed.add_argument("kind", choices=KINDS, help="what to list")
+    listed.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     listed.add_argument("--json", action="store_true", help="print JSON")
     listed.set_defaults(run="vehicled.cli.own_code:list_names")
