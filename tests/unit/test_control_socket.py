@@ -446,7 +446,7 @@ def test_the_status_tells_how_far_the_lane_is_free(
     )
     console = RunConsole(rig.machine, facts)
     assert console.status(START + 10**8)["lane"] is None
-    situation = rig.machine.supervisor.situation
+    situation = rig.machine.supervisor.inputs
     assert situation is not None
     if lane is not None:
         situation.monitors.obstacle._read_ns[0.0, 0.0] = 0

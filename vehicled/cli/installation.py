@@ -15,7 +15,7 @@ from typing import Any
 
 SETTINGS = "/etc/vehicled"
 MANIFEST = f"{SETTINGS}/.installed.json"
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 """Timeout of one command, s; a slow board may install packages for minutes."""
 
 
@@ -136,12 +136,17 @@ class Installer:
         cure = f"; {why}" if why else ""
         try:
             done = subprocess.run(
-                list(argv), env={**os.environ, **(environ or {})}, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+                list(argv),
+                env={**os.environ, **(environ or {})},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=TIMEOUT_S,
             )
         except FileNotFoundError:
             raise InstallError(f"{argv[0]} is not installed{cure}") from None
         except subprocess.TimeoutExpired:
-            raise InstallError(f"{text}: not finished after {PATIENCE_S / 60:.0f} minutes{cure}") from None
+            raise InstallError(f"{text}: not finished after {TIMEOUT_S / 60:.0f} minutes{cure}") from None
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip() or "no output")[-600:]
             raise InstallError(f"{text}: failed with status {done.returncode}: {said}{cure}")

@@ -122,12 +122,12 @@ class Console:
     def _speed_cap_mps(self) -> float | None:
         """Return the speed cap if it is below the profile's limit."""
         supervisor = self._machine.supervisor
-        s = supervisor.situation
+        s = supervisor.inputs
         return None if s is None or supervisor.speed_cap_mps >= s.limits.max_speed_mps else supervisor.speed_cap_mps
 
     def _lane(self) -> dict[str, Any] | None:
         """Return the free distance ahead; None without a working obstacle sensor; ``free_m`` is None if the lane is clear."""
-        s = self._machine.supervisor.situation
+        s = self._machine.supervisor.inputs
         if s is None or not s.monitors.obstacle.sees:
             return None
         return {"free_m": _known(s.monitors.obstacle.free_m), "stop_m": _known(s.monitors.stopping.distance_m)}

@@ -54,7 +54,7 @@ class Supervisor:
         """Trips since the vehicle was armed, in order: the reason of a stop with its history."""
         self.faults: list[Fault] = []
         """Trips and clearances since the last :meth:`take_faults`."""
-        self.situation: RuleInputs | None = None
+        self.inputs: RuleInputs | None = None
         """Inputs of the last step, for display; None before the first."""
         self.entry = Entry()
         """Entry point of the newest drive along the course."""
@@ -114,7 +114,7 @@ class Supervisor:
 
     def refusal(self, action: OperatorAction) -> str:
         """Return why a request is refused in this mode; empty if it is accepted or waits for its checks."""
-        lasts = self.situation.monitors.disables if self.situation is not None else ""
+        lasts = self.inputs.monitors.disables if self.inputs is not None else ""
         return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts)
 
     def _cancel_requests(self) -> None:
@@ -170,7 +170,7 @@ class Supervisor:
             # A request from before the FAULT was made in another situation.
             self._cancel_requests()
         self._seen = self.mode
-        self.situation = s
+        self.inputs = s
         s.monitors.host.answered()
 
     def _react(self, s: RuleInputs, rule: Rule | None, reaction: Reaction, reason: Reason) -> None:

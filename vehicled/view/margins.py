@@ -30,7 +30,7 @@ def standings(supervisor: Supervisor) -> list[RuleState]:
     """Return the state of every rule in matrix order, and of the devices' faults, at the supervisor's last step; empty
     before it.
     """
-    s = supervisor.situation
+    s = supervisor.inputs
     if s is None:
         return []
     found = []

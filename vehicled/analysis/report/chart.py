@@ -214,14 +214,14 @@ def _curve(line: Line, scale: Scale) -> str:
     known = np.flatnonzero(np.isfinite(series.low))
     if not len(known):
         return ""
-    patience = COLUMNS if line.held else gap_columns(known)
+    longest_gap = COLUMNS if line.held else gap_columns(known)
     low, high = scale.height(series.low[known] * line.factor), scale.height(series.high[known] * line.factor)
     pieces: list[str] = []
     x_before, y_before = -(10**9), 0
     for x, bottom, top in zip(known.tolist(), low.astype(int).tolist(), high.astype(int).tolist()):
         # Draw the nearer end first, so that the line between two columns is short.
         near, far = (bottom, top) if abs(bottom - y_before) <= abs(top - y_before) else (top, bottom)
-        if x - x_before > patience:
+        if x - x_before > longest_gap:
             pieces.append(f"M{x} {near}h1" if near == far else f"M{x} {near}")
             x_before, y_before = (x + 1, near) if near == far else (x, near)
         else:

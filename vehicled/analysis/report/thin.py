@@ -115,12 +115,12 @@ class States:
         known = np.flatnonzero(self._worst >= 0)
         if not len(known):
             return []
-        patience = gap_columns(known)
+        longest_gap = gap_columns(known)
         bands: list[tuple[int, int, int]] = []
         last = -1
         for column in known.tolist():
             state = int(self._order[self._worst[column]])
-            near = bool(bands) and column - last <= patience
+            near = bool(bands) and column - last <= longest_gap
             if near and bands[-1][2] == state:
                 bands[-1] = (bands[-1][0], column + 1, state)
             else:

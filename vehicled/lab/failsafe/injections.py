@@ -60,7 +60,7 @@ class Injection(Struct, frozen=True, kw_only=True):
     links: tuple[str, ...] = BOTH
     profile: str = "art_vesc"
     overrides: tuple[str, ...] = ()
-    patience_s: float = 8.0
+    timeout_s: float = 8.0
     """Longest time until the vehicle has reacted and stopped, s."""
 
     @property
@@ -270,7 +270,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=9, code="rtk_lost", how="RTK fixed to float, drifting to 0.4 m", fail="gnss:float"),
     Injection(
         row=9, code="rtk_lost_long", how="RTK fixed to float, permanently", fail="gnss:float",
-        grace_s=lambda limits: limits.rtk_lost_stop_s, overrides=("limits.rtk_lost_stop_s=5",), patience_s=12.0,
+        grace_s=lambda limits: limits.rtk_lost_stop_s, overrides=("limits.rtk_lost_stop_s=5",), timeout_s=12.0,
     ),
     Injection(row=10, code="gnss_refused", how="the position jumps 5 m sideways, reported as RTK fixed", fail="gnss:multipath=5"),
     Injection(row=10, code="gnss_stuck", how="the same position repeats with fresh stamps", fail="gnss:stuck"),
@@ -281,7 +281,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(
         row=11, code="heading_stuck", how="the same heading repeats; from a turn of 0.1 rad on", fail="heading:stuck",
-        act=Stage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD, patience_s=60.0,
+        act=Stage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD, timeout_s=60.0,
     ),
     Injection(row=12, code="imu_silent", how="the IMU sends nothing", fail="imu:off"),
     Injection(row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck", also=("imu_silent",)),

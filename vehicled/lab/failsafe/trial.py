@@ -111,7 +111,7 @@ class _Judge:
         injection, stage = self._injection, self._stage
         if injection.refused:
             return self._watch_refusal()
-        end_ns = self._at_ns + round(injection.patience_s * SECOND_NS)
+        end_ns = self._at_ns + round(injection.timeout_s * SECOND_NS)
         while True:
             self._update()
             stops = self._reaction >= Reaction.CONTROLLED_STOP
