@@ -7,13 +7,15 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_API = ("Log", "Run", "load_profile", "open_log", "replay", "simulate")
+_API = ("Log", "Run", "load_profile", "open_log", "simulate")
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for: a daemon on a vehicle must not load the simulator and the tools for logs."""
     from importlib import import_module
 
+    if name == "replay":
+        return import_module("vehicled.replay")
     return getattr(import_module("vehicled.api"), name) if name in _API else _message(name)
 
 

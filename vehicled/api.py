@@ -2,7 +2,6 @@
 
 import inspect
 import shutil
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -217,8 +216,5 @@ def _array(values: list[Any]) -> Any:
     found[:] = values
     return found
 
-
-# The package ``vehicled.replay`` has been imported above, and took the name of the function.
-sys.modules["vehicled"].replay = replay  # type: ignore[attr-defined]
 
 __all__ = ["Log", "Run", "load_profile", "open_log", "replay", "simulate"]

@@ -144,17 +144,17 @@ def test_parts_of_a_rotated_log_are_one_run_and_the_fence_is_in_it(tmp_path: Pat
 FAILING = """
 from vehicled.registry import resolve
 controller = resolve("controller", "pure_pursuit")
-step, count = controller.step, 0
+sent, count = controller.on_command_sent, 0
 
-def fails(self, estimate, now_ns):
+def fails(self, throttle, brake):
     global count
     count += 1
     if count in (150, 160) or count > 200:
         raise RuntimeError("this controller cannot")
-    return step(self, estimate, now_ns)
+    sent(self, throttle, brake)
 
 """
-RUN = "controller.step = fails\nimport sys\nfrom vehicled.cli import main\nmain(sys.argv[1:])"
+RUN = "controller.on_command_sent = fails\nimport sys\nfrom vehicled.cli import main\nmain(sys.argv[1:])"
 
 
 def test_tasks_that_raise_raise_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,10 +164,11 @@ def test_tasks_that_raise_raise_again(tmp_path: Path, monkeypatch: pytest.Monkey
     (log,) = tmp_path.glob("*.mcap")
     space: dict[str, Any] = {}
     exec(FAILING, space)
-    monkeypatch.setattr(resolve("controller", "pure_pursuit"), "step", space["fails"])
+    monkeypatch.setattr(resolve("controller", "pure_pursuit"), "on_command_sent", space["fails"])
     result = replayed(log)
     assert result.first is None, result.first.to_text()
-    assert space["count"] == 201, "the task that ended the run was run again too"
+    # The last command is the brake after the end.
+    assert space["count"] == 201 + 1, "the task that ended the run was run again too"
 
 
 # ---------------------------------------------------------------- differences

@@ -2,4 +2,19 @@
 
 :mod:`~vehicled.replay.journal` reads the inputs, :mod:`~vehicled.replay.drive` feeds them to a machine built from the log
 alone, :mod:`~vehicled.replay.compare` compares its outputs with those in the log.
+
+The package can be called: ``vehicled.replay(path)`` is :func:`vehicled.api.replay`, whose name it has.
 """
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Callable(ModuleType):
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return import_module("vehicled.api").replay(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -160,7 +160,7 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
         devices=("vesc_<name of the fault>",),
-        substitute={"telemetry": "faults and heat are not reported: a drive that gives up for them ends at row 14"},
+        substitute={"telemetry": "faults and heat are not told: a drive that gives up for them ends at row 14"},
     ),
     Row(
         number=17,
@@ -219,6 +219,6 @@ ROWS: tuple[Row, ...] = (
                 react_ms=6000.0,
             ),
         ),
-        substitute={"telemetry": "no voltage is reported: limits.battery_low_v has no effect, time the drive instead"},
+        substitute={"telemetry": "no voltage is told: limits.battery_low_v has no effect, time the drive instead"},
     ),
 )
