@@ -1,13 +1,13 @@
-"""A path-following controller: steers by the curvature of the course, its heading error and its cross-track error.
+"""A path-following controller: steers towards a point of the course ahead (pure pursuit).
 
     vehicled sim --controller ./template_file.py:TemplateClass
-    vehicled sim --controller ./template_file.py:TemplateClass --set controller.TemplateClass.gain_per_m=1.5
+    vehicled sim --controller ./template_file.py:TemplateClass --set controller.TemplateClass.lookahead_m=1.2
 
 The base class does the rest: it finds the vehicle's place on the course, predicts the pose at which a command will act, controls
 the speed, slows down for bends and stops at the end. The safety gate limits every command, whatever this file computes.
 """
 
-from math import atan
+from math import atan2, cos, hypot, sin
 from typing import ClassVar
 
 from msgspec import Struct, field
@@ -15,14 +15,14 @@ from msgspec import Struct, field
 from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, NonNegative, Vehicle
+from vehicled.vehicle import Limits, Positive, Vehicle
 
 
 class TemplateClassParams(Struct, frozen=True):
     """Parameters, checked with the profile: the table [controller.TemplateClass], or --set controller.TemplateClass.NAME=VALUE."""
 
-    gain_per_m: NonNegative = 1.0
-    """Steering per cross-track error. Larger is faster and less damped."""
+    lookahead_m: Positive = 1.0
+    """Distance of the point along the course. Shorter follows bends more closely and is less damped."""
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
@@ -44,8 +44,11 @@ class TemplateClass(PathFollower):
         """
         ahead = state.ahead
         place = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
-        # A vehicle exactly on the course needs the angle of its curvature.
-        feedforward_rad = atan(self.vehicle.wheelbase_m * place.curvature_per_m)
-        # The cross-track error is positive left of the course; the heading error is the course's heading minus the vehicle's.
-        correction_rad = place.heading_error_rad - atan(self._params.gain_per_m * place.cross_track_m)
-        return SteeringDemand(feedforward_rad + correction_rad)
+        target = self.tracker.point_at(place.s_m + self._params.lookahead_m)
+        # The point in axes of the vehicle: forward, left.
+        dx, dy = target.x_m - ahead.x_m, target.y_m - ahead.y_m
+        forward_m = cos(ahead.yaw_rad) * dx + sin(ahead.yaw_rad) * dy
+        left_m = -sin(ahead.yaw_rad) * dx + cos(ahead.yaw_rad) * dy
+        # The arc through it has this curvature; a single-track vehicle drives it with this angle.
+        curvature_per_m = 2.0 * left_m / max(hypot(forward_m, left_m), 0.1) ** 2
+        return SteeringDemand(atan2(self.vehicle.wheelbase_m * curvature_per_m, 1.0))
