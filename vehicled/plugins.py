@@ -303,11 +303,16 @@ def _checked(found: Any, name: str, kind: str, contract: Contract) -> Any:
         raise PluginError(f"{name} is a {type(found).__name__}; a {kind} is a class")
     if contract.inherits and not issubclass(found, base):
         raise PluginError(f"{name} must inherit from {attribute} of {module}: class {found.__name__}({attribute})")
-    if lacking := sorted(getattr(found, "__abstractmethods__", ())) or [n for n in _methods(base) if not hasattr(found, n)]:
+    if lacking := sorted(getattr(found, "__abstractmethods__", ())) or [
+        # An attribute may be made by the constructor.
+        n
+        for n, parameters in _methods(base).items()
+        if parameters and not hasattr(found, n)
+    ]:
         raise PluginError(f"{name} lacks {', '.join(lacking)}; a {kind} must define what {contract.base} declares")
     _check_arguments(found, contract.arguments, f"{name} is made with", name)
     for method, parameters in _methods(base).items():
-        own = inspect.getattr_static(found, method)
+        own = inspect.getattr_static(found, method, None)
         if inspect.isfunction(own) and own is not getattr(base, method, None):
             _check_arguments(own, parameters, f"{name}.{method} is called with", name)
     params = getattr(found, "Params", None)

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import vehicled as v
 from vehicled.cli import main
 from vehicled.log.reader import LogReader
 from vehicled.messages import ActuatorCommand, Event, Fault, Mode
@@ -128,3 +130,58 @@ def test_what_new_writes_passes_its_own_test(kind: str, tmp_path: Path, capsys: 
     assert done.returncode == 0, done.stdout
     assert main(["new", kind, "my_code", "--folder", str(tmp_path)]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+OWN_WORLD = """
+from drivers.imu.n100 import N100Device
+from sim_backend.emulators.line import SerialLine, baud_of
+from sim_backend.emulators.n100 import N100Unit
+from sim_backend.plant.four_dof import FourDof
+
+class Plant(FourDof):
+    pass
+
+class Driver(N100Device):
+    pass
+
+class Emulator(SerialLine):
+    def __init__(self, port, device, seed, start_ns):
+        super().__init__(N100Unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+
+def decode(data):
+    for k, byte in enumerate(data):
+        yield "BYTE", {"place": k, "value": byte}
+"""
+
+
+def digest(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return the digest of a short drive of the ART with its real protocols."""
+    fixed = ["--course", "circle_r5_ccw", "--link", "wires", "--log", "logs", "--quiet", "--duration", "3", "--json"]
+    main(["sim", *fixed, *arguments])
+    return str(msgspec.json.decode(capsys.readouterr().out)["digest"])
+
+
+def test_a_plant_a_driver_and_an_emulator_of_ones_own_drive_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_world.py").write_text(OWN_WORLD)
+    own = [
+        "sim.plant=./my_world.py:Plant",
+        "devices.imu.driver=./my_world.py:Driver",
+        "devices.imu.emulator=./my_world.py:Emulator",
+    ]
+    assert digest(capsys, *(word for each in own for word in ("--set", each))) == digest(capsys)
+    (log,) = [path for path in Path("logs").glob("*.mcap") if v.open_log(str(path)).header.plugins]
+    assert main(["replay", str(log), "--quiet"]) == 0
+    assert "IDENTICAL" in capsys.readouterr().out
+    assert main(["sim", "--link", "wires", "--set", own[1], "--no-log"]) == 2
+    assert 'no emulator has the protocol of driver "my_world.py:Driver"' in capsys.readouterr().err
+
+
+def test_a_decoder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_world.py").write_text(OWN_WORLD)
+    (tmp_path / "recording.bin").write_bytes(b"abc")
+    assert main(["devices", "decode", "recording.bin", "--type", "./my_world.py:decode", "--show"]) == 0
+    assert "BYTE" in capsys.readouterr().out
