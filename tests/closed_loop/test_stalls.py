@@ -50,9 +50,15 @@ def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(st
 
 
 def test_with_a_strict_clock_a_stall_of_the_simulator_is_a_sensor_that_fell_silent(start: Start) -> None:
-    daemon = start("--clock", "wall", "--strict-clock", "--duration", "20", watched=True)
-    daemon.wait_until_driving()
-    stall(daemon.simulator_pid(), 0.3)
+    for _ in range(3):
+        daemon = start("--clock", "wall", "--strict-clock", "--duration", "20", watched=True)
+        daemon.wait_until_driving()
+        try:
+            stall(daemon.simulator_pid(), 0.3)
+            break
+        except ProcessLookupError:
+            # A busy computer has stalled before, and the strict clock has ended that drive.
+            daemon.end()
     _, result, _ = daemon.end()
     assert "no IMU sample for" in result["why"]
     assert result["stalls"] is None
