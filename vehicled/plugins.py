@@ -270,6 +270,7 @@ def _read(path: Path) -> bytes:
     return data
 
 
+@cache
 def _from_package(name: str) -> tuple[ModuleType, dict[str, bytes]]:
     if not all(part.isidentifier() for part in name.split(".")):
         raise PluginError(f'"{name}" is neither a .py file nor a module: write ./my_file.py:Name or package.module:Name')
@@ -284,7 +285,7 @@ def _from_package(name: str) -> tuple[ModuleType, dict[str, bytes]]:
     file_name = getattr(module, "__file__", None)
     if file_name is None or name.partition(".")[0] in OURS:
         return module, {}
-    return module, {Path(file_name).name: Path(file_name).read_bytes()}
+    return module, {Path(file_name).name: _read(Path(file_name))}
 
 
 # ------------------------------------------------------------------ checks

@@ -119,6 +119,22 @@ def test_a_slow_controller_is_told_in_lockstep(law: Path, capsys: pytest.Capture
     assert "in real time it would be late" in said
 
 
+def test_a_changed_module_of_an_installed_package_is_refused_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "their_laws").mkdir()
+    module = tmp_path / "their_laws" / "law.py"
+    module.write_text(LAW)
+    assert main(["sim", "--course", "circle_r5_ccw", "--controller", "their_laws.law:Law", "--log", "logs", "--duration", "3"]) == 1
+    assert main(["replay", the_log(), "--quiet"]) == 0
+    module.write_text(LAW + "\n")
+    assert main(["replay", the_log(), "--quiet"]) == 2
+    assert "law.py has been changed since" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["controller", "estimator", "driver"])
 def test_what_new_writes_passes_its_own_test(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", kind, "my_code", "--folder", str(tmp_path)]) == 0

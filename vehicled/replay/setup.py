@@ -8,6 +8,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -117,14 +118,16 @@ def plugin_files(journal: Journal, code: Code) -> Callable[[str], str]:
 
 def _refuse_other_code(row: PluginRow) -> None:
     """Raise :class:`SetupError` if a file of the plugin is not what it was in the run."""
-    if not row.text_file:
-        return
     for file, digest in row.hashes.items():
-        path = Path(row.text_file).parent / file
+        path = Path(file)
         try:
-            same = hashlib.sha256(path.read_bytes()).hexdigest() == digest
-            how = "has been changed since"
-        except OSError:
+            if row.text_file:
+                path = Path(row.text_file).parent / file
+            else:
+                module = find_spec(row.reference.rpartition(":")[0])
+                path = Path(module.origin) if module is not None and module.origin is not None else path
+            same, how = hashlib.sha256(path.read_bytes()).hexdigest() == digest, "has been changed since"
+        except (OSError, ImportError):
             same, how = False, "is not on this computer"
         if not same:
             raise SetupError(
