@@ -131,7 +131,7 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
         ticks = [record.message for record in found.messages(TaskTick)]
         ticks = [tick for tick in ticks if tick.release_ns - ticks[0].release_ns > WARM_UP_NS]
         events = [record.message for record in found.messages(Event)]
-    cost: dict[str, Any] = next((json.loads(event.fields) for event in events if event.name == "view_cost"), {})
+    cost: dict[str, Any] = next((json.loads(event.fields) for event in events if event.name == "bridge_cost"), {})
     return {
         "releases": len(ticks) + sum(tick.skipped for tick in ticks),
         "lost": sum(tick.missed + tick.skipped for tick in ticks),
@@ -179,7 +179,7 @@ def run(seconds: float, rounds: int) -> dict[str, dict[str, float]]:
                 "loop_wall_share": float(np.mean([cost["wall_share"] for cost in costs])),
                 "loop_cpu_share": float(np.mean([cost["cpu_share"] for cost in costs])),
                 "longest_us": max(cost["longest_us"] for cost in costs),
-                "dropped_frames": sum(cost["dropped"] for cost in costs),
+                "dropped_frames": sum(sum(cost["dropped"].values()) for cost in costs),
                 "child_cpu_share": float(np.mean([drive["child_share"] for drive in drives])),
             }
     return figures

@@ -316,10 +316,10 @@ def test_requests_of_the_page_are_in_the_log_under_its_name(sitting: Drives) -> 
 
 
 def test_the_log_holds_the_cost_of_the_view(sitting: Drives) -> None:
-    (cost,) = [json.loads(m.fields) for _, m in sitting.messages if isinstance(m, Event) and m.name == "view_cost"]
+    (cost,) = [json.loads(m.fields) for _, m in sitting.messages if isinstance(m, Event) and m.name == "bridge_cost"]
     assert cost["turns"] > 50
-    assert cost["frames"] > 50
-    assert cost["dropped"] == 0
+    assert cost["frames"]["the live view"] > 50
+    assert cost["dropped"] == {"the live view": 0}
 
 
 @pytest.fixture

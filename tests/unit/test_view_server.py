@@ -14,18 +14,18 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from tests.unit.view_facts import STARTED_NS, estimate, opening, packed
+from vehicled.bridges.frames import FrameKind
+from vehicled.bridges.process import BridgeError, BridgeProcess
 from vehicled.view.connection import BURST
-from vehicled.view.process import ViewError, ViewProcess
 from vehicled.view.server import MOST_CONNECTIONS, MOST_SOCKETS
-from vehicled.view.wire import ViewFrameKind
 
 TOKEN = "t0ken-of-the-test"
 STATE = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
 
 
 @contextmanager
-def served(**changes: Any) -> Iterator[ViewProcess]:
-    process = ViewProcess.start(opening(**changes))
+def served(**changes: Any) -> Iterator[BridgeProcess]:
+    process = BridgeProcess.start("the live view", "vehicled.view.server", opening(**changes))
     try:
         yield process
     finally:
@@ -33,20 +33,20 @@ def served(**changes: Any) -> Iterator[ViewProcess]:
 
 
 @pytest.fixture(scope="module")
-def view() -> Iterator[ViewProcess]:
+def view() -> Iterator[BridgeProcess]:
     """One that asks for no token."""
     with served() as process:
         yield process
 
 
 @pytest.fixture(scope="module")
-def closed() -> Iterator[ViewProcess]:
+def closed() -> Iterator[BridgeProcess]:
     """One that asks for a token, and from which nobody could drive if they had one: there is no daemon behind it."""
     with served(token=TOKEN, teleop=True, control_socket="/nonexistent/vehicled.sock") as process:
         yield process
 
 
-def get(view: ViewProcess, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+def get(view: BridgeProcess, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
     request = Request(f"http://127.0.0.1:{view.port}{path}", headers={k.replace("_", "-"): v for k, v in headers.items()})
     try:
         with urlopen(request, timeout=5) as answer:
@@ -56,13 +56,13 @@ def get(view: ViewProcess, path: str, **headers: str) -> tuple[int, bytes, dict[
             return error.code, error.read(), dict(error.headers)
 
 
-def page(view: ViewProcess, *, token: str = "", **options: Any) -> Any:
+def page(view: BridgeProcess, *, token: str = "", **options: Any) -> Any:
     query = f"?token={token}" if token else ""
     # Nobody here reads to the end, so nobody waits for the last words either.
     return connect(f"ws://127.0.0.1:{view.port}/socket{query}", compression=None, close_timeout=0.05, **options)
 
 
-def foxglove(view: ViewProcess, *names: str, token: str = "") -> Any:
+def foxglove(view: BridgeProcess, *names: str, token: str = "") -> Any:
     query = f"?token={token}" if token else ""
     return connect(f"ws://127.0.0.1:{view.port}/{query}", subprotocols=[Subprotocol(name) for name in names], close_timeout=0.05)
 
@@ -75,7 +75,7 @@ def receive(socket: ClientConnection, kind: str) -> dict[str, Any]:
             return message
 
 
-def test_the_page_and_its_parts_are_served_with_their_policy(view: ViewProcess) -> None:
+def test_the_page_and_its_parts_are_served_with_their_policy(view: BridgeProcess) -> None:
     for path, start in (("/", b"<!doctype html>"), ("/style.css", b"/*"), ("/main.js", b"//")):
         status, body, headers = get(view, path)
         assert status == 200
@@ -86,22 +86,22 @@ def test_the_page_and_its_parts_are_served_with_their_policy(view: ViewProcess) 
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "/../server.py", "/index.html%00", "//main.js", "/main.js/", "/%2e%2e/view/server.py"]
 )
-def test_nothing_else_is(view: ViewProcess, path: str) -> None:
+def test_nothing_else_is(view: BridgeProcess, path: str) -> None:
     assert get(view, path)[0] == 404
 
 
-def test_a_name_of_somebody_else_is_refused_even_for_a_file(view: ViewProcess) -> None:
+def test_a_name_of_somebody_else_is_refused_even_for_a_file(view: BridgeProcess) -> None:
     assert get(view, "/", Host="evil.example")[0] == 421
     assert get(view, "/", Host=f"localhost:{view.port}")[0] == 200
 
 
-def test_a_page_hears_what_the_daemon_says(view: ViewProcess) -> None:
+def test_a_page_hears_what_the_daemon_says(view: BridgeProcess) -> None:
     with page(view) as first, page(view) as second:
         for reader in (first, second):
             hello = receive(reader, "hello")
             assert hello["teleop"] is False
-        view.offer(ViewFrameKind.RECORDS, packed([(estimate(4.25), STARTED_NS)]))
-        view.offer(ViewFrameKind.STATE, STATE)
+        view.offer(FrameKind.RECORDS, packed([(estimate(4.25), STARTED_NS)]))
+        view.offer(FrameKind.STATE, STATE)
         for reader in (first, second):
             seen: dict[str, Any] = {}
             while not ("state" in seen and seen["now"]):
@@ -111,13 +111,13 @@ def test_a_page_hears_what_the_daemon_says(view: ViewProcess) -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
-def test_pages_of_other_sites_open_no_socket(view: ViewProcess, origin: str) -> None:
+def test_pages_of_other_sites_open_no_socket(view: BridgeProcess, origin: str) -> None:
     with pytest.raises(InvalidStatus) as caught, page(view, origin=origin):
         pass
     assert caught.value.response.status_code == 403
 
 
-def test_without_the_token_there_is_no_socket(closed: ViewProcess) -> None:
+def test_without_the_token_there_is_no_socket(closed: BridgeProcess) -> None:
     for token in ("", "wrong", TOKEN + "x", TOKEN[:-1]):
         with pytest.raises(InvalidStatus) as caught, page(closed, token=token):
             pass
@@ -131,13 +131,13 @@ def test_without_the_token_there_is_no_socket(closed: ViewProcess) -> None:
         assert receive(socket, "hello")["teleop"] is True
 
 
-def test_a_page_that_may_only_look_moves_nothing(view: ViewProcess) -> None:
+def test_a_page_that_may_only_look_moves_nothing(view: BridgeProcess) -> None:
     with page(view) as socket:
         socket.send('{"do": "request", "action": "teleop"}')
         assert receive(socket, "note")["text"] == "this page is read-only"
 
 
-def test_a_request_without_a_daemon_is_reported(closed: ViewProcess) -> None:
+def test_a_request_without_a_daemon_is_reported(closed: BridgeProcess) -> None:
     with page(closed, token=TOKEN) as socket:
         socket.send('{"do": "request", "action": "stop"}')
         assert "no daemon answers" in receive(socket, "note")["text"]
@@ -146,14 +146,14 @@ def test_a_request_without_a_daemon_is_reported(closed: ViewProcess) -> None:
 @pytest.mark.parametrize(
     "garbage", ["", "null", "[" * 3000, "{}", b"\x00\xff" * 100, '{"do": "request", "action": "fly"}', "é" * 1000]
 )
-def test_garbage_is_answered_and_the_page_lives_on(closed: ViewProcess, garbage: str | bytes) -> None:
+def test_garbage_is_answered_and_the_page_lives_on(closed: BridgeProcess, garbage: str | bytes) -> None:
     with page(closed, token=TOKEN) as socket:
         socket.send(garbage)
         assert receive(socket, "note")["text"] == "not understood"
         receive(socket, "tick")
 
 
-def test_a_flood_slows_the_flooder_only(closed: ViewProcess) -> None:
+def test_a_flood_slows_the_flooder_only(closed: BridgeProcess) -> None:
     with page(closed, token=TOKEN) as flooder, page(closed, token=TOKEN) as other:
         for _ in range(int(BURST) + 30):
             flooder.send("x")
@@ -161,7 +161,7 @@ def test_a_flood_slows_the_flooder_only(closed: ViewProcess) -> None:
         assert receive(other, "tick")["n"] == before + 1
 
 
-def test_a_message_that_is_too_long_ends_its_connection_alone(closed: ViewProcess) -> None:
+def test_a_message_that_is_too_long_ends_its_connection_alone(closed: BridgeProcess) -> None:
     with page(closed, token=TOKEN) as greedy, page(closed, token=TOKEN) as other:
         greedy.send("x" * 100_000)
         with pytest.raises(ConnectionClosed):
@@ -169,7 +169,7 @@ def test_a_message_that_is_too_long_ends_its_connection_alone(closed: ViewProces
         receive(other, "tick")
 
 
-def test_raw_garbage_and_half_requests_are_bounded_and_let_others_in(view: ViewProcess) -> None:
+def test_raw_garbage_and_half_requests_are_bounded_and_let_others_in(view: BridgeProcess) -> None:
     held = []
     for k in range(MOST_CONNECTIONS - 2):
         raw = socket.create_connection(("127.0.0.1", view.port))
@@ -182,7 +182,7 @@ def test_raw_garbage_and_half_requests_are_bounded_and_let_others_in(view: ViewP
             raw.close()
 
 
-def test_more_readers_than_there_is_room_for_are_reported(view: ViewProcess) -> None:
+def test_more_readers_than_there_is_room_for_are_reported(view: BridgeProcess) -> None:
     with ExitStack() as stack:
         for _ in range(MOST_SOCKETS):
             stack.enter_context(page(view))
@@ -206,7 +206,7 @@ def test_a_reader_that_never_reads_blocks_no_other() -> None:
             before = 0
             for k in range(12):
                 # More than any buffer between here and there holds.
-                view.offer(ViewFrameKind.RECORDS, packed((estimate(k + n / 1e3), STARTED_NS + k) for n in range(3000)))
+                view.offer(FrameKind.RECORDS, packed((estimate(k + n / 1e3), STARTED_NS + k) for n in range(3000)))
                 told = receive(reader, "tick")
                 assert before == 0 or told["n"] == before + 1, "a picture was lost"
                 before = told["n"]
@@ -227,11 +227,11 @@ def test_a_place_that_is_taken_is_reported_before_anything_drives() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(ViewError, match="cannot listen on"):
-            ViewProcess.start(opening(port=taken.getsockname()[1]))
+        with pytest.raises(BridgeError, match="cannot listen on"):
+            BridgeProcess.start("the live view", "vehicled.view.server", opening(port=taken.getsockname()[1]))
 
 
-def test_foxglove_is_spoken_on_the_same_port_and_may_be_switched_off(view: ViewProcess) -> None:
+def test_foxglove_is_spoken_on_the_same_port_and_may_be_switched_off(view: BridgeProcess) -> None:
     for name in ("foxglove.sdk.v1", "foxglove.websocket.v1"):
         with foxglove(view, "odd", name) as client:
             assert client.subprotocol == name
@@ -241,7 +241,7 @@ def test_foxglove_is_spoken_on_the_same_port_and_may_be_switched_off(view: ViewP
         pass
 
 
-def test_the_child_gives_way_to_the_daemon(view: ViewProcess) -> None:
+def test_the_child_gives_way_to_the_daemon(view: BridgeProcess) -> None:
     with open(f"/proc/{view.pid}/stat") as stat:
         nice = int(stat.read().rpartition(")")[2].split()[16])
     assert nice >= 10

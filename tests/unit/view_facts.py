@@ -6,7 +6,7 @@ from typing import Any
 
 from vehicled.log.sink import LogSink
 from vehicled.messages import Cause, EstimatorStatus, Message, StateEstimate, TaskTick
-from vehicled.view.margins import rows
+from vehicled.safety.margins import rows
 from vehicled.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 
 OFFSET_NS = 1_700_000_000 * 10**9

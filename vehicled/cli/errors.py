@@ -4,6 +4,7 @@
 def expected_errors() -> tuple[type[Exception], ...]:
     """Return the exception types whose text names the place of the error and the remedy."""
     from vehicled.app import SetupError
+    from vehicled.bridges.process import BridgeError
     from vehicled.control_socket.client import ControlError
     from vehicled.control_socket.socket_path import SocketPathError
     from vehicled.lab.recordings.errors import RecordingError
@@ -14,7 +15,6 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.profile import ProfileError
     from vehicled.registry import UnknownNameError
     from vehicled.teleop.mapping import MappingError
-    from vehicled.view.process import ViewError
 
     ours = (SetupError, ControlError, SocketPathError, LinkError, LogError, CourseError, ProfileError, RecordingError)
-    return (*ours, PluginError, UnknownNameError, MappingError, ViewError)
+    return (*ours, PluginError, UnknownNameError, MappingError, BridgeError)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from vehicled import __version__
 from vehicled.app import SetupError
+from vehicled.bridges.process import BridgeProcess
 from vehicled.control_socket.console import RunFacts
 from vehicled.log.sink import LogSink
 from vehicled.paths.course import Course
 from vehicled.profile.schema import View
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
+from vehicled.safety.margins import rows
 from vehicled.tasks import PIPELINE
 from vehicled.view.access import is_loopback, new_token
 from vehicled.view.address import parse_address, url_of
-from vehicled.view.margins import rows
-from vehicled.view.process import ViewProcess
 from vehicled.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 
 MOST_POINTS = 3_000
@@ -27,15 +27,17 @@ MOST_POINTS = 3_000
 LEAST_TOKEN = 8
 
 
-def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, control_socket: Path, simulated: bool) -> ViewProcess:
-    """Start the live view and print its address; empty ``address``: the profile's. Raises :class:`SetupError` and ViewError."""
+def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, control_socket: Path, simulated: bool) -> BridgeProcess:
+    """Start the live view and print its address; empty ``address``: the profile's. Raises :class:`SetupError` and BridgeError."""
     profile = plan.loaded.profile
     view = profile.view
     host, port, token = check_view(view, address)
     course = plan.course
     step = max(1, ceil(len(course.x_m) / MOST_POINTS))
     rates = plan.wiring.rates
-    process = ViewProcess.start(
+    process = BridgeProcess.start(
+        "the live view",
+        "vehicled.view.server",
         ViewConfig(
             host=host,
             port=port,
@@ -66,7 +68,7 @@ def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, cont
                 RingFacts([(float(x), float(y)) for x, y in ring.corners], ring.keep_out)
                 for ring in (plan.fence.polygons if plan.fence is not None else ())
             ],
-        )
+        ),
     )
     _tell(host, process.port, token, teleop=view.teleop)
     return process

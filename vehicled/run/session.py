@@ -46,9 +46,10 @@ from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
 
 if TYPE_CHECKING:
+    from vehicled.bridges.feed import Feed
+    from vehicled.bridges.process import BridgeProcess
     from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
-    from vehicled.view.feed import Feed
 
 _GREETING_TIMEOUT_S = 60.0
 
@@ -195,7 +196,7 @@ def drive(
         console = _console(plan, machine, writer, started_ns, closed)
         live = None
         if spec.view is not None and socket_path is not None:
-            live = _open_view(plan, spec.view, console, router, writer, socket_path, simulated=link is not None)
+            live = _open_bridges(plan, console, router, writer, socket_path, simulated=link is not None)
         stack.pop_all()
     for types, record in observer.listeners:
         router.listen(types, record)
@@ -308,9 +309,8 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
     return Console(machine, facts)
 
 
-def _open_view(
+def _open_bridges(
     plan: Plan,
-    address: str,
     console: Console,
     router: Router,
     writer: WriterProcess | None,
@@ -318,15 +318,20 @@ def _open_view(
     *,
     simulated: bool,
 ) -> "Feed":
-    """Open the live view. Raises :class:`SetupError` and ViewError."""
+    """Start the children that pass this run on to other programs. Raises :class:`SetupError` and BridgeError."""
+    from vehicled.bridges.feed import Feed
     from vehicled.run.live_view import copying_sink, open_view
-    from vehicled.view.feed import Feed
 
     sink = copying_sink(writer.sink if writer is not None else None)
     if writer is None:
         router.log_to(sink)
-    process = open_view(plan, address, console.facts, offset_ns=sink.offset_ns, control_socket=control_socket, simulated=simulated)
-    return Feed(process, sink, console, console.supervisor, router.record)
+    children: list[BridgeProcess] = []
+    if plan.spec.view is not None:
+        facts, offset_ns = console.facts, sink.offset_ns
+        children.append(
+            open_view(plan, plan.spec.view, facts, offset_ns=offset_ns, control_socket=control_socket, simulated=simulated)
+        )
+    return Feed(children, sink, console, console.supervisor, router.record)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from websockets.exceptions import NegotiationError
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
+from vehicled.bridges.frames import MAX_FRAME_BYTES, FrameKind, Report
 from vehicled.control_socket.client import Client
 from vehicled.log.frames import HEAD
 from vehicled.view.access import Access
@@ -31,7 +32,7 @@ from vehicled.view.connection import Connection
 from vehicled.view.foxglove import SUBPROTOCOLS, Session, SharedChannels, dropped_status
 from vehicled.view.page_state import PageState
 from vehicled.view.page_teleop import PageDriver, PageTeleop, parse_message
-from vehicled.view.wire import MAX_FRAME_BYTES, Report, ViewConfig, ViewFrameKind
+from vehicled.view.wire import ViewConfig
 
 TICK_S = 0.1
 BEAT_S = 0.05
@@ -93,10 +94,10 @@ class Server:
                     return
                 data = await reader.readexactly(length)
                 self._fed_s = time.monotonic()
-                if kind == ViewFrameKind.RECORDS:
+                if kind == FrameKind.RECORDS:
                     self._page_state.records(data)
                     self._to_foxglove(data)
-                elif kind == ViewFrameKind.STATE:
+                elif kind == FrameKind.STATE:
                     self._page_state.snapshot(data)
                     self._on_message()
 

@@ -1,27 +1,8 @@
-"""Protocol of the pipe between the daemon and the view's process. Pure.
+"""Configuration of the view's process. Pure."""
 
-Frames of ``length u32 | kind u8 | payload`` to the child, as to the log writer; JSON lines back.
-"""
-
-from enum import IntEnum
 from typing import Any
 
 from msgspec import Struct
-
-from vehicled.log.frames import HEAD
-
-MAX_FRAME_BYTES = 8 << 20
-
-
-class ViewFrameKind(IntEnum):
-    """Kind of a frame."""
-
-    OPENING = 1
-    """First frame: :class:`ViewConfig` as MessagePack."""
-    RECORDS = 2
-    """Packed records of the log: MCAP message records."""
-    STATE = 3
-    """State of the run as JSON, see :class:`~vehicled.view.feed.Feed`."""
 
 
 class TaskFacts(Struct, frozen=True):
@@ -84,21 +65,7 @@ class ViewConfig(Struct, frozen=True, kw_only=True):
     max_wheel_rad: float
     wheelbase_m: float
     matrix: list[dict[str, Any]]
-    """Failsafe matrix, see :func:`~vehicled.view.margins.rows`; sent, so that the child starts without numpy."""
+    """Failsafe matrix, see :func:`~vehicled.safety.margins.rows`; sent, so that the child starts without numpy."""
     tasks: list[TaskFacts]
     course: CourseFacts
     fence: list[RingFacts]
-
-
-class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Report of the child, one JSON object per line."""
-
-    state: str
-    """State: ``listening`` or ``failed``."""
-    port: int = 0
-    detail: str = ""
-
-
-def frame(kind: ViewFrameKind, payload: bytes) -> bytes:
-    """Encode one frame."""
-    return HEAD.pack(len(payload), kind) + payload

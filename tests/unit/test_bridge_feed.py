@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.view_facts import OFFSET_NS, estimate
+from vehicled.bridges.feed import RECORDS_NS, STATE_NS, TIME_FRACTION, Feed
+from vehicled.bridges.frames import FrameKind
+from vehicled.bridges.process import BridgeProcess
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.sink import CHUNK_BYTES, COPY_LIMIT_BYTES, LogSink
 from vehicled.messages import Event, Message
 from vehicled.safety.supervisor import Supervisor
-from vehicled.view.feed import RECORDS_NS, STATE_NS, TIME_FRACTION, Feed
 from vehicled.view.outbox import ClientQueue
-from vehicled.view.process import ViewProcess
-from vehicled.view.wire import ViewFrameKind
 
 MS = 1_000_000
 
@@ -25,10 +25,10 @@ class Child:
     """A process that takes everything."""
 
     def __init__(self) -> None:
-        self.frames: list[tuple[ViewFrameKind, bytes]] = []
-        self.alive, self.sent, self.dropped, self.closed = True, 0, 0, False
+        self.frames: list[tuple[FrameKind, bytes]] = []
+        self.name, self.alive, self.sent, self.dropped, self.closed = "the live view", True, 0, 0, False
 
-    def offer(self, kind: ViewFrameKind, *pieces: bytes) -> bool:
+    def offer(self, kind: FrameKind, *pieces: bytes) -> bool:
         self.frames.append((kind, b"".join(pieces)))
         return True
 
@@ -51,7 +51,7 @@ class Bench:
         self.said: list[Message] = []
         self.reads = 0
         self.feed = Feed(
-            self.child,  # type: ignore[arg-type]
+            [self.child],  # type: ignore[list-item]
             self.sink,
             Console(),  # type: ignore[arg-type]
             Supervisor(),
@@ -75,9 +75,9 @@ def test_records_and_looks_go_out_at_their_rates() -> None:
         bench.sink.record(estimate(k), k * 5 * MS)
         bench.feed.turn(k * 5 * MS, k * 5 * MS + 5 * MS)
     kinds = [kind for kind, _ in bench.child.frames]
-    assert kinds.count(ViewFrameKind.RECORDS) in range(36, 42)
-    assert kinds.count(ViewFrameKind.STATE) in range(9, 12)
-    heads = [head for kind, data in bench.child.frames if kind is ViewFrameKind.RECORDS for head in message_heads(data)]
+    assert kinds.count(FrameKind.RECORDS) in range(36, 42)
+    assert kinds.count(FrameKind.STATE) in range(9, 12)
+    heads = [head for kind, data in bench.child.frames if kind is FrameKind.RECORDS for head in message_heads(data)]
     assert len({head[3] for head in heads}) == len(heads) > 380
 
 
@@ -125,17 +125,17 @@ def test_a_dead_child_is_reported_once_and_costs_nothing_afterwards() -> None:
     bench.child.alive = False
     for k in range(20):
         bench.feed.turn(k * STATE_NS, k * STATE_NS + RECORDS_NS)
-    assert [message.name for message in bench.said if isinstance(message, Event)] == ["view_gone"]
+    assert [message.name for message in bench.said if isinstance(message, Event)] == ["bridge_gone"]
     assert len(bench.child.frames) <= 2
 
 
-def test_the_log_holds_the_cost_of_the_view() -> None:
+def test_the_log_holds_the_cost_of_the_bridges() -> None:
     bench = Bench()
     bench.feed.turn(0, 10**9)
     bench.feed.finish(10**9)
     (event,) = bench.said
     assert isinstance(event, Event)
-    assert event.name == "view_cost"
+    assert event.name == "bridge_cost"
     assert bench.child.closed
 
 
@@ -225,15 +225,15 @@ def test_a_pipe_that_nobody_reads_costs_frames_and_no_time() -> None:
     )
     assert child.stdin is not None
     os.set_blocking(child.stdin.fileno(), False)
-    process = ViewProcess(child)
+    process = BridgeProcess(child)
     try:
         for _ in range(50):
-            process.offer(ViewFrameKind.RECORDS, b"x" * 30_000)
+            process.offer(FrameKind.RECORDS, b"x" * 30_000)
         assert process.alive
         assert process.dropped >= 40
         child.kill()
         child.wait()
-        process.offer(ViewFrameKind.RECORDS, b"x")
+        process.offer(FrameKind.RECORDS, b"x")
         assert not process.alive
     finally:
         process.close()

@@ -28,12 +28,12 @@ from vehicled.messages import (
 )
 from vehicled.profile import load_profile
 from vehicled.safety import rule as rules
+from vehicled.safety.margins import rows, standings
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.rule import RuleInputs, Sense
 from vehicled.safety.supervisor import Supervisor
-from vehicled.view.margins import rows, standings
 
 PROFILE = load_profile("art")
 LIMITS = replace(PROFILE.limits, corridor_m=2.0, battery_low_v=10.0, battery_empty_v=9.0)

@@ -1,22 +1,22 @@
-"""The live view's work on the loop: copy records already packed for the log, and read the state of the run several times a second.
+"""The bridges' work on the loop: copy records already packed for the log, and read the state of the run several times a second.
 
 It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most ``TIME_FRACTION`` of the time, and
-writes to a pipe that drops data when full. Without gaps the page gets no data and says so.
+writes to a pipe that drops data when full. Without gaps the bridges get no data, and the page says so.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
 
+from vehicled.bridges.frames import FrameKind
+from vehicled.bridges.process import BridgeProcess
 from vehicled.control_socket.console import Console
 from vehicled.log.sink import LogSink
 from vehicled.messages import Event, Message
+from vehicled.safety.margins import standings
 from vehicled.safety.supervisor import Supervisor
-from vehicled.view.margins import standings
-from vehicled.view.process import ViewProcess
-from vehicled.view.wire import ViewFrameKind
 
 RECORDS_NS = 50_000_000
 """Interval between two copies of the records."""
@@ -27,11 +27,11 @@ TIME_FRACTION = 0.005
 FIRST_GAP_NS = 1_000_000
 LEAST_GAP_NS = 200_000
 DECAY = 0.98
-"""Factor on the required gap, applied each time it was missing, so that one slow turn cannot block the view forever."""
+"""Factor on the required gap, applied each time it was missing, so that one slow turn cannot block the bridges forever."""
 
 
 class Cost(Struct):
-    """Time that the view has taken from the loop."""
+    """Time that the bridges have taken from the loop."""
 
     turns: int = 0
     wall_ns: int = 0
@@ -54,19 +54,19 @@ class _Duty:
 
 
 class Feed:
-    """Sends data to the view's process after turns of the loop."""
+    """Sends data to the processes of the bridges after turns of the loop."""
 
     def __init__(
         self,
-        process: ViewProcess,
+        processes: Sequence[BridgeProcess],
         sink: LogSink,
         console: Console,
         supervisor: Supervisor,
         record: Callable[[Message, int], None],
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the view's own messages."""
-        self._process = process
+        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges' own messages."""
+        self._processes = list(processes)
         self._sink = sink
         self._console = console
         self._supervisor = supervisor
@@ -74,14 +74,13 @@ class Feed:
         self._clock = clock
         self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(STATE_NS, self._snapshot))
         self._began_ns: int | None = None
-        self._gone = False
         self.cost = Cost()
 
     def turn(self, now_ns: int, next_due_ns: int) -> None:
         """Do at most one piece of work after a turn of the loop, which must return by ``next_due_ns``. Never raises, never
         waits.
         """
-        if self._gone:
+        if not self._processes:
             return
         if self._began_ns is None:
             self._began_ns = now_ns
@@ -108,28 +107,30 @@ class Feed:
     def _copy(self, now_ns: int) -> None:
         pieces = self._sink.take_copy()
         if pieces:
-            self._process.offer(ViewFrameKind.RECORDS, *pieces)
-        if not self._process.alive:
-            self._gone = True
-            self._record(Event(now_ns, "warning", "view_gone", '{"why": "its process ended; the drive continues"}'), now_ns)
+            self._offer(FrameKind.RECORDS, *pieces)
+        for process in [process for process in self._processes if not process.alive]:
+            self._processes.remove(process)
+            process.close()
+            fields = {"name": process.name, "why": "its process ended; the drive continues"}
+            self._record(Event(now_ns, "warning", "bridge_gone", msgspec.json.encode(fields).decode()), now_ns)
 
     def _snapshot(self, now_ns: int) -> None:
-        cost, process = self.cost, self._process
+        cost = self.cost
         snapshot = {
             "status": self._console.status(now_ns),
             "rules": standings(self._supervisor),
             "view": {
                 "share": cost.wall_ns / max(now_ns - (self._began_ns or now_ns), 1),
                 "longest_us": cost.longest_ns / 1e3,
-                "dropped": process.dropped,
+                "dropped": sum(process.dropped for process in self._processes),
             },
         }
-        process.offer(ViewFrameKind.STATE, msgspec.json.encode(snapshot))
+        self._offer(FrameKind.STATE, msgspec.json.encode(snapshot))
 
     def finish(self, now_ns: int) -> None:
-        """Send the remaining data, log the cost of the view, and end the child."""
-        cost, process = self.cost, self._process
-        process.offer(ViewFrameKind.RECORDS, *self._sink.take_copy())
+        """Send the remaining data, log the cost of the bridges, and end the children."""
+        cost = self.cost
+        self._offer(FrameKind.RECORDS, *self._sink.take_copy())
         if self._began_ns is not None:
             ran_s = max(now_ns - self._began_ns, 1) * 1e-9
             fields = {
@@ -138,8 +139,13 @@ class Feed:
                 "longest_us": cost.longest_ns / 1e3,
                 "turns": cost.turns,
                 "no_gap": cost.no_gap,
-                "frames": process.sent,
-                "dropped": process.dropped,
+                "frames": {process.name: process.sent for process in self._processes},
+                "dropped": {process.name: process.dropped for process in self._processes},
             }
-            self._record(Event(now_ns, "info", "view_cost", msgspec.json.encode(fields).decode()), now_ns)
-        process.close()
+            self._record(Event(now_ns, "info", "bridge_cost", msgspec.json.encode(fields).decode()), now_ns)
+        for process in self._processes:
+            process.close()
+
+    def _offer(self, kind: FrameKind, *pieces: bytes | bytearray) -> None:
+        for process in self._processes:
+            process.offer(kind, *pieces)

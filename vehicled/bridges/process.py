@@ -1,4 +1,4 @@
-"""Starts the view's process and sends it data without waiting; data that does not fit into the pipe is dropped and counted."""
+"""Starts a bridge's process and sends it data without waiting; data that does not fit into the pipe is dropped and counted."""
 
 import fcntl
 import os
@@ -9,33 +9,35 @@ import time
 from typing import Self
 
 import msgspec
+from msgspec import Struct
 
+from vehicled.bridges.frames import FrameKind, Report, frame
 from vehicled.log.frames import HEAD
 from vehicled.log.pipe import child_environment
-from vehicled.view.wire import Report, ViewConfig, ViewFrameKind, frame
 
 PIPE_BYTES = 1 << 20
 START_TIMEOUT_S = 15.0
 _F_SETPIPE_SZ = 1031
 
 
-class ViewError(Exception):
-    """The live view cannot start; the text gives reason and remedy."""
+class BridgeError(Exception):
+    """A bridge cannot start; the text gives reason and remedy."""
 
 
-class ViewProcess:
-    """Child process of the live view, as used by the loop."""
+class BridgeProcess:
+    """Child process of a bridge, as used by the loop."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        """Wrap a process; use :meth:`start`."""
+    def __init__(self, process: "subprocess.Popen[bytes]", name: str = "") -> None:
+        """Wrap a process; use :meth:`start`. ``name``: what the user calls it, for errors and the log."""
         assert process.stdin is not None
         assert process.stdout is not None
+        self.name = name
         self._process = process
         self._to_child = process.stdin.fileno()
         self._from_child = process.stdout.fileno()
         self._rest: memoryview | None = None
         self.port = 0
-        """TCP port on which the child listens."""
+        """Port on which the child listens; 0 if it has none."""
         self.sent = 0
         """Number of frames sent."""
         self.dropped = 0
@@ -44,24 +46,24 @@ class ViewProcess:
         """True while the child reads the pipe."""
 
     @classmethod
-    def start(cls, opening: ViewConfig) -> Self:
-        """Start the child and wait until it listens (about half a second); call this before the loop runs. Raises
-        :class:`ViewError`.
+    def start(cls, name: str, module: str, opening: Struct) -> Self:
+        """Start ``python -m module`` and wait until it listens (about half a second); call this before the loop runs. Raises
+        :class:`BridgeError`.
         """
         try:
             process = subprocess.Popen(
                 # -P: a file in the working directory must not shadow a library module.
-                [sys.executable, "-P", "-m", "vehicled.view.server"],
+                [sys.executable, "-P", "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=child_environment(),
-                # Ctrl-C goes to the terminal's foreground group, but the page must still show how the vehicle brakes.
+                # Ctrl-C goes to the terminal's foreground group, but a page must still show how the vehicle brakes.
                 start_new_session=True,
                 bufsize=0,
             )
         except OSError as error:
-            raise ViewError(f"cannot start the live view: {error.strerror}") from error
-        self = cls(process)
+            raise BridgeError(f"cannot start {name}: {error.strerror}") from error
+        self = cls(process, name)
         try:
             self._greet(opening)
         except BaseException:
@@ -75,7 +77,7 @@ class ViewProcess:
         """Process id of the child."""
         return self._process.pid
 
-    def offer(self, kind: ViewFrameKind, *pieces: bytes | bytearray) -> bool:
+    def offer(self, kind: FrameKind, *pieces: bytes | bytearray) -> bool:
         """Send one frame at once or not at all; the rest of a partly written frame is sent before the next."""
         if not self.alive or not self._flush():
             self.dropped += 1
@@ -120,14 +122,14 @@ class ViewProcess:
             self._rest = self._rest[written:] if written < len(self._rest) else None
         return True
 
-    def _greet(self, opening: ViewConfig) -> None:
+    def _greet(self, opening: Struct) -> None:
         try:
             fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
             # The size is beyond the user's limit, or this is not Linux: a smaller pipe only drops data sooner.
             pass
         try:
-            os.write(self._to_child, frame(ViewFrameKind.OPENING, msgspec.msgpack.encode(opening)))
+            os.write(self._to_child, frame(FrameKind.OPENING, msgspec.msgpack.encode(opening)))
         except OSError:
             pass  # The child ended; its report gives the reason.
         os.set_blocking(self._to_child, False)
@@ -138,9 +140,9 @@ class ViewProcess:
             data = os.read(self._from_child, 65536) if ready else b""
             if not data:
                 why = "its process ended without a report" if ready else f"no answer within {START_TIMEOUT_S:.0f} s"
-                raise ViewError(f"cannot start the live view: {why}")
+                raise BridgeError(f"cannot start {self.name}: {why}")
             answer += data
         report = msgspec.json.decode(answer.splitlines()[0], type=Report)
         if report.state != "listening":
-            raise ViewError(f"cannot start the live view: {report.detail}")
+            raise BridgeError(f"cannot start {self.name}: {report.detail}")
         self.port = report.port
