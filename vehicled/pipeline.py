@@ -24,13 +24,13 @@ from vehicled.messages import (
     ControlCommand,
     ControlLevel,
     Event,
-    Fault,
     GnssFix,
     Heading,
     ImuSample,
     LaserScan,
     Message,
     Mode,
+    ModeChange,
     MotorStatus,
     ObstacleRange,
     OperatorCommand,
@@ -319,8 +319,11 @@ class Pipeline:
             self._sink.record(Event(now_ns, "info", "substitutes", json.dumps({"stands_in": self.substitutes})), now_ns)
         if (before in MOVING) is not (mode in MOVING):
             self._log_clipped(now_ns)
-        reason = f"{before.name} -> {mode.name}: {supervisor.why}"
-        self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
+        reason = supervisor.reason
+        *_, first = reason.parts()
+        measured = () if reason.measured is None else (reason.measured.value, reason.measured.limit, reason.measured.unit)
+        change = ModeChange(now_ns, before, mode, supervisor.reaction, reason.code, reason.by, first.code, reason.text(), *measured)
+        self._sink.record(change, now_ns)
 
     def _log_clipped(self, now_ns: int) -> None:
         """Log the clipped commands by kind since the last start or end of a drive."""

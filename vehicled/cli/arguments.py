@@ -334,6 +334,8 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
             command.add_argument("--json", action="store_true", help="print JSON")
         elif name == "stop":
             command.add_argument("--emergency", action="store_true", help="disable the drive until the vehicle is armed again")
+        elif name == "why":
+            command.add_argument("--margins", action="store_true", help="print value and limit of every rule, too")
         elif name == "mode":
             command.add_argument("mode", choices=("auto", "teleop", "align", "standby"))
 

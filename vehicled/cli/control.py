@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 import msgspec
+from msgspec import convert
 
 from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.socket_path import find
@@ -79,12 +80,34 @@ def why(arguments: Namespace) -> int:
     """Print the reason for the present mode, the chain of causes, and unmet arming checks."""
     with Client(find(arguments.profile)) as client:
         state = client.ask(do="status")["status"]
+        rules = client.ask(do="margins")["rules"] if arguments.margins else []
     print(f"{state['mode']}: {state['why']}")
     for link in state["chain"]:
-        print(f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: {link['reason']}")
+        measured = f" ({link['measured']})" if link.get("measured") else ""
+        print(f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: {link['reason']}{measured}")
     for text in state["waiting_for"]:
         print(f"  {WAITS.get(state['mode'], 'arming waits for')}: {text}")
+    if rules:
+        _show_margins(rules)
     return 0
+
+
+def _show_margins(rules: list[list[Any]]) -> None:
+    """Print value and limit of every rule that is watched in this mode, the tripped ones first."""
+    # Imported here, because the matrix brings numpy, which no other command on a daemon needs.
+    from vehicled.safety.margins import RuleState
+    from vehicled.safety.matrix import RULES
+
+    units = {rule.code: (rule.sense.value, rule.unit) for rule in RULES}
+    rows = []
+    for rule in sorted(convert(rules, list[RuleState]), key=lambda rule: ("force", "holds", "quiet", "idle").index(rule.state)):
+        if rule.state == "idle" or (rule.limit is None and rule.state == "quiet"):
+            continue
+        sense, unit = units.get(rule.code, ("", ""))
+        value = rule.words or ("-" if rule.value is None else f"{rule.value:g}")
+        limit = "" if rule.limit is None else f"{sense} {rule.limit:g} {unit}".rstrip()
+        rows.append([rule.state, rule.code, value, limit, rule.reaction, rule.said])
+    print_table("rules", ["state", "rule", "value", "trips at", "grade", "reason"], rows)
 
 
 def _follow_alignment(client: Client) -> int:

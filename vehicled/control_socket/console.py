@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from vehicled.machine import Machine
 from vehicled.messages import Heartbeat, Mode, OperatorAction, OperatorCommand, PortState, Reaction, TeleopCommand
+from vehicled.safety.margins import RuleState, standings
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
 
@@ -47,6 +48,10 @@ class Console:
     def teleop(self, reading: TeleopCommand, now_ns: int) -> None:
         """Pass on one teleop reading."""
         self._machine.on_message(reading, now_ns)
+
+    def margins(self) -> list[RuleState]:
+        """Return value, limit and state of every rule at the last actuation tick."""
+        return standings(self._machine.supervisor)
 
     def heartbeat(self, origin: str, now_ns: int) -> None:
         """Pass on a heartbeat of the ground station."""
@@ -91,6 +96,7 @@ class Console:
                     "code": link.reason.code,
                     "reaction": link.reaction.name,
                     "reason": link.reason.text(),
+                    "measured": None if link.reason.measured is None else str(link.reason.measured),
                 }
                 for link in supervisor.chain
             ],

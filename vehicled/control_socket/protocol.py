@@ -31,6 +31,10 @@ class StatusRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     """Request for the state of the run."""
 
 
+class MarginsRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="margins"):
+    """Request for value, limit and state of every failsafe rule."""
+
+
 class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="request", kw_only=True):
     """Request for a change of mode."""
 
@@ -64,7 +68,7 @@ class HeartbeatRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     origin: Origin = "ground station"
 
 
-Request = StatusRequest | ActionRequest | WatchRequest | TeleopRequest | HeartbeatRequest
+Request = StatusRequest | MarginsRequest | ActionRequest | WatchRequest | TeleopRequest | HeartbeatRequest
 
 _decoder = msgspec.json.Decoder(Request)
 

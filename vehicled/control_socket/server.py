@@ -20,6 +20,7 @@ from vehicled.control_socket.protocol import (
     MAX_LINE,
     ActionRequest,
     HeartbeatRequest,
+    MarginsRequest,
     RequestError,
     StatusRequest,
     TeleopRequest,
@@ -182,6 +183,8 @@ class ControlServer:
         match request:
             case StatusRequest():
                 await stream.send(answer(status=console.status(now_ns)))
+            case MarginsRequest():
+                await stream.send(answer(rules=console.margins()))
             case ActionRequest():
                 refused = console.request(ACTIONS[request.action], request.origin or who, now_ns)
                 await stream.send(refusal(refused) if refused else answer(mode=console.mode.name))

@@ -61,6 +61,7 @@ _STREAMS: dict[type[Message], Stream] = {
     messages.MachineCall: Stream.JOURNAL,
     messages.PortEvent: Stream.JOURNAL,
     messages.Fault: Stream.JOURNAL,
+    messages.ModeChange: Stream.JOURNAL,
     messages.Event: Stream.JOURNAL,
 }
 

@@ -52,6 +52,7 @@ from vehicled.messages.records import (
     GarbageCollection,
     HostHealth,
     MachineCall,
+    ModeChange,
     Path,
     PortEvent,
     PortState,
@@ -109,6 +110,7 @@ __all__ = [
     "Matrix4",
     "Message",
     "Mode",
+    "ModeChange",
     "MotorStatus",
     "ObstacleRange",
     "OperatorAction",
@@ -136,5 +138,6 @@ ALL: tuple[type[Message], ...] = (
     GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
     ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
     Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth, MachineCall, LaserScan, GarbageCollection,
+    ModeChange,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""

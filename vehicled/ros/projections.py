@@ -10,7 +10,7 @@ at the scanner, all turned to the body axes. A ROS covariance of zeros means "un
 """
 
 from collections.abc import Callable
-from math import cos, degrees, inf, isfinite, nan, sin
+from math import cos, degrees, inf, isfinite, isnan, nan, sin
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -28,6 +28,8 @@ from vehicled.messages import (
     ImuSample,
     LaserScan,
     Message,
+    Mode,
+    ModeChange,
     Path,
     Reaction,
     StateEstimate,
@@ -224,7 +226,19 @@ def _fault(fault: Fault, offset_ns: int) -> bytes:
     if fault.active:
         level = _ERROR if fault.reaction >= Reaction.CONTROLLED_STOP else _WARN
     values = {"reaction": fault.reaction.name, "active": str(fault.active).lower()}
+    if not isnan(fault.value):
+        values |= {"value": f"{fault.value:g}", "limit": f"{fault.limit:g}", "unit": fault.unit}
     return _diagnostic(_stamp(fault.t_ns, offset_ns), level, fault.code, fault.reason, fault.origin, values)
+
+
+def _mode_change(change: ModeChange, offset_ns: int) -> bytes:
+    """Encode a change of mode: ERROR into FAULT, WARN into a stop that nobody asked for, else OK."""
+    level = _OK
+    if change.reaction >= Reaction.WARN and change.after in (Mode.STOPPING, Mode.FAULT):
+        level = _ERROR if change.after is Mode.FAULT else _WARN
+    values = {"before": change.before.name, "after": change.after.name, "code": change.code, "reaction": change.reaction.name}
+    message = f"{change.before.name} -> {change.after.name}: {change.reason}"
+    return _diagnostic(_stamp(change.t_ns, offset_ns), level, "mode", message, change.origin or "supervisor", values)
 
 
 def _diagnostic(stamp: tuple[int, int], level: int, name: str, message: str, hardware: str, values: dict[str, Any]) -> bytes:
@@ -258,5 +272,6 @@ PROJECTIONS: tuple[Projection, ...] = (
     _row(ActuatorCommand, "/drive_applied", "ackermann_msgs/AckermannDriveStamped", _drive_applied),
     _row(TaskTick, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _miss, max_rate_hz=10.0),
     _row(Fault, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _fault),
+    _row(ModeChange, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _mode_change),
 )
 """Every projection. The log writer publishes each, at most at its rate, beside the message itself."""

@@ -92,8 +92,8 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
     """Called at the end of the drive, before the log is closed."""
-    verdict: Callable[[], str] | None = None
-    """Returns the verdict on the lanes, for the log."""
+    verdict: Callable[[], tuple[bool | None, str]] | None = None
+    """Returns whether the lanes were kept, None without lanes, and the verdict as text, for the log."""
     injected: InjectedFailures | None = None
     """Failures that are recorded when they begin and end."""
 
@@ -252,8 +252,9 @@ def drive(
         observer.on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
-    if observer.verdict is not None and (verdict := observer.verdict()):
-        end["lanes"] = verdict
+    passed, verdict = (None, "") if observer.verdict is None else observer.verdict()
+    if passed is not None:
+        end |= {"lanes": verdict, "lanes_passed": "yes" if passed else "no"}
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
@@ -331,7 +332,7 @@ def _open_bridges(
         children.append(
             open_view(plan, plan.spec.view, facts, offset_ns=offset_ns, control_socket=control_socket, simulated=simulated)
         )
-    return Feed(children, sink, console, console.supervisor, router.record)
+    return Feed(children, sink, console, router.record)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def simulate(
             *listeners,
         ],
         progress=show if progress is not None else None,
-        verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
+        verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: (manoeuvre.passed, manoeuvre.verdict),
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
     )
     simulator_pid: int | None = None
@@ -132,6 +132,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         log=done.log.path if done.log is not None else "",
         log_problem=done.log_problem,
         markings="" if programme else manoeuvre.verdict,
+        markings_passed=None if programme else manoeuvre.passed,
         section=None if programme else manoeuvre.section,
         programme=programme,
         motion=manoeuvre.motion if programme else None,

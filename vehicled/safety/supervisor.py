@@ -12,7 +12,7 @@ from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
-from vehicled.safety.reason import Reason, ReasonCode
+from vehicled.safety.reason import Measured, Reason, ReasonCode
 from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
@@ -351,9 +351,9 @@ class Supervisor:
                 trip = self._trips[rule.code] = Trip(s.now_ns)
             trip.gone_ns = None
             if not trip.tripped and s.now_ns - trip.since_ns >= rule.persist_ms * 1e6:
-                trip.tripped, trip.reason = True, Reason(rule.code, details=(rule.reason(s),))
+                trip.tripped, trip.reason = True, Reason(rule.code, details=(rule.reason(s),), measured=rule.measured(s))
                 self._chain(s.now_ns, rule.reaction, trip.reason)
-                self._record(rule.code, "", rule.reaction, True, trip.reason.text(), s.now_ns)
+                self._record(rule.code, "", rule.reaction, True, trip.reason.text(), s.now_ns, trip.reason.measured)
         elif trip is not None:
             if not trip.tripped:
                 del self._trips[rule.code]
@@ -362,7 +362,7 @@ class Supervisor:
                     trip.gone_ns = s.now_ns
                 if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
                     del self._trips[rule.code]
-                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns)
+                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns, rule.measured(s))
                     return None
         return trip if trip is not None and trip.tripped else None
 
@@ -403,8 +403,11 @@ class Supervisor:
             del self.chain[next(k for k, link in enumerate(self.chain) if link.reaction is mildest)]
         self.chain.append(Link(now_ns, reaction, reason))
 
-    def _record(self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int) -> None:
-        self.faults.append(Fault(now_ns, code, origin, reaction, active, reason))
+    def _record(
+        self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int, measured: Measured | None = None
+    ) -> None:
+        numbers = () if measured is None else (measured.value, measured.limit, measured.unit)
+        self.faults.append(Fault(now_ns, code, origin, reaction, active, reason, *numbers))
 
     def take_faults(self) -> list[Fault]:
         """Drain the trips and clearances since the last call."""
