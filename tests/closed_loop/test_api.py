@@ -10,6 +10,7 @@ import pytest
 
 import vehicled as v
 from vehicled.app import SetupError
+from vehicled.messages import Mode
 from vehicled.profile import ProfileError
 
 SCRIPT = """
@@ -39,8 +40,9 @@ def test_messages_are_arrays_of_their_fields(run: v.Run) -> None:
     assert (np.diff(estimates["time_s"]) >= 0.0).all()
     assert estimates["time_s"][-1] == pytest.approx((estimates["t_ns"][-1] - run.header.start_monotonic_ns) * 1e-9, abs=0.02)
     assert np.nanmax(estimates["speed_mps"]) > 0.5
-    faults = run.messages(v.Fault)
-    assert any("AUTO" in reason for reason in faults["reason"])
+    changes = run.messages(v.ModeChange)
+    assert Mode.AUTO in changes["after"]
+    assert "drives_course" in changes["code"]
     assert len(run.messages(v.LaserScan)) == 0
 
 

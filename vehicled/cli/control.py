@@ -16,11 +16,11 @@ from vehicled.terminal import print_table
 ARMING_TIMEOUT_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""
 POLL_S = 0.1
-WAITS = {"ARMED": "driving waits for", "AUTO": "teleop waits for", "STOPPING": "the stop does not end"}
+WAITS = {"ARMED": "driving waits for", "AUTO": "the change waits for", "STOPPING": "the stop does not end"}
 """Label of the list of unmet conditions, by mode; any other mode is waiting to arm."""
 NO_CAP = ("NONE", "WARN")
 """Reactions without a speed cap of their own; a cap then comes from the stopping distance alone."""
-MODES = {"auto": "drive", "teleop": "teleop", "align": "align", "standby": "disarm"}
+MODES = {"auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm"}
 
 
 def status(arguments: Namespace) -> int:
@@ -71,8 +71,10 @@ def stop(arguments: Namespace) -> int:
 def mode(arguments: Namespace) -> int:
     """Change the mode: drive the course, drive manually, find the heading, or disarm."""
     with Client(find(arguments.profile)) as client:
+        if arguments.arm:
+            client.ask(do="request", action="arm")
         client.ask(do="request", action=MODES[arguments.mode])
-        done = _wait(client, arguments.mode.upper())
+        done = _wait(client, arguments.mode.upper(), arms=arguments.arm)
         return _follow_alignment(client) if arguments.mode == "align" else done
 
 
@@ -124,19 +126,20 @@ def _follow_alignment(client: Client) -> int:
     raise ControlError(f"{state['mode']}: {state['why']}")
 
 
-def _wait(client: Client, wanted: str) -> int:
+def _wait(client: Client, wanted: str, *, arms: bool = False) -> int:
     """Wait for a mode. Raises :class:`ControlError` with the reasons if it is refused.
 
-    An interruption withdraws the request, so that the vehicle does not start later, unattended.
+    ``arms``: arming was requested, too. An interruption withdraws the request, so that the vehicle does not start later,
+    unattended.
     """
     try:
-        return _follow(client, wanted)
+        return _follow(client, wanted, arms or wanted in ("ARMED", "ALIGN"))
     except KeyboardInterrupt:
         client.ask(do="request", action="stop")
         raise
 
 
-def _follow(client: Client, wanted: str) -> int:
+def _follow(client: Client, wanted: str, arms: bool) -> int:
     end_s = time.monotonic() + ARMING_TIMEOUT_S
     shown = ""
     while True:
@@ -151,9 +154,7 @@ def _follow(client: Client, wanted: str) -> int:
             shown = state["why"]
             print(f"{state['mode']}: {shown}", file=sys.stderr)
         # Arming and aligning begin in these modes, while their checks are pending.
-        refused = state.get("why_code") in REFUSED | WITHDRAWN or (
-            wanted not in ("ARMED", "ALIGN") and state["mode"] in ("STANDBY", "FAULT")
-        )
+        refused = state.get("why_code") in REFUSED | WITHDRAWN or (not arms and state["mode"] in ("STANDBY", "FAULT"))
         if refused or time.monotonic() > end_s:
             raise ControlError(f"{state['mode']}: {state['why']}{_reasons(state)}")
         time.sleep(POLL_S)

@@ -305,6 +305,7 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
         version=__version__,
         started_ns=started_ns,
         log=writer.path if writer is not None else "",
+        datum=plan.course.datum,
         closed_ports=closed,
     )
     return Console(machine, facts)

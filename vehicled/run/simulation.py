@@ -122,7 +122,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         link=plan.spec.link,
         seed=done.seed,
         driven_m=judge.driven_m,
-        course_m=plan.course.length_m,
+        course_m=judge.course_m,
         driving_s=judge.driving_s,
         tasks=health_of(machine.executive),
         run_s=(done.ending.now_ns - done.started_ns) * 1e-9,

@@ -23,6 +23,7 @@ class ReasonCode(StrEnum):
     DRIVES_COURSE = "drives_course"
     ALIGNS = "aligns"
     TELEOP = "teleop"
+    OFFBOARD = "offboard"
     STOP_REQUESTED = "stop_requested"
     DISARM_REQUESTED = "disarm_requested"
     DISARMED_BY_FAULT = "disarmed_by_fault"
@@ -49,6 +50,7 @@ TEXTS = {
     ReasonCode.DRIVES_COURSE: "driving the {course}{appended}",
     ReasonCode.ALIGNS: "driving straight ahead to learn the heading",
     ReasonCode.TELEOP: "driven by hand: {by}",
+    ReasonCode.OFFBOARD: "driven by the setpoints of {by}",
     ReasonCode.STOP_REQUESTED: "stopped by {by}",
     ReasonCode.DISARM_REQUESTED: "disarmed by {by}",
     ReasonCode.DISARMED_BY_FAULT: "disarmed: {details}",

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from vehicled.analysis.course import COURSE_CHANGED
 from vehicled.analysis.report.chart import moment
 from vehicled.analysis.report.scan import Findings
 from vehicled.messages import Event, Fault, Mode, ModeChange, Reaction
@@ -55,6 +56,8 @@ def verdict(f: Findings) -> Verdict:
     sentences += _deadlines(f)
     sentences += _figures(f)
     sentences += [(None, f"Driven slower than the course asks: {note}.") for note in f.course_notes]
+    if f.counts.get(COURSE_CHANGED):
+        sentences.append((None, "The course was changed on the way: errors to it are those that the daemon believed."))
     if lanes := f.end.get("lanes", ""):
         passed = {"yes": True, "no": False}.get(f.end.get("lanes_passed", ""))
         sentences.append((passed, f"Lanes and boxes of the course: {lanes}."))
