@@ -97,14 +97,14 @@ def test_a_class_of_the_script_itself(tmp_path: Path) -> None:
 def test_the_examples_of_the_page_run(tmp_path: Path, project_root: Path) -> None:
     """Run every Python block, on a shorter course with fewer seeds."""
     blocks = re.findall(r"```python\n(.*?)```", (project_root / "docs/python.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         if "matplotlib" in block:
             pytest.importorskip("matplotlib", reason="matplotlib is not installed")
         short = (
             block.replace("range(1, 21)", "range(1, 3)")
             .replace("seed=seed", "seed=seed, duration_s=2")
-            .replace("seed=3", "seed=3, duration_s=2")
+            .replace("seed=3, over", "seed=3, duration_s=2, over")
         )
         done = subprocess.run([sys.executable, "-c", short], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
