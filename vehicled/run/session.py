@@ -30,6 +30,7 @@ from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Message
 from vehicled.paths.stored import to_json
@@ -46,7 +47,7 @@ from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
 
 if TYPE_CHECKING:
-    from vehicled.bridges.feed import Feed
+    from vehicled.bridges.feed import Feed, LockstepFeed
     from vehicled.bridges.process import BridgeProcess
     from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
@@ -194,9 +195,9 @@ def drive(
             router.log_to(writer.sink)
         closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
         console = _console(plan, machine, writer, started_ns, closed)
-        live = None
-        if spec.view is not None and socket_path is not None:
-            live = _open_bridges(plan, console, router, writer, socket_path, simulated=link is not None)
+        bridges: Feed | LockstepFeed | None = None
+        if (spec.view is not None and socket_path is not None) or spec.ros2 is not None:
+            bridges = _open_bridges(plan, console, router, writer, socket_path, simulated=link is not None)
         stack.pop_all()
     for types, record in observer.listeners:
         router.listen(types, record)
@@ -204,7 +205,12 @@ def drive(
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
 
+    # In virtual time the bridges take their turn with the pump, on the wall clock after it.
+    follows = bridges if lockstep else None
+
     def turned(now_ns: int) -> None:
+        if follows is not None:
+            follows.turn(now_ns, now_ns)
         if observer.injected is not None:
             for event in observer.injected.due(now_ns - started_ns, now_ns):
                 router.record(event, now_ns)
@@ -218,7 +224,7 @@ def drive(
         start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
         stays=spec.stays,
         ends_disarmed=spec.ends_disarmed,
-        progress=turned if observer.progress is not None or observer.injected is not None else None,
+        progress=turned if observer.progress is not None or observer.injected is not None or follows is not None else None,
     )
     begin_ns = time.monotonic_ns()
     try:
@@ -231,7 +237,7 @@ def drive(
             transport = wall_session.transport(plan, link, ports or {}, router, clock)
             with _refusal_alone():
                 ending = wall_session.run_wall(
-                    plan, machine, transport, run, evidence_source, router, services, live.turn if live else None
+                    plan, machine, transport, run, evidence_source, router, services, bridges.turn if bridges else None
                 )
     except BaseException as error:
         # After a crash the stop is still sent; the writer closes the log when the pipe ends.
@@ -246,8 +252,8 @@ def drive(
         gc.unfreeze()
         if evidence_source is not None:
             evidence_source.close()
-        if live is not None:
-            live.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
+        if bridges is not None:
+            bridges.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
     if observer.on_end is not None:
         observer.on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
@@ -314,24 +320,41 @@ def _open_bridges(
     console: Console,
     router: Router,
     writer: WriterProcess | None,
-    control_socket: Path,
+    control_socket: Path | None,
     *,
     simulated: bool,
-) -> "Feed":
+) -> "Feed | LockstepFeed":
     """Start the children that pass this run on to other programs. Raises :class:`SetupError` and BridgeError."""
-    from vehicled.bridges.feed import Feed
-    from vehicled.run.live_view import copying_sink, open_view
+    from vehicled.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
 
-    sink = copying_sink(writer.sink if writer is not None else None)
+    lockstep = plan.spec.clock == "lockstep"
+    sink = writer.sink if writer is not None else _copies_only(console.facts.started_ns if lockstep else time.monotonic_ns())
+    sink.copy_records()
     if writer is None:
         router.log_to(sink)
     children: list[BridgeProcess] = []
-    if plan.spec.view is not None:
+    if plan.spec.view is not None and control_socket is not None:
+        from vehicled.run.live_view import open_view
+
         facts, offset_ns = console.facts, sink.offset_ns
         children.append(
             open_view(plan, plan.spec.view, facts, offset_ns=offset_ns, control_socket=control_socket, simulated=simulated)
         )
-    return Feed(children, sink, console, console.supervisor, router.record)
+    if plan.spec.ros2 is not None:
+        from vehicled.run.ros2 import open_ros2
+
+        children.append(open_ros2(plan, offset_ns=sink.offset_ns, control_socket=control_socket))
+    if lockstep:
+        return LockstepFeed(children, sink, router.record)
+    records_ns = RECORDS_NS if plan.spec.ros2 is None else QUICK_RECORDS_NS
+    return Feed(children, sink, console, console.supervisor, router.record, records_ns=records_ns)
+
+
+def _copies_only(now_ns: int) -> LogSink:
+    """Return a sink that packs records only for the bridges; ``now_ns`` is the time on the clock of the messages."""
+    sink = LogSink(time.time_ns() - now_ns)
+    sink.stop()
+    return sink
 
 
 @contextmanager
