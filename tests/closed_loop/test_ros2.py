@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -66,3 +67,38 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
 
 def stamps(other: Node, topic: str) -> list[float]:
     return [each.header.stamp.sec + each.header.stamp.nanosec * 1e-9 for each in other.messages(topic)]
+
+
+def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) -> None:
+    drive = (
+        "sim",
+        "--profile",
+        "art_vesc",
+        "--clock",
+        "wall",
+        "--strict-clock",
+        "--duration",
+        "4",
+        "--log",
+        str(tmp_path),
+        "--ros2",
+        "--quiet",
+    )
+    ahead_s = []
+    with node(PUBLISHED) as other, vehicled(*drive) as run:
+        while run.poll() is None:
+            before = len(other.received["/odometry"])
+            other.take()
+            now_s = time.time()
+            ahead_s += [stamp - now_s for stamp in stamps(other, "/odometry")[before:]]
+            time.sleep(0.01)
+        printed, said = run.communicate()
+        other.take()
+    logged = standard_messages(tmp_path)
+    assert ahead_s, printed + said
+    assert max(ahead_s) < 0.0
+    assert not other.received["/clock"]
+    for topic in ("/imu", "/fix", "/odometry", "/tf", "/battery", "/ackermann_cmd_sent", "/path"):
+        assert other.received[topic], topic
+        # The first messages come before the node has found the writers.
+        assert set(other.received[topic]) <= set(logged[topic]), topic

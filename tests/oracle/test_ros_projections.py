@@ -134,7 +134,8 @@ def test_the_sensors_stand_in_base_link_and_the_clock_is_the_time() -> None:
         defined = standard_definition(name)
         store.register(get_types_from_msg(defined.text, defined.name))
     static = static_transforms({"gnss_link": (0.25, 0.0, 0.3), "imu_link": (0.0, -0.5, 0.1)}, T_NS)
-    gnss, imu = store.deserialize_cdr(static, "tf2_msgs/msg/TFMessage").transforms
+    shown: Any = store.deserialize_cdr(static, "tf2_msgs/msg/TFMessage")
+    gnss, imu = shown.transforms
     assert (gnss.header.frame_id, gnss.child_frame_id, _xyz(gnss.transform.translation)) == (
         "base_link",
         "gnss_link",
@@ -142,8 +143,8 @@ def test_the_sensors_stand_in_base_link_and_the_clock_is_the_time() -> None:
     )
     assert (imu.child_frame_id, _xyz(imu.transform.translation)) == ("imu_link", (0.0, -0.5, 0.1))
     assert (_yaw(imu.transform.rotation), imu.header.stamp.sec, imu.header.stamp.nanosec) == (0.0, 5, 1)
-    time = store.deserialize_cdr(clock(T_NS), "rosgraph_msgs/msg/Clock").clock
-    assert (time.sec, time.nanosec) == (5, 1)
+    shown = store.deserialize_cdr(clock(T_NS), "rosgraph_msgs/msg/Clock")
+    assert (shown.clock.sec, shown.clock.nanosec) == (5, 1)
 
 
 def test_a_fix_is_in_degrees_and_ellipsoidal_height(show: Show) -> None:

@@ -154,7 +154,8 @@ def drive(
     spec = plan.spec
     link = None if sock is None else Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
     lockstep = spec.clock == "lockstep"
-    started_ns = time.monotonic_ns()
+    # Together, because their difference dates every stamp in UTC.
+    started_ns, started_wall_ns = time.monotonic_ns(), time.time_ns()
     with ExitStack() as stack:
         if link is not None:
             # The reason is reported here, so the simulator must not print its own.
@@ -162,7 +163,7 @@ def drive(
             plan = _same_world(plan, link.hello.world)
             if lockstep:
                 link.block(spec.silence_s(shared_clock=True))
-                started_ns = link.hello.start_ns
+                started_ns, started_wall_ns = link.hello.start_ns, time.time_ns()
         profile, wiring = plan.loaded.profile, plan.wiring
         socket_path = _socket_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
         evidence_source = None
@@ -190,14 +191,14 @@ def drive(
         _hand_out_secrets(plan, machine)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
         report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
-        writer = _open_log(plan, started_ns, report, setup_fault) if spec.log_folder is not None else None
+        writer = _open_log(plan, started_ns, started_wall_ns, report, setup_fault) if spec.log_folder is not None else None
         if writer is not None:
             router.log_to(writer.sink)
         closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
         console = _console(plan, machine, writer, started_ns, closed)
         bridges: Feed | LockstepFeed | None = None
         if (spec.view is not None and socket_path is not None) or spec.ros2 is not None:
-            bridges = _open_bridges(plan, console, router, writer, socket_path, simulated=link is not None)
+            bridges = _open_bridges(plan, console, router, writer, socket_path, started_wall_ns, simulated=link is not None)
         stack.pop_all()
     for types, record in observer.listeners:
         router.listen(types, record)
@@ -321,17 +322,21 @@ def _open_bridges(
     router: Router,
     writer: WriterProcess | None,
     control_socket: Path | None,
+    started_wall_ns: int,
     *,
     simulated: bool,
 ) -> "Feed | LockstepFeed":
     """Start the children that pass this run on to other programs. Raises :class:`SetupError` and BridgeError."""
     from vehicled.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
 
-    lockstep = plan.spec.clock == "lockstep"
-    sink = writer.sink if writer is not None else _copies_only(console.facts.started_ns if lockstep else time.monotonic_ns())
-    sink.copy_records()
-    if writer is None:
+    if writer is not None:
+        sink = writer.sink
+    else:
+        # A sink that packs records only for the bridges.
+        sink = LogSink(started_wall_ns - console.facts.started_ns)
+        sink.stop()
         router.log_to(sink)
+    sink.copy_records()
     children: list[BridgeProcess] = []
     if plan.spec.view is not None and control_socket is not None:
         from vehicled.run.live_view import open_view
@@ -344,17 +349,10 @@ def _open_bridges(
         from vehicled.run.ros2 import open_ros2
 
         children.append(open_ros2(plan, offset_ns=sink.offset_ns, control_socket=control_socket))
-    if lockstep:
+    if plan.spec.clock == "lockstep":
         return LockstepFeed(children, sink, router.record)
     records_ns = RECORDS_NS if plan.spec.ros2 is None else QUICK_RECORDS_NS
     return Feed(children, sink, console, console.supervisor, router.record, records_ns=records_ns)
-
-
-def _copies_only(now_ns: int) -> LogSink:
-    """Return a sink that packs records only for the bridges; ``now_ns`` is the time on the clock of the messages."""
-    sink = LogSink(time.time_ns() - now_ns)
-    sink.stop()
-    return sink
 
 
 @contextmanager
@@ -419,13 +417,15 @@ def _attachments(plan: Plan) -> list[Attachment]:
     return files
 
 
-def _open_log(plan: Plan, started_ns: int, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
+def _open_log(
+    plan: Plan, started_ns: int, started_wall_ns: int, report: realtime.RealtimeReport, setup_fault: str
+) -> WriterProcess:
     profile = plan.loaded.profile
     rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
     digest, depends_on = numeric_fingerprint()
     header = RunHeader(
         run_id=secrets.token_hex(3),
-        start_wall_ns=time.time_ns(),
+        start_wall_ns=started_wall_ns,
         start_monotonic_ns=started_ns,
         profile=profile.name,
         course=plan.course.name,
