@@ -254,6 +254,11 @@ def _fault(fault: Fault, offset_ns: int) -> bytes:
     return _diagnostic(_stamp(fault.t_ns, offset_ns), level, fault.code, fault.reason, fault.origin, values)
 
 
+def warning(stamp_ns: int, name: str, message: str) -> bytes:
+    """Encode a warning of a bridge; ``stamp_ns`` is wall time."""
+    return _diagnostic(divmod(stamp_ns, 1_000_000_000), _WARN, name, message, "", {})
+
+
 def _diagnostic(stamp: tuple[int, int], level: int, name: str, message: str, hardware: str, values: dict[str, Any]) -> bytes:
     """DiagnosticArray of one status. Viewers group by the text before the colon."""
     pairs = [(key, str(value)) for key, value in values.items()]

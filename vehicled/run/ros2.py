@@ -38,6 +38,7 @@ def open_ros2(plan: Plan, *, offset_ns: int, control_socket: Path | None) -> Bri
             offset_ns=offset_ns,
             simulated_time=spec.clock == "lockstep",
             sensors=sensors,
+            datum=(plan.course.datum.latitude_rad, plan.course.datum.longitude_rad, plan.course.datum.height_m),
             wheelbase_m=profile.vehicle.wheelbase_m,
             max_wheel_rad=profile.vehicle.steering.max_wheel_rad,
             control_socket=str(control_socket) if commands else "",

@@ -21,6 +21,8 @@ class Ros2Config(Struct, frozen=True, kw_only=True):
     """True in lockstep: publish ``/clock``, and lose nothing however slow a reader is."""
     sensors: dict[str, tuple[float, float, float]]
     """Positions of the sensors in ``base_link`` by frame, m."""
+    datum: tuple[float, float, float]
+    """Origin of ``map``: latitude and longitude in rad, height in m."""
     wheelbase_m: float
     max_wheel_rad: float
     control_socket: str

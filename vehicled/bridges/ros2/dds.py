@@ -1,5 +1,7 @@
 """Domain, writers and readers of Cyclone DDS for records that are CDR bytes already."""
 
+import os
+import socket
 from functools import cache
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -30,6 +32,8 @@ _array: Any = types.array
 PATIENT_S = 15
 """Longest wait of a lossless writer. DDS forgets a silent reader after 10 s, so that one frozen node cannot hold a run for ever."""
 IMPATIENT_MS = 10
+MAX_SAMPLE = "8 MB"
+"""Largest message that is put together from packets: a path of 100 000 poses."""
 
 
 class DdsError(Exception):
@@ -45,6 +49,12 @@ class DdsParticipant:
             self._participant = DomainParticipant(domain)
         except Exception as error:
             raise DdsError(f"DDS cannot use the interface {interface} in the domain {domain}: {error}") from error
+        if is_loopback(interface):
+            try:
+                _confine_to_loopback()
+            except (OSError, AttributeError) as error:
+                # Linux before 5.7 asks for privileges, and other systems do not know it.
+                raise DdsError(f"this system cannot keep other computers out: {error}; name an interface: --ros2 eth0") from None
 
     def writer(self, topic: str, type_name: str, *, latched: bool = False, lossless: bool = False) -> "RecordWriter":
         """Create a writer that both reliable and best-effort readers accept, as REP-2003 asks of the publishers of sensor data.
@@ -106,16 +116,33 @@ def configuration(interface: str) -> str:
     """Return Cyclone's configuration, which takes the place of ``CYCLONEDDS_URI``: one interface, and no lines on the terminal."""
     how = "address" if _is_address(interface) else "name"
     # Linux does not list loopback as able to multicast, but it is. Others on this computer may not listen there: ask them singly.
-    loopback = interface in (LOOPBACK, "lo", "lo0", "::1")
-    multicast = ' multicast="true"' if loopback else ""
-    peers = f'<Peers><Peer address="{LOOPBACK}"/></Peers>' if loopback else ""
+    multicast = ' multicast="true"' if is_loopback(interface) else ""
+    peers = f'<Peers><Peer address="{LOOPBACK}"/></Peers>' if is_loopback(interface) else ""
     return (
         "<CycloneDDS><Domain>"
         f"<General><Interfaces><NetworkInterface {how}={quoteattr(interface)}{multicast}/></Interfaces></General>"
         f"<Discovery><ParticipantIndex>auto</ParticipantIndex>{peers}</Discovery>"
+        f"<Internal><MaxSampleSize>{MAX_SAMPLE}</MaxSampleSize></Internal>"
         "<Tracing><Verbosity>severe</Verbosity><OutputFile>stderr</OutputFile></Tracing>"
         "</Domain></CycloneDDS>"
     )
+
+
+def is_loopback(interface: str) -> bool:
+    """True for the interface that only programs on this computer reach."""
+    return interface in ("lo", "lo0", "::1") or interface.startswith("127.")
+
+
+def _confine_to_loopback() -> None:
+    """Bind the sockets of DDS to the device: Cyclone listens on all addresses, whichever interface it is told to use."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found = socket.socket(fileno=os.dup(int(number)))
+        except OSError:
+            continue  # no socket, or the listing itself
+        with found:
+            if found.type is socket.SOCK_DGRAM and found.family is not socket.AF_UNIX:
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
 
 
 def _is_address(interface: str) -> bool:

@@ -1,5 +1,6 @@
 """Publishes the records of a run as ROS 2 topics."""
 
+import time
 from itertools import chain
 
 from vehicled.bridges.ros2.config import Ros2Config
@@ -7,7 +8,7 @@ from vehicled.bridges.ros2.dds import DdsParticipant
 from vehicled.bridges.ros2.topics import LATCHED, RENAMED
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.projecting import Projector
-from vehicled.ros.projections import clock, static_transforms
+from vehicled.ros.projections import clock, static_transforms, warning
 
 
 class Publisher:
@@ -23,12 +24,22 @@ class Publisher:
                 topic, channel.schema_name.replace("/msg/", "/"), latched=topic in LATCHED, lossless=lossless
             )
         self._clock = participant.writer("/clock", "rosgraph_msgs/Clock", lossless=lossless) if config.simulated_time else None
+        self._diagnostics = next(self._writers[n] for n, each in self._projector.channels.items() if each.topic == "/diagnostics")
         self._static = participant.writer("/tf_static", "tf2_msgs/TFMessage", latched=True)
         self._sensors = config.sensors
         self._static_written = False
+        self._quiet_until_s: dict[str, float] = {}
         self.published = 0
         self.lost = 0
         """Samples that a slow reader did not make room for."""
+
+    def refused(self, topic: str, why: str) -> None:
+        """Publish why a command of a ROS node was refused, once a second at most. Safe in any thread."""
+        now_s = time.monotonic()
+        if now_s < self._quiet_until_s.get(topic, 0.0):
+            return
+        self._quiet_until_s[topic] = now_s + 1.0
+        self._diagnostics.write(warning(time.time_ns(), topic, f"refused: {why}"))
 
     def records(self, data: bytes) -> None:
         """Publish the projections of a frame. In simulated time the clock goes first, so that no stamp is in the future."""

@@ -22,11 +22,14 @@ def main() -> int:
     config = read_opening(pipe, Ros2Config)
     try:
         # Here, so that a broken installation is reported instead of a traceback.
+        from vehicled.bridges.ros2.commands import start_commands
         from vehicled.bridges.ros2.dds import DdsParticipant
         from vehicled.bridges.ros2.publisher import Publisher
 
         participant = DdsParticipant(config.domain, config.interface)
         publisher = Publisher(config, participant)
+        if config.control_socket:
+            start_commands(config, participant, publisher.refused)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user reads it as the reason
         report(Report(state="failed", detail=str(error)))
         return 1
