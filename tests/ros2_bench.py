@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from cyclonedds._clayer import ddspy_take
 from cyclonedds.core import Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
@@ -16,6 +17,8 @@ from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 from rosbags.typesys import Stores, get_typestore
 
+from vehicled.bridges.process import BridgeProcess
+from vehicled.bridges.ros2.config import Ros2Config
 from vehicled.bridges.ros2.dds import configuration, idl_type
 from vehicled.bridges.ros2.topics import dds_name
 
@@ -37,6 +40,17 @@ PUBLISHED = {
     "/ackermann_cmd_sent": "ackermann_msgs/AckermannDriveStamped",
     "/clock": "rosgraph_msgs/Clock",
 }
+CONFIG = Ros2Config(
+    domain=DOMAIN,
+    interface="127.0.0.1",
+    offset_ns=1_700_000_000 * 10**9,
+    simulated_time=False,
+    sensors={"imu_link": (0.25, 0.0, 0.1)},
+    datum=(0.75, -1.5, 259.0),
+    wheelbase_m=0.5,
+    max_wheel_rad=0.4,
+    control_socket="",
+)
 STORE = get_typestore(Stores.ROS2_HUMBLE)
 
 
@@ -50,7 +64,7 @@ class Node:
 
     def __init__(self, topics: Mapping[str, str] | None = None, domain: int = DOMAIN) -> None:
         self._domain = Domain(domain, configuration("127.0.0.1"))
-        self._participant = DomainParticipant(domain)
+        self.participant = DomainParticipant(domain)
         self.readers = {topic: self._reader(topic, type_name) for topic, type_name in (topics or {}).items()}
         self.received: dict[str, list[bytes]] = {topic: [] for topic in self.readers}
 
@@ -63,19 +77,19 @@ class Node:
         )
 
     def _topic(self, topic: str, type_name: str) -> "Topic[Any]":
-        return Topic(self._participant, dds_name(topic, type_name).topic, idl_type(type_name))
+        return Topic(self.participant, dds_name(topic, type_name).topic, idl_type(type_name))
 
     def _reader(self, topic: str, type_name: str) -> "DataReader[Any]":
-        return DataReader(self._participant, self._topic(topic, type_name), self._qos(topic))
+        return DataReader(self.participant, self._topic(topic, type_name), self._qos(topic))
 
     def writer(self, topic: str, type_name: str) -> "DataWriter[Any]":
         """Create a reliable writer."""
-        return DataWriter(self._participant, self._topic(topic, type_name), self._qos(topic))
+        return DataWriter(self.participant, self._topic(topic, type_name), self._qos(topic))
 
     def close(self) -> None:
         """Leave the domain."""
         self.readers.clear()
-        del self._participant, self._domain
+        del self.participant, self._domain
         gc.collect()
 
     def take(self) -> None:
@@ -102,6 +116,39 @@ class Node:
 def padded(record: bytes) -> bytes:
     """Return a record as it goes over the wire: a multiple of 4 bytes."""
     return record.ljust(-(-len(record) // 4) * 4, b"\0")
+
+
+@contextmanager
+def bridge(**changes: Any) -> Iterator[BridgeProcess]:
+    """Run the bridge's process."""
+    process = BridgeProcess.start("ROS 2", "vehicled.bridges.ros2.server", msgspec.structs.replace(CONFIG, **changes))
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def rtps_packets() -> list[bytes]:
+    """Return valid packets of another participant: discovery, data, heartbeats and fragments, as they go to the ports."""
+    submessages = {
+        0x06: 24, 0x07: 28, 0x08: 28, 0x09: 8, 0x0C: 12, 0x0D: 16, 0x0E: 12, 0x12: 32, 0x13: 24, 0x15: 60, 0x16: 80,
+    }  # fmt: skip
+    head = b"RTPS\x02\x04\x01\x10" + bytes(range(12))
+    packets = [b"\xff" * 64, b"RTPS", head]
+    for kind, size in submessages.items():
+        body = bytes((kind * number) % 256 for number in range(size))
+        packets.append(head + bytes((kind, 1)) + size.to_bytes(2, "little") + body)
+    # Data of the built-in writer of participants, with the parameters of a participant.
+    parameters = b"".join(
+        number.to_bytes(2, "little") + len(value).to_bytes(2, "little") + value
+        for number, value in (
+            (0x15, b"\x02\x04\0\0"), (0x16, b"\x01\x10\0\0"), (0x50, bytes(range(12)) + b"\0\0\x01\xc1"), (0x58, b"\x3f\x0c\0\0"),
+            (0x31, b"\x01\0\0\0\xf4\x1c\0\0" + bytes(12) + b"\x7f\0\0\x01"), (0x02, b"\x0a\0\0\0\0\0\0\0"), (0x01, b""),
+        )
+    )  # fmt: skip
+    data = b"\0\0\x10\0\0\0\x01\0\xc7\0\x01\0\xc2\0\0\0\0\x01\0\0\0\0\x03\0\0" + parameters
+    packets.append(head + b"\x15\x05" + len(data).to_bytes(2, "little") + data)
+    return packets
 
 
 @contextmanager

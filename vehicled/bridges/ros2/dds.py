@@ -10,6 +10,7 @@ from cyclonedds._clayer import ddspy_write
 from cyclonedds.core import Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct, make_idl_struct, types
+from cyclonedds.internal import DDS
 from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
@@ -32,6 +33,7 @@ _array: Any = types.array
 PATIENT_S = 15
 """Longest wait of a lossless writer. DDS forgets a silent reader after 10 s, so that one frozen node cannot hold a run for ever."""
 IMPATIENT_MS = 10
+_FATAL = 1
 MAX_SAMPLE = "8 MB"
 """Largest message that is put together from packets: a path of 100 000 poses."""
 
@@ -44,6 +46,8 @@ class DdsParticipant:
     """This process in one domain, on one interface."""
 
     def __init__(self, domain: int, interface: str) -> None:
+        # Strangers' packets must not write on the driver's terminal. Masked are all levels but the fatal one.
+        DDS._dll_handle.dds_set_log_mask(_FATAL)
         try:
             self._domain = Domain(domain, configuration(interface))
             self._participant = DomainParticipant(domain)
@@ -113,7 +117,7 @@ def idl_type(type_name: str) -> type[IdlStruct]:
 
 
 def configuration(interface: str) -> str:
-    """Return Cyclone's configuration, which takes the place of ``CYCLONEDDS_URI``: one interface, and no lines on the terminal."""
+    """Return Cyclone's configuration, which takes the place of ``CYCLONEDDS_URI``: one interface."""
     how = "address" if _is_address(interface) else "name"
     # Linux does not list loopback as able to multicast, but it is. Others on this computer may not listen there: ask them singly.
     multicast = ' multicast="true"' if is_loopback(interface) else ""
@@ -123,7 +127,6 @@ def configuration(interface: str) -> str:
         f"<General><Interfaces><NetworkInterface {how}={quoteattr(interface)}{multicast}/></Interfaces></General>"
         f"<Discovery><ParticipantIndex>auto</ParticipantIndex>{peers}</Discovery>"
         f"<Internal><MaxSampleSize>{MAX_SAMPLE}</MaxSampleSize></Internal>"
-        "<Tracing><Verbosity>severe</Verbosity><OutputFile>stderr</OutputFile></Tracing>"
         "</Domain></CycloneDDS>"
     )
 
